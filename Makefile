@@ -1,0 +1,65 @@
+# Everything a developer types. `make` alone lists the targets.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint fix bench conformance docs build lock clean
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: $(READY) ## Make .venv with the locked dependencies (fast when nothing changed)
+
+$(READY): requirements/uv.txt requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Artel needs Python 3.11 or newer. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+	  || { rm -rf $(VENV); echo "Python's venv module is missing. On Debian: apt-get install python3-venv"; exit 1; }
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@echo "Installing the locked dependencies into $(VENV)"
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $(READY)
+
+run: setup ## Set everything up and run Artel on http://127.0.0.1:8700
+	@$(BIN)/artel up
+
+test: lint ## Set everything up, lint, and run all tests
+	@$(BIN)/pytest
+
+lint: setup ## Check style, types, import directions, tenant scope and generated docs
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python scripts/check_tenant_scope.py
+	@$(BIN)/python scripts/generate_docs.py --check
+
+fix: setup ## Format, and mend what can be mended automatically
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format .
+
+bench: setup ## Measure speed and memory against a bare baseline
+	@$(BIN)/python -m bench
+
+conformance: setup ## Run the tests and print, for every requirement id, which tests prove it
+	@$(BIN)/pytest -q -m req --no-header || true
+	@$(BIN)/python scripts/conformance.py
+
+docs: setup ## Generate the reference pages in docs/reference
+	@$(BIN)/python scripts/generate_docs.py
+
+build: setup ## Build the wheel and the source distribution into dist/
+	@$(BIN)/uv build --python $(BIN)/python --no-build-isolation
+
+lock: setup ## Resolve the dependencies anew into requirements/
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --extra server --group dev --custom-compile-command "make lock" pyproject.toml -o requirements/dev.txt
+	@grep '^uv==' requirements/dev.txt | sed 's/ .*//' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" - -o requirements/uv.txt
+
+clean: ## Remove what the other targets made
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +

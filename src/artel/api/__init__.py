@@ -1,0 +1,1 @@
+"""The HTTP API: translates requests into transactions, and errors into problem documents."""

@@ -1,0 +1,44 @@
+"""Agents of a project."""
+
+from fastapi import APIRouter, Depends, status
+
+from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, Parts, ProjectId, log_path_ids
+from artel.api.problems import documented
+from artel.contract.http import Agent, AgentChanges, NewAgent, Page
+from artel.projects import agents
+
+router = APIRouter(prefix="/my/projects/{project_id}/agents", tags=["agents"], dependencies=[Depends(log_path_ids)])
+
+
+@router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 401, 404, 409, 413, 422, 503))
+async def create_agent(project_id: ProjectId, body: NewAgent, user: CurrentUser, parts: Parts) -> Agent:
+    """Add an agent to the project."""
+    return await parts.database.run(agents.create_agent, user, project_id, body, parts.project_rules.max_agents)
+
+
+@router.get("", responses=documented(401, 404, 422, 503))
+async def list_agents(
+    project_id: ProjectId, user: CurrentUser, parts: Parts, limit: Limit = 50, offset: Offset = 0
+) -> Page[Agent]:
+    """List the agents of the project, oldest first."""
+    return await parts.database.read(agents.list_agents, user, project_id, limit, offset)
+
+
+@router.get("/{agent_id}", responses=documented(401, 404, 422, 503))
+async def get_agent(project_id: ProjectId, agent_id: AgentId, user: CurrentUser, parts: Parts) -> Agent:
+    """Show an agent."""
+    return await parts.database.read(agents.get_agent, user, project_id, agent_id)
+
+
+@router.patch("/{agent_id}", responses=documented(400, 401, 404, 409, 413, 422, 503))
+async def update_agent(
+    project_id: ProjectId, agent_id: AgentId, body: AgentChanges, user: CurrentUser, parts: Parts
+) -> Agent:
+    """Change an agent."""
+    return await parts.database.run(agents.update_agent, user, project_id, agent_id, body)
+
+
+@router.delete("/{agent_id}", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 404, 422, 503))
+async def delete_agent(project_id: ProjectId, agent_id: AgentId, user: CurrentUser, parts: Parts) -> None:
+    """Delete an agent."""
+    await parts.database.run(agents.delete_agent, user, project_id, agent_id)

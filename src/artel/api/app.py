@@ -1,0 +1,80 @@
+"""The application: endpoints, and what every request passes through on its way to them."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from artel import __version__
+from artel.api import agents, auth, health, projects, ui
+from artel.api.metrics import HttpMetrics
+from artel.api.middleware import BodyLimitMiddleware, PathMiddleware, RequestMiddleware
+from artel.api.problems import install_problem_handlers
+from artel.auth.middleware import AuthMiddleware
+from artel.container import Container
+from artel.contract.http import Problem
+
+DESCRIPTION = (
+    "A team of AI agents for every project, on your own server, while the files stay on your machine. "
+    "Every path works with and without a trailing slash. Errors are application/problem+json."
+)
+
+
+def create_app(container: Container) -> FastAPI:
+    """Answer the application over the parts of a server."""
+    app = _bare_app()
+    app.state.container = container
+    app.state.metrics = HttpMetrics()
+    # The last one added is the outermost.
+    app.add_middleware(AuthMiddleware, authenticate=container.login.authenticate, is_public=is_public)
+    app.add_middleware(BodyLimitMiddleware, max_bytes=container.settings.max_body_bytes)
+    app.add_middleware(PathMiddleware)
+    app.add_middleware(RequestMiddleware, metrics=app.state.metrics)
+    return app
+
+
+def is_public(path: str) -> bool:
+    """Say whether a path can be reached without a token."""
+    first, _, rest = path.lstrip("/").partition("/")
+    return not (first in ("my", "nodes") or (first == "auth" and rest == "me"))
+
+
+def openapi_document() -> dict[str, Any]:
+    """Answer the OpenAPI document without a running server, for the generated reference."""
+    return _bare_app().openapi()
+
+
+def _bare_app() -> FastAPI:
+    app = FastAPI(
+        title="Artel",
+        version=__version__,
+        description=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    for router in (auth.router, projects.router, agents.router, health.router, ui.router):
+        app.include_router(router)
+    install_problem_handlers(app)
+
+    def document() -> dict[str, Any]:
+        if not app.openapi_schema:
+            app.openapi_schema = _with_problems(
+                get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+            )
+        return app.openapi_schema
+
+    # The framework's own way to change the document.
+    app.openapi = document  # type: ignore[method-assign]
+    return app
+
+
+def _with_problems(document: dict[str, Any]) -> dict[str, Any]:
+    """Describe errors as they are: problem documents, instead of the framework's own form."""
+    schemas = document["components"]["schemas"]
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas.update(problem.pop("$defs"))
+    schemas["Problem"] = problem
+    return document

@@ -1,0 +1,40 @@
+"""What endpoints ask for: the parts of the server, the principal, the page, the ids in the path."""
+
+from typing import Annotated
+
+import structlog
+from fastapi import Depends, Path, Query, Request
+from fastapi.security import OAuth2PasswordBearer
+
+from artel.auth.principal import Principal
+from artel.container import Container
+from artel.contract.http import MAX_ID
+from artel.errors import NotAuthenticated
+
+# Only for the OpenAPI document: the middleware has looked at the token before any endpoint is reached.
+_documented_scheme = OAuth2PasswordBearer(tokenUrl="auth/token", auto_error=False, scheme_name="bearer")
+
+
+def _container(request: Request) -> Container:
+    container: Container = request.app.state.container
+    return container
+
+
+def _principal(request: Request, _token: Annotated[str | None, Depends(_documented_scheme)]) -> Principal:
+    principal = getattr(request.state, "principal", None)
+    if not isinstance(principal, Principal):  # no middleware, no entry
+        raise NotAuthenticated("Send a token in the header: Authorization: Bearer …")
+    return principal
+
+
+async def log_path_ids(request: Request) -> None:
+    """Put the ids in the path on every log line of the request."""
+    structlog.contextvars.bind_contextvars(**request.path_params)
+
+
+Parts = Annotated[Container, Depends(_container)]
+CurrentUser = Annotated[Principal, Depends(_principal)]
+Limit = Annotated[int, Query(ge=1, le=100, description="At most so many items.")]
+Offset = Annotated[int, Query(ge=0, le=MAX_ID, description="Leave out so many items at the beginning.")]
+ProjectId = Annotated[int, Path(le=MAX_ID, examples=[1])]
+AgentId = Annotated[int, Path(le=MAX_ID, examples=[2])]

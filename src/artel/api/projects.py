@@ -1,0 +1,40 @@
+"""Projects."""
+
+from fastapi import APIRouter, Depends, status
+
+from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, ProjectId, log_path_ids
+from artel.api.problems import documented
+from artel.contract.http import NewProject, Page, Project, ProjectChanges, ProjectWithAgents
+from artel.projects import projects
+
+router = APIRouter(prefix="/my/projects", tags=["projects"], dependencies=[Depends(log_path_ids)])
+
+
+@router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 401, 409, 413, 422, 503))
+async def create_project(body: NewProject, user: CurrentUser, parts: Parts) -> ProjectWithAgents:
+    """Make a project, with the four agents of the starter pack."""
+    return await parts.database.run(projects.create_project, user, body, parts.project_rules)
+
+
+@router.get("", responses=documented(401, 422, 503))
+async def list_projects(user: CurrentUser, parts: Parts, limit: Limit = 50, offset: Offset = 0) -> Page[Project]:
+    """List your projects, oldest first."""
+    return await parts.database.read(projects.list_projects, user, limit, offset)
+
+
+@router.get("/{project_id}", responses=documented(401, 404, 422, 503))
+async def get_project(project_id: ProjectId, user: CurrentUser, parts: Parts) -> ProjectWithAgents:
+    """Show a project with its agents."""
+    return await parts.database.read(projects.get_project, user, project_id, parts.project_rules.max_agents)
+
+
+@router.patch("/{project_id}", responses=documented(400, 401, 404, 413, 422, 503))
+async def update_project(project_id: ProjectId, body: ProjectChanges, user: CurrentUser, parts: Parts) -> Project:
+    """Change a project."""
+    return await parts.database.run(projects.update_project, user, project_id, body)
+
+
+@router.delete("/{project_id}", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 404, 422, 503))
+async def delete_project(project_id: ProjectId, user: CurrentUser, parts: Parts) -> None:
+    """Delete a project with its agents. The files in your folder are not touched."""
+    await parts.database.run(projects.delete_project, user, project_id)

@@ -1,0 +1,83 @@
+"""Runs the application with uvicorn, and says when it is ready."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from artel.api.app import create_app
+from artel.container import Container
+from artel.errors import PortInUse
+
+GRACE_SECONDS = 10
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # uvicorn's own way ends the process with the signal, before anybody could close the database.
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+
+async def serve(container: Container, ready: Callable[[str], None]) -> None:
+    """Answer requests until a signal ends it; `ready` gets the URL once requests are taken."""
+    settings = container.settings
+    listener = _listen(settings.host, settings.port)
+    url = f"http://{_for_url(settings.host)}:{listener.getsockname()[1]}"
+
+    def announce() -> None:
+        container.folder.announce(url)
+        ready(url)
+
+    config = uvicorn.Config(
+        create_app(container),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        lifespan="off",
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=settings.trusted_proxies,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        h11_max_incomplete_event_size=65_536,
+    )
+    with listener:
+        await _Server(config, announce).serve([listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(2048)
+    except OSError as failure:
+        listener.close()
+        raise PortInUse(
+            f"Can't listen on {host}:{port} ({failure.strerror}). Choose another port with --port or ARTEL_PORT."
+        ) from failure
+    listener.setblocking(False)
+    return listener
+
+
+def _for_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

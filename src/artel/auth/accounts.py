@@ -1,0 +1,132 @@
+"""Accounts: rows, and the rules about them."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from artel.auth.principal import Principal
+from artel.db.tables import installation, projects, users
+from artel.errors import AccountNotFound, EmailTaken
+
+LOCAL_EMAIL = "local@localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user of this server."""
+
+    user_id: int
+    email: str | None
+    is_admin: bool
+    created_at: datetime
+    password_hash: str | None
+
+    @property
+    def principal(self) -> Principal:
+        """Who requests of this account speak for."""
+        return Principal(self.user_id, self.is_admin)
+
+
+def normal_email(email: str) -> str:
+    """Answer the form in which addresses are stored and compared."""
+    return email.strip().lower()
+
+
+def create_account(connection: Connection, email: str, password_hash: str | None) -> Account:
+    """Make a local account."""
+    try:
+        return _create(connection, email=normal_email(email), password_hash=password_hash)
+    except IntegrityError:
+        raise EmailTaken("There is an account with this address. Log in, or use another address.") from None
+
+
+def create_external_account(connection: Connection, issuer: str, subject: str, email: str | None) -> Account:
+    """Make the account of an external subject; IntegrityError if it is there."""
+    return _create(connection, issuer=issuer, subject=subject, email=email)
+
+
+def account_by_id(connection: Connection, user_id: int) -> Account | None:
+    """Answer the account, unless there is none or it was deleted."""
+    row = connection.execute(_living().where(users.c.id == user_id)).one_or_none()
+    return _account(row) if row else None
+
+
+def account_by_email(connection: Connection, email: str) -> Account | None:
+    """Answer the local account with this address."""
+    row = connection.execute(
+        _living().where(users.c.email == normal_email(email), users.c.issuer.is_(None))
+    ).one_or_none()
+    return _account(row) if row else None
+
+
+def account_by_subject(connection: Connection, issuer: str, subject: str) -> tuple[bool, Account | None]:
+    """Say whether the external subject is known, and answer its account unless that was deleted."""
+    row = connection.execute(select(users).where(users.c.issuer == issuer, users.c.subject == subject)).one_or_none()
+    if row is None:
+        return False, None
+    return True, None if row.deleted_at else _account(row)
+
+
+def list_accounts(connection: Connection, limit: int = 1000) -> list[Account]:
+    """Answer the accounts, oldest first."""
+    return [_account(row) for row in connection.execute(_living().order_by(users.c.id).limit(limit))]
+
+
+def set_password_hash(connection: Connection, user_id: int, password_hash: str) -> None:
+    """Replace the password."""
+    connection.execute(update(users).where(users.c.id == user_id).values(password_hash=password_hash))
+
+
+def change_password(connection: Connection, email: str, password_hash: str) -> None:
+    """Replace the password of the account with this address."""
+    set_password_hash(connection, _required(account_by_email(connection, email), email).user_id, password_hash)
+
+
+def delete_account(connection: Connection, email_or_id: str) -> None:
+    """Delete an account with everything it has; what stays is a number that nobody else gets."""
+    found = (
+        account_by_id(connection, int(email_or_id))
+        if email_or_id.isascii() and email_or_id.isdigit()
+        else account_by_email(connection, email_or_id)
+    )
+    user_id = _required(found, email_or_id).user_id
+    connection.execute(delete(projects).where(projects.c.user_id == user_id))
+    connection.execute(
+        update(users).where(users.c.id == user_id).values(deleted_at=datetime.now(UTC), email=None, password_hash=None)
+    )
+
+
+def ensure_local_account(connection: Connection) -> Account:
+    """Answer the account of whoever runs `artel up` on their own machine; it has no password."""
+    return account_by_email(connection, LOCAL_EMAIL) or create_account(connection, LOCAL_EMAIL, None)
+
+
+def _create(connection: Connection, **values: Any) -> Account:
+    row = connection.execute(
+        insert(users).values(created_at=datetime.now(UTC), is_admin=False, **values).returning(*users.c)
+    ).one()
+    first = connection.execute(
+        update(installation).where(installation.c.first_user_id.is_(None)).values(first_user_id=row.id)
+    )
+    if first.rowcount:
+        row = connection.execute(
+            update(users).where(users.c.id == row.id).values(is_admin=True).returning(*users.c)
+        ).one()
+    return _account(row)
+
+
+def _required(account: Account | None, name: str) -> Account:
+    if account is None:
+        raise AccountNotFound(f"No account is called {name}. `artel users list` shows them all.")
+    return account
+
+
+def _living() -> Any:
+    return select(users).where(users.c.deleted_at.is_(None))
+
+
+def _account(row: Row[Any]) -> Account:
+    return Account(row.id, row.email, row.is_admin, row.created_at, row.password_hash)

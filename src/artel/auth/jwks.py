@@ -1,0 +1,75 @@
+"""The public keys of an external issuer, fetched when needed and kept."""
+
+import asyncio
+import time
+
+import httpx
+import jwt
+
+from artel.errors import IdentityProviderUnavailable, TokenInvalid
+from artel.logs import get_logger
+
+FRESH_SECONDS = 600
+# A token with an unknown key makes us look again, but not more often than this, whoever sends how many.
+RETRY_SECONDS = 10
+TIMEOUT_SECONDS = 5
+MAX_BYTES = 262_144
+
+log = get_logger(__name__)
+
+
+class KeySet:
+    """The issuer's keys by their id."""
+
+    def __init__(self, url: str, *, retry_seconds: float = RETRY_SECONDS) -> None:
+        self._url = url
+        self._retry_seconds = retry_seconds
+        self._keys: dict[str | None, jwt.PyJWK] = {}
+        self._fetched = self._tried = -float("inf")
+        self._lock = asyncio.Lock()
+
+    async def find(self, key_id: str | None, algorithm: str) -> jwt.PyJWK:
+        """Answer the key for a token, or raise."""
+        key = self._lookup(key_id)
+        if key is None or time.monotonic() - self._fetched > FRESH_SECONDS:
+            await self._refresh()
+            key = self._lookup(key_id)
+        if key is None or key.algorithm_name != algorithm:
+            if not self._keys:
+                raise IdentityProviderUnavailable(
+                    "The issuer's keys can't be fetched. Try again in a moment.", retry_after=10
+                )
+            raise TokenInvalid("The token is signed with a key that the issuer does not publish.")
+        return key
+
+    async def fetch(self) -> int:
+        """Fetch the keys now and answer how many there are; for start-up checks."""
+        self._keys = await self._download()
+        return len(self._keys)
+
+    def _lookup(self, key_id: str | None) -> jwt.PyJWK | None:
+        if key_id is None and len(self._keys) == 1:
+            return next(iter(self._keys.values()))
+        return self._keys.get(key_id)
+
+    async def _refresh(self) -> None:
+        async with self._lock:
+            if time.monotonic() - self._tried < self._retry_seconds:
+                return
+            self._tried = time.monotonic()
+            try:
+                self._keys = await self._download()
+                self._fetched = time.monotonic()
+            except (httpx.HTTPError, ValueError, jwt.PyJWTError) as failure:
+                log.warning("jwks_fetch_failed", error=repr(failure))
+
+    async def _download(self) -> dict[str | None, jwt.PyJWK]:
+        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as client, client.stream("GET", self._url) as response:
+            response.raise_for_status()
+            body = b""
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > MAX_BYTES:
+                    raise ValueError(f"the key set is larger than {MAX_BYTES} bytes")
+        keys = jwt.PyJWKSet.from_json(body.decode()).keys
+        return {key.key_id: key for key in keys if key.public_key_use in (None, "sig")}

@@ -1,0 +1,78 @@
+"""Slows down failed log-ins, per account and per address, for all processes together: the counts are rows."""
+
+import hashlib
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import Connection, delete, select, update
+
+from artel.db.dialect import insert_into
+from artel.db.tables import login_attempts
+from artel.errors import TooManyLogins
+
+FORGET_AFTER = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """What failures are counted by, how many are free, and the longest pause that follows."""
+
+    key: str
+    free: int
+    longest_pause: timedelta
+
+    def pause(self, failures: int) -> timedelta:
+        """Answer how long to wait after that many failures: nothing at first, then twice as long each time."""
+        excess = failures - self.free
+        if excess < 0:
+            return timedelta()
+        return min(timedelta(seconds=2 ** min(excess, 30)), self.longest_pause)
+
+
+def counters_of(email: str, address: str) -> tuple[Counter, Counter]:
+    """Answer the two counters of a log-in. One account is guessed at slowly, one address may hold an office."""
+    return (
+        Counter(_key("account", email), free=5, longest_pause=timedelta(minutes=1)),
+        Counter(_key("address", address), free=30, longest_pause=timedelta(minutes=5)),
+    )
+
+
+def refuse_if_paused(connection: Connection, counters: tuple[Counter, ...]) -> None:
+    """Raise while one of the counters is pausing."""
+    now = datetime.now(UTC)
+    keys = [counter.key for counter in counters]
+    rows = connection.execute(select(login_attempts.c.retry_at).where(login_attempts.c.key.in_(keys)))
+    seconds = max((math.ceil((retry_at - now).total_seconds()) for (retry_at,) in rows), default=0)
+    if seconds > 0:
+        raise TooManyLogins(f"Too many failed log-ins. Try again in {seconds} seconds.", retry_after=seconds)
+
+
+def count_failure(connection: Connection, counters: tuple[Counter, ...]) -> None:
+    """Count one more failure and begin the pause that it brings."""
+    now = datetime.now(UTC)
+    connection.execute(delete(login_attempts).where(login_attempts.c.forget_at < now))
+    for counter in sorted(counters, key=lambda counter: counter.key):  # one order, so that no two wait for each other
+        added = insert_into(connection, login_attempts).values(
+            key=counter.key, failures=1, retry_at=now, forget_at=now + FORGET_AFTER
+        )
+        failures = connection.execute(
+            added.on_conflict_do_update(
+                index_elements=["key"], set_={"failures": login_attempts.c.failures + 1}
+            ).returning(login_attempts.c.failures)
+        ).scalar_one()
+        connection.execute(
+            update(login_attempts)
+            .where(login_attempts.c.key == counter.key)
+            .values(retry_at=now + counter.pause(failures), forget_at=now + FORGET_AFTER)
+        )
+
+
+def forget_failures(connection: Connection, counter: Counter) -> None:
+    """Start again from nothing, after a log-in that succeeded."""
+    connection.execute(delete(login_attempts).where(login_attempts.c.key == counter.key))
+
+
+def _key(kind: str, value: str) -> str:
+    # Hashed, because people type passwords into the field for the name.
+    return hashlib.sha256(f"{kind}:{value}".encode()).hexdigest()

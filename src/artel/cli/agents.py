@@ -1,0 +1,158 @@
+"""`artel agents …`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from artel.cli.connection import connect
+from artel.cli.output import AsJson, Server, Yes, confirm, show, table
+
+app = typer.Typer(help="The agents of a project.", no_args_is_help=True)
+
+AgentId = Annotated[int, typer.Argument(help="The agent's number.", show_default=False)]
+Project = Annotated[
+    int | None,
+    typer.Option("--project", "-p", help="The project's number; else your default project, or the only one."),
+]
+Name = Annotated[str | None, typer.Option("--name", help="Unique in the project.")]
+Role = Annotated[str | None, typer.Option("--role", help="What the agent is, such as reviewer.")]
+Model = Annotated[str | None, typer.Option("--model", help="The model it thinks with, such as gpt-4.")]
+Prompt = Annotated[str | None, typer.Option("--prompt", help="The system prompt.")]
+PromptFile = Annotated[
+    Path | None, typer.Option("--prompt-file", help="A file with the system prompt.", exists=True, dir_okay=False)
+]
+Temperature = Annotated[float | None, typer.Option("--temperature", help="0 to 2.")]
+MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="Longest answer, in tokens.")]
+Concurrency = Annotated[int | None, typer.Option("--concurrency-limit", help="Tasks at once, 1 to 10.")]
+Tool = Annotated[list[str] | None, typer.Option("--tool", help="A tool it may use; repeat for more.")]
+Capability = Annotated[list[str] | None, typer.Option("--capability", help="Something it can do; repeat for more.")]
+Memory = Annotated[bool | None, typer.Option("--memory/--no-memory", help="Whether it remembers.")]
+Runtime = Annotated[str | None, typer.Option("--runtime", help="local or node.")]
+
+
+@app.command("list")
+def list_agents(project: Project = None, server: Server = None, as_json: AsJson = False) -> None:
+    """List the agents of a project."""
+    with connect(server) as client:
+        rows = client.all_items(f"/my/projects/{_project(client, project)}/agents")
+    table(rows, ("id", "name", "role", "model", "temperature", "max_tokens", "runtime"), as_json, "No agents.")
+
+
+@app.command("create")
+def create_agent(
+    name: Annotated[str, typer.Argument(help="Unique in the project: a-z, 0-9, _ and -.")],
+    role: Annotated[str, typer.Option("--role", help="What the agent is, such as reviewer.")],
+    model: Annotated[str, typer.Option("--model", help="The model it thinks with, such as gpt-4.")],
+    prompt: Prompt = None,
+    prompt_file: PromptFile = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
+    concurrency_limit: Concurrency = None,
+    tool: Tool = None,
+    capability: Capability = None,
+    memory: Memory = None,
+    runtime: Runtime = None,
+    project: Project = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add an agent to a project."""
+    body = _body(
+        name=name,
+        role=role,
+        model=model,
+        system_prompt=_prompt(prompt, prompt_file),
+        temperature=temperature,
+        max_tokens=max_tokens,
+        concurrency_limit=concurrency_limit,
+        tools=tool,
+        capabilities=capability,
+        memory=memory,
+        runtime=runtime,
+    )
+    if "system_prompt" not in body:
+        raise typer.BadParameter("say what the agent is told: --prompt or --prompt-file")
+    with connect(server) as client:
+        agent = client.call("POST", f"/my/projects/{_project(client, project)}/agents", json=body)
+    show(agent, as_json, f"Made agent {agent['id']} ({agent['name']}) in project {agent['project_id']}.")
+
+
+@app.command("show")
+def show_agent(agent_id: AgentId, project: Project = None, server: Server = None, as_json: AsJson = False) -> None:
+    """Show an agent."""
+    with connect(server) as client:
+        agent = client.call("GET", f"/my/projects/{_project(client, project)}/agents/{agent_id}")
+    show(agent, as_json)
+
+
+@app.command("update")
+def update_agent(
+    agent_id: AgentId,
+    name: Name = None,
+    role: Role = None,
+    model: Model = None,
+    prompt: Prompt = None,
+    prompt_file: PromptFile = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
+    concurrency_limit: Concurrency = None,
+    tool: Tool = None,
+    capability: Capability = None,
+    memory: Memory = None,
+    runtime: Runtime = None,
+    project: Project = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change an agent; what is not named stays as it is."""
+    body = _body(
+        name=name,
+        role=role,
+        model=model,
+        system_prompt=_prompt(prompt, prompt_file),
+        temperature=temperature,
+        max_tokens=max_tokens,
+        concurrency_limit=concurrency_limit,
+        tools=tool,
+        capabilities=capability,
+        memory=memory,
+        runtime=runtime,
+    )
+    if not body:
+        raise typer.BadParameter("say what to change, for example --model gpt-4o")
+    with connect(server) as client:
+        agent = client.call("PATCH", f"/my/projects/{_project(client, project)}/agents/{agent_id}", json=body)
+    show(agent, as_json, f"Changed agent {agent['id']} ({agent['name']}).")
+
+
+@app.command("delete")
+def delete_agent(
+    agent_id: AgentId, yes: Yes = False, project: Project = None, server: Server = None, as_json: AsJson = False
+) -> None:
+    """Delete an agent."""
+    confirm(f"Delete agent {agent_id}?", yes)
+    with connect(server) as client:
+        client.call("DELETE", f"/my/projects/{_project(client, project)}/agents/{agent_id}")
+    show({"deleted": agent_id}, as_json, f"Deleted agent {agent_id}.")
+
+
+def _project(client: Any, asked: int | None) -> int:
+    if asked is not None:
+        return asked
+    projects = client.all_items("/my/projects")
+    chosen = [project for project in projects if project["is_default"]] or projects
+    if len(chosen) != 1:
+        raise typer.BadParameter("say which project: --project NUMBER (artel projects list shows them)")
+    number: int = chosen[0]["id"]
+    return number
+
+
+def _prompt(prompt: str | None, file: Path | None) -> str | None:
+    if prompt is not None and file is not None:
+        raise typer.BadParameter("say --prompt or --prompt-file, not both")
+    return file.read_text(encoding="utf-8") if file else prompt
+
+
+def _body(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,17 @@
+"""From the options of a command to a client for the right server."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from artel.client.api_client import ApiClient
+
+
+def connect(server: str | None) -> "ApiClient":
+    """Answer a client for the chosen server, logged in."""
+    # Imported here: an HTTP client takes a tenth of a second to import, and `artel --help` must not.
+    from artel.client.api_client import ApiClient
+    from artel.client.credentials import Credentials
+
+    credentials = Credentials.load()
+    url = credentials.server(server)
+    return ApiClient(url, credentials.token(url))

@@ -1,0 +1,192 @@
+"""`artel doctor`: checks each configured part and says what to do about what is wrong."""
+
+import asyncio
+import os
+import socket
+import stat
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import typer
+
+from artel.cli.exit_codes import ExitCode
+from artel.cli.output import AsJson
+from artel.errors import ArtelError
+
+if TYPE_CHECKING:
+    from artel.settings import Settings
+
+DEADLINE_SECONDS = 10
+
+
+class Verdict(StrEnum):
+    """How a part is doing."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found out about one part."""
+
+    part: str
+    verdict: Verdict
+    detail: str
+    advice: str = ""
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Check every configured part of the server and say what to do about what is wrong."""
+    import json
+
+    findings = list(_examine())
+    if as_json:
+        typer.echo(json.dumps([asdict(finding) for finding in findings], ensure_ascii=False, indent=2))
+    else:
+        for finding in findings:
+            typer.echo(f"{finding.verdict:8} {finding.part:14} {finding.detail}")
+            if finding.advice:
+                typer.echo(f"{'':23} → {finding.advice}")
+    if any(finding.verdict is Verdict.FAILED for finding in findings):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _examine() -> Iterator[Finding]:
+    from artel.logs import configure_logs
+    from artel.settings import load_settings, unknown_variables
+
+    for name in unknown_variables(os.environ):
+        yield Finding(name, Verdict.WARNING, "is no setting of Artel", "docs/reference/settings.md lists them")
+    try:
+        settings = load_settings()
+    except ArtelError as error:
+        yield Finding("settings", Verdict.FAILED, error.detail, "correct it, in the environment or in artel.yaml")
+        return
+    configure_logs(settings.log_format, "error")
+    yield Finding("settings", Verdict.OK, "read")
+    yield _data_folder(settings)
+    yield _port(settings)
+    yield from asyncio.run(_services(settings))
+    if not settings.is_embedded and settings.jwt_secret is None:
+        yield Finding(
+            "tokens",
+            Verdict.WARNING,
+            "the secret lies in this machine's data folder",
+            "set ARTEL_JWT_SECRET to the same value on every server that shares the database",
+        )
+
+
+def _data_folder(settings: "Settings") -> Finding:
+    folder = settings.data_dir
+    if not folder.exists():
+        return Finding("data folder", Verdict.OK, f"{folder} will be made on first start")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return Finding("data folder", Verdict.FAILED, f"{folder} can't be written to", "set ARTEL_DATA_DIR to another")
+    secret = folder / "jwt_secret"
+    if secret.exists() and stat.S_IMODE(secret.stat().st_mode) & 0o077:
+        return Finding("data folder", Verdict.FAILED, f"others can read {secret}", f"chmod 600 {secret}")
+    return Finding("data folder", Verdict.OK, str(folder))
+
+
+def _port(settings: "Settings") -> Finding:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.host, settings.port))
+        except OSError as failure:
+            detail = f"{settings.host}:{settings.port}: {failure.strerror}"
+            return Finding(
+                "address", Verdict.WARNING, detail, "fine if Artel is running; else set ARTEL_PORT to another"
+            )
+    return Finding("address", Verdict.OK, f"{settings.host}:{settings.port} is free")
+
+
+async def _services(settings: "Settings") -> list[Finding]:
+    from pydantic import SecretStr
+
+    from artel.settings import without_password
+
+    parts: list[tuple[str, SecretStr | None, str, Callable[[Settings], Awaitable[str]]]] = [
+        ("database", SecretStr(settings.sqlalchemy_url), "ARTEL_DATABASE_URL", _check_database),
+        ("bus", settings.bus_url, "ARTEL_BUS_URL", _check_bus),
+        ("cache", settings.redis_url, "ARTEL_REDIS_URL", _check_redis),
+        ("vectors", settings.qdrant_url, "ARTEL_QDRANT_URL", _check_qdrant),
+        ("issuer", settings.jwks_url, "ARTEL_JWKS_URL", _check_issuer),
+    ]
+    findings = []
+    for part, url, variable, check in parts:
+        if url is None:
+            continue
+        place = without_password(url.get_secret_value())
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                findings.append(Finding(part, Verdict.OK, f"{place}: {await check(settings)}"))
+        except ArtelError as error:
+            findings.append(Finding(part, Verdict.FAILED, f"{place}: {error.detail}", f"then check {variable}"))
+        except TimeoutError:
+            findings.append(Finding(part, Verdict.FAILED, f"{place}: no answer", f"is it running? check {variable}"))
+        except Exception as failure:  # noqa: BLE001 - whatever a client library raises is what we came to report
+            detail = f"{place}: {type(failure).__name__}"
+            findings.append(Finding(part, Verdict.FAILED, detail, f"is it running, and is {variable} right?"))
+    return findings
+
+
+async def _check_database(settings: "Settings") -> str:
+    from artel.container import open_database
+    from artel.db import schema
+
+    if settings.is_embedded and settings.database_url is None and not (settings.data_dir / "artel.db").exists():
+        return "will be made on first start"
+    database = open_database(settings)
+    try:
+        if settings.is_embedded:
+            revision = await database.read(schema.current_revision)
+        else:
+            await database.read(schema.require_head)
+            revision = schema.HEAD
+    finally:
+        await database.close()
+    return f"answers, schema {revision}"
+
+
+async def _check_bus(settings: "Settings") -> str:
+    import aio_pika
+
+    assert settings.bus_url  # noqa: S101 - only called when it is set
+    connection = await aio_pika.connect(settings.bus_url.get_secret_value(), timeout=DEADLINE_SECONDS)
+    await connection.close()
+    return "answers"
+
+
+async def _check_redis(settings: "Settings") -> str:
+    import redis.asyncio
+
+    assert settings.redis_url  # noqa: S101 - only called when it is set
+    client = redis.asyncio.from_url(settings.redis_url.get_secret_value(), socket_connect_timeout=5)
+    try:
+        await client.ping()
+    finally:
+        await client.aclose()
+    return "answers"
+
+
+async def _check_qdrant(settings: "Settings") -> str:
+    import httpx
+
+    assert settings.qdrant_url  # noqa: S101 - only called when it is set
+    async with httpx.AsyncClient(timeout=5) as client:
+        response = await client.get(f"{settings.qdrant_url.get_secret_value().rstrip('/')}/readyz")
+        response.raise_for_status()
+    return "answers"
+
+
+async def _check_issuer(settings: "Settings") -> str:
+    from artel.auth.jwks import KeySet
+
+    assert settings.jwks_url  # noqa: S101 - only called when it is set
+    return f"publishes {await KeySet(settings.jwks_url.get_secret_value()).fetch()} keys"

@@ -1,0 +1,30 @@
+"""How the command line ends."""
+
+from enum import IntEnum
+
+from artel.errors import Kind
+
+
+class ExitCode(IntEnum):
+    """Every way to end; scripts may rely on the numbers."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    NOT_ALLOWED = 4
+    CONFLICT = 5
+    UNAVAILABLE = 6
+    INTERRUPTED = 130
+
+
+OF_KIND = {
+    Kind.INVALID: ExitCode.USAGE,
+    Kind.UNAUTHENTICATED: ExitCode.NOT_ALLOWED,
+    Kind.FORBIDDEN: ExitCode.NOT_ALLOWED,
+    Kind.NOT_FOUND: ExitCode.NOT_FOUND,
+    Kind.CONFLICT: ExitCode.CONFLICT,
+    Kind.TOO_LARGE: ExitCode.USAGE,
+    Kind.TOO_MANY: ExitCode.UNAVAILABLE,
+    Kind.UNAVAILABLE: ExitCode.UNAVAILABLE,
+}

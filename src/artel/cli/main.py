@@ -1,0 +1,69 @@
+"""The command `artel`."""
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from artel import __version__
+from artel.cli import agents, database, doctor, login, projects, serve, users
+from artel.cli.exit_codes import OF_KIND, ExitCode
+from artel.errors import ArtelError
+
+app = typer.Typer(
+    name="artel",
+    help="A team of AI agents for every project, on your own server, while the files stay on your machine.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,  # its options make every --help import pydantic
+    rich_markup_mode=None,  # rich takes longer to import than all the rest of --help
+)
+app.command()(serve.up)
+app.command()(serve.serve)
+app.command()(doctor.doctor)
+app.command()(login.login)
+app.command()(login.logout)
+app.add_typer(projects.app, name="projects")
+app.add_typer(agents.app, name="agents")
+app.add_typer(users.app, name="users")
+app.add_typer(database.app, name="db")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"artel {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def artel(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """A team of AI agents for every project, on your own server, while the files stay on your machine."""
+
+
+def main() -> None:
+    """Run the command line, and end with the exit code that fits."""
+    try:
+        app()
+    except ArtelError as error:
+        _complain(error.code, error.detail)
+        sys.exit(OF_KIND[error.kind])
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").startswith("artel"):
+            raise
+        _complain("server_not_installed", "This command needs the server. Install it: pip install 'artel-ai[server]'")
+        sys.exit(ExitCode.FAILED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(ExitCode.FAILED)
+
+
+def _complain(code: str, detail: str) -> None:
+    if "--json" in sys.argv:
+        typer.echo(json.dumps({"code": code, "detail": detail}, ensure_ascii=False), err=True)
+    else:
+        typer.echo(f"artel: {detail}", err=True)

@@ -1,0 +1,64 @@
+"""What commands print: tables and sentences for people, JSON for programs."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Server = Annotated[
+    str | None,
+    typer.Option("--server", help="The server's URL; else ARTEL_SERVER, the last login, or this machine."),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def show(data: Any, as_json: bool, sentence: str | None = None) -> None:
+    """Print what a command answers: the data, or a sentence about it where there is one."""
+    if as_json:
+        typer.echo(json.dumps(data, ensure_ascii=False, indent=2))
+    elif sentence is not None:
+        typer.echo(sentence)
+    else:
+        for name, value in data.items():
+            typer.echo(f"{name:18} {_cell(value)}")
+
+
+def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool, empty: str) -> None:
+    """Print rows as a table of some of their columns; as JSON, whole."""
+    if as_json:
+        typer.echo(json.dumps(list(rows), ensure_ascii=False, indent=2))
+    elif not rows:
+        typer.echo(empty)
+    else:
+        cells = [list(columns), *([_cell(row[column]) for column in columns] for row in rows)]
+        widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
+        for line in cells:
+            typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask before something can't be taken back; without a terminal `--yes` has to be said."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("nobody is there to ask: say --yes")
+    typer.confirm(question, abort=True)
+
+
+def secret_from_user(prompt: str, *, twice: bool = False) -> str:
+    """Answer a password: typed unseen in a terminal, else the first line of standard input."""
+    if sys.stdin.isatty():
+        typed: str = typer.prompt(prompt, hide_input=True, confirmation_prompt=twice)
+        return typed
+    return sys.stdin.readline().rstrip("\r\n")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value)
+    return "" if value is None else str(value)

@@ -1,0 +1,89 @@
+"""`artel projects …`."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from artel.cli.connection import connect
+from artel.cli.output import AsJson, Server, Yes, confirm, show, table
+
+app = typer.Typer(help="Your projects.", no_args_is_help=True)
+
+ProjectId = Annotated[int, typer.Argument(help="The project's number.", show_default=False)]
+SettingsOption = Annotated[str | None, typer.Option("--settings", help="Settings of the project, a JSON object.")]
+
+
+@app.command("list")
+def list_projects(server: Server = None, as_json: AsJson = False) -> None:
+    """List your projects."""
+    with connect(server) as client:
+        rows = client.all_items("/my/projects")
+    table(
+        rows,
+        ("id", "name", "is_default", "created_at"),
+        as_json,
+        "No projects yet. Make one: artel projects create NAME",
+    )
+
+
+@app.command("create")
+def create_project(
+    name: Annotated[str, typer.Argument(help="The project's name.")],
+    settings: SettingsOption = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a project with the starter pack of agents."""
+    body: dict[str, Any] = {"name": name} | _settings(settings)
+    with connect(server) as client:
+        project = client.call("POST", "/my/projects", json=body)
+    agents = ", ".join(agent["name"] for agent in project["agents"])
+    show(project, as_json, f"Made project {project['id']} ({project['name']}) with {agents}.")
+
+
+@app.command("show")
+def show_project(project_id: ProjectId, server: Server = None, as_json: AsJson = False) -> None:
+    """Show a project and its agents."""
+    with connect(server) as client:
+        project = client.call("GET", f"/my/projects/{project_id}")
+    if not as_json:
+        project["agents"] = [agent["name"] for agent in project["agents"]]
+        project["settings"] = json.dumps(project["settings"], ensure_ascii=False)
+    show(project, as_json)
+
+
+@app.command("update")
+def update_project(
+    project_id: ProjectId,
+    name: Annotated[str | None, typer.Option(help="A new name.")] = None,
+    settings: SettingsOption = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a project's name or settings."""
+    body = ({"name": name} if name is not None else {}) | _settings(settings)
+    if not body:
+        raise typer.BadParameter("say what to change: --name or --settings")
+    with connect(server) as client:
+        project = client.call("PATCH", f"/my/projects/{project_id}", json=body)
+    show(project, as_json, f"Changed project {project['id']} ({project['name']}).")
+
+
+@app.command("delete")
+def delete_project(project_id: ProjectId, yes: Yes = False, server: Server = None, as_json: AsJson = False) -> None:
+    """Delete a project with its agents; the files in your folder stay."""
+    confirm(f"Delete project {project_id} with all its agents?", yes)
+    with connect(server) as client:
+        client.call("DELETE", f"/my/projects/{project_id}")
+    show({"deleted": project_id}, as_json, f"Deleted project {project_id}.")
+
+
+def _settings(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    try:
+        settings = json.loads(text)
+    except ValueError as invalid:
+        raise typer.BadParameter(f"--settings is not JSON: {invalid}") from None
+    return {"settings": settings}

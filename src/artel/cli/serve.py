@@ -1,0 +1,90 @@
+"""`artel up`, `artel serve`."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from artel import __version__
+from artel.cli.output import AsJson
+
+if TYPE_CHECKING:
+    from artel.container import Container
+
+Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.  [default: 8700]")]
+DataDir = Annotated[Path | None, typer.Option(help="Where the server keeps its files.")]
+
+
+def up(port: Port = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Start Artel on this machine, for you: prints a link that logs you in."""
+
+    async def run(container: "Container") -> None:
+        from artel.api.server import serve as run_server
+        from artel.auth.accounts import ensure_local_account
+        from artel.client.credentials import Credentials
+        from artel.projects.projects import ensure_default_project
+
+        account = await container.database.run(ensure_local_account)
+        project = await container.database.run(ensure_default_project, account.principal, container.project_rules)
+        token = container.tokens.issue(account.user_id)
+
+        def ready(url: str) -> None:
+            Credentials.load().remember(url, token, make_current=False)
+            link = f"{url}/#token={token}"
+            if as_json:
+                typer.echo(json.dumps({"url": url, "link": link, "token": token, "project_id": project.id}))
+                return
+            typer.echo(f"\n  Artel {__version__} is ready.\n")
+            typer.echo(f"  Open      {link}")
+            typer.echo(f"  Project   {project.name} ({project.id})")
+            typer.echo(f"  API       {url}/docs")
+            typer.echo(f"  Data      {container.folder.path}\n")
+            typer.echo("  The link logs in whoever has it: keep it to yourself. Ctrl-C stops Artel.\n")
+
+        await run_server(container, ready)
+
+    _run(run, quiet=True, host="127.0.0.1", port=port, data_dir=data_dir)
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.  [default: 127.0.0.1]")] = None,
+    port: Port = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start the server, for a machine that serves others."""
+
+    async def run(container: "Container") -> None:
+        from artel.api.server import serve as run_server
+
+        def ready(url: str) -> None:
+            typer.echo(json.dumps({"url": url}) if as_json else f"Artel {__version__} is ready at {url}")
+
+        await run_server(container, ready)
+
+    _run(run, host=host, port=port)
+
+
+def _run(run: "Callable[[Container], Coroutine[Any, Any, None]]", *, quiet: bool = False, **overrides: Any) -> None:
+    # Imported here: the server takes half a second to import, and `artel --help` must not.
+    import uvloop
+
+    from artel.container import Container
+    from artel.logs import configure_logs
+    from artel.settings import load_settings
+
+    settings = load_settings(**overrides)
+    chosen = "log_level" in settings.model_fields_set
+    configure_logs(settings.log_format, "warning" if quiet and not chosen else settings.log_level)
+
+    async def whole() -> None:
+        container = await Container.open(settings)
+        try:
+            await run(container)
+        finally:
+            await container.close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(whole())

@@ -1,0 +1,103 @@
+"""`artel users …`: for the operator, on the server's machine, straight at the database."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from artel.cli.output import AsJson, Yes, confirm, secret_from_user, show, table
+
+if TYPE_CHECKING:
+    from artel.db.engine import Database
+
+T = TypeVar("T")
+
+app = typer.Typer(help="Accounts, for the operator of the server.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_users(as_json: AsJson = False) -> None:
+    """List the accounts."""
+    from artel.auth.accounts import list_accounts
+
+    accounts = _with_database(lambda database: database.read(list_accounts))
+    rows = [
+        {"user_id": a.user_id, "email": a.email, "is_admin": a.is_admin, "created_at": a.created_at.isoformat()}
+        for a in accounts
+    ]
+    table(rows, ("user_id", "email", "is_admin", "created_at"), as_json, "No accounts yet.")
+
+
+@app.command("create")
+def create_user(email: Annotated[str, typer.Argument(help="The e-mail address.")], as_json: AsJson = False) -> None:
+    """Make an account. The password is asked for, or read from standard input."""
+    from artel.auth.accounts import create_account
+
+    address, password_hash = _new_login(email, "Password")
+    account = _with_database(lambda database: database.run(create_account, address, password_hash))
+    show({"user_id": account.user_id, "email": account.email}, as_json, f"Made account {account.user_id} ({email}).")
+
+
+@app.command("set-password")
+def set_password(email: Annotated[str, typer.Argument(help="The e-mail address.")], as_json: AsJson = False) -> None:
+    """Give an account a new password. It is asked for, or read from standard input."""
+    from artel.auth.accounts import change_password
+
+    address, password_hash = _new_login(email, "New password")
+    _with_database(lambda database: database.run(change_password, address, password_hash))
+    show({"email": email}, as_json, f"{email} has a new password.")
+
+
+@app.command("delete")
+def delete_user(
+    account: Annotated[str, typer.Argument(help="The e-mail address, or the number that `artel users list` shows.")],
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete an account with its projects and agents; its tokens stop working at once."""
+    from artel.auth.accounts import delete_account
+
+    confirm(f"Delete {account} and everything it has?", yes)
+    _with_database(lambda database: database.run(delete_account, account))
+    show({"deleted": account}, as_json, f"Deleted {account}.")
+
+
+def _new_login(email: str, prompt: str) -> tuple[str, str]:
+    """Answer the address and the hash of the password that the operator types, by the rules of registration."""
+    from pydantic import ValidationError
+
+    from artel.auth.passwords import hash_password
+    from artel.contract.http import Registration
+
+    try:
+        registration = Registration.model_validate({"email": email, "password": secret_from_user(prompt, twice=True)})
+    except ValidationError as invalid:
+        reasons = "; ".join(f"{error['loc'][0]}: {error['msg']}" for error in invalid.errors())
+        raise typer.BadParameter(reasons) from None
+    return registration.email, hash_password(registration.password.get_secret_value())
+
+
+def _with_database(use: "Callable[[Database], Awaitable[T]]") -> T:
+    from artel.container import open_database
+    from artel.data_folder import DataFolder
+    from artel.db import schema
+    from artel.logs import configure_logs
+    from artel.settings import load_settings
+
+    settings = load_settings()
+    configure_logs(settings.log_format, "warning")
+
+    async def run() -> T:
+        DataFolder.open(settings.data_dir, exclusive=False)
+        database = open_database(settings)
+        try:
+            if settings.is_embedded:
+                schema.upgrade(database.engine)
+            else:
+                await database.read(schema.require_head)
+            return await use(database)
+        finally:
+            await database.close()
+
+    return asyncio.run(run())

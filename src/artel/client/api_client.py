@@ -1,0 +1,85 @@
+"""Talks to the HTTP API."""
+
+from typing import Any, Self
+
+import httpx
+
+from artel import __version__
+from artel.errors import ArtelError, Kind
+
+TIMEOUT = httpx.Timeout(30, connect=5)
+MAX_PAGE = 100
+
+_KINDS = {
+    401: Kind.UNAUTHENTICATED,
+    403: Kind.FORBIDDEN,
+    404: Kind.NOT_FOUND,
+    409: Kind.CONFLICT,
+    413: Kind.TOO_LARGE,
+    429: Kind.TOO_MANY,
+    503: Kind.UNAVAILABLE,
+}
+
+
+class ServerUnreachable(ArtelError):
+    """Nobody answers at the server's address."""
+
+    kind = Kind.UNAVAILABLE
+    code = "server_unreachable"
+
+
+class ServerRefused(ArtelError):
+    """The server answered with an error."""
+
+    def __init__(self, status: int, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = _KINDS.get(status, Kind.INVALID if status < 500 else Kind.UNAVAILABLE)  # type: ignore[misc] # noqa: PLR2004
+        self.code = code  # type: ignore[misc]
+
+
+class ApiClient:
+    """One server, one user."""
+
+    def __init__(self, server: str, token: str | None = None) -> None:
+        headers = {"User-Agent": f"artel/{__version__}"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        self.server = server
+        self._http = httpx.Client(base_url=server, headers=headers, timeout=TIMEOUT)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exit_details: object) -> None:
+        self._http.close()
+
+    def call(self, method: str, path: str, **options: Any) -> Any:
+        """Answer the body of a successful call, or raise what the server said."""
+        try:
+            response = self._http.request(method, path, **options)
+        except (httpx.TransportError, httpx.InvalidURL) as failure:
+            raise ServerUnreachable(
+                f"No answer from {self.server} ({failure}). Is it running? `artel up` starts one here."
+            ) from failure
+        if response.is_success:
+            return response.json() if response.content else None
+        raise _refused(response)
+
+    def all_items(self, path: str) -> list[Any]:
+        """Answer a list as a whole, page by page."""
+        items: list[Any] = []
+        while True:
+            page = self.call("GET", path, params={"limit": MAX_PAGE, "offset": len(items)})
+            items += page["items"]
+            if not page["items"] or len(items) >= page["total"]:
+                return items
+
+
+def _refused(response: httpx.Response) -> ServerRefused:
+    try:
+        problem = response.json()
+        return ServerRefused(response.status_code, problem["code"], problem["detail"])
+    except (ValueError, KeyError, TypeError):
+        return ServerRefused(
+            response.status_code, "no_artel", f"{response.url} answered {response.status_code}; is it an Artel server?"
+        )

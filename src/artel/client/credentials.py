@@ -1,0 +1,80 @@
+"""Logins of the command line: one token per server, in a file that only its owner can read."""
+
+import json
+import os
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from artel.errors import NotAuthenticated
+
+DEFAULT_SERVER = "http://127.0.0.1:8700"
+
+
+@dataclass(slots=True)
+class Credentials:
+    """Tokens by server, and the server that was logged in to last."""
+
+    path: Path
+    current: str | None = None
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, folder: Path | None = None) -> "Credentials":
+        """Read the file; a missing or broken one is an empty one."""
+        path = (folder or config_folder()) / "credentials.json"
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            tokens = {str(server): str(token) for server, token in stored["tokens"].items()}
+            return cls(path, stored.get("current"), tokens)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return cls(path)
+
+    def save(self) -> None:
+        """Write the file, whole or not at all."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        aside = self.path.with_name(f".credentials.{secrets.token_hex(8)}")
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump({"current": self.current, "tokens": self.tokens}, file, indent=2)
+        aside.replace(self.path)
+
+    def remember(self, server: str, token: str, *, make_current: bool) -> None:
+        """Keep a token for a server."""
+        self.tokens[server] = token
+        if make_current or self.current is None:
+            self.current = server
+        self.save()
+
+    def forget(self, server: str) -> bool:
+        """Drop the token for a server; say whether there was one."""
+        known = self.tokens.pop(server, None) is not None
+        if self.current == server:
+            self.current = next(iter(self.tokens), None)
+        self.save()
+        return known
+
+    def server(self, asked: str | None) -> str:
+        """Answer the server to talk to: the one asked for, ARTEL_SERVER, the last login, or this machine."""
+        return normal_server(asked or os.environ.get("ARTEL_SERVER") or self.current or DEFAULT_SERVER)
+
+    def token(self, server: str) -> str:
+        """Answer the token for a server; a token is only ever sent to the server that it is for."""
+        token = os.environ.get("ARTEL_TOKEN") or self.tokens.get(server)
+        if not token:
+            raise NotAuthenticated(f"Not logged in to {server}. Run: artel login --server {server}")
+        return token
+
+
+def normal_server(url: str) -> str:
+    """Answer the form in which servers are compared."""
+    url = url if "://" in url else f"http://{url}"
+    return url.rstrip("/")
+
+
+def config_folder() -> Path:
+    """Answer the folder of the command line's own files."""
+    import platformdirs  # here, because most commands find ARTEL_CONFIG_DIR or never ask
+
+    configured = os.environ.get("ARTEL_CONFIG_DIR")
+    return Path(configured) if configured else platformdirs.user_config_path("artel", appauthor=False)

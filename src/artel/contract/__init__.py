@@ -1,0 +1,1 @@
+"""Every model that crosses a process."""

@@ -1,0 +1,262 @@
+"""What the HTTP API takes and answers. Requests refuse unknown fields; text never holds what a database can't."""
+
+import math
+from datetime import datetime
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SecretStr
+
+MAX_ID = 2**63 - 1
+MAX_SETTINGS_CHARACTERS = 16_384
+MAX_SETTINGS_DEPTH = 16
+MAX_INTEGER_BITS = 1024
+
+# Tools of an agent that is made without naming any: it reads the user's files, and has its task workspace and memory.
+WORKSPACE_READING = ("tool_read_file", "tool_list_directory", "tool_search_files", "tool_stat")
+TASK_WORKSPACE = ("write_file", "read_file", "list_files", "get_workspace_info")
+MEMORY = ("memory_read", "memory_write")
+DEFAULT_TOOLS = (*WORKSPACE_READING, *TASK_WORKSPACE, *MEMORY)
+
+T = TypeVar("T")
+
+
+def _acceptable(value: JsonValue, depth: int = 0) -> int:
+    """Answer about how many characters the value takes; raise on what can't be stored everywhere."""
+    if depth > MAX_SETTINGS_DEPTH:
+        raise ValueError(f"must not be nested deeper than {MAX_SETTINGS_DEPTH} levels")
+    match value:
+        case str():
+            if "\x00" in value:
+                raise ValueError("must not contain the NUL character")
+            value.encode()  # a lone surrogate is no text: UnicodeEncodeError is a ValueError
+            return len(value) + 2
+        case float() if not math.isfinite(value):
+            raise ValueError("must not contain NaN or Infinity")
+        case dict():
+            return sum(_acceptable(key) + _acceptable(item, depth + 1) + 2 for key, item in value.items())
+        case list():
+            return sum(_acceptable(item, depth + 1) + 1 for item in value)
+        case int() if value.bit_length() > MAX_INTEGER_BITS:
+            raise ValueError("must not contain integers of more than 300 digits")
+        case _:
+            return len(str(value))
+
+
+def _bounded(settings: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if _acceptable(settings) > MAX_SETTINGS_CHARACTERS:
+        raise ValueError(f"must not be longer than {MAX_SETTINGS_CHARACTERS} characters")
+    return settings
+
+
+def _all_different(names: list[str]) -> list[str]:
+    if len(set(names)) != len(names):
+        raise ValueError("must not name anything twice")
+    return names
+
+
+def _unset() -> Any:
+    """Stand in for a field that a PATCH does not mention: never read, because unset fields are left out."""
+    return None
+
+
+# The patterns are part of the OpenAPI document: what they refuse is refused by any client that validates.
+_VISIBLE_LINE = r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"
+_ANY_TEXT = r"^[^\x00]*$"
+_TOKEN = r"^[a-z][a-z0-9_.-]{0,62}$"  # noqa: S105 - a pattern for names, no secret
+
+Email = Annotated[str, Field(max_length=254, pattern=r"^[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f]+$")]
+Password = Annotated[SecretStr, Field(min_length=8, max_length=256)]
+ProjectName = Annotated[str, Field(min_length=1, max_length=200, pattern=_VISIBLE_LINE)]
+ProjectSettings = Annotated[
+    dict[str, JsonValue],
+    AfterValidator(_bounded),
+    Field(description="Settings of the project, as one JSON object of at most 16,384 characters."),
+]
+AgentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$", description="Unique in the project.")]
+Role = Annotated[str, Field(min_length=1, max_length=64, pattern=_VISIBLE_LINE)]
+ModelName = Annotated[str, Field(min_length=1, max_length=200, pattern=_VISIBLE_LINE)]
+Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)]
+MaxTokens = Annotated[int, Field(ge=1, le=1_000_000)]
+SystemPrompt = Annotated[str, Field(max_length=100_000, pattern=_ANY_TEXT)]
+NameList = Annotated[
+    list[Annotated[str, Field(pattern=_TOKEN)]],
+    AfterValidator(_all_different),
+    Field(max_length=64, json_schema_extra={"uniqueItems": True}),
+]
+ConcurrencyLimit = Annotated[int, Field(ge=1, le=10, description="How many tasks the agent may run at once.")]
+Runtime = Literal["local", "node"]
+
+
+class Request(BaseModel):
+    """A body that somebody sends: strict, and closed to unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
+
+
+class Answer(BaseModel):
+    """A body that the server sends."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Page(Answer, Generic[T]):
+    """One page of a list."""
+
+    items: list[T]
+    total: int = Field(description="How many there are in all.", examples=[1])
+    limit: int = Field(examples=[50])
+    offset: int = Field(examples=[0])
+
+
+class FieldError(Answer):
+    """Where in the request something is wrong, and what."""
+
+    field: str = Field(examples=["body.name"])
+    message: str = Field(examples=["Field required"])
+
+
+class Problem(Answer):
+    """An error (RFC 9457, application/problem+json)."""
+
+    type: str = Field(examples=["urn:artel:problem:project_not_found"])
+    title: str = Field(examples=["Not Found"])
+    status: int = Field(examples=[404])
+    detail: str = Field(description="What is wrong and what to do.", examples=["Project not found"])
+    code: str = Field(description="Stable, for programs.", examples=["project_not_found"])
+    request_id: str = Field(examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
+    errors: list[FieldError] | None = Field(default=None, description="Only for invalid requests.")
+
+
+class Registration(Request):
+    """A new account."""
+
+    email: Email = Field(examples=["ada@example.org"])
+    password: Password = Field(examples=["correct horse battery staple"])
+
+
+class Token(Answer):
+    """A bearer token."""
+
+    access_token: str
+    token_type: Literal["bearer"] = "bearer"  # noqa: S105 - the kind of token, no secret
+    expires_in: int = Field(description="Seconds from now.", examples=[604800])
+
+
+class Registered(Token):
+    """The account that was made, and a first token for it."""
+
+    user_id: int = Field(examples=[1])
+
+
+class Account(Answer):
+    """Who the token speaks for."""
+
+    user_id: int = Field(examples=[1])
+    email: str | None = Field(examples=["ada@example.org"])
+    is_admin: bool
+    created_at: datetime
+
+
+class NewAgent(Request):
+    """An agent to make; only name, role, model and system_prompt are required."""
+
+    name: AgentName = Field(examples=["agent_reviewer"])
+    role: Role = Field(examples=["reviewer"])
+    model: ModelName = Field(examples=["gpt-4"])
+    system_prompt: SystemPrompt = Field(examples=["You review changes and say what matters, most important first."])
+    temperature: Temperature = 0.7
+    max_tokens: MaxTokens = 2048
+    tools: NameList = Field(default=list(DEFAULT_TOOLS), examples=[list(DEFAULT_TOOLS)])
+    concurrency_limit: ConcurrencyLimit = 3
+    capabilities: NameList = Field(default=[], examples=[["review_code"]])
+    memory: bool = True
+    runtime: Runtime = "local"
+
+
+class AgentChanges(Request):
+    """What to change of an agent; fields that are left out stay as they are."""
+
+    name: AgentName = Field(default_factory=_unset)
+    role: Role = Field(default_factory=_unset)
+    model: ModelName = Field(default_factory=_unset)
+    system_prompt: SystemPrompt = Field(default_factory=_unset)
+    temperature: Temperature = Field(default_factory=_unset, examples=[0.2])
+    max_tokens: MaxTokens = Field(default_factory=_unset)
+    tools: NameList = Field(default_factory=_unset)
+    concurrency_limit: ConcurrencyLimit = Field(default_factory=_unset)
+    capabilities: NameList = Field(default_factory=_unset)
+    memory: bool = Field(default_factory=_unset)
+    runtime: Runtime = Field(default_factory=_unset)
+
+
+class Agent(Answer):
+    """An agent of a project."""
+
+    id: int = Field(examples=[2])
+    project_id: int = Field(examples=[1])
+    name: str = Field(examples=["agent_coder"])
+    role: str = Field(examples=["developer"])
+    model: str = Field(examples=["gpt-4"])
+    temperature: float = Field(examples=[0.3])
+    max_tokens: int = Field(examples=[4096])
+    system_prompt: str
+    tools: list[str]
+    concurrency_limit: int = Field(examples=[3])
+    capabilities: list[str]
+    memory: bool
+    runtime: Runtime
+    created_at: datetime
+    updated_at: datetime
+
+
+class NewProject(Request):
+    """A project to make."""
+
+    name: ProjectName = Field(examples=["Website"])
+    settings: ProjectSettings = Field(default_factory=dict, examples=[{}])
+
+
+class ProjectChanges(Request):
+    """What to change of a project; fields that are left out stay as they are, `settings` is replaced as a whole."""
+
+    name: ProjectName = Field(default_factory=_unset, examples=["Website, second attempt"])
+    settings: ProjectSettings = Field(default_factory=_unset)
+
+
+class Project(Answer):
+    """A project."""
+
+    id: int = Field(examples=[1])
+    name: str = Field(examples=["Website"])
+    settings: dict[str, JsonValue] = Field(examples=[{}])
+    is_default: bool = Field(description="The project that is used where none is named.")
+    created_at: datetime
+    updated_at: datetime
+
+
+class ProjectWithAgents(Project):
+    """A project with its agents."""
+
+    agents: list[Agent]
+
+
+class Health(Answer):
+    """The process is alive."""
+
+    status: Literal["ok"]
+    version: str = Field(examples=["0.1.0"])
+
+
+class PartHealth(Answer):
+    """Whether one part of the server works."""
+
+    name: str = Field(examples=["database"])
+    ok: bool
+    detail: str | None = Field(default=None, description="What is wrong and what to do.")
+
+
+class Readiness(Answer):
+    """Whether the server can take requests."""
+
+    status: Literal["ready", "not_ready"]
+    parts: list[PartHealth]

@@ -1,0 +1,1 @@
+"""The database: the truth and the queue."""

@@ -1,0 +1,13 @@
+"""Alembic's entry: runs inside the transaction that `artel.db.schema.upgrade` has begun."""
+
+from alembic import context
+
+from artel.db.tables import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    transactional_ddl=True,
+    render_as_batch=True,
+)
+context.run_migrations()

@@ -1,0 +1,145 @@
+"""The tables. Each that holds data of a user carries user_id, and the database itself ties it to its parent's."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Dialect,
+    Float,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    text,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# SQLite counts up only for a column of the type INTEGER.
+Id = BigInteger().with_variant(Integer(), "sqlite")
+
+
+class Moment(TypeDecorator[datetime]):
+    """A point in time, always with its zone; SQLite itself keeps none."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        return value.astimezone(UTC) if value else None
+
+    def process_result_value(self, value: Any | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        if value is None:
+            return None
+        moment: datetime = value
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+# A deleted account stays as a row without data, so that its tokens and its external subject stay refused
+# and its number is never given to somebody else.
+users = Table(
+    "users",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("email", String(254)),
+    Column("password_hash", String(200)),
+    Column("issuer", String(500)),
+    Column("subject", String(500)),
+    Column("is_admin", Boolean, nullable=False, default=False),
+    Column("created_at", Moment, nullable=False),
+    Column("deleted_at", Moment),
+    UniqueConstraint("issuer", "subject"),
+    Index(
+        "uq_users_local_email",
+        "email",
+        unique=True,
+        sqlite_where=text("issuer IS NULL AND deleted_at IS NULL"),
+        postgresql_where=text("issuer IS NULL AND deleted_at IS NULL"),
+    ),
+    sqlite_autoincrement=True,
+)
+
+# One row. Whoever sets first_user_id, which only one can, is the administrator.
+installation = Table(
+    "installation",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("first_user_id", Id, ForeignKey("users.id")),
+)
+
+login_attempts = Table(
+    "login_attempts",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("failures", Integer, nullable=False),
+    Column("retry_at", Moment, nullable=False),
+    Column("forget_at", Moment, nullable=False),
+    Index(None, "forget_at"),
+)
+
+projects = Table(
+    "projects",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("user_id", Id, ForeignKey("users.id"), nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("settings", JSON, nullable=False),
+    Column("is_default", Boolean, nullable=False, default=False),
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+    UniqueConstraint("user_id", "id"),
+    Index(
+        "uq_projects_default",
+        "user_id",
+        unique=True,
+        sqlite_where=text("is_default"),
+        postgresql_where=text("is_default"),
+    ),
+    sqlite_autoincrement=True,
+)
+
+# The row without a parent is the project's orchestrator, `root`; it is never listed.
+agents = Table(
+    "agents",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("user_id", Id, nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("parent_agent_id", Id, ForeignKey("agents.id", ondelete="CASCADE")),
+    Column("name", String(63), nullable=False),
+    Column("role", String(64), nullable=False),
+    Column("model", String(200), nullable=False),
+    Column("temperature", Float, nullable=False),
+    Column("max_tokens", Integer, nullable=False),
+    Column("system_prompt", Text, nullable=False),
+    Column("tools", JSON, nullable=False),
+    Column("concurrency_limit", Integer, nullable=False),
+    Column("capabilities", JSON, nullable=False),
+    Column("memory", Boolean, nullable=False),
+    Column("runtime", String(10), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+    ForeignKeyConstraint(["user_id", "project_id"], ["projects.user_id", "projects.id"], ondelete="CASCADE"),
+    UniqueConstraint("project_id", "name"),
+    Index(None, "parent_agent_id"),
+    Index(None, "user_id", "project_id"),
+    sqlite_autoincrement=True,
+)

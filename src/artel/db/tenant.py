@@ -1,0 +1,70 @@
+"""Queries that belong to one user: the scope is in the constructor, so that none can be written without it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Delete,
+    Row,
+    Select,
+    Table,
+    Update,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
+
+from artel.db.tables import users
+from artel.errors import NotAuthenticated
+
+
+class Tenant(Protocol):
+    """Whoever data belongs to."""
+
+    @property
+    def user_id(self) -> int: ...
+
+
+class TenantRepository:
+    """Rows of one table that belong to one user.
+
+    Subclasses build every statement from the methods below; `scripts/check_tenant_scope.py` sees to it.
+    """
+
+    table: ClassVar[Table]
+
+    def __init__(self, connection: Connection, tenant: Tenant) -> None:
+        self.connection = connection
+        self.tenant = tenant
+
+    def _select(self, *columns: ColumnElement[Any]) -> Select[Any]:
+        return select(*(columns or self.table.c)).select_from(self.table).where(self._mine())
+
+    def _update(self, values: Mapping[str, Any]) -> Update:
+        if "user_id" in values:
+            raise ValueError("rows never change their owner")
+        return update(self.table).where(self._mine()).values(**values)
+
+    def _delete(self) -> Delete:
+        return delete(self.table).where(self._mine())
+
+    def _insert(self, rows: Sequence[Mapping[str, Any]]) -> Sequence[Row[Any]]:
+        statement = insert(self.table).returning(*self.table.c, sort_by_parameter_order=True)
+        return self.connection.execute(statement, [{**row, "user_id": self.tenant.user_id} for row in rows]).all()
+
+    def _count(self, *conditions: ColumnElement[bool]) -> int:
+        number: int = self.connection.execute(self._select(func.count()).where(*conditions)).scalar_one()
+        return number
+
+    def _lock_owner(self) -> None:
+        """Let nobody else count or add rows of this user until the commit."""
+        living = users.c.id == self.tenant.user_id, users.c.deleted_at.is_(None)
+        if self.connection.execute(select(users.c.id).where(*living).with_for_update(key_share=True)).first() is None:
+            raise NotAuthenticated("The account does not exist any more.")
+
+    def _mine(self) -> ColumnElement[bool]:
+        return self.table.c.user_id == self.tenant.user_id

@@ -1,0 +1,158 @@
+"""Every error that Artel itself raises: one root, one class per situation, no transport in sight.
+
+Each edge translates a `Kind` once: the HTTP API into a status, the command line into an exit code.
+"""
+
+from enum import StrEnum
+from typing import ClassVar
+
+
+class Kind(StrEnum):
+    """What sort of trouble it is, which is all that an edge needs to know."""
+
+    INVALID = "invalid"
+    UNAUTHENTICATED = "unauthenticated"
+    FORBIDDEN = "forbidden"
+    NOT_FOUND = "not_found"
+    CONFLICT = "conflict"
+    TOO_LARGE = "too_large"
+    TOO_MANY = "too_many"
+    UNAVAILABLE = "unavailable"
+
+
+class ArtelError(Exception):
+    """The root. `detail` is shown to people: it says what is wrong and what to do, and holds no secret."""
+
+    kind: ClassVar[Kind]
+    code: ClassVar[str]
+
+    def __init__(self, detail: str, *, retry_after: int | None = None) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.retry_after = retry_after
+
+
+class ConfigurationInvalid(ArtelError):
+    """A setting is wrong, or two settings contradict each other."""
+
+    kind = Kind.INVALID
+    code = "configuration_invalid"
+
+
+class DataFolderInUse(ArtelError):
+    """Another server already holds the data folder."""
+
+    kind = Kind.CONFLICT
+    code = "data_folder_in_use"
+
+
+class PortInUse(ArtelError):
+    """The address to listen on is taken, or may not be used."""
+
+    kind = Kind.CONFLICT
+    code = "port_in_use"
+
+
+class SchemaOutdated(ArtelError):
+    """The database's schema is not the one that this version works with."""
+
+    kind = Kind.UNAVAILABLE
+    code = "schema_outdated"
+
+
+class DatabaseUnavailable(ArtelError):
+    """The database can't be reached, or has too much to do."""
+
+    kind = Kind.UNAVAILABLE
+    code = "database_unavailable"
+
+
+class NotAuthenticated(ArtelError):
+    """There is no usable token."""
+
+    kind = Kind.UNAUTHENTICATED
+    code = "not_authenticated"
+
+
+class TokenInvalid(ArtelError):
+    """There is a token, and it is not good: malformed, expired, forged, meant for somebody else."""
+
+    kind = Kind.UNAUTHENTICATED
+    code = "invalid_token"
+
+
+class CredentialsWrong(ArtelError):
+    """The e-mail address or the password is wrong; which one is not said."""
+
+    kind = Kind.UNAUTHENTICATED
+    code = "invalid_credentials"
+
+
+class TooManyLogins(ArtelError):
+    """Too many failed log-ins for this account or from this address."""
+
+    kind = Kind.TOO_MANY
+    code = "too_many_logins"
+
+
+class IdentityProviderUnavailable(ArtelError):
+    """The keys of the external issuer can't be fetched."""
+
+    kind = Kind.UNAVAILABLE
+    code = "identity_provider_unavailable"
+
+
+class ServerBusy(ArtelError):
+    """A bounded queue inside the server is full."""
+
+    kind = Kind.UNAVAILABLE
+    code = "server_busy"
+
+
+class RegistrationClosed(ArtelError):
+    """The operator makes the accounts here."""
+
+    kind = Kind.FORBIDDEN
+    code = "registration_closed"
+
+
+class EmailTaken(ArtelError):
+    """There is an account with this e-mail address."""
+
+    kind = Kind.CONFLICT
+    code = "email_taken"
+
+
+class AccountNotFound(ArtelError):
+    """No account has this e-mail address."""
+
+    kind = Kind.NOT_FOUND
+    code = "account_not_found"
+
+
+class ProjectNotFound(ArtelError):
+    """No such project of this user, whether it never was, is gone, or is somebody else's."""
+
+    kind = Kind.NOT_FOUND
+    code = "project_not_found"
+
+
+class AgentNotFound(ArtelError):
+    """No such agent in this project of this user."""
+
+    kind = Kind.NOT_FOUND
+    code = "agent_not_found"
+
+
+class AgentNameTaken(ArtelError):
+    """An agent of the project has this name."""
+
+    kind = Kind.CONFLICT
+    code = "agent_name_taken"
+
+
+class LimitReached(ArtelError):
+    """The user has as many of these as the server allows."""
+
+    kind = Kind.CONFLICT
+    code = "limit_reached"

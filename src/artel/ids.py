@@ -1,0 +1,14 @@
+"""Identifiers that sort by the time they were made."""
+
+import os
+import time
+import uuid
+
+
+def uuid7() -> str:
+    """Answer a UUID of version 7 (RFC 9562): 48 bits of milliseconds, the rest random."""
+    milliseconds = time.time_ns() // 1_000_000
+    value = (milliseconds << 80) | int.from_bytes(os.urandom(10))
+    value = (value & ~(0xF << 76)) | (0x7 << 76)
+    value = (value & ~(0x3 << 62)) | (0x2 << 62)
+    return str(uuid.UUID(int=value))

@@ -1,0 +1,87 @@
+"""Structured logs: one line per event, with the request's identifiers, without secrets."""
+
+import logging
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+MASK = "***"
+_SECRET_KEY = re.compile(r"password|passwd|secret|token|authorization|cookie|api_?key|credential", re.IGNORECASE)
+_PUBLIC_KEYS = frozenset({"token_type", "max_tokens", "tokens", "input_tokens", "output_tokens"})
+_SECRET_TEXT = re.compile(
+    r"eyJ[\w-]{5,}\.[\w-]+\.[\w-]*"  # a JSON web token
+    r"|(?<=bearer )\S+"
+    r"|\bsk-[\w-]{8,}"  # keys of model providers
+    r"|(?<=://)[^\s:/@]*:[^\s@]+(?=@)"  # user and password of a URL
+    r"|(?<=password=)[^\s&]+",
+    re.IGNORECASE,
+)
+
+
+def mask(value: Any) -> Any:
+    """Answer the value with everything in it that looks like a secret replaced."""
+    match value:
+        case str():
+            return _SECRET_TEXT.sub(MASK, value)
+        case Mapping():
+            return {key: MASK if _is_secret(str(key)) and item else mask(item) for key, item in value.items()}
+        case list() | tuple():
+            return [mask(item) for item in value]
+        case _:
+            return value
+
+
+def _is_secret(key: str) -> bool:
+    return key not in _PUBLIC_KEYS and _SECRET_KEY.search(key) is not None
+
+
+def _mask_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    masked: EventDict = mask(event)
+    return masked
+
+
+def configure_logs(log_format: Literal["auto", "console", "json"], level: str) -> None:
+    """Send our own log lines and those of libraries to standard error, in one format."""
+    in_terminal = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,
+        _mask_event,
+    ]
+    renderer: Processor = (
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        if in_terminal
+        else structlog.processors.JSONRenderer(ensure_ascii=False)
+    )
+    structlog.configure(
+        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level.upper())
+    for noisy in ("uvicorn.access", "alembic", "httpx", "httpcore", "aiormq", "aio_pika"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def get_logger(name: str) -> structlog.stdlib.BoundLogger:
+    """Answer the logger of a module."""
+    logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
+    return logger

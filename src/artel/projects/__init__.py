@@ -1,0 +1,1 @@
+"""Projects and their agents: rows and the rules about them."""

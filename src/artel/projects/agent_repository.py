@@ -1,0 +1,77 @@
+"""Rows of agents."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row
+from sqlalchemy.exc import IntegrityError
+
+from artel.contract.http import Agent, AgentChanges, NewAgent
+from artel.db.tables import agents
+from artel.db.tenant import TenantRepository
+from artel.errors import AgentNameTaken, AgentNotFound
+
+
+class AgentRepository(TenantRepository):
+    """Agents of one user; `root`, which has no parent, is not among them."""
+
+    table = agents
+
+    def add(self, project_id: int, parent_agent_id: int | None, new: Sequence[NewAgent]) -> list[Agent]:
+        """Add agents, all or none."""
+        now = datetime.now(UTC)
+        place = {"project_id": project_id, "parent_agent_id": parent_agent_id, "created_at": now, "updated_at": now}
+        try:
+            return [_agent(row) for row in self._insert([agent.model_dump() | place for agent in new])]
+        except IntegrityError:
+            names = ", ".join(agent.name for agent in new)
+            raise AgentNameTaken(f"This project has an agent with the name {names}. Choose another.") from None
+
+    def root_id(self, project_id: int) -> int:
+        """Answer the project's orchestrator."""
+        root = agents.c.project_id == project_id, agents.c.parent_agent_id.is_(None)
+        found: int = self.connection.execute(self._select(agents.c.id).where(*root)).scalar_one()
+        return found
+
+    def count(self, project_id: int) -> int:
+        """Answer how many agents the project has."""
+        return self._count(*_listed(project_id))
+
+    def page(self, project_id: int, limit: int, offset: int) -> list[Agent]:
+        """Answer some agents of the project, oldest first."""
+        rows = self.connection.execute(
+            self._select().where(*_listed(project_id)).order_by(agents.c.id).limit(limit).offset(offset)
+        )
+        return [_agent(row) for row in rows]
+
+    def get(self, project_id: int, agent_id: int) -> Agent:
+        """Answer one agent."""
+        row = self.connection.execute(self._select().where(*_listed(project_id), agents.c.id == agent_id)).one_or_none()
+        if row is None:
+            raise AgentNotFound("Agent not found")
+        return _agent(row)
+
+    def change(self, project_id: int, agent_id: int, changes: AgentChanges) -> None:
+        """Change what was mentioned."""
+        values = changes.model_dump(exclude_unset=True) | {"updated_at": datetime.now(UTC)}
+        try:
+            changed = self.connection.execute(self._update(values).where(*_listed(project_id), agents.c.id == agent_id))
+        except IntegrityError:
+            raise AgentNameTaken(f"This project has an agent with the name {changes.name}. Choose another.") from None
+        if not changed.rowcount:
+            raise AgentNotFound("Agent not found")
+
+    def remove(self, project_id: int, agent_id: int) -> None:
+        """Remove the agent and those that it created."""
+        removed = self.connection.execute(self._delete().where(*_listed(project_id), agents.c.id == agent_id))
+        if not removed.rowcount:
+            raise AgentNotFound("Agent not found")
+
+
+def _listed(project_id: int) -> tuple[ColumnElement[bool], ...]:
+    return agents.c.project_id == project_id, agents.c.parent_agent_id.is_not(None)
+
+
+def _agent(row: Row[Any]) -> Agent:
+    return Agent.model_validate(row._mapping)  # noqa: SLF001 - the public name of a row's mapping

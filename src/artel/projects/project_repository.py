@@ -1,0 +1,70 @@
+"""Rows of projects."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Row
+
+from artel.contract.http import NewProject, Project, ProjectChanges
+from artel.db.tables import projects
+from artel.db.tenant import TenantRepository
+from artel.errors import ProjectNotFound
+
+
+class ProjectRepository(TenantRepository):
+    """Projects of one user."""
+
+    table = projects
+
+    def add(self, new: NewProject, *, is_default: bool) -> Project:
+        """Add a project."""
+        now = datetime.now(UTC)
+        [row] = self._insert([new.model_dump() | {"is_default": is_default, "created_at": now, "updated_at": now}])
+        return _project(row)
+
+    def lock_owner(self) -> None:
+        """Let nobody else count or add projects of this user until the commit."""
+        self._lock_owner()
+
+    def count(self) -> int:
+        """Answer how many projects the user has."""
+        return self._count()
+
+    def page(self, limit: int, offset: int) -> list[Project]:
+        """Answer some projects, oldest first."""
+        rows = self.connection.execute(self._select().order_by(projects.c.id).limit(limit).offset(offset))
+        return [_project(row) for row in rows]
+
+    def lock(self, project_id: int) -> None:
+        """Let nobody else change or delete the project, or count its agents, until the commit."""
+        locked = self._select(projects.c.id).where(projects.c.id == project_id).with_for_update(key_share=True)
+        if self.connection.execute(locked).first() is None:
+            raise ProjectNotFound("Project not found")
+
+    def get(self, project_id: int) -> Project:
+        """Answer one project."""
+        row = self.connection.execute(self._select().where(projects.c.id == project_id)).one_or_none()
+        if row is None:
+            raise ProjectNotFound("Project not found")
+        return _project(row)
+
+    def default(self) -> Project | None:
+        """Answer the project that is used where none is named."""
+        row = self.connection.execute(self._select().where(projects.c.is_default)).one_or_none()
+        return _project(row) if row else None
+
+    def change(self, project_id: int, changes: ProjectChanges) -> None:
+        """Change what was mentioned."""
+        values = changes.model_dump(exclude_unset=True) | {"updated_at": datetime.now(UTC)}
+        changed = self.connection.execute(self._update(values).where(projects.c.id == project_id))
+        if not changed.rowcount:
+            raise ProjectNotFound("Project not found")
+
+    def remove(self, project_id: int) -> None:
+        """Remove the project and all that belongs to it."""
+        if not self.connection.execute(self._delete().where(projects.c.id == project_id)).rowcount:
+            raise ProjectNotFound("Project not found")
+
+
+def _project(row: Row[Any]) -> Project:
+    return Project.model_validate(row._mapping)  # noqa: SLF001 - the public name of a row's mapping

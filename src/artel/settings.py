@@ -1,0 +1,179 @@
+"""The server's configuration: read once from the environment and an optional artel.yaml, then immutable."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import platformdirs
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    YamlConfigSettingsSource,
+)
+
+from artel.errors import ConfigurationInvalid
+
+PREFIX = "ARTEL_"
+# Variables of the command line and of this file itself, which are no settings of the server.
+OTHER_VARIABLES = frozenset({"ARTEL_SERVER", "ARTEL_TOKEN", "ARTEL_CONFIG", "ARTEL_CONFIG_DIR"})
+
+_SCHEMES = {
+    "database_url": ("sqlite", "postgresql", "postgres"),
+    "bus_url": ("amqp", "amqps"),
+    "redis_url": ("redis", "rediss", "unix"),
+    "qdrant_url": ("http", "https"),
+    "jwks_url": ("http", "https"),
+}
+
+
+class Settings(BaseSettings):
+    """Everything an operator can set. Each is also a variable: `port` is ARTEL_PORT."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True
+    )
+
+    data_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_data_path("artel", appauthor=False)),
+        description="Where the server keeps its files: database, token secret, task workspaces.",
+    )
+    host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
+    port: int = Field(default=8700, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    trusted_proxies: list[str] = Field(
+        default=[],
+        description="Addresses of reverse proxies whose X-Forwarded-For and -Proto are believed (JSON list).",
+    )
+
+    database_url: SecretStr | None = Field(
+        default=None,
+        description="`postgresql://user:password@host/name`, or `sqlite:///path`; SQLite in the data folder if unset.",
+    )
+    database_connections: int = Field(default=10, ge=2, le=200, description="Size of the PostgreSQL connection pool.")
+    sqlite_synchronous: Literal["normal", "full"] = Field(
+        default="normal",
+        description="`normal` survives a killed process; `full` also survives a power cut, and is slower.",
+    )
+    bus_url: SecretStr | None = Field(default=None, description="`amqp://…` of RabbitMQ; in the process by default.")
+    redis_url: SecretStr | None = Field(default=None, description="`redis://…`; in memory by default.")
+    qdrant_url: SecretStr | None = Field(default=None, description="`http://…` of Qdrant; in the process by default.")
+
+    jwt_secret: SecretStr | None = Field(
+        default=None,
+        min_length=32,
+        description="Signs our own tokens; made on first start and kept in the data folder by default. "
+        "Servers that share a database need the same one.",
+    )
+    token_lifetime_seconds: int = Field(
+        default=604_800, ge=60, le=31_536_000, description="How long a token of ours is good for."
+    )
+    registration_open: bool = Field(
+        default=True, description="Whether anybody may register; else `artel users create` makes the accounts."
+    )
+    jwks_url: SecretStr | None = Field(
+        default=None, description="Keys of an external issuer (JWKS); its RS256 and ES256 tokens are accepted then."
+    )
+    issuer: str | None = Field(default=None, description="The `iss` that tokens of the external issuer must carry.")
+    audience: str | None = Field(default=None, description="The `aud` that tokens of the external issuer must carry.")
+
+    max_body_bytes: int = Field(
+        default=1_048_576, ge=1024, le=104_857_600, description="Largest body of a request that is taken."
+    )
+    max_projects_per_user: int = Field(default=1000, ge=1, description="How many projects one user may have.")
+    max_agents_per_project: int = Field(default=100, ge=5, description="How many agents one project may have.")
+    planner_model: str = Field(default="gpt-4o", min_length=1, description="The orchestrator's model.")
+
+    log_format: Literal["auto", "console", "json"] = Field(
+        default="auto", description="`auto` is console in a terminal and JSON elsewhere."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
+
+    @field_validator(*_SCHEMES)
+    @classmethod
+    def _known_scheme(cls, value: SecretStr | None, info: Any) -> SecretStr | None:
+        if value is not None:
+            schemes = _SCHEMES[info.field_name]
+            if urlsplit(value.get_secret_value()).scheme not in schemes:
+                raise ValueError(f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}")
+        return value
+
+    @model_validator(mode="after")
+    def _external_issuer_is_complete(self) -> "Settings":
+        parts = {"jwks_url": self.jwks_url, "issuer": self.issuer, "audience": self.audience}
+        missing = [name for name, value in parts.items() if not value]
+        if 0 < len(missing) < len(parts):
+            raise ValueError(
+                f"an external issuer needs jwks_url, issuer and audience together; missing: {', '.join(missing)}"
+            )
+        return self
+
+    @property
+    def sqlalchemy_url(self) -> str:
+        """The database's URL with the driver that we use."""
+        url = self.database_url.get_secret_value() if self.database_url else f"sqlite:///{self.data_dir / 'artel.db'}"
+        if url.startswith("sqlite"):
+            return url
+        return "postgresql+psycopg" + url[url.index("://") :]
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the database is SQLite, which one server has to itself."""
+        return self.sqlalchemy_url.startswith("sqlite")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, YamlConfigSettingsSource(settings_cls, yaml_file=_config_file())
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Read the settings; overrides (from the command line) win over variables, and those over artel.yaml."""
+    import yaml  # here, because commands that read no settings must not pay for it
+
+    try:
+        return Settings(**{name: value for name, value in overrides.items() if value is not None})
+    except ValidationError as invalid:
+        raise ConfigurationInvalid("\n".join(_explain(error) for error in invalid.errors())) from None
+    except SettingsError as invalid:
+        raise ConfigurationInvalid(f"{invalid}; lists are written as JSON") from None
+    except yaml.YAMLError as invalid:
+        raise ConfigurationInvalid(f"{_config_file()} is not valid YAML: {invalid}") from None
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """Answer the ARTEL_ variables that mean nothing to us, which are most likely typing mistakes."""
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | OTHER_VARIABLES
+    return sorted(name for name in environment if name.startswith(PREFIX) and name not in known)
+
+
+def without_password(url: str) -> str:
+    """Answer a URL that may be shown: no password, no query."""
+    parts = urlsplit(url)
+    user, at, place = parts.netloc.rpartition("@")
+    netloc = f"{user.partition(':')[0]}:***{at}{place}" if ":" in user else parts.netloc
+    return parts._replace(netloc=netloc, query="", fragment="").geturl()
+
+
+def _config_file() -> Path:
+    configured = os.environ.get("ARTEL_CONFIG")
+    if configured and not Path(configured).is_file():
+        raise ConfigurationInvalid(f"ARTEL_CONFIG names {configured}, which is not a file")
+    return Path(configured or "artel.yaml")
+
+
+def _explain(error: Any) -> str:
+    name = ".".join(str(part) for part in error["loc"])
+    message = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        return f"{_config_file()}: {name} is no setting; docs/reference/settings.md lists them"
+    return f"{name} ({PREFIX}{name.upper()}): {message}" if name else message
