@@ -4,6 +4,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 
 from artel import __version__
 from artel.api import agents, auth, health, projects, ui
@@ -18,6 +19,8 @@ DESCRIPTION = (
     "A team of AI agents for every project, on your own server, while the files stay on your machine. "
     "Every path works with and without a trailing slash. Errors are application/problem+json."
 )
+
+ROUTERS = (auth.router, projects.router, agents.router, health.router, ui.router)
 
 
 def create_app(container: Container) -> FastAPI:
@@ -53,9 +56,11 @@ def _bare_app() -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    for router in (auth.router, projects.router, agents.router, health.router, ui.router):
+    for router in ROUTERS:
         app.include_router(router)
-    install_problem_handlers(app)
+    install_problem_handlers(
+        app, [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    )
 
     def document() -> dict[str, Any]:
         if not app.openapi_schema:

@@ -1,12 +1,15 @@
 """Errors as problem documents (RFC 9457): the one place where they get a status."""
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from artel.contract.http import FieldError, Problem
 from artel.errors import ArtelError, Kind
@@ -78,7 +81,7 @@ def problem_of_crash(scope: Any, crash: Exception) -> Response:
     return problem(scope, 500, "internal_error", "Something went wrong on the server. The log has it by request_id.")
 
 
-def install_problem_handlers(app: FastAPI) -> None:
+def install_problem_handlers(app: FastAPI, routes: Sequence[APIRoute]) -> None:
     """Make the framework's own errors problem documents too."""
 
     async def ours(request: Request, error: Exception) -> Response:
@@ -97,10 +100,13 @@ def install_problem_handlers(app: FastAPI) -> None:
     async def framework(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101
         status = error.status_code
+        headers = dict(error.headers or {})
+        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+            # The framework names only the methods of the first route at this address.
+            matching = (route for route in routes if route.matches(request.scope)[0] is not Match.NONE)
+            headers["Allow"] = ", ".join(sorted({method for route in matching for method in route.methods or ()}))
         detail = _DETAILS.get(status, error.detail)
-        return problem(
-            request.scope, status, _CODES.get(status, "http_error"), detail, headers=dict(error.headers or {})
-        )
+        return problem(request.scope, status, _CODES.get(status, "http_error"), detail, headers=headers)
 
     app.add_exception_handler(ArtelError, ours)
     app.add_exception_handler(RequestValidationError, invalid)

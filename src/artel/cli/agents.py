@@ -6,9 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from artel.cli.connection import connect
+from artel.cli.group import QuickGroup
 from artel.cli.output import AsJson, Server, Yes, confirm, show, table
 
-app = typer.Typer(help="The agents of a project.", no_args_is_help=True)
+app = typer.Typer(help="The agents of a project.", no_args_is_help=True, cls=QuickGroup)
 
 AgentId = Annotated[int, typer.Argument(help="The agent's number.", show_default=False)]
 Project = Annotated[

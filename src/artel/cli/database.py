@@ -2,9 +2,10 @@
 
 import typer
 
+from artel.cli.group import QuickGroup
 from artel.cli.output import AsJson, show
 
-app = typer.Typer(help="The database.", no_args_is_help=True)
+app = typer.Typer(help="The database.", no_args_is_help=True, cls=QuickGroup)
 
 
 @app.callback()

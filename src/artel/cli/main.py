@@ -9,12 +9,14 @@ import typer
 from artel import __version__
 from artel.cli import agents, database, doctor, login, projects, serve, users
 from artel.cli.exit_codes import OF_KIND, ExitCode
+from artel.cli.group import QuickGroup
 from artel.errors import ArtelError
 
 app = typer.Typer(
     name="artel",
     help="A team of AI agents for every project, on your own server, while the files stay on your machine.",
     no_args_is_help=True,
+    cls=QuickGroup,
     pretty_exceptions_enable=False,
     add_completion=False,  # its options make every --help import pydantic
     rich_markup_mode=None,  # rich takes longer to import than all the rest of --help

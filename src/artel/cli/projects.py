@@ -6,9 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from artel.cli.connection import connect
+from artel.cli.group import QuickGroup
 from artel.cli.output import AsJson, Server, Yes, confirm, show, table
 
-app = typer.Typer(help="Your projects.", no_args_is_help=True)
+app = typer.Typer(help="Your projects.", no_args_is_help=True, cls=QuickGroup)
 
 ProjectId = Annotated[int, typer.Argument(help="The project's number.", show_default=False)]
 SettingsOption = Annotated[str | None, typer.Option("--settings", help="Settings of the project, a JSON object.")]

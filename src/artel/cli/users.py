@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from artel.cli.group import QuickGroup
 from artel.cli.output import AsJson, Yes, confirm, secret_from_user, show, table
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = typer.Typer(help="Accounts, for the operator of the server.", no_args_is_help=True)
+app = typer.Typer(help="Accounts, for the operator of the server.", no_args_is_help=True, cls=QuickGroup)
 
 
 @app.command("list")

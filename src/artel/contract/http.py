@@ -4,7 +4,7 @@ import math
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, SecretStr
 
 MAX_ID = 2**63 - 1
 MAX_SETTINGS_CHARACTERS = 16_384
@@ -26,8 +26,6 @@ def _acceptable(value: JsonValue, depth: int = 0) -> int:
         raise ValueError(f"must not be nested deeper than {MAX_SETTINGS_DEPTH} levels")
     match value:
         case str():
-            if "\x00" in value:
-                raise ValueError("must not contain the NUL character")
             value.encode()  # a lone surrogate is no text: UnicodeEncodeError is a ValueError
             return len(value) + 2
         case float() if not math.isfinite(value):
@@ -46,6 +44,11 @@ def _bounded(settings: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if _acceptable(settings) > MAX_SETTINGS_CHARACTERS:
         raise ValueError(f"must not be longer than {MAX_SETTINGS_CHARACTERS} characters")
     return settings
+
+
+def _whole(value: Any) -> Any:
+    """Take 3.0 for 3, as JSON Schema does; anything else stays for the type to judge."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _all_different(names: list[str]) -> list[str]:
@@ -76,14 +79,16 @@ AgentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$", description
 Role = Annotated[str, Field(min_length=1, max_length=64, pattern=_VISIBLE_LINE)]
 ModelName = Annotated[str, Field(min_length=1, max_length=200, pattern=_VISIBLE_LINE)]
 Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)]
-MaxTokens = Annotated[int, Field(ge=1, le=1_000_000)]
+MaxTokens = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_whole)]
 SystemPrompt = Annotated[str, Field(max_length=100_000, pattern=_ANY_TEXT)]
 NameList = Annotated[
     list[Annotated[str, Field(pattern=_TOKEN)]],
     AfterValidator(_all_different),
     Field(max_length=64, json_schema_extra={"uniqueItems": True}),
 ]
-ConcurrencyLimit = Annotated[int, Field(ge=1, le=10, description="How many tasks the agent may run at once.")]
+ConcurrencyLimit = Annotated[
+    int, Field(ge=1, le=10, description="How many tasks the agent may run at once."), BeforeValidator(_whole)
+]
 Runtime = Literal["local", "node"]
 
 

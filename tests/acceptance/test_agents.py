@@ -1,0 +1,201 @@
+"""Agents, through HTTP, on SQLite and PostgreSQL."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from artel.contract.http import DEFAULT_TOOLS
+from tests.conftest import StartServer
+from tests.people import Person, assert_problem, new_agent
+
+
+def test_only_four_fields_are_required_and_the_rest_has_defaults(person: Person) -> None:
+    project = person.project()
+
+    agent = person.agent(project["id"])
+
+    assert agent | {"id": 0, "created_at": "", "updated_at": ""} == {
+        "id": 0,
+        "project_id": project["id"],
+        "name": "agent_reviewer",
+        "role": "reviewer",
+        "model": "gpt-4",
+        "temperature": 0.7,
+        "max_tokens": 2048,
+        "system_prompt": "Review.",
+        "tools": list(DEFAULT_TOOLS),
+        "concurrency_limit": 3,
+        "capabilities": [],
+        "memory": True,
+        "runtime": "local",
+        "created_at": "",
+        "updated_at": "",
+    }
+    assert person.http.get(f"/my/projects/{project['id']}/agents/{agent['id']}/").json() == agent
+
+
+CHANGES: dict[str, Any] = {
+    "name": "agent_critic",
+    "role": "critic",
+    "model": "ollama/llama3",
+    "temperature": 0,
+    "max_tokens": 1,
+    "system_prompt": "Be strict.\nBe kind. 请",
+    "tools": ["tool_read_file"],
+    "concurrency_limit": 10,
+    "capabilities": ["review_code", "score_quality"],
+    "memory": False,
+    "runtime": "node",
+}
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_every_field_can_be_changed_alone(person: Person, field: str) -> None:
+    project = person.project()
+    agent = person.agent(project["id"])
+    url = f"/my/projects/{project['id']}/agents/{agent['id']}"
+
+    changed = person.http.patch(url, json={field: CHANGES[field]})
+
+    assert changed.status_code == 200, changed.text
+    assert changed.json() == agent | {field: CHANGES[field], "updated_at": changed.json()["updated_at"]}
+    assert person.http.get(url).json() == changed.json()
+
+
+@pytest.mark.parametrize("field", [*CHANGES, "id", "project_id", "created_at", "user_id"])
+def test_no_field_can_be_set_to_null_and_no_other_be_set_at_all(person: Person, field: str) -> None:
+    project = person.project()
+    agent = project["agents"][0]
+    url = f"/my/projects/{project['id']}/agents/{agent['id']}"
+
+    assert_problem(person.http.patch(url, json={field: None}), 422, "invalid_request")
+
+    assert person.http.get(url).json() == agent
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "Agent"},
+        {"name": "1agent"},
+        {"name": "a" * 64},
+        {"name": "agent\n"},
+        {"name": ""},
+        {"role": ""},
+        {"model": ""},
+        {"model": "gpt\n4"},
+        {"system_prompt": "nul\x00"},
+        {"system_prompt": "x" * 100_001},
+        {"temperature": -0.1},
+        {"temperature": 2.1},
+        {"temperature": "0.5"},
+        {"max_tokens": 0},
+        {"max_tokens": 1.5},
+        {"max_tokens": True},
+        {"concurrency_limit": 0},
+        {"concurrency_limit": 11},
+        {"tools": ["a", "a"]},
+        {"tools": ["not a name"]},
+        {"tools": "tool_stat"},
+        {"tools": [f"t{number}" for number in range(65)]},
+        {"capabilities": [1]},
+        {"memory": "yes"},
+        {"runtime": "cloud"},
+        {"unknown": 1},
+    ],
+)
+def test_a_bad_agent_is_refused_and_nothing_is_stored(person: Person, fields: dict[str, Any]) -> None:
+    project = person.project()
+    agents = f"/my/projects/{project['id']}/agents"
+
+    problem = assert_problem(person.http.post(agents, json=new_agent(**fields)), 422, "invalid_request")
+    assert_problem(person.http.patch(f"{agents}/{project['agents'][0]['id']}", json=fields), 422, "invalid_request")
+
+    assert problem["errors"][0]["field"].startswith(f"body.{next(iter(fields))}")
+    assert person.http.get(agents).json()["items"] == project["agents"]
+
+
+@pytest.mark.parametrize("missing", ["name", "role", "model", "system_prompt"])
+def test_a_required_field_that_is_missing_is_named(person: Person, missing: str) -> None:
+    project = person.project()
+    body = new_agent()
+    del body[missing]
+
+    problem = assert_problem(
+        person.http.post(f"/my/projects/{project['id']}/agents", json=body), 422, "invalid_request"
+    )
+
+    assert problem["errors"] == [{"field": f"body.{missing}", "message": "Field required"}]
+
+
+@pytest.mark.parametrize("name", ["agent_coder", "root"])
+def test_a_name_is_unique_in_its_project_and_free_in_another(person: Person, name: str) -> None:
+    first, second = person.project(), person.project()
+    agents = f"/my/projects/{first['id']}/agents"
+    mine = person.agent(first["id"])
+    person.agent(second["id"])
+
+    assert_problem(person.http.post(agents, json=new_agent(name=name)), 409, "agent_name_taken")
+    assert_problem(person.http.patch(f"{agents}/{mine['id']}", json={"name": name}), 409, "agent_name_taken")
+
+    assert person.http.get(f"{agents}/{mine['id']}").json() == mine
+    assert person.http.get(agents).json()["total"] == 5
+
+
+def test_one_of_many_at_once_gets_the_name(person: Person) -> None:
+    agents = f"/my/projects/{person.project()['id']}/agents"
+
+    with ThreadPoolExecutor(10) as threads:
+        answers = list(threads.map(lambda _: person.http.post(agents, json=new_agent()).status_code, range(20)))
+
+    assert sorted(answers) == [201] + [409] * 19
+    assert person.http.get(agents).json()["total"] == 5
+
+
+def test_the_orchestrator_can_be_neither_listed_nor_reached(person: Person) -> None:
+    project = person.project()
+    root_id = min(agent["id"] for agent in project["agents"]) - 1
+    url = f"/my/projects/{project['id']}/agents/{root_id}"
+
+    assert_problem(person.http.get(url), 404, "agent_not_found")
+    assert_problem(person.http.patch(url, json={"role": "mine"}), 404, "agent_not_found")
+    assert_problem(person.http.delete(url), 404, "agent_not_found")
+    assert "root" not in [
+        agent["name"] for agent in person.http.get(f"/my/projects/{project['id']}/agents").json()["items"]
+    ]
+
+
+def test_a_deleted_agent_is_gone_and_its_number_is_not_given_again(person: Person) -> None:
+    project = person.project()
+    agents = f"/my/projects/{project['id']}/agents"
+    agent = person.agent(project["id"])
+
+    assert person.http.delete(f"{agents}/{agent['id']}/").status_code == 204
+
+    assert_problem(person.http.get(f"{agents}/{agent['id']}"), 404, "agent_not_found")
+    assert_problem(person.http.delete(f"{agents}/{agent['id']}"), 404, "agent_not_found")
+    assert person.agent(project["id"])["id"] > agent["id"]
+
+
+def test_a_project_has_no_more_agents_than_the_operator_allows(start_server: StartServer) -> None:
+    person = Person.register(start_server(ARTEL_MAX_AGENTS_PER_PROJECT="5").url)
+    project = person.project()
+    agents = f"/my/projects/{project['id']}/agents"
+
+    with ThreadPoolExecutor(5) as threads:
+        bodies = [new_agent(name=f"agent_{number}") for number in range(10)]
+        answers = list(threads.map(lambda body: person.http.post(agents, json=body).status_code, bodies))
+
+    assert sorted(answers) == [201] + [409] * 9
+    assert person.http.get(agents).json()["total"] == 5
+
+
+def test_agents_are_listed_page_by_page(person: Person) -> None:
+    project = person.project()
+    names = [agent["name"] for agent in project["agents"]]
+
+    page = person.http.get(f"/my/projects/{project['id']}/agents", params={"limit": 3, "offset": 2}).json()
+
+    assert [agent["name"] for agent in page["items"]] == names[2:]
+    assert (page["total"], page["limit"], page["offset"]) == (4, 3, 2)

@@ -1,0 +1,152 @@
+"""What holds for every request: problem documents, paths, limits, headers, health, figures."""
+
+import re
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.conftest import StartServer
+from tests.people import Person, assert_problem
+from tests.running import Server
+
+
+def test_an_unknown_address_is_a_problem(server: Server) -> None:
+    assert_problem(httpx.get(f"{server.url}/nothing/here", timeout=30), 404, "not_found")
+
+
+def test_an_unknown_method_is_a_problem_that_names_the_known_ones(server: Server, person: Person) -> None:
+    answer = person.http.put("/my/projects", json={})
+
+    assert_problem(answer, 405, "method_not_allowed")
+    assert answer.headers["allow"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/auth/me", "/my/projects"]
+)
+def test_both_forms_of_a_path_answer_without_a_redirect(person: Person, path: str) -> None:
+    plain, slashed = person.http.get(path), person.http.get(f"{path}/")
+
+    assert plain.status_code == slashed.status_code == 200
+    assert person.http.get(f"{path}//").status_code == 404
+
+
+def test_a_request_id_of_the_client_is_kept_and_a_strange_one_is_not(server: Server) -> None:
+    kept = httpx.get(f"{server.url}/healthz", headers={"X-Request-ID": "my-request-0001"}, timeout=30)
+    strange = httpx.get(f"{server.url}/healthz", headers={"X-Request-ID": 'x"},{"event":"forged"'}, timeout=30)
+
+    assert kept.headers["x-request-id"] == "my-request-0001"
+    assert re.fullmatch(
+        r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", strange.headers["x-request-id"]
+    )
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/healthz", "/my/projects", "/nothing", "/assets/app.js"])
+def test_every_answer_has_the_security_headers(server: Server, path: str) -> None:
+    headers = httpx.get(f"{server.url}{path}", timeout=30).headers
+
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert "unsafe-inline" not in headers["content-security-policy"].split("style-src")[0]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cache-control"] in ("no-store", "no-cache")
+    assert "server" not in headers
+
+
+def test_a_body_that_is_too_large_is_refused_whether_announced_or_not(start_server: StartServer) -> None:
+    person = Person.register(start_server(ARTEL_MAX_BODY_BYTES="2000").url)
+    body = b'{"name": "x", "settings": {"a": "' + b"x" * 2000 + b'"}}'
+    headers = {"Content-Type": "application/json"}
+
+    announced = person.http.post("/my/projects", content=body, headers=headers)
+    chunked = person.http.post(
+        "/my/projects", content=(body[at : at + 100] for at in range(0, len(body), 100)), headers=headers
+    )
+    form = person.http.post(
+        "/auth/token", content=b"username=" + b"x" * 3000, headers={"Content-Type": "application/x-www-form-urlencoded"}
+    )
+
+    for answer in (announced, chunked, form):
+        problem = assert_problem(answer, 413, "body_too_large")
+        assert "2000" in problem["detail"]
+    assert person.http.get("/my/projects").json()["total"] == 0
+
+
+def test_a_client_that_goes_away_in_the_middle_of_a_body_harms_nobody(server: Server, person: Person) -> None:
+    place = urlsplit(server.url)
+    with socket.create_connection((place.hostname or "", place.port or 0)) as line:
+        line.sendall(
+            f"POST /my/projects HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {person.token}\r\n"
+            'Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"name": "half'.encode()
+        )
+
+    assert person.http.get("/my/projects").json()["total"] == 0
+
+
+def test_the_server_is_healthy_and_ready(server: Server) -> None:
+    assert httpx.get(f"{server.url}/healthz", timeout=30).json()["status"] == "ok"
+    ready = httpx.get(f"{server.url}/readyz", timeout=30)
+    assert ready.status_code == 200
+    assert ready.json() == {"status": "ready", "parts": [{"name": "database", "ok": True, "detail": None}]}
+
+
+def test_requests_are_counted_by_route_and_nothing_of_a_tenant_is_in_the_figures(
+    server: Server, person: Person
+) -> None:
+    project = person.project("A name that nobody else may see")
+    person.http.get(f"/my/projects/{project['id']}")
+    person.http.request("BREW", "/my/projects/strange-path-of-a-client")
+
+    answer = httpx.get(f"{server.url}/metrics", timeout=30)
+
+    assert answer.headers["content-type"].startswith("text/plain")
+    counted = re.search(
+        r'artel_http_requests_total\{method="GET",route="/my/projects/\{project_id\}",status="200"\} (\S+)', answer.text
+    )
+    assert counted
+    assert float(counted[1]) >= 1
+    assert "process_resident_memory_bytes" in answer.text
+    for secret in (project["name"], person.email, "strange-path", "BREW"):
+        assert secret not in answer.text
+
+
+def test_every_operation_is_documented_with_examples_and_its_problems(server: Server) -> None:
+    document = httpx.get(f"{server.url}/openapi.json", timeout=30).json()
+
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            assert operation["summary"], (path, method)
+            for status, response in operation["responses"].items():
+                content = response.get("content", {})
+                if int(status) >= 400 and path != "/readyz":
+                    assert list(content) == ["application/problem+json"], (path, method, status)
+            if path.startswith("/my"):
+                assert operation["security"], (path, method)
+                assert "401" in operation["responses"], (path, method)
+    for name in ("NewProject", "NewAgent", "Registration", "Problem"):
+        assert _has_examples(document["components"]["schemas"][name]), name
+
+
+def test_the_examples_of_the_document_are_accepted(server: Server, person: Person) -> None:
+    document = httpx.get(f"{server.url}/openapi.json", timeout=30).json()
+    schemas = document["components"]["schemas"]
+    project = person.project()
+
+    made = person.http.post("/my/projects", json=example_of(schemas["NewProject"]))
+    agent = person.http.post(f"/my/projects/{project['id']}/agents", json=example_of(schemas["NewAgent"]))
+
+    assert made.status_code == 201, made.text
+    assert agent.status_code == 201, agent.text
+
+
+def example_of(schema: dict[str, Any]) -> dict[str, Any]:
+    return {name: field["examples"][0] for name, field in schema["properties"].items() if "examples" in field}
+
+
+def _has_examples(schema: dict[str, Any]) -> bool:
+    return any("examples" in field for field in schema["properties"].values())

@@ -1,0 +1,164 @@
+"""Nobody reaches what is another's: every operation of the OpenAPI document, tried with another user's ids."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+
+from artel.api.app import ROUTERS, is_public
+from tests.people import Person, assert_problem
+from tests.running import Server
+
+# Operations that need no token. Everything else must answer 401 without one.
+PUBLIC = {
+    ("post", "/auth/register"),
+    ("post", "/auth/token"),
+    ("get", "/healthz"),
+    ("get", "/readyz"),
+}
+# Where an object of the victim's goes. An operation with an id that is not listed here fails the test.
+ID_PARAMETERS = ("project_id", "agent_id")
+METHODS = ("get", "post", "put", "patch", "delete")
+
+
+class Belongings:
+    """What one user has, with a mark in every text, and the ids to put into paths."""
+
+    def __init__(self, person: Person, mark: str) -> None:
+        self.person = person
+        self.mark = mark
+        self.project = person.project(f"Project {mark}")
+        self.agent = person.agent(self.project["id"], name=f"agent_{mark}", system_prompt=f"Prompt {mark}")
+        person.http.patch(f"/my/projects/{self.project['id']}", json={"settings": {"note": mark}})
+        self.ids: dict[str, Any] = {"project_id": self.project["id"], "agent_id": self.agent["id"]}
+
+    def snapshot(self) -> list[Any]:
+        """Everything that the owner sees."""
+        url = f"/my/projects/{self.project['id']}"
+        return [self.person.http.get(path).json() for path in ("/my/projects", url, f"{url}/agents", "/auth/me")]
+
+
+@pytest.fixture
+def victim(server: Server) -> Belongings:
+    return Belongings(Person.register(server.url), "victimsmark")
+
+
+@pytest.fixture
+def attacker(server: Server) -> Belongings:
+    return Belongings(Person.register(server.url), "attackersmark")
+
+
+@pytest.fixture
+def document(server: Server) -> dict[str, Any]:
+    answer: dict[str, Any] = httpx.get(f"{server.url}/openapi.json", timeout=30).json()
+    return answer
+
+
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
+        for method in METHODS:
+            if method in methods:
+                yield method, path, methods[method]
+
+
+def ids_of(operation: dict[str, Any]) -> list[str]:
+    return [item["name"] for item in operation.get("parameters", []) if item["in"] == "path"]
+
+
+def body_of(document: dict[str, Any], operation: dict[str, Any]) -> dict[str, Any] | None:
+    """Answer a body that would be accepted, made from the document's examples."""
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json")
+    if content is None:
+        return None
+    schema = document["components"]["schemas"][content["schema"]["$ref"].rsplit("/", 1)[1]]
+    hidden_ids = [name for name in schema["properties"] if name.endswith("_id")]
+    assert not hidden_ids, f"{schema['title']} takes ids in its body: try them with another user's objects here"
+    return {name: field["examples"][0] for name, field in schema["properties"].items() if "examples" in field}
+
+
+@pytest.mark.req("UWS-01.1", "UWS-09.1", "UWS-09.3")
+def test_every_operation_refuses_the_ids_of_another_user(
+    document: dict[str, Any], victim: Belongings, attacker: Belongings
+) -> None:
+    before = victim.snapshot()
+    tried = 0
+
+    for method, path, operation in operations(document):
+        names = ids_of(operation)
+        unknown = set(names) - set(ID_PARAMETERS)
+        assert not unknown, f"{method} {path} takes {unknown}: say in this test what belongs there"
+        # Every mixture of own and foreign ids with at least one foreign one.
+        for foreign in itertools.product((True, False), repeat=len(names)):
+            if not any(foreign):
+                continue
+            ids = {
+                name: (victim if is_foreign else attacker).ids[name]
+                for name, is_foreign in zip(names, foreign, strict=True)
+            }
+            answer = attacker.person.http.request(method, path.format(**ids), json=body_of(document, operation))
+            assert answer.status_code == 404, (method, path, ids, answer.text)
+            assert answer.json()["code"] in ("project_not_found", "agent_not_found")
+            assert victim.mark not in answer.text
+            tried += 1
+
+    assert tried >= 14
+    assert victim.snapshot() == before
+
+
+@pytest.mark.req("UWS-09.2")
+def test_every_operation_refuses_ids_of_another_project_of_the_same_user(
+    document: dict[str, Any], person: Person
+) -> None:
+    here, there = Belongings(person, "here"), Belongings(person, "there")
+    before = there.snapshot()
+
+    for method, path, operation in operations(document):
+        if {"project_id", "agent_id"} <= set(ids_of(operation)):
+            url = path.format(project_id=here.ids["project_id"], agent_id=there.ids["agent_id"])
+            assert_problem(person.http.request(method, url, json=body_of(document, operation)), 404, "agent_not_found")
+
+    assert there.snapshot() == before
+
+
+@pytest.mark.req("UWS-09.3")
+def test_no_answer_shows_anything_of_another_user(
+    document: dict[str, Any], victim: Belongings, attacker: Belongings
+) -> None:
+    for method, path, operation in operations(document):
+        if method == "get":
+            answer = attacker.person.http.get(path.format(**attacker.ids))
+            assert answer.status_code == 200, (path, answer.text)
+            assert victim.mark not in answer.text, path
+            assert victim.person.email not in answer.text, path
+
+
+def test_every_operation_without_a_token_is_refused_unless_it_is_public(
+    document: dict[str, Any], server: Server, victim: Belongings
+) -> None:
+    before = victim.snapshot()
+
+    for method, path, operation in operations(document):
+        url = server.url + path.format(**victim.ids)
+        answer = httpx.request(method, url, json=body_of(document, operation), timeout=30)
+        assert (answer.status_code != 401 or path == "/auth/token") == ((method, path) in PUBLIC), (method, path)
+
+    assert victim.snapshot() == before
+
+
+def test_a_foreign_id_and_an_unknown_id_are_answered_alike(victim: Belongings, attacker: Belongings) -> None:
+    def answer(project_id: int) -> dict[str, Any]:
+        problem: dict[str, Any] = attacker.person.http.get(f"/my/projects/{project_id}").json()
+        return {name: value for name, value in problem.items() if name != "request_id"}
+
+    assert answer(victim.ids["project_id"]) == answer(2**62) == answer(0)
+
+
+def test_every_route_is_in_the_document_or_known_to_be_public(document: dict[str, Any]) -> None:
+    hidden = {"/", "/docs", "/assets/{name}", "/metrics"}
+    routes = {route.path for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)}
+
+    assert routes - set(document["paths"]) == hidden
+    assert all(is_public(path) for path in hidden)

@@ -1,0 +1,147 @@
+"""Projects, through HTTP, on SQLite and PostgreSQL."""
+
+import pytest
+
+from tests.conftest import StartServer
+from tests.people import Person, assert_problem
+
+STARTER_PACK = {
+    "agent_coder": ("developer", "gpt-4", 0.3, 4096),
+    "agent_analyzer": ("analyst", "gpt-4", 0.5, 2048),
+    "agent_writer": ("writer", "gpt-4", 0.7, 2048),
+    "agent_researcher": ("researcher", "gpt-4", 0.6, 3096),
+}
+
+
+@pytest.mark.req("UWS-02.1")
+@pytest.mark.parametrize("path", ["/my/projects/", "/my/projects"])
+def test_a_new_project_has_the_starter_pack(person: Person, path: str) -> None:
+    answer = person.http.post(path, json={"name": "Website"})
+
+    assert answer.status_code == 201
+    project = answer.json()
+    made = {a["name"]: (a["role"], a["model"], a["temperature"], a["max_tokens"]) for a in project["agents"]}
+    assert made == STARTER_PACK
+    listed = person.http.get(f"/my/projects/{project['id']}/agents/").json()
+    assert [agent["name"] for agent in listed["items"]] == list(STARTER_PACK)
+    assert person.http.get(f"/my/projects/{project['id']}").json() == project
+
+
+def test_starter_agents_have_the_tools_of_their_trade(person: Person) -> None:
+    tools = {agent["name"]: set(agent["tools"]) for agent in person.project()["agents"]}
+
+    everywhere = {"write_file", "read_file", "list_files", "get_workspace_info", "memory_read", "memory_write"}
+    reading = {"tool_read_file", "tool_list_directory", "tool_search_files", "tool_stat"}
+    writing = {"tool_write_file", "tool_edit_file", "tool_delete_file", "tool_run_command", "spawn_agent"}
+    assert tools["agent_coder"] == everywhere | reading | writing
+    assert tools["agent_analyzer"] == everywhere | reading
+    assert tools["agent_writer"] == everywhere | reading | {"tool_write_file"}
+    assert tools["agent_researcher"] == everywhere | reading | {"web_search", "web_fetch"}
+
+
+def test_projects_are_listed_page_by_page(person: Person) -> None:
+    made = [person.project(f"Project {number}")["id"] for number in range(5)]
+
+    pages = [person.http.get("/my/projects", params={"limit": 2, "offset": offset}).json() for offset in (0, 2, 4, 6)]
+
+    assert [[item["id"] for item in page["items"]] for page in pages] == [made[:2], made[2:4], made[4:], []]
+    assert all(page["total"] == 5 and page["limit"] == 2 for page in pages)
+    assert [page["offset"] for page in pages] == [0, 2, 4, 6]
+    assert person.http.get("/my/projects").json()["limit"] == 50
+
+
+@pytest.mark.parametrize("query", [{"limit": 0}, {"limit": 101}, {"limit": "x"}, {"offset": -1}, {"offset": 2**63}])
+def test_pages_out_of_range_are_refused(person: Person, query: dict[str, str]) -> None:
+    assert_problem(person.http.get("/my/projects", params=query), 422, "invalid_request")
+
+
+def test_name_and_settings_can_be_changed_one_by_one(person: Person) -> None:
+    project = person.project("Before")
+    url = f"/my/projects/{project['id']}"
+
+    renamed = person.http.patch(url, json={"name": "After"}).json()
+    settled = person.http.patch(
+        url, json={"settings": {"language": "ru", "nested": {"list": [1, 2.5, None, True]}}}
+    ).json()
+    unchanged = person.http.patch(url, json={}).json()
+
+    assert (renamed["name"], renamed["settings"]) == ("After", {})
+    assert settled["name"] == "After"
+    assert settled["settings"] == {"language": "ru", "nested": {"list": [1, 2.5, None, True]}}
+    assert settled["updated_at"] > project["updated_at"]
+    assert unchanged == settled
+    assert person.http.get(url).json()["settings"] == settled["settings"]
+
+
+def test_a_deleted_project_is_gone_with_its_agents(person: Person) -> None:
+    project, kept = person.project("Gone"), person.project("Kept")
+    url = f"/my/projects/{project['id']}"
+
+    answer = person.http.delete(url)
+
+    assert answer.status_code == 204
+    assert answer.content == b""
+    assert_problem(person.http.get(url), 404, "project_not_found")
+    assert_problem(person.http.get(f"{url}/agents/{project['agents'][0]['id']}"), 404, "project_not_found")
+    assert_problem(person.http.delete(url), 404, "project_not_found")
+    assert person.http.get(f"/my/projects/{kept['id']}").json()["agents"] == kept["agents"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"name": ""},
+        {"name": "   "},
+        {"name": "x" * 201},
+        {"name": "line\nbreak"},
+        {"name": "nul\x00"},
+        {"name": 7},
+        {"name": None},
+        {"name": "Fine", "colour": "red"},
+        {"name": "Fine", "settings": []},
+        {"name": "Fine", "settings": {"long": "x" * 16_384}},
+        {"name": "Fine", "settings": {"number": 10**400}},
+    ],
+)
+def test_a_bad_project_is_refused_and_nothing_is_stored(person: Person, body: dict[str, object]) -> None:
+    problem = assert_problem(person.http.post("/my/projects", json=body), 422, "invalid_request")
+
+    assert problem["errors"][0]["field"].startswith("body.")
+    assert person.http.get("/my/projects").json()["total"] == 0
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        rb'{"name": "\ud800"}',
+        rb'{"name": "x", "settings": {"a": NaN}}',
+        rb'{"name": "x", "settings": {"a": 1e999}}',
+        rb'{"name": "x", "settings": {"\ud800": 1}}',
+        b'{"name": "x", "settings": {"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
+        b'{"name": "x", "settings": {"a": ' + b"[" * 17 + b"]" * 17 + b"}}",
+        b'{"name": "x"',
+        b"\xff\xfe",
+        b"[]",
+        b"null",
+        b"",
+    ],
+)
+def test_a_body_that_is_no_good_json_is_refused(person: Person, raw: bytes) -> None:
+    answer = person.http.post("/my/projects", content=raw, headers={"Content-Type": "application/json"})
+
+    assert answer.status_code in (400, 422), answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert person.http.get("/my/projects").json()["total"] == 0
+
+
+def test_a_user_has_no_more_projects_than_the_operator_allows(start_server: StartServer) -> None:
+    person = Person.register(start_server(ARTEL_MAX_PROJECTS_PER_USER="2").url)
+    first = person.project()
+    person.project()
+
+    problem = assert_problem(person.http.post("/my/projects", json={"name": "Third"}), 409, "limit_reached")
+
+    assert "2 projects" in problem["detail"]
+    person.http.delete(f"/my/projects/{first['id']}")
+    person.project("Room again")

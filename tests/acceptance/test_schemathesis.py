@@ -1,0 +1,57 @@
+"""Schemathesis over the whole OpenAPI document, with two users who must not see each other's objects."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import StartServer
+from tests.people import Person
+
+CONFIGURATION = """
+[auth.wfc]
+path = "{users}"
+peers = ["ada", "bob"]
+
+[generation]
+deterministic = true
+max-examples = 25
+"""
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.req("UWS-09.3")
+def test_no_request_breaks_the_server_or_the_document_or_reaches_another_user(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    url = start_server(ARTEL_LOG_LEVEL="warning").url
+    users = tmp_path / "users.json"
+    users.write_text(json.dumps({"auth": [_entry("ada", Person.register(url)), _entry("bob", Person.register(url))]}))
+    configuration = tmp_path / "schemathesis.toml"
+    configuration.write_text(CONFIGURATION.format(users=users))
+
+    run = subprocess.run(
+        [
+            Path(sys.executable).with_name("schemathesis"),
+            "--config-file",
+            configuration,
+            "run",
+            f"{url}/openapi.json",
+            "--no-color",
+            "--request-timeout=30",
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=500,
+        check=False,
+    )
+
+    assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
+    assert "Selected: 15/15" in run.stdout, run.stdout[-3000:]
+
+
+def _entry(name: str, person: Person) -> dict[str, object]:
+    return {"name": name, "fixedHeaders": [{"name": "Authorization", "value": f"Bearer {person.token}"}]}

@@ -1,0 +1,138 @@
+"""What all tests share: private servers, databases, running Artel servers, people."""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.people import Person, close_clients
+from tests.requirements import RequirementReport, mark_properties
+from tests.running import Server, artel, clean_environment
+from tests.services import ServiceRun
+
+JWT_SECRET = "a-secret-of-the-tests-that-is-long-enough"
+
+_services = pytest.StashKey[ServiceRun]()
+_numbers = itertools.count(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    worker = getattr(config, "workerinput", None)
+    if worker:
+        config.stash[_services] = ServiceRun.join(Path(worker["services"]))
+    else:
+        config.stash[_services] = ServiceRun.create()
+        config.pluginmanager.register(RequirementReport(config.rootpath))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["services"] = str(node.config.stash[_services].folder)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.stash[_services].stop()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    mark_properties(items, config.rootpath)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def services(pytestconfig: pytest.Config) -> ServiceRun:
+    return pytestconfig.stash[_services]
+
+
+@pytest.fixture(scope="session")
+def chromium(services: ServiceRun) -> str:
+    return services.chromium()
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgres"])
+def backend(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="session")
+def new_database(backend: str, services: ServiceRun, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """Make an empty database and answer its URL."""
+
+    def make(template: str = "template1") -> str:
+        if backend == "sqlite":
+            return f"sqlite:///{tmp_path_factory.mktemp('database')}/artel.db"
+        name = f"test_{os.getpid()}_{next(_numbers)}"
+        with psycopg.connect(services.postgres(), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return services.postgres().rsplit("/", 1)[0] + f"/{name}"
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def upgraded_database(
+    backend: str, new_database: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[], str]:
+    """Make a database with today's schema and answer its URL; an embedded server makes its own."""
+    if backend == "sqlite":
+        return new_database
+    template = new_database()
+    env = clean_environment(tmp_path_factory.mktemp("upgrade"), ARTEL_DATABASE_URL=template)
+    upgraded = artel("db", "upgrade", env=env)
+    assert upgraded.returncode == 0, upgraded.stderr
+    return lambda: new_database(template.rsplit("/", 1)[1])
+
+
+StartServer = Callable[..., Server]
+
+
+@pytest.fixture(scope="session")
+def start_server(
+    upgraded_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StartServer]:
+    """Start a server with settings of its own, on a new database unless one is given."""
+    started: list[Server] = []
+
+    def start(**variables: str) -> Server:
+        folder = tmp_path_factory.mktemp("server")
+        database = variables.pop("ARTEL_DATABASE_URL", None) or upgraded_database()
+        env = clean_environment(folder, ARTEL_DATABASE_URL=database, ARTEL_JWT_SECRET=JWT_SECRET, **variables)
+        started.append(Server.start(folder, env))
+        return started[-1]
+
+    yield start
+    for server in started:
+        if server.process.poll() is None:
+            server.stop()
+
+
+@pytest.fixture(scope="session")
+def server(start_server: StartServer) -> Server:
+    """A server that tests share; whoever needs settings or a state of its own starts another."""
+    return start_server()
+
+
+@pytest.fixture(autouse=True)
+def _clients_are_closed() -> Iterator[None]:
+    yield
+    close_clients()
+
+
+@pytest.fixture
+def person(server: Server) -> Person:
+    return Person.register(server.url)
+
+
+@pytest.fixture
+def other(server: Server) -> Person:
+    return Person.register(server.url)

@@ -1,0 +1,44 @@
+"""Which requirement ids there are, and which tests proved them in this run (for `make conformance`)."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+REPORT = Path("build") / "conformance.json"
+_LINE = re.compile(r"^- ([A-Z]{3}-\d+\.\d+) (.+)$", re.MULTILINE)
+
+
+def known_requirements(root: Path) -> dict[str, str]:
+    """Answer the requirements by their id."""
+    return dict(_LINE.findall((root / "docs" / "requirements.md").read_text(encoding="utf-8")))
+
+
+class RequirementReport:
+    """Collects the outcome of every test that carries a requirement id."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._tests: dict[str, dict[str, str]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for kind, requirement in report.user_properties:
+            if kind == "req" and (report.when == "call" or report.failed):
+                self._tests.setdefault(str(requirement), {})[report.nodeid] = report.outcome
+
+    def pytest_sessionfinish(self) -> None:
+        path = self._root / REPORT
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(self._tests, indent=2, sort_keys=True))
+
+
+def mark_properties(items: list[pytest.Item], root: Path) -> None:
+    """Hand the ids of each test to its reports; refuse ids that no requirement has."""
+    known = known_requirements(root)
+    for item in items:
+        for marker in item.iter_markers("req"):
+            for requirement in marker.args:
+                if requirement not in known:
+                    raise pytest.UsageError(f"{item.nodeid} names {requirement}, which docs/requirements.md lacks")
+                item.user_properties.append(("req", requirement))

@@ -1,0 +1,99 @@
+"""Real `artel` processes for tests: the command line, and servers that are started by it."""
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ARTEL = str(Path(sys.executable).with_name("artel"))
+START_SECONDS = 30
+STOP_SECONDS = 15
+
+
+def clean_environment(folder: Path, **variables: str) -> dict[str, str]:
+    """Answer an environment in which only these settings of Artel hold, with folders of its own."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("ARTEL_")}
+    own = {
+        "ARTEL_DATA_DIR": str(folder / "data"),
+        "ARTEL_CONFIG_DIR": str(folder / "config"),
+        "ARTEL_LOG_FORMAT": "json",
+    }
+    return inherited | own | variables
+
+
+def artel(*arguments: str, env: Mapping[str, str], stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run one command to its end."""
+    return subprocess.run(
+        [ARTEL, *arguments], env=env, input=stdin, capture_output=True, text=True, timeout=60, check=False, cwd="/"
+    )
+
+
+@dataclass
+class Server:
+    """A server in a process of its own."""
+
+    url: str
+    process: subprocess.Popen[str]
+    ready: dict[str, Any]
+    env: dict[str, str]
+    log: Path
+
+    @classmethod
+    def start(cls, folder: Path, env: dict[str, str], command: str = "serve") -> "Server":
+        """Start it on a free port and wait until it says that it is ready."""
+        folder.mkdir(parents=True, exist_ok=True)
+        log = folder / "server.log"
+        with log.open("a") as stderr:
+            process = subprocess.Popen(
+                [ARTEL, command, "--port", "0", "--json"],
+                env=env,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+                cwd="/",
+            )
+        line = _first_line(process, time.monotonic() + START_SECONDS)
+        if not line:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"artel {command} did not start:\n{log.read_text()[-3000:]}")
+        ready = json.loads(line)
+        return cls(ready["url"], process, ready, env, log)
+
+    def log_lines(self) -> list[dict[str, Any]]:
+        """Answer what the server has logged."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def stop(self) -> int:
+        """End it as an operator does; answer its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self._ended()
+
+    def kill(self) -> None:
+        """End it as the kernel does."""
+        self.process.kill()
+        self._ended()
+
+    def _ended(self) -> int:
+        try:
+            return self.process.wait(STOP_SECONDS)
+        finally:
+            self.process.kill()
+            assert self.process.stdout
+            self.process.stdout.close()
+
+
+def _first_line(process: subprocess.Popen[str], deadline: float) -> str:
+    assert process.stdout
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        if selector.select(deadline - time.monotonic()):
+            return process.stdout.readline()
+    return ""
