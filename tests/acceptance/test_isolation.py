@@ -127,7 +127,7 @@ def test_every_operation_refuses_ids_of_another_project_of_the_same_user(
 def test_no_answer_shows_anything_of_another_user(
     document: dict[str, Any], victim: Belongings, attacker: Belongings
 ) -> None:
-    for method, path, operation in operations(document):
+    for method, path, _ in operations(document):
         if method == "get":
             answer = attacker.person.http.get(path.format(**attacker.ids))
             assert answer.status_code == 200, (path, answer.text)

@@ -2,6 +2,7 @@
 
 import random
 import sqlite3
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from tests.conftest import JWT_SECRET
 from tests.people import Person, client
-from tests.running import Server, artel, clean_environment
+from tests.running import ARTEL, Server, artel, clean_environment
 
 KILLS = 50
 WRITERS = 4
@@ -116,10 +117,6 @@ def test_a_server_killed_during_its_first_start_starts_the_next_time(tmp_path: P
     for attempt in range(10):
         folder = tmp_path / f"try{attempt}"
         env |= {"ARTEL_DATA_DIR": str(folder / "data")}
-        import subprocess
-
-        from tests.running import ARTEL
-
         with (tmp_path / "log").open("a") as log:
             process = subprocess.Popen([ARTEL, "up", "--port", "0"], env=env, stdout=log, stderr=log)
         try:

@@ -29,7 +29,8 @@ def _principal(request: Request, _token: Annotated[str | None, Depends(_document
 
 async def log_path_ids(request: Request) -> None:
     """Put the ids in the path on every log line of the request."""
-    structlog.contextvars.bind_contextvars(**request.path_params)
+    ids = {name: int(value) if value.isdecimal() else value for name, value in request.path_params.items()}
+    structlog.contextvars.bind_contextvars(**ids)
 
 
 Parts = Annotated[Container, Depends(_container)]

@@ -1,6 +1,6 @@
 """`artel doctor`: checks each configured part and says what to do about what is wrong."""
 
-import asyncio
+import json
 import os
 import socket
 import stat
@@ -41,8 +41,6 @@ class Finding:
 
 def doctor(as_json: AsJson = False) -> None:
     """Check every configured part of the server and say what to do about what is wrong."""
-    import json
-
     findings = list(_examine())
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings], ensure_ascii=False, indent=2))
@@ -56,6 +54,8 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def _examine() -> Iterator[Finding]:
+    import asyncio
+
     from artel.logs import configure_logs
     from artel.settings import load_settings, unknown_variables
 
@@ -107,6 +107,8 @@ def _port(settings: "Settings") -> Finding:
 
 
 async def _services(settings: "Settings") -> list[Finding]:
+    import asyncio
+
     from pydantic import SecretStr
 
     from artel.settings import without_password

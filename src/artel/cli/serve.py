@@ -1,6 +1,5 @@
 """`artel up`, `artel serve`."""
 
-import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -69,6 +68,8 @@ def serve(
 
 def _run(run: "Callable[[Container], Coroutine[Any, Any, None]]", *, quiet: bool = False, **overrides: Any) -> None:
     # Imported here: the server takes half a second to import, and `artel --help` must not.
+    import asyncio
+
     import uvloop
 
     from artel.container import Container

@@ -1,6 +1,5 @@
 """`artel users …`: for the operator, on the server's machine, straight at the database."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -80,6 +79,8 @@ def _new_login(email: str, prompt: str) -> tuple[str, str]:
 
 
 def _with_database(use: "Callable[[Database], Awaitable[T]]") -> T:
+    import asyncio
+
     from artel.container import open_database
     from artel.data_folder import DataFolder
     from artel.db import schema

@@ -1,0 +1,71 @@
+"""Checks that data of users is only reached through repositories that carry their owner.
+
+Modules of the domain (projects, sessions, …) may not build statements of their own: a statement comes from
+`TenantRepository`, which adds the owner, or it is not written. The few that work for the server itself are named.
+"""
+
+import ast
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "artel"
+STATEMENTS = frozenset(
+    {"select", "insert", "update", "delete", "text", "exists", "union", "union_all", "literal_column"}
+)
+# The server's own business: accounts are looked up before anybody is known, the schema belongs to nobody.
+WITHOUT_OWNER = frozenset(
+    {
+        "auth/accounts.py",
+        "auth/throttle.py",
+        "db/dialect.py",
+        "db/engine.py",
+        "db/schema.py",
+        "db/tables.py",
+        "db/tenant.py",
+    }
+)
+
+
+def complaints(path: Path) -> list[str]:
+    """Answer what a module does that only repositories may do."""
+    name = path.relative_to(SOURCE).as_posix()
+    if name in WITHOUT_OWNER or name.startswith("db/migrations/"):
+        return []
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "sqlalchemy":
+            built = sorted(STATEMENTS & {alias.name for alias in node.names})
+            if built:
+                found.append(f"{name}:{node.lineno} builds statements itself ({', '.join(built)})")
+        if isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "sqlalchemy" for alias in node.names):
+            found.append(f"{name}:{node.lineno} imports sqlalchemy as a whole; import names")
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "exec_driver_sql":
+            found.append(f"{name}:{node.lineno} sends raw SQL")
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Repository") and not _is_scoped(node):
+            found.append(f"{name}:{node.lineno} {node.name} is no TenantRepository, or makes its own constructor")
+    return found
+
+
+def _is_scoped(node: ast.ClassDef) -> bool:
+    bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
+    methods = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
+    return "TenantRepository" in bases and not methods & {
+        "__init__",
+        "_mine",
+        "_select",
+        "_update",
+        "_delete",
+        "_insert",
+    }
+
+
+def main() -> int:
+    """Check every module."""
+    found = [complaint for path in sorted(SOURCE.rglob("*.py")) for complaint in complaints(path)]
+    for complaint in found:
+        print(complaint)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""Prints, for every requirement, the tests that carry its id and whether they passed in the last run."""
+
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.requirements import REPORT, known_requirements  # noqa: E402 - found only after the line above
+
+
+def main() -> int:
+    """Print the list; fail when a test that carries an id has failed."""
+    tests: dict[str, dict[str, str]] = json.loads((ROOT / REPORT).read_text())
+    requirements = known_requirements(ROOT)
+    failed = 0
+    for requirement in requirements:
+        carriers = tests.get(requirement, {})
+        passed = bool(carriers) and set(carriers.values()) == {"passed"}
+        failed += bool(carriers) and not passed
+        print(f"{'passed' if passed else 'FAILED' if carriers else '-':7} {requirement}")
+        for test, outcome in sorted(carriers.items()):
+            print(f"          {outcome:7} {test}")
+    proved = sum(1 for requirement in requirements if requirement in tests) - failed
+    print(f"\n{proved} of {len(requirements)} requirements have tests that pass, {failed} have tests that fail.")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

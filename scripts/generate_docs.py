@@ -1,0 +1,143 @@
+"""Writes docs/reference from the code: settings, command line, HTTP. With --check it only says what is stale."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "reference"
+NOTE = "<!-- Written by `make docs`. Change the code instead. -->\n"
+
+
+def settings_page() -> str:
+    """Answer the page about settings."""
+    from artel.settings import PREFIX, Settings
+
+    rows = []
+    for name, field in Settings.model_fields.items():
+        default = field.get_default(call_default_factory=False)
+        if name == "data_dir":
+            shown = "the user's data folder"
+        elif default is None:
+            shown = "unset"
+        else:
+            shown = f"`{json.dumps(default)}`"
+        rows.append(f"| `{name}` | `{PREFIX}{name.upper()}` | {shown} | {field.description} |")
+    return (
+        f"# Settings\n\n{NOTE}\n"
+        "Settings are read once at start: from variables, then from `artel.yaml` in the current folder (or the file\n"
+        "that `ARTEL_CONFIG` names), under the names in the first column. Options of a command win over both.\n"
+        "Lists in variables are written as JSON.\n\n"
+        "| setting | variable | default | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + "\n\n"
+        "For the command line: `ARTEL_SERVER` (the server to talk to), `ARTEL_TOKEN` (the token to use), "
+        "`ARTEL_CONFIG_DIR` (where logins are kept).\n"
+    )
+
+
+def command_line_page() -> str:
+    """Answer the page about commands."""
+    import typer.main
+
+    from artel.cli.exit_codes import ExitCode
+    from artel.cli.main import app
+
+    os.environ["COLUMNS"] = "100"
+    parts = [f"# Command line\n\n{NOTE}"]
+    for path, text in _helps(typer.main.get_command(app), "artel", None):
+        parts.append(f"\n## {path}\n\n```text\n{text.rstrip()}\n```\n")
+    codes = "\n".join(f"| {code.value} | {code.name.lower().replace('_', ' ')} |" for code in ExitCode)
+    parts.append(f"\n## Exit codes\n\n| code | meaning |\n|---|---|\n{codes}\n")
+    return "".join(parts)
+
+
+def _helps(command: Any, path: str, parent: Any) -> Iterator[tuple[str, str]]:
+    context = command.make_context(path.rsplit(" ", 1)[-1], [], parent=parent, resilient_parsing=True)
+    yield path, command.get_help(context)
+    for name in getattr(command, "commands", {}):
+        yield from _helps(command.commands[name], f"{path} {name}", context)
+
+
+def http_page() -> str:
+    """Answer the page about the HTTP API."""
+    from artel.api.app import openapi_document
+
+    document = openapi_document()
+    live = "A running server shows the same, to try out, at `/docs`, and as OpenAPI at `/openapi.json`.\n"
+    parts = [f"# HTTP\n\n{NOTE}\n{document['info']['description']}\n\n{live}"]
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            parts.append(_operation(method, path, operation))
+    parts.append("\n## Models\n")
+    for name, schema in sorted(document["components"]["schemas"].items()):
+        if not name.startswith("Body_"):
+            parts.append(_model(name, schema))
+    return "".join(parts)
+
+
+def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
+    lines = [f"\n## {method.upper()} {path}\n\n{operation['description']}\n"]
+    for parameter in operation.get("parameters", []):
+        text = parameter.get("description") or _type(parameter["schema"])
+        lines.append(f"- `{parameter['name']}` ({parameter['in']}): {text}")
+    for media, content in operation.get("requestBody", {}).get("content", {}).items():
+        lines.append(f"- body ({media}): {_type(content['schema'])}")
+    for status, response in operation["responses"].items():
+        answers = [
+            _type(content["schema"]) for content in response.get("content", {}).values() if content.get("schema")
+        ]
+        lines.append(f"- answers {status}" + (f": {answers[0]}" if answers else ""))
+    return "\n".join(lines) + "\n"
+
+
+def _model(name: str, schema: dict[str, Any]) -> str:
+    lines = [f"\n### {name}\n\n{schema.get('description', '')}\n", "| field | type | |", "|---|---|---|"]
+    required = schema.get("required", [])
+    for field, details in schema.get("properties", {}).items():
+        notes = [details["description"]] if "description" in details else []
+        if field in required:
+            notes.append("Required.")
+        lines.append(f"| `{field}` | {_type(details)} | {' '.join(notes)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        return f"`{schema['$ref'].rsplit('/', 1)[1]}`"
+    if "anyOf" in schema:
+        return " or ".join(_type(option) for option in schema["anyOf"])
+    if "enum" in schema or "const" in schema:
+        return " or ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+    if schema.get("type") == "array":
+        return f"list of {_type(schema.get('items', {}))}"
+    limits = [
+        f"{word} {schema[key]}"
+        for key, word in (("minimum", "from"), ("maximum", "to"), ("minLength", "at least"), ("maxLength", "at most"))
+        if key in schema
+    ]
+    return " ".join([str(schema.get("type", "anything")), *limits])
+
+
+PAGES = {"settings.md": settings_page, "command-line.md": command_line_page, "http.md": http_page}
+
+
+def main() -> int:
+    """Write the pages, or with --check compare them with what is there."""
+    stale = []
+    REFERENCE.mkdir(parents=True, exist_ok=True)
+    for name, page in PAGES.items():
+        path, text = REFERENCE / name, page()
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(name)
+            if "--check" not in sys.argv:
+                path.write_text(text, encoding="utf-8")
+    if stale and "--check" in sys.argv:
+        print(f"docs/reference is stale ({', '.join(stale)}). Run: make docs")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

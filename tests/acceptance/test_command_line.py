@@ -1,0 +1,170 @@
+"""The command line, as a subprocess, against a real server."""
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.people import PASSWORD, Person
+from tests.running import Server, artel, clean_environment
+
+
+class Terminal:
+    """Somebody's command line."""
+
+    def __init__(self, folder: Path, server: Server) -> None:
+        self.env = clean_environment(folder, ARTEL_SERVER=server.url)
+
+    def run(self, *arguments: str, code: int = 0, stdin: str = "") -> str:
+        """Run a command, check how it ends, answer what it printed."""
+        done = artel(*arguments, env=self.env, stdin=stdin)
+        assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.run(*arguments, "--json"))
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, server: Server) -> Terminal:
+    return Terminal(tmp_path, server)
+
+
+@pytest.fixture
+def logged_in(terminal: Terminal, person: Person) -> Terminal:
+    terminal.run("login", "--email", person.email, stdin=f"{PASSWORD}\n")
+    return terminal
+
+
+def test_registering_and_logging_in_and_out(terminal: Terminal, server: Server, tmp_path: Path) -> None:
+    email = f"cli{tmp_path.name}@example.org"
+
+    assert server.url in terminal.run("login", "--register", "--email", email, stdin=f"{PASSWORD}\n")
+    stored = tmp_path / "config" / "credentials.json"
+    assert stat.S_IMODE(stored.stat().st_mode) == 0o600
+    assert terminal.json("projects", "list") == []
+    assert "Logged out" in terminal.run("logout")
+    assert f"artel login --server {server.url}" in terminal.run("projects", "list", code=4)
+    assert "wrong" in terminal.run("login", "--email", email, stdin="not the password\n", code=4)
+    assert json.loads(terminal.run("login", "--email", email, "--json", stdin=f"{PASSWORD}\n"))["email"] == email
+    assert terminal.json("projects", "list") == []
+
+
+def test_projects_from_making_to_deleting(logged_in: Terminal) -> None:
+    assert "No projects yet" in logged_in.run("projects", "list")
+    made = logged_in.json("projects", "create", "Website", "--settings", '{"language": "ru"}')
+    number = str(made["id"])
+    assert "agent_coder" in logged_in.run("projects", "create", "Second")
+
+    assert [line.split()[0] for line in logged_in.run("projects", "list").splitlines()][:2] == ["id", number]
+    assert "agent_researcher" in logged_in.run("projects", "show", number)
+    assert logged_in.json("projects", "show", number) == made
+    assert logged_in.json("projects", "update", number, "--name", "Renamed")["name"] == "Renamed"
+    assert logged_in.json("projects", "update", number, "--settings", "{}")["settings"] == {}
+    assert "--name or --settings" in logged_in.run("projects", "update", number, code=2)
+    assert "not JSON" in logged_in.run("projects", "update", number, "--settings", "{", code=2)
+    assert "--yes" in logged_in.run("projects", "delete", number, code=2)
+    assert logged_in.json("projects", "delete", number, "--yes") == {"deleted": made["id"]}
+    assert "Project not found" in logged_in.run("projects", "show", number, code=3)
+
+
+def test_agents_from_making_to_deleting(logged_in: Terminal, tmp_path: Path) -> None:
+    assert "--project" in logged_in.run("agents", "list", code=2)
+    project = logged_in.json("projects", "create", "Website")
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_text("Проверь всё.\nДважды.", encoding="utf-8")
+    create = ("agents", "create", "agent_reviewer", "--role", "reviewer", "--model", "gpt-4")
+
+    made = logged_in.json(
+        *create, "--prompt-file", str(prompt), "--tool", "tool_stat", "--no-memory", "--temperature", "0"
+    )
+
+    number = str(made["id"])
+    assert (made["system_prompt"], made["tools"]) == ("Проверь всё.\nДважды.", ["tool_stat"])
+    assert (made["memory"], made["temperature"], made["project_id"]) == (False, 0, project["id"])
+    assert "Choose another" in logged_in.run(*create, "--prompt", "x", code=5)
+    assert "--prompt" in logged_in.run(*create, code=2)
+    assert len(logged_in.json("agents", "list")) == 5
+    assert "agent_reviewer" in logged_in.run("agents", "list", "--project", str(project["id"]))
+    assert logged_in.json("agents", "show", number) == made
+    assert (
+        logged_in.json("agents", "update", number, "--model", "gpt-4o", "--concurrency-limit", "7")["model"] == "gpt-4o"
+    )
+    assert "body.temperature" in logged_in.run("agents", "update", number, "--temperature", "3", code=2)
+    assert "what to change" in logged_in.run("agents", "update", number, code=2)
+    assert logged_in.json("agents", "delete", number, "--yes") == {"deleted": made["id"]}
+    assert "Agent not found" in logged_in.run("agents", "show", number, code=3)
+
+
+def test_a_token_in_the_environment_wins_and_errors_are_json_when_asked_for(terminal: Terminal, person: Person) -> None:
+    terminal.env["ARTEL_TOKEN"] = person.token
+    assert terminal.json("projects", "list") == []
+
+    terminal.env["ARTEL_TOKEN"] = "nonsense"
+    error = json.loads(terminal.run("projects", "list", "--json", code=4))
+
+    assert error["code"] == "invalid_token"
+
+
+def test_a_token_is_never_sent_to_another_server(logged_in: Terminal) -> None:
+    refused = logged_in.run("projects", "list", "--server", "http://127.0.0.1:1", code=4)
+
+    assert "Not logged in to http://127.0.0.1:1" in refused
+
+
+def test_a_server_that_does_not_answer_is_named(terminal: Terminal, person: Person) -> None:
+    terminal.env |= {"ARTEL_TOKEN": person.token, "ARTEL_SERVER": "http://127.0.0.1:1"}
+
+    assert "No answer from http://127.0.0.1:1" in terminal.run("projects", "list", code=6)
+
+
+@pytest.mark.parametrize(
+    "command", [(), ("projects",), ("projects", "create"), ("agents", "update"), ("db", "upgrade"), ("up",)]
+)
+def test_help_needs_none_of_the_heavy_packages(command: tuple[str, ...], tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    script = (
+        "import sys; sys.argv = ['artel', *sys.argv[1:], '--help']\n"
+        "from artel.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code\n"
+        "heavy = {'pydantic', 'httpx', 'rich', 'fastapi', 'sqlalchemy', 'structlog', 'asyncio.events'}\n"
+        "print('HEAVY', heavy & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *command], capture_output=True, text=True, timeout=30, check=True, cwd=tmp_path
+    )
+
+    assert "Usage: artel" in done.stdout
+    assert done.stdout.rstrip().endswith("HEAVY set()"), done.stdout
+
+
+def test_the_version_is_printed(tmp_path: Path) -> None:
+    from artel import __version__
+
+    assert artel("--version", env=clean_environment(tmp_path)).stdout == f"artel {__version__}\n"
+
+
+def test_the_client_imports_nothing_of_the_server(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    script = (
+        "import sys\n"
+        "for name in ('fastapi', 'sqlalchemy', 'structlog', 'argon2', 'jwt', 'pydantic_settings', 'uvicorn'):\n"
+        "    sys.modules[name] = None\n"
+        "import artel.client.api_client, artel.client.credentials\n"
+        "from artel.cli.main import main\n"
+        "sys.argv = ['artel', 'serve']\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False, cwd=tmp_path
+    )
+
+    assert done.returncode == 1
+    assert "pip install 'artel-ai[server]'" in done.stderr

@@ -1,0 +1,238 @@
+"""What an operator does: start, upgrade, look after accounts, find out what is wrong."""
+
+import json
+import os
+import signal
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.people import PASSWORD, client
+from tests.running import Server, artel, clean_environment
+from tests.services import ServiceRun
+
+
+def verdicts(env: dict[str, str], code: int) -> dict[str, tuple[str, str]]:
+    done = artel("doctor", "--json", env=env)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    return {item["part"]: (item["verdict"], item["detail"] + item["advice"]) for item in json.loads(done.stdout)}
+
+
+def test_up_gives_a_newcomer_a_link_an_account_and_a_project(tmp_path: Path) -> None:
+    env = clean_environment(tmp_path)
+    server = Server.start(tmp_path, env, "up")
+
+    assert server.url.startswith("http://127.0.0.1:")
+    assert server.ready["link"] == f"{server.url}/#token={server.ready['token']}"
+    http = client(server.url, server.ready["token"])
+    assert http.get("/auth/me").json()["is_admin"]
+    projects = http.get("/my/projects").json()
+    assert [item["is_default"] for item in projects["items"]] == [True]
+    assert len(http.get(f"/my/projects/{server.ready['project_id']}").json()["agents"]) == 4
+    listed = artel("agents", "list", "--json", env=env)  # without a login: `artel up` has left one
+    assert len(json.loads(listed.stdout)) == 4
+    secret = tmp_path / "data" / "jwt_secret"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+    assert server.stop() == 0
+
+    again = Server.start(tmp_path, env, "up")
+    assert client(again.url, server.ready["token"]).get("/my/projects").json() == projects
+    assert again.stop() == 0
+
+
+def test_nobody_can_log_in_to_the_local_account_with_a_password(tmp_path: Path) -> None:
+    server = Server.start(tmp_path, clean_environment(tmp_path), "up")
+
+    for password in ("", "password", "None"):
+        form = {"username": "local@localhost", "password": password}
+        assert httpx.post(f"{server.url}/auth/token", data=form, timeout=30).status_code in (401, 422)
+    assert server.stop() == 0
+
+
+def test_a_second_server_on_the_same_folder_is_told_where_the_first_one_is(tmp_path: Path) -> None:
+    env = clean_environment(tmp_path)
+    server = Server.start(tmp_path, env, "up")
+
+    second = artel("up", "--port", "0", env=env)
+
+    assert second.returncode == 5
+    assert server.url in second.stderr
+    assert str(server.process.pid) in second.stderr
+    assert server.stop() == 0
+    Server.start(tmp_path, env, "up").kill()
+    Server.start(tmp_path, env, "up").stop()  # the lock of a killed server is no obstacle
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    server = Server.start(tmp_path / "first", clean_environment(tmp_path / "first"))
+    port = server.url.rsplit(":", 1)[1]
+
+    second = artel("serve", "--port", port, env=clean_environment(tmp_path / "second"))
+
+    assert second.returncode == 5
+    assert port in second.stderr
+    assert "--port" in second.stderr
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_ends_cleanly_by_signal(tmp_path: Path, how: signal.Signals) -> None:
+    server = Server.start(tmp_path, clean_environment(tmp_path, ARTEL_LOG_LEVEL="info"))
+
+    server.process.send_signal(how)
+
+    assert server.process.wait(15) == 0
+    assert not (tmp_path / "data" / "artel.db-wal").exists()  # checkpointed: the database was closed, not dropped
+    server.stop()
+
+
+def test_postgres_is_upgraded_by_the_operator_and_refused_until_then(
+    new_database: Callable[..., str], backend: str, tmp_path: Path
+) -> None:
+    env = clean_environment(tmp_path, ARTEL_DATABASE_URL=new_database())
+    if backend == "postgres":
+        refused = artel("serve", "--port", "0", env=env)
+        assert refused.returncode == 6
+        assert "artel db upgrade" in refused.stderr
+
+    first = json.loads(artel("db", "upgrade", "--json", env=env).stdout)
+    second = json.loads(artel("db", "upgrade", "--json", env=env).stdout)
+
+    assert first["before"] is None
+    assert second == {"before": first["after"], "after": first["after"]}
+    assert Server.start(tmp_path, env).stop() == 0
+
+
+def test_a_database_of_a_newer_version_is_refused(new_database: Callable[..., str], tmp_path: Path) -> None:
+    import sqlalchemy
+
+    url = new_database()
+    env = clean_environment(tmp_path, ARTEL_DATABASE_URL=url)
+    artel("db", "upgrade", env=env)
+    engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text("UPDATE alembic_version SET version_num = '9999'"))
+    engine.dispose()
+
+    for command in (("serve", "--port", "0"), ("db", "upgrade")):
+        refused = artel(*command, env=env)
+        assert refused.returncode == 6
+        assert "9999" in refused.stderr
+
+
+def test_accounts_are_made_listed_changed_and_deleted_by_the_operator(server: Server) -> None:
+    email = f"operator{os.getpid()}@example.org"
+
+    made = artel("users", "create", email, "--json", env=server.env, stdin=PASSWORD + "\n")
+    assert made.returncode == 0, made.stderr
+    number = json.loads(made.stdout)["user_id"]
+    listed = json.loads(artel("users", "list", "--json", env=server.env).stdout)
+    assert (number, email) in [(item["user_id"], item["email"]) for item in listed]
+    taken = artel("users", "create", email, env=server.env, stdin=PASSWORD + "\n")
+    assert (taken.returncode, "address" in taken.stderr) == (5, True)
+    short = artel("users", "create", "x@example.org", env=server.env, stdin="short\n")
+    assert (short.returncode, "password" in short.stderr) == (2, True)
+    assert "short" not in short.stderr.replace("too short", "").replace("shorter", "")
+
+    changed = artel("users", "set-password", email, env=server.env, stdin="a better password\n")
+    assert changed.returncode == 0, changed.stderr
+    form = {"username": email, "password": "a better password"}
+    assert httpx.post(f"{server.url}/auth/token", data=form, timeout=30).status_code == 200
+    assert artel("users", "delete", email, env=server.env).returncode == 2
+    assert artel("users", "delete", email, "--yes", env=server.env).returncode == 0
+    assert artel("users", "delete", email, "--yes", env=server.env).returncode == 3
+    assert artel("users", "set-password", email, env=server.env, stdin=PASSWORD + "\n").returncode == 3
+
+
+def test_the_doctor_finds_real_servers_well(services: ServiceRun, server: Server) -> None:
+    env = server.env | {"ARTEL_BUS_URL": services.rabbitmq(), "ARTEL_REDIS_URL": services.redis(), "ARTEL_PORT": "0"}
+
+    found = verdicts(env, 0)
+
+    for part in ("settings", "data folder", "address", "database", "bus", "cache"):
+        assert found[part][0] == "ok", found[part]
+
+
+def test_the_doctor_says_what_to_do_and_keeps_secrets(tmp_path: Path) -> None:
+    env = clean_environment(
+        tmp_path,
+        ARTEL_DATABASE_URL="postgresql://ada:hunter2@127.0.0.1:1/artel",
+        ARTEL_BUS_URL="amqp://ada:hunter2@127.0.0.1:1/",
+        ARTEL_REDIS_URL="redis://:hunter2@127.0.0.1:1/0",
+        ARTEL_QDRANT_URL="http://127.0.0.1:1",
+        ARTEL_JWKS_URL="http://127.0.0.1:1/keys",
+        ARTEL_ISSUER="http://127.0.0.1:1",
+        ARTEL_AUDIENCE="artel",
+        ARTEL_DATABSE_URL="oops",
+    )
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "jwt_secret").write_text("x" * 40)
+    (tmp_path / "data" / "jwt_secret").chmod(0o644)
+
+    done = artel("doctor", "--json", env=env)
+    found = verdicts(env, 1)
+
+    for part, variable in (
+        ("database", "ARTEL_DATABASE_URL"),
+        ("bus", "ARTEL_BUS_URL"),
+        ("cache", "ARTEL_REDIS_URL"),
+        ("vectors", "ARTEL_QDRANT_URL"),
+        ("issuer", "ARTEL_JWKS_URL"),
+        ("data folder", "chmod 600"),
+    ):
+        assert found[part][0] == "failed"
+        assert variable in found[part][1], found[part]
+    assert found["ARTEL_DATABSE_URL"][0] == "warning"
+    assert found["tokens"][0] == "warning"
+    assert "hunter2" not in done.stdout + done.stderr + artel("doctor", env=env).stdout
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("ARTEL_PORT", "many", "ARTEL_PORT"),
+        ("ARTEL_PORT", "70000", "65535"),
+        ("ARTEL_DATABASE_URL", "mysql://ada:hunter2@db/artel", "postgresql://"),
+        ("ARTEL_JWT_SECRET", "short-hunter2", "ARTEL_JWT_SECRET"),
+        ("ARTEL_JWKS_URL", "https://id.example.org/keys", "issuer"),
+        ("ARTEL_TRUSTED_PROXIES", "10.0.0.1", "JSON"),
+        ("ARTEL_CONFIG", "/nowhere/artel.yaml", "/nowhere/artel.yaml"),
+        ("ARTEL_DATA_DIR", "/dev/null/data", "ARTEL_DATA_DIR"),
+    ],
+)
+def test_a_wrong_setting_is_named_without_its_secret(tmp_path: Path, variable: str, value: str, said: str) -> None:
+    done = artel("serve", env=clean_environment(tmp_path) | {variable: value})
+
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert "hunter2" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_settings_come_from_the_file_and_variables_win(tmp_path: Path) -> None:
+    file = tmp_path / "artel.yaml"
+    file.write_text("registration_open: false\nmax_body_bytes: 2000\n")
+    env = clean_environment(tmp_path, ARTEL_CONFIG=str(file), ARTEL_MAX_BODY_BYTES="3000")
+    server = Server.start(tmp_path, env)
+
+    closed = httpx.post(f"{server.url}/auth/register", json={"email": "a@b.c", "password": PASSWORD}, timeout=30)
+    large = httpx.post(f"{server.url}/auth/register", content=b"x" * 4000, timeout=30)
+
+    assert closed.json()["code"] == "registration_closed"
+    assert "3000 bytes" in large.json()["detail"]
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize(("text", "said"), [("prot: 1\n", "prot is no setting"), ("port: [\n", "not valid YAML")])
+def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "artel.yaml"
+    file.write_text(text)
+
+    done = artel("serve", env=clean_environment(tmp_path, ARTEL_CONFIG=str(file)))
+
+    assert done.returncode == 2
+    assert said in done.stderr
