@@ -84,11 +84,11 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
         lines.append(f"- `{parameter['name']}` ({parameter['in']}): {text}")
     for media, content in operation.get("requestBody", {}).get("content", {}).items():
         lines.append(f"- body ({media}): {_type(content['schema'])}")
+    answers: dict[str, list[str]] = {}
     for status, response in operation["responses"].items():
-        answers = [
-            _type(content["schema"]) for content in response.get("content", {}).values() if content.get("schema")
-        ]
-        lines.append(f"- answers {status}" + (f": {answers[0]}" if answers else ""))
+        schemas = [content["schema"] for content in response.get("content", {}).values() if content.get("schema")]
+        answers.setdefault(_type(schemas[0]) if schemas else "nothing", []).append(status)
+    lines.extend(f"- answers {', '.join(statuses)}: {answer}" for answer, statuses in answers.items())
     return "\n".join(lines) + "\n"
 
 

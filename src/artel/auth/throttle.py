@@ -45,7 +45,7 @@ def refuse_if_paused(connection: Connection, counters: tuple[Counter, ...]) -> N
     rows = connection.execute(select(login_attempts.c.retry_at).where(login_attempts.c.key.in_(keys)))
     seconds = max((math.ceil((retry_at - now).total_seconds()) for (retry_at,) in rows), default=0)
     if seconds > 0:
-        raise TooManyLogins(f"Too many failed log-ins. Try again in {seconds} seconds.", retry_after=seconds)
+        raise TooManyLogins(f"Too many failed log-ins. Wait {seconds} s, then try again.", retry_after=seconds)
 
 
 def count_failure(connection: Connection, counters: tuple[Counter, ...]) -> None:

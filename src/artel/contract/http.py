@@ -7,6 +7,8 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, SecretStr
 
 MAX_ID = 2**63 - 1
+MIN_PASSWORD_CHARACTERS = 8
+MAX_PASSWORD_CHARACTERS = 256
 MAX_SETTINGS_CHARACTERS = 16_384
 MAX_SETTINGS_DEPTH = 16
 MAX_INTEGER_BITS = 1024
@@ -46,6 +48,12 @@ def _bounded(settings: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return settings
 
 
+def _good_password(password: SecretStr) -> SecretStr:
+    if not MIN_PASSWORD_CHARACTERS <= len(password.get_secret_value()) <= MAX_PASSWORD_CHARACTERS:
+        raise ValueError(f"must have {MIN_PASSWORD_CHARACTERS} to {MAX_PASSWORD_CHARACTERS} characters")
+    return password
+
+
 def _whole(value: Any) -> Any:
     """Take 3.0 for 3, as JSON Schema does; anything else stays for the type to judge."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -68,7 +76,11 @@ _ANY_TEXT = r"^[^\x00]*$"
 _TOKEN = r"^[a-z][a-z0-9_.-]{0,62}$"  # noqa: S105 - a pattern for names, no secret
 
 Email = Annotated[str, Field(max_length=254, pattern=r"^[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f]+$")]
-Password = Annotated[SecretStr, Field(min_length=8, max_length=256)]
+Password = Annotated[
+    SecretStr,
+    AfterValidator(_good_password),
+    Field(json_schema_extra={"minLength": MIN_PASSWORD_CHARACTERS, "maxLength": MAX_PASSWORD_CHARACTERS}),
+]
 ProjectName = Annotated[str, Field(min_length=1, max_length=200, pattern=_VISIBLE_LINE)]
 ProjectSettings = Annotated[
     dict[str, JsonValue],

@@ -24,6 +24,9 @@ MAX_TRIES = 5
 SQLITE_READERS = 4
 LOCK_WAIT_SECONDS = 10
 _RUN_AGAIN = frozenset({"40001", "40P01"})  # serialisation failure, deadlock
+_SQLITE_UNAVAILABLE = frozenset(
+    {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
+)
 
 log = get_logger(__name__)
 
@@ -110,7 +113,7 @@ def _is_unavailable(failure: DBAPIError) -> bool:
     if failure.connection_invalidated:
         return True
     if isinstance(failure.orig, sqlite3.OperationalError):
-        return failure.orig.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+        return failure.orig.sqlite_errorcode & 0xFF in _SQLITE_UNAVAILABLE
     return isinstance(failure, OperationalError)
 
 

@@ -1,0 +1,333 @@
+// The page at `/`. What users wrote reaches the document as text only, never as HTML.
+
+const PAGE_SIZE = 50;
+const DEADLINE_SECONDS = 30;
+const TOKEN = "artel.token";
+
+const $ = (id) => document.getElementById(id);
+const token = () => sessionStorage.getItem(TOKEN);
+
+let account = null; // whom the token speaks for
+let project = null; // the one that is open
+let turn = 0; // grows when something else is to be shown: answers to earlier calls are of no use then
+
+/** Something that is said to the user; without a text it needs no saying. */
+class Problem extends Error {}
+
+// --- The API ---------------------------------------------------------------------------------------------------------
+
+async function call(method, path, body) {
+  const [mine, bearer] = [turn, token()];
+  const headers = bearer ? { Authorization: `Bearer ${bearer}` } : {};
+  if (body && !(body instanceof URLSearchParams)) {
+    headers["Content-Type"] = "application/json";
+    body = JSON.stringify(body);
+  }
+  let response, answer;
+  try {
+    const signal = AbortSignal.timeout(DEADLINE_SECONDS * 1000);
+    response = await fetch(path, { method, headers, body, signal });
+    answer = await response.text();
+  } catch (failure) {
+    const late = failure.name === "TimeoutError";
+    const reason = late ? `did not answer within ${DEADLINE_SECONDS} seconds` : "can't be reached";
+    throw new Problem(mine === turn ? `The server ${reason}. See whether it is running, and try again.` : "");
+  }
+  if (mine !== turn) throw new Problem();
+  if (response.ok) return answer ? JSON.parse(answer) : null;
+  const detail = detailOf(response, answer);
+  if (response.status !== 401 || !bearer) throw new Problem(detail);
+  signOut(`You were signed out: ${detail}`);
+  throw new Problem();
+}
+
+function detailOf(response, answer) {
+  try {
+    const { detail } = JSON.parse(answer);
+    if (typeof detail === "string") return detail;
+  } catch {
+    // Not from Artel, but from something on the way to it.
+  }
+  const wait = response.headers.get("Retry-After");
+  return `The server answered with error ${response.status}. Try again ${wait ? `in ${wait} seconds` : "later"}.`;
+}
+
+// --- Tools -----------------------------------------------------------------------------------------------------------
+
+const field = (root, name) => root.querySelector(`[data-field="${name}"]`);
+const copyOf = (template) => $(template).content.firstElementChild.cloneNode(true);
+const day = (date) => new Date(date).toLocaleDateString("en", { dateStyle: "medium" });
+const isBusy = (form) => form.ariaBusy === "true";
+
+function fill(root, values) {
+  for (const [name, value] of Object.entries(values)) field(root, name).textContent = value;
+}
+
+function tidy() {
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+  for (const error of document.querySelectorAll(".error")) error.textContent = "";
+}
+
+function show(view, title, focused) {
+  for (const section of document.querySelectorAll(".view")) section.hidden = section.id !== view;
+  $("account").hidden = !token();
+  document.title = `${title} – Artel`;
+  focused?.focus();
+}
+
+/** Run the action when the form is submitted: its button is busy then, and the form says what goes wrong. */
+function onSubmit(form, action) {
+  const [error, button] = [form.querySelector("[role=alert]"), form.querySelector("[type=submit]")];
+  const setBusy = (busy) => (form.ariaBusy = button.ariaDisabled = String(busy)); // `disabled` would lose the focus
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (isBusy(form)) return;
+    $("announcement").textContent = error.textContent = "";
+    setBusy(true);
+    try {
+      await action(form);
+      $("announcement").textContent = form.dataset.done ?? "";
+    } catch (trouble) {
+      error.textContent = trouble.message;
+      error.scrollIntoView({ block: "nearest" });
+      if (!(trouble instanceof Problem)) throw trouble;
+    } finally {
+      setBusy(false);
+    }
+  });
+}
+
+function valuesOf(form) {
+  const inputs = [...form.elements].filter((input) => input.name && !input.disabled);
+  return Object.fromEntries(inputs.map((input) => [input.name, input.type === "number" ? input.valueAsNumber : input.value]));
+}
+
+// --- Signing in and out ----------------------------------------------------------------------------------------------
+
+/** The link of `artel up` carries a token: it stays neither in the address bar nor in the history. */
+function takeTokenFromAddress() {
+  const found = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (found === null) return;
+  history.replaceState(null, "", location.pathname);
+  sessionStorage.setItem(TOKEN, found);
+  account = null;
+}
+
+function signOut(reason) {
+  turn += 1;
+  sessionStorage.removeItem(TOKEN);
+  account = project = null;
+  for (const form of document.forms) form.reset();
+  for (const shown of document.querySelectorAll(".data, #project-list, #agent-list")) shown.replaceChildren();
+  $("sign-in-reason").textContent = reason;
+  show("sign-in", "Sign in");
+  setMode("known");
+}
+
+function setMode(mode) {
+  tidy();
+  $("sign-in-form").dataset.mode = mode;
+  $("password").minLength = mode === "new" ? 8 : 0;
+  $("password").autocomplete = mode === "new" ? "new-password" : "current-password";
+  $("email").focus();
+}
+
+onSubmit($("sign-in-form"), async (form) => {
+  const { email, password } = valuesOf(form);
+  const { access_token } =
+    form.dataset.mode === "new"
+      ? await call("POST", "/auth/register", { email, password })
+      : await call("POST", "/auth/token", new URLSearchParams({ username: email, password }));
+  sessionStorage.setItem(TOKEN, access_token);
+  form.reset();
+  await route();
+});
+
+for (const button of $("sign-in-form").querySelectorAll("[data-mode]")) {
+  button.addEventListener("click", () => isBusy($("sign-in-form")) || setMode(button.dataset.mode));
+}
+
+$("sign-out").addEventListener("click", () => {
+  history.replaceState(null, "", location.pathname);
+  signOut("You are signed out.");
+});
+
+// --- What the address asks for ---------------------------------------------------------------------------------------
+
+async function route() {
+  takeTokenFromAddress();
+  if (!token()) return signOut("");
+  tidy();
+  const mine = ++turn;
+  const id = /^#\/projects\/(\d+)$/.exec(location.hash)?.[1];
+  show("loading", "Loading…");
+  try {
+    account ??= await call("GET", "/auth/me");
+    $("account-name").textContent = account.email ?? `User ${account.user_id}`;
+    if (id) showProject(await call("GET", `/my/projects/${id}`));
+    else showProjects(await call("GET", `/my/projects?limit=${PAGE_SIZE}`));
+  } catch (trouble) {
+    if (mine !== turn) return;
+    $("trouble-detail").textContent = trouble.message;
+    show("trouble", "Trouble", $("trouble-title"));
+    if (!(trouble instanceof Problem)) throw trouble;
+  }
+}
+
+addEventListener("hashchange", route);
+$("try-again").addEventListener("click", route);
+
+// --- Projects --------------------------------------------------------------------------------------------------------
+
+function showProjects(page) {
+  $("project-list").replaceChildren();
+  addProjects(page);
+  $("no-projects").hidden = page.total > 0;
+  show("projects", "Projects", $("projects-title"));
+}
+
+function addProjects({ items, total }) {
+  const list = $("project-list");
+  for (const { id, name, is_default, created_at } of items) {
+    const item = copyOf("project-item");
+    fill(item, { name, since: day(created_at) });
+    field(item, "name").href = `#/projects/${id}`;
+    field(item, "default").hidden = !is_default;
+    list.append(item);
+  }
+  $("more").hidden = items.length === 0 || list.children.length >= total;
+  $("more-count").textContent = `${list.children.length} of ${total}`;
+}
+
+onSubmit($("more"), async () => {
+  const shown = $("project-list").children.length;
+  addProjects(await call("GET", `/my/projects?limit=${PAGE_SIZE}&offset=${shown}`));
+  $("project-list").children[shown]?.querySelector("a").focus();
+});
+
+onSubmit($("create-form"), async (form) => {
+  const { id } = await call("POST", "/my/projects", valuesOf(form));
+  form.reset();
+  location.hash = `#/projects/${id}`;
+});
+
+function showProject(opened) {
+  project = opened;
+  $("agent-list").replaceChildren(...project.agents.map(cardOf));
+  describeProject();
+  show("project", project.name, $("project-name"));
+}
+
+function describeProject() {
+  const count = $("agent-list").children.length;
+  fill($("project"), { name: project.name, id: project.id, since: day(project.created_at), count });
+  $("no-agents").hidden = count > 0;
+}
+
+$("rename-project").addEventListener("click", () => {
+  const form = openDialog("rename-dialog", async () => {
+    project = await call("PATCH", `/my/projects/${project.id}`, valuesOf(form));
+    describeProject();
+    show("project", project.name);
+  });
+  form.elements.name.value = project.name;
+  form.elements.name.select();
+});
+
+$("delete-project").addEventListener("click", () => {
+  const consequence = "Its agents are deleted with it. Your files are not touched. This can't be undone.";
+  confirmDelete("the project", project.name, consequence, async () => {
+    await call("DELETE", `/my/projects/${project.id}`);
+    history.replaceState(null, "", "#/");
+    await route();
+  });
+});
+
+// --- Agents ----------------------------------------------------------------------------------------------------------
+
+const agentsPath = () => `/my/projects/${project.id}/agents`;
+
+function cardOf(agent) {
+  const card = copyOf("agent-card");
+  const { name, role, model, temperature, max_tokens, concurrency_limit, system_prompt, memory, runtime, tools } = agent;
+  fill(card, { name, role, model, temperature, max_tokens, concurrency_limit, system_prompt, tool_count: tools.length });
+  fill(card, { letter: [...role.trim()][0]?.toUpperCase() ?? "?", memory: memory ? "yes" : "no", runtime });
+  for (const tool of tools) field(card, "tools").appendChild(document.createElement("li")).textContent = tool;
+  for (const [action, run] of Object.entries({ edit: editAgent, delete: deleteAgent })) {
+    const button = card.querySelector(`[data-action=${action}]`);
+    button.ariaLabel = `${button.textContent} ${name}`;
+    button.addEventListener("click", () => run(agent, card));
+  }
+  return card;
+}
+
+function openAgentDialog(agent, action) {
+  const form = openDialog("agent-dialog", action);
+  $("agent-title").textContent = agent ? `Edit ${agent.name}` : "Add an agent";
+  form.elements.name.disabled = $("agent-name-field").hidden = Boolean(agent);
+  form.elements.system_prompt.required = !agent; // the server takes an empty one, too
+  for (const name of Object.keys(agent ? valuesOf(form) : {})) form.elements[name].value = agent[name];
+  form.elements[agent ? "role" : "name"].focus();
+  return form;
+}
+
+$("add-agent").addEventListener("click", () => {
+  const form = openAgentDialog(null, async () => {
+    const card = cardOf(await call("POST", agentsPath(), valuesOf(form)));
+    $("agent-list").append(card);
+    describeProject();
+    return field(card, "name");
+  });
+});
+
+function editAgent(agent, card) {
+  const form = openAgentDialog(agent, async () => {
+    // Only what was changed here, so that what somebody else changes meanwhile stays.
+    const changes = Object.entries(valuesOf(form)).filter(([name, value]) => value !== before[name]);
+    const changed = cardOf(await call("PATCH", `${agentsPath()}/${agent.id}`, Object.fromEntries(changes)));
+    card.replaceWith(changed);
+    return changed.querySelector("[data-action=edit]");
+  });
+  const before = valuesOf(form);
+}
+
+function deleteAgent(agent, card) {
+  const consequence = "Agents that it has created are deleted with it. This can't be undone.";
+  confirmDelete("the agent", agent.name, consequence, async () => {
+    await call("DELETE", `${agentsPath()}/${agent.id}`);
+    const place = [...$("agent-list").children].indexOf(card);
+    showProject(await call("GET", `/my/projects/${project.id}`));
+    const cards = $("agent-list").children;
+    return cards.length ? field(cards[Math.min(place, cards.length - 1)], "name") : $("add-agent");
+  });
+}
+
+// --- Dialogs ---------------------------------------------------------------------------------------------------------
+
+/** Open a dialog; `action` runs when it is submitted, and answers what gets the focus afterwards. */
+function openDialog(id, action) {
+  tidy();
+  const form = $(id).querySelector("form");
+  form.reset();
+  $(id).action = action;
+  $(id).showModal();
+  return form;
+}
+
+function confirmDelete(kind, name, consequence, action) {
+  fill($("delete-dialog"), { kind, name, consequence });
+  openDialog("delete-dialog", action);
+}
+
+for (const dialog of document.querySelectorAll("dialog")) {
+  const form = dialog.querySelector("form");
+  onSubmit(form, async () => {
+    const focused = await dialog.action();
+    dialog.close();
+    focused?.focus();
+  });
+  dialog.querySelector("[data-close]").addEventListener("click", () => isBusy(form) || dialog.close());
+  dialog.addEventListener("cancel", (event) => isBusy(form) && event.preventDefault());
+}
+
+await route();

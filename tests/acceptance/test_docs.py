@@ -1,0 +1,58 @@
+"""The examples of the documentation run, and what it says of the code is so."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from tests.running import ARTEL, Server, clean_environment
+
+ROOT = Path(__file__).parents[2]
+_RUN = re.compile(r"<!-- run -->\n```sh\n(.+?)```", re.DOTALL)
+_LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def test_the_examples_of_the_quickstart_run(tmp_path: Path) -> None:
+    blocks = _RUN.findall((ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8"))
+    assert len(blocks) == 3
+    env = clean_environment(tmp_path)
+    server = Server.start(tmp_path, env, "up")
+
+    outputs = []
+    for block in blocks:
+        script = block.replace(".venv/bin/artel", ARTEL).replace("http://127.0.0.1:8700", server.url)
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            env=env | {"ARTEL_PORT": "0"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, (block, done.stdout, done.stderr)
+        outputs.append(done.stdout)
+
+    assert "agent_reviewer" in outputs[0]
+    assert '"agent_researcher"' in outputs[1]
+    assert "ok" in outputs[2]
+    assert server.stop() == 0
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    dead = [
+        (page.relative_to(ROOT), link)
+        for page in pages
+        for link in _LINK.findall(page.read_text(encoding="utf-8"))
+        if not (page.parent / link).exists()
+    ]
+
+    assert dead == []
+
+
+def test_the_readers_copy_has_the_ids_of_the_requirements() -> None:
+    from tests.requirements import known_requirements
+
+    ids = set(known_requirements(ROOT))
+
+    assert len(ids) >= 150
+    assert {"UWS-02.1", "WSA-08.1", "CHT-01.1", "TWS-01.1", "AGT-10.8"} <= ids

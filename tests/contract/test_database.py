@@ -1,0 +1,228 @@
+"""What `Database` promises, on SQLite and PostgreSQL."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Column, Connection, Integer, MetaData, Table, delete, insert, select, update
+from sqlalchemy.exc import DBAPIError
+
+from artel.db import engine, schema, tables
+from artel.db.engine import Database
+from artel.errors import ArtelError, DatabaseUnavailable
+
+pytestmark = pytest.mark.anyio
+
+numbers = Table(
+    "numbers", MetaData(), Column("id", Integer, primary_key=True), Column("value", Integer, nullable=False)
+)
+
+
+@pytest.fixture
+async def database(new_database: Callable[..., str]) -> AsyncIterator[Database]:
+    url = new_database().replace("postgresql:", "postgresql+psycopg:")
+    database = Database(url, connections=4)
+    await database.run(numbers.metadata.create_all)
+    yield database
+    await database.close()
+
+
+def add(connection: Connection, number: int, value: int = 0) -> None:
+    connection.execute(insert(numbers).values(id=number, value=value))
+
+
+def all_numbers(connection: Connection) -> dict[int, int]:
+    return {row.id: row.value for row in connection.execute(select(numbers))}
+
+
+async def test_a_transaction_that_returns_is_committed(database: Database) -> None:
+    await database.run(add, 1, value=10)
+
+    assert await database.read(all_numbers) == {1: 10}
+
+
+async def test_a_transaction_that_raises_leaves_nothing(database: Database) -> None:
+    def half(connection: Connection) -> None:
+        add(connection, 1)
+        raise RuntimeError("in the middle")
+
+    with pytest.raises(RuntimeError, match="in the middle"):
+        await database.run(half)
+
+    assert await database.read(all_numbers) == {}
+
+
+async def test_reading_refuses_to_write(database: Database) -> None:
+    with pytest.raises((DBAPIError, ArtelError)):
+        await database.read(add, 1)
+
+    assert await database.read(all_numbers) == {}
+
+
+async def test_cancelling_the_caller_does_not_stop_the_transaction(database: Database) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(connection: Connection) -> None:
+        add(connection, 1)
+        begun.set()
+        assert go_on.wait(10)
+        add(connection, 2)
+
+    caller = asyncio.create_task(database.run(slow))
+    await asyncio.to_thread(begun.wait, 10)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    go_on.set()
+
+    await database.close()  # waits for what is running
+    again = Database(database.engine.url.render_as_string(hide_password=False))
+    assert await again.read(all_numbers) == {1: 0, 2: 0}
+    await again.close()
+
+
+async def test_writers_at_once_all_succeed(database: Database) -> None:
+    await database.run(add, 0)
+
+    def increment(connection: Connection) -> None:
+        connection.execute(update(numbers).where(numbers.c.id == 0).values(value=numbers.c.value + 1))
+
+    await asyncio.gather(*(database.run(increment) for _ in range(300)))
+
+    assert await database.read(all_numbers) == {0: 300}
+
+
+async def test_a_deadlock_is_run_again_until_both_succeed(database: Database, backend: str) -> None:
+    await database.run(add, 1)
+    await database.run(add, 2)
+    together = threading.Barrier(2, timeout=10)
+    attempts = []
+
+    def in_order(connection: Connection, first: int, second: int) -> None:
+        connection.execute(update(numbers).where(numbers.c.id == first).values(value=numbers.c.value + 1))
+        attempts.append(first)
+        if len(attempts) <= 2 and backend == "postgres":  # one writer can't meet another
+            together.wait()
+        connection.execute(update(numbers).where(numbers.c.id == second).values(value=numbers.c.value + 1))
+
+    await asyncio.gather(database.run(in_order, 1, 2), database.run(in_order, 2, 1))
+
+    assert await database.read(all_numbers) == {1: 2, 2: 2}
+    assert len(attempts) == (3 if backend == "postgres" else 2)
+
+
+async def test_more_waiting_transactions_than_allowed_are_refused_and_the_rest_is_done(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "MAX_WAITING", 5)
+    go_on = threading.Event()
+
+    def wait(_connection: Connection) -> bool:
+        return go_on.wait(10)
+
+    accepted = [asyncio.create_task(database.run(wait)) for _ in range(5)]
+    await asyncio.sleep(0)
+    with pytest.raises(DatabaseUnavailable):
+        await database.run(all_numbers)
+    go_on.set()
+
+    assert await asyncio.gather(*accepted) == [True] * 5
+    assert await database.run(all_numbers) == {}
+
+
+async def test_a_database_that_is_not_there_is_a_clear_error(backend: str, tmp_path: object) -> None:
+    url = (
+        f"sqlite:///{tmp_path}/no/folder/artel.db" if backend == "sqlite" else "postgresql+psycopg://app@127.0.0.1:1/x"
+    )
+    database = Database(url)
+
+    with pytest.raises((DatabaseUnavailable, DBAPIError)) as caught:
+        await database.run(all_numbers)
+
+    assert isinstance(caught.value, DatabaseUnavailable)
+    assert caught.value.retry_after
+    await database.close()
+
+
+async def test_connections_that_the_database_has_closed_are_replaced(database: Database, backend: str) -> None:
+    await database.run(add, 1)
+    if backend == "postgres":
+        await database.run(
+            lambda connection: connection.exec_driver_sql(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        )
+
+    answers = await asyncio.gather(*(database.read(all_numbers) for _ in range(8)))
+
+    assert answers == [{1: 0}] * 8
+
+
+async def test_the_migrations_make_what_the_tables_say(new_database: Callable[..., str]) -> None:
+    database = Database(new_database().replace("postgresql:", "postgresql+psycopg:"))
+    assert schema.upgrade(database.engine) == (None, schema.HEAD)
+
+    def differences(connection: Connection) -> list[object]:
+        return compare_metadata(MigrationContext.configure(connection), tables.metadata)  # type: ignore[no-any-return]
+
+    assert await database.run(differences) == []
+    await database.read(schema.require_head)
+    await database.close()
+
+
+async def test_many_upgrades_at_once_make_one_schema(new_database: Callable[..., str]) -> None:
+    database = Database(new_database().replace("postgresql:", "postgresql+psycopg:"), connections=8)
+    others = [Database(str(database.engine.url.render_as_string(hide_password=False))) for _ in range(4)]
+
+    results = await asyncio.gather(*(asyncio.to_thread(schema.upgrade, other.engine) for other in others))
+
+    assert sorted(results, key=str) == [("0001", "0001")] * 3 + [(None, "0001")]
+    for each in (database, *others):
+        await each.close()
+
+
+async def test_the_database_itself_ties_an_agent_to_the_user_of_its_project(
+    upgraded_database: Callable[[], str],
+) -> None:
+    database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"))
+    schema.upgrade(database.engine)
+    from artel.auth.accounts import create_account
+    from artel.contract.http import NewProject
+    from artel.projects.projects import ProjectRules, create_project
+
+    ada = await database.run(create_account, "ada@example.org", None)
+    bob = await database.run(create_account, "bob@example.org", None)
+    rules = ProjectRules(max_projects=10, max_agents=10, planner_model="gpt-4o")
+    project = await database.run(create_project, ada.principal, NewProject(name="Ada's"), rules)
+
+    def smuggle(connection: Connection) -> None:
+        connection.execute(
+            update(tables.agents).where(tables.agents.c.project_id == project.id).values(user_id=bob.user_id)
+        )
+
+    with pytest.raises(DBAPIError, match=r"(?i)foreign key"):
+        await database.run(smuggle)
+    await database.run(lambda connection: connection.execute(delete(tables.projects)))
+    await database.close()
+
+
+async def test_the_default_project_is_made_once_however_many_ask(upgraded_database: Callable[[], str]) -> None:
+    from artel.auth.accounts import create_account
+    from artel.projects.projects import ProjectRules, delete_project, ensure_default_project
+
+    database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"))
+    schema.upgrade(database.engine)
+    ada = (await database.run(create_account, "ada@example.org", None)).principal
+    rules = ProjectRules(max_projects=10, max_agents=10, planner_model="gpt-4o")
+
+    made = await asyncio.gather(*(database.run(ensure_default_project, ada, rules) for _ in range(10)))
+
+    assert len({project.id for project in made}) == 1
+    assert made[0].is_default
+    await database.run(delete_project, ada, made[0].id)
+    assert (await database.run(ensure_default_project, ada, rules)).id > made[0].id
+    await database.close()

@@ -1,0 +1,160 @@
+"""Small rules, each with its property."""
+
+import math
+import uuid
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from artel.auth.throttle import counters_of
+from artel.client.credentials import Credentials, normal_server
+from artel.contract.http import MAX_SETTINGS_CHARACTERS, MAX_SETTINGS_DEPTH, NewAgent, NewProject
+from artel.ids import uuid7
+from artel.settings import without_password
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def test_ids_are_uuids_of_version_7_that_differ_and_sort_by_time() -> None:
+    made = [uuid7() for _ in range(1000)]
+
+    parsed = [uuid.UUID(text) for text in made]
+    assert {(one.version, one.variant) for one in parsed} == {(7, uuid.RFC_4122)}
+    assert len(set(made)) == 1000
+    moments = [one.int >> 80 for one in parsed]
+    assert moments == sorted(moments)
+
+
+@given(st.integers(0, 10_000))
+def test_a_pause_is_nothing_at_first_then_never_shorter_and_never_endless(failures: int) -> None:
+    for counter in counters_of("ada@example.org", "192.0.2.1"):
+        pause, next_pause = counter.pause(failures), counter.pause(failures + 1)
+        assert timedelta() <= pause <= next_pause <= counter.longest_pause
+        assert (pause == timedelta()) == (failures < counter.free)
+
+
+@given(st.text(), st.text(), st.text(), st.text())
+def test_counters_are_shared_only_by_the_same_account_or_address(e1: str, a1: str, e2: str, a2: str) -> None:
+    (account1, address1), (account2, address2) = (
+        counters_of(_plain(e1), _plain(a1)),
+        counters_of(_plain(e2), _plain(a2)),
+    )
+
+    assert (account1.key == account2.key) == (_plain(e1) == _plain(e2))
+    assert (address1.key == address2.key) == (_plain(a1) == _plain(a2))
+    assert account1.key != address1.key
+
+
+@given(st.dictionaries(st.text(max_size=10), JSON, max_size=5))
+def test_settings_of_a_project_come_out_as_they_went_in(settings: dict[str, Any]) -> None:
+    assert NewProject.model_validate({"name": "x", "settings": settings}).settings == settings
+
+
+@given(st.integers(0, 40))
+def test_settings_may_be_nested_so_deep_and_no_deeper(depth: int) -> None:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    body = {"name": "x", "settings": {"a": value}}
+
+    if depth < MAX_SETTINGS_DEPTH:
+        assert NewProject.model_validate(body).settings["a"] == value
+    else:
+        with pytest.raises(ValidationError, match="nested"):
+            NewProject.model_validate(body)
+
+
+@given(st.integers(0, 2 * MAX_SETTINGS_CHARACTERS))
+def test_settings_may_be_so_long_and_no_longer(length: int) -> None:
+    body = {"name": "x", "settings": {"a": "x" * length}}
+
+    if length + 7 <= MAX_SETTINGS_CHARACTERS:
+        NewProject.model_validate(body)
+    else:
+        with pytest.raises(ValidationError, match="longer"):
+            NewProject.model_validate(body)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_numbers_that_json_lacks_are_refused_at_any_depth(number: float) -> None:
+    with pytest.raises(ValidationError, match="NaN or Infinity"):
+        NewProject.model_validate({"name": "x", "settings": {"a": [{"b": number}]}})
+
+
+@given(st.floats() | st.integers())
+def test_max_tokens_takes_whole_numbers_in_range_and_nothing_else(number: float) -> None:
+    body = {"name": "a", "role": "r", "model": "m", "system_prompt": "", "max_tokens": number}
+
+    if math.isfinite(number) and number == int(number) and 1 <= number <= 1_000_000:
+        assert NewAgent.model_validate(body).max_tokens == number
+    else:
+        with pytest.raises(ValidationError):
+            NewAgent.model_validate(body)
+
+
+@given(
+    scheme=st.sampled_from(["postgresql", "amqp", "redis"]),
+    user=st.from_regex(r"[a-z]{0,8}", fullmatch=True),
+    password=st.from_regex(r"[A-Z0-9]{8,20}", fullmatch=True),
+    query=st.sampled_from(["", "?password=", "?sslpassword="]),
+)
+def test_a_url_that_is_shown_has_no_password(scheme: str, user: str, password: str, query: str) -> None:
+    shown = without_password(
+        f"{scheme}://{user}:{password}@db.example.org:5432/artel{query}{password if query else ''}"
+    )
+
+    assert password not in shown
+    assert "db.example.org:5432/artel" in shown
+
+
+@given(st.dictionaries(st.from_regex(r"http://[a-z]{1,9}:[0-9]{1,4}", fullmatch=True), st.text(min_size=1), max_size=5))
+def test_logins_are_kept_and_each_token_is_for_its_own_server(tokens: dict[str, str]) -> None:
+    import tempfile
+
+    assume(all(_plain(token) == token for token in tokens.values()))
+    with tempfile.TemporaryDirectory() as folder:
+        for server, token in tokens.items():
+            Credentials.load(Path(folder)).remember(server, token, make_current=True)
+
+        kept = Credentials.load(Path(folder))
+        assert kept.tokens == tokens
+        assert kept.current == (list(tokens)[-1] if tokens else None)
+        for server in tokens:
+            Credentials.load(Path(folder)).forget(server)
+        assert Credentials.load(Path(folder)).tokens == {}
+
+
+@pytest.mark.parametrize("broken", ["", "{", "[]", '{"tokens": 5}', "\x00"])
+def test_a_broken_file_of_logins_is_an_empty_one(tmp_path: Path, broken: str) -> None:
+    (tmp_path / "credentials.json").write_text(broken)
+
+    assert Credentials.load(tmp_path).tokens == {}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("localhost:8700", "http://localhost:8700"),
+        ("https://artel.example.org/", "https://artel.example.org"),
+        ("http://127.0.0.1:8700", "http://127.0.0.1:8700"),
+    ],
+)
+def test_servers_are_compared_in_one_form(typed: str, meant: str) -> None:
+    assert normal_server(typed) == meant
+
+
+def _plain(text: str) -> str:
+    return text.encode(errors="ignore").decode()
