@@ -15,12 +15,13 @@ from artel.errors import NotAuthenticated
 _documented_scheme = OAuth2PasswordBearer(tokenUrl="auth/token", auto_error=False, scheme_name="bearer")
 
 
-def _container(request: Request) -> Container:
+# Coroutines, though they wait for nothing: the framework runs plain functions on another thread, which takes longer.
+async def _container(request: Request) -> Container:
     container: Container = request.app.state.container
     return container
 
 
-def _principal(request: Request, _token: Annotated[str | None, Depends(_documented_scheme)]) -> Principal:
+async def _principal(request: Request, _token: Annotated[str | None, Depends(_documented_scheme)]) -> Principal:
     principal = getattr(request.state, "principal", None)
     if not isinstance(principal, Principal):  # no middleware, no entry
         raise NotAuthenticated("Send a token in the header: Authorization: Bearer …")

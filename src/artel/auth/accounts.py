@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from artel.auth.principal import Principal
@@ -48,9 +48,13 @@ def create_external_account(connection: Connection, issuer: str, subject: str, e
     return _create(connection, issuer=issuer, subject=subject, email=email)
 
 
+# Built once, because every request runs it.
+_LIVING_BY_ID = select(users).where(users.c.deleted_at.is_(None), users.c.id == bindparam("user_id"))
+
+
 def account_by_id(connection: Connection, user_id: int) -> Account | None:
     """Answer the account, unless there is none or it was deleted."""
-    row = connection.execute(_living().where(users.c.id == user_id)).one_or_none()
+    row = connection.execute(_LIVING_BY_ID, {"user_id": user_id}).one_or_none()
     return _account(row) if row else None
 
 

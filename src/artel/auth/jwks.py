@@ -3,7 +3,6 @@
 import asyncio
 import time
 
-import httpx
 import jwt
 
 from artel.errors import IdentityProviderUnavailable, TokenInvalid
@@ -53,6 +52,8 @@ class KeySet:
         return self._keys.get(key_id)
 
     async def _refresh(self) -> None:
+        import httpx
+
         async with self._lock:
             if time.monotonic() - self._tried < self._retry_seconds:
                 return
@@ -64,6 +65,9 @@ class KeySet:
                 log.warning("jwks_fetch_failed", error=repr(failure))
 
     async def _download(self) -> dict[str | None, jwt.PyJWK]:
+        # Imported here: most servers have no external issuer, and start faster without an HTTP client.
+        import httpx
+
         async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as client, client.stream("GET", self._url) as response:
             response.raise_for_status()
             body = b""

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 MAX_WAITING = 2_000  # transactions queued in this process; more are refused, not piled up
 MAX_TRIES = 5
-SQLITE_READERS = 4
+SQLITE_READERS = 2  # they share one interpreter lock: more only wait for it
 LOCK_WAIT_SECONDS = 10
 _RUN_AGAIN = frozenset({"40001", "40P01"})  # serialisation failure, deadlock
 _SQLITE_UNAVAILABLE = frozenset(
