@@ -159,6 +159,8 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 def without_password(url: str) -> str:
     """Answer a URL that may be shown: no password, no query."""
     parts = urlsplit(url)
+    if not parts.netloc:  # a file
+        return url
     user, at, place = parts.netloc.rpartition("@")
     netloc = f"{user.partition(':')[0]}:***{at}{place}" if ":" in user else parts.netloc
     return parts._replace(netloc=netloc, query="", fragment="").geturl()

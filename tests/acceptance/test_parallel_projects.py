@@ -2,14 +2,11 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
 from tests.people import Person
 
 PROJECTS = 200
 
 
-@pytest.mark.req("UWS-01.2")
 def test_two_users_create_200_projects_each_at_the_same_time(person: Person, other: Person) -> None:
     def create(number: int) -> int:
         owner = (person, other)[number % 2]
