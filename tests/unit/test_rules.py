@@ -58,6 +58,16 @@ def test_counters_are_shared_only_by_the_same_account_or_address(e1: str, a1: st
     assert account1.key != address1.key
 
 
+def test_all_addresses_of_one_ipv6_network_share_a_counter() -> None:
+    keys = {
+        address: counters_of("ada@example.org", address)[1].key
+        for address in ("2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:1::1", "192.0.2.1", "192.0.2.2")
+    }
+
+    assert keys["2001:db8::1"] == keys["2001:db8::ffff:2"]
+    assert len(set(keys.values())) == 4
+
+
 @given(st.dictionaries(st.text(max_size=10), JSON, max_size=5))
 def test_settings_of_a_project_come_out_as_they_went_in(settings: dict[str, Any]) -> None:
     assert NewProject.model_validate({"name": "x", "settings": settings}).settings == settings

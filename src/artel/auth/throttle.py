@@ -1,6 +1,7 @@
 """Slows down failed log-ins, per account and per address, for all processes together: the counts are rows."""
 
 import hashlib
+import ipaddress
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -34,7 +35,7 @@ def counters_of(email: str, address: str) -> tuple[Counter, Counter]:
     """Answer the two counters of a log-in. One account is guessed at slowly, one address may hold an office."""
     return (
         Counter(_key("account", email), free=5, longest_pause=timedelta(minutes=1)),
-        Counter(_key("address", address), free=30, longest_pause=timedelta(minutes=5)),
+        Counter(_key("address", _network_of(address)), free=30, longest_pause=timedelta(minutes=5)),
     )
 
 
@@ -71,6 +72,15 @@ def count_failure(connection: Connection, counters: tuple[Counter, ...]) -> None
 def forget_failures(connection: Connection, counter: Counter) -> None:
     """Start again from nothing, after a log-in that succeeded."""
     connection.execute(delete(login_attempts).where(login_attempts.c.key == counter.key))
+
+
+def _network_of(address: str) -> str:
+    """Answer what one person controls: an IPv4 address, or the whole network of an IPv6 address."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    return str(ipaddress.ip_network((parsed, 64), strict=False)) if parsed.version == 6 else address  # noqa: PLR2004
 
 
 def _key(kind: str, value: str) -> str:
