@@ -32,18 +32,41 @@ def complaints(path: Path) -> list[str]:
     if name in WITHOUT_OWNER or name.startswith("db/migrations/"):
         return []
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tables = _imported_from("artel.db.tables", tree)
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "sqlalchemy":
             built = sorted(STATEMENTS & {alias.name for alias in node.names})
             if built:
                 found.append(f"{name}:{node.lineno} builds statements itself ({', '.join(built)})")
         if isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "sqlalchemy" for alias in node.names):
             found.append(f"{name}:{node.lineno} imports sqlalchemy as a whole; import names")
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "exec_driver_sql":
-            found.append(f"{name}:{node.lineno} sends raw SQL")
+        if isinstance(node, ast.Call) and (what := _forbidden_call(node.func, tables)):
+            found.append(f"{name}:{node.lineno} {what}")
         if isinstance(node, ast.ClassDef) and node.name.endswith("Repository") and not _is_scoped(node):
             found.append(f"{name}:{node.lineno} {node.name} is no TenantRepository, or makes its own constructor")
     return found
+
+
+def _imported_from(module: str, tree: ast.AST) -> set[str]:
+    return {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == module
+        for alias in node.names
+    }
+
+
+def _forbidden_call(called: ast.expr, tables: set[str]) -> str | None:
+    if isinstance(called, ast.Name) and called.id == "insert_into":
+        return "builds statements itself (insert_into)"
+    if not isinstance(called, ast.Attribute):
+        return None
+    if called.attr == "exec_driver_sql":
+        return "sends raw SQL"
+    if called.attr in STATEMENTS and isinstance(called.value, ast.Name) and called.value.id in tables:
+        return f"builds statements itself ({called.value.id}.{called.attr})"
+    return None
 
 
 def _is_scoped(node: ast.ClassDef) -> bool:

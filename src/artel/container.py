@@ -1,5 +1,8 @@
 """The one place that builds the server's parts and takes them down again."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from artel.auth.jwks import KeySet
@@ -25,28 +28,19 @@ class Container:
     tokens: Tokens
     login: Login
     project_rules: ProjectRules
+    opened: AsyncExitStack
 
     @classmethod
     async def open(cls, settings: Settings) -> "Container":
         """Build everything; raise, with nothing left open, when a part can't work."""
-        folder = DataFolder.open(settings.data_dir, exclusive=settings.is_embedded)
-        try:
-            database = open_database(settings)
-            try:
-                if settings.is_embedded:
-                    schema.upgrade(database.engine)
-                else:
-                    await database.read(schema.require_head)
-                return cls._build(settings, folder, database)
-            except BaseException:
-                await database.close()
-                raise
-        except BaseException:
-            folder.close()
-            raise
+        async with AsyncExitStack() as opened:
+            folder = DataFolder.open(settings.data_dir, lock_beside=settings.sqlite_file)
+            opened.callback(folder.close)
+            database = await opened.enter_async_context(usable_database(settings))
+            return cls._build(settings, folder, database, opened.pop_all())
 
     @classmethod
-    def _build(cls, settings: Settings, folder: DataFolder, database: Database) -> "Container":
+    def _build(cls, settings: Settings, folder: DataFolder, database: Database, opened: AsyncExitStack) -> "Container":
         passwords = Passwords()
         tokens = make_tokens(settings)
         return cls(
@@ -61,13 +55,13 @@ class Container:
                 max_agents=settings.max_agents_per_project,
                 planner_model=settings.planner_model,
             ),
+            opened=opened,
         )
 
     async def close(self) -> None:
         """Take everything down, in the reverse order."""
         self.passwords.close()
-        await self.database.close()
-        self.folder.close()
+        await self.opened.aclose()
 
 
 def open_database(settings: Settings) -> Database:
@@ -77,6 +71,20 @@ def open_database(settings: Settings) -> Database:
         connections=settings.database_connections,
         synchronous=settings.sqlite_synchronous,
     )
+
+
+@asynccontextmanager
+async def usable_database(settings: Settings) -> AsyncIterator[Database]:
+    """Open the configured database with the schema that this version works with; a SQLite one is brought to it."""
+    database = open_database(settings)
+    try:
+        if settings.is_embedded:
+            await asyncio.to_thread(schema.upgrade, database.engine)
+        else:
+            await database.read(schema.require_usable)
+        yield database
+    finally:
+        await database.close()
 
 
 def make_tokens(settings: Settings) -> Tokens:

@@ -1,4 +1,4 @@
-"""The server's folder: private, and held by one server at a time when the database lies in it."""
+"""The server's folder, and the lock that keeps a second server away from the same SQLite database."""
 
 import fcntl
 import json
@@ -6,9 +6,7 @@ import os
 from pathlib import Path
 from typing import IO
 
-from artel.errors import ConfigurationInvalid, DataFolderInUse
-
-LOCK_NAME = "server.lock"
+from artel.errors import ConfigurationInvalid, DatabaseInUse
 
 
 class DataFolder:
@@ -19,11 +17,12 @@ class DataFolder:
         self._lock = lock
 
     @classmethod
-    def open(cls, path: Path, *, exclusive: bool) -> "DataFolder":
-        """Make the folder if it is missing, and lock it if asked to."""
+    def open(cls, path: Path, *, lock_beside: Path | None = None) -> "DataFolder":
+        """Make the folder if it is missing, and lock the file if one is named; what is made is for the owner only."""
+        os.umask(0o077)
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return cls(path, _lock(path / LOCK_NAME) if exclusive else None)
+            return cls(path, _lock(lock_beside.with_name(f"{lock_beside.name}.lock")) if lock_beside else None)
         except OSError as failure:
             raise ConfigurationInvalid(
                 f"The data folder {path} can't be used ({failure.strerror}). Set ARTEL_DATA_DIR to one that can."
@@ -52,16 +51,14 @@ def _lock(path: Path) -> IO[str]:
         with file:
             file.seek(0)
             holder = file.read(1000)
-        raise DataFolderInUse(_in_use(path.parent, holder)) from None
+        raise DatabaseInUse(_in_use(path.with_suffix(""), holder)) from None
     return file
 
 
-def _in_use(folder: Path, holder: str) -> str:
+def _in_use(database: Path, holder: str) -> str:
     try:
         running = json.loads(holder)
-        where = (
-            f"Artel is already running at {running['url']} (process {running['pid']}) with the data folder {folder}."
-        )
+        where = f"Artel is already running at {running['url']} (process {running['pid']}) with the database {database}."
     except (ValueError, KeyError, TypeError):
-        where = f"Another Artel is using the data folder {folder}."
+        where = f"Another Artel is using the database {database}."
     return f"{where} Use that one, end it, or set ARTEL_DATA_DIR to another folder."

@@ -4,7 +4,6 @@ Each edge translates a `Kind` once: the HTTP API into a status, the command line
 """
 
 from enum import StrEnum
-from typing import ClassVar
 
 
 class Kind(StrEnum):
@@ -23,8 +22,8 @@ class Kind(StrEnum):
 class ArtelError(Exception):
     """The root. `detail` is shown to people: it says what is wrong and what to do, and holds no secret."""
 
-    kind: ClassVar[Kind]
-    code: ClassVar[str]
+    kind: Kind
+    code: str
 
     def __init__(self, detail: str, *, retry_after: int | None = None) -> None:
         super().__init__(detail)
@@ -39,18 +38,18 @@ class ConfigurationInvalid(ArtelError):
     code = "configuration_invalid"
 
 
-class DataFolderInUse(ArtelError):
-    """Another server already holds the data folder."""
+class DatabaseInUse(ArtelError):
+    """Another server already holds the SQLite database."""
 
     kind = Kind.CONFLICT
-    code = "data_folder_in_use"
+    code = "database_in_use"
 
 
-class PortInUse(ArtelError):
-    """The address to listen on is taken, or may not be used."""
+class AddressUnavailable(ArtelError):
+    """The address to listen on is taken, or can't be used here."""
 
     kind = Kind.CONFLICT
-    code = "port_in_use"
+    code = "address_unavailable"
 
 
 class SchemaOutdated(ArtelError):

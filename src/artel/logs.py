@@ -16,17 +16,22 @@ _SECRET_TEXT = re.compile(
     r"eyJ[\w-]{5,}\.[\w-]+\.[\w-]*"  # a JSON web token
     r"|(?<=bearer )\S+"
     r"|\bsk-[\w-]{8,}"  # keys of model providers
-    r"|(?<=://)[^\s:/@]*:[^\s@]+(?=@)"  # user and password of a URL
+    r"|(?<=://)[^\s\"']+(?=@)"  # user and password of a URL, whatever is in them
     r"|(?<=password=)[^\s&]+",
     re.IGNORECASE,
 )
+
+
+# What a terminal would obey instead of show. New lines stay only in tracebacks, which nobody else writes.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_MANY_LINES = frozenset({"exception", "stack"})
 
 
 def mask(value: Any) -> Any:
     """Answer the value with everything in it that looks like a secret replaced."""
     match value:
         case str():
-            return _SECRET_TEXT.sub(MASK, value)
+            return _CONTROL.sub(_escaped, _SECRET_TEXT.sub(MASK, value))
         case Mapping():
             return {key: MASK if _is_secret(str(key)) and item else mask(item) for key, item in value.items()}
         case list() | tuple():
@@ -35,12 +40,18 @@ def mask(value: Any) -> Any:
             return value
 
 
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\x{ord(found[0]):02x}"
+
+
 def _is_secret(key: str) -> bool:
     return key not in _PUBLIC_KEYS and _SECRET_KEY.search(key) is not None
 
 
 def _mask_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     masked: EventDict = mask(event)
+    for name in _MANY_LINES & event.keys():
+        masked[name] = "\n".join(mask(line) for line in str(event[name]).splitlines())
     return masked
 
 

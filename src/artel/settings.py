@@ -4,7 +4,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
@@ -19,6 +18,8 @@ from pydantic_settings import (
 from artel.errors import ConfigurationInvalid
 
 PREFIX = "ARTEL_"
+RESERVED_ISSUER = "urn:artel:"
+MAX_AGENTS = 1000
 # Variables of the command line and of this file itself, which are no settings of the server.
 OTHER_VARIABLES = frozenset({"ARTEL_SERVER", "ARTEL_TOKEN", "ARTEL_CONFIG", "ARTEL_CONFIG_DIR"})
 
@@ -84,7 +85,9 @@ class Settings(BaseSettings):
         default=1_048_576, ge=1024, le=104_857_600, description="Largest body of a request that is taken."
     )
     max_projects_per_user: int = Field(default=1000, ge=1, description="How many projects one user may have.")
-    max_agents_per_project: int = Field(default=100, ge=5, description="How many agents one project may have.")
+    max_agents_per_project: int = Field(
+        default=100, ge=5, le=MAX_AGENTS, description="How many agents one project may have."
+    )
     planner_model: str = Field(default="gpt-4o", min_length=1, description="The orchestrator's model.")
 
     log_format: Literal["auto", "console", "json"] = Field(
@@ -97,8 +100,19 @@ class Settings(BaseSettings):
     def _known_scheme(cls, value: SecretStr | None, info: Any) -> SecretStr | None:
         if value is not None:
             schemes = _SCHEMES[info.field_name]
-            if urlsplit(value.get_secret_value()).scheme not in schemes:
+            url = value.get_secret_value()
+            scheme = url.partition("://")[0]
+            if scheme not in schemes:
                 raise ValueError(f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}")
+            if scheme == "sqlite" and not url.removeprefix("sqlite://").strip("/"):
+                raise ValueError("must name a file, as in sqlite:///artel.db or sqlite:////var/lib/artel.db")
+        return value
+
+    @field_validator("issuer")
+    @classmethod
+    def _foreign_issuer(cls, value: str | None) -> str | None:
+        if value is not None and value.startswith(RESERVED_ISSUER):
+            raise ValueError(f"must not begin with {RESERVED_ISSUER}, which is our own")
         return value
 
     @model_validator(mode="after")
@@ -120,8 +134,13 @@ class Settings(BaseSettings):
         return "postgresql+psycopg" + url[url.index("://") :]
 
     @property
+    def sqlite_file(self) -> Path | None:
+        """The file of the database, if it is SQLite, which one server has to itself."""
+        return Path(self.sqlalchemy_url.removeprefix("sqlite:///")) if self.is_embedded else None
+
+    @property
     def is_embedded(self) -> bool:
-        """Whether the database is SQLite, which one server has to itself."""
+        """Whether the database is SQLite."""
         return self.sqlalchemy_url.startswith("sqlite")
 
     @classmethod
@@ -148,6 +167,8 @@ def load_settings(**overrides: Any) -> Settings:
         raise ConfigurationInvalid(f"{invalid}; lists are written as JSON") from None
     except yaml.YAMLError as invalid:
         raise ConfigurationInvalid(f"{_config_file()} is not valid YAML: {invalid}") from None
+    except (ValueError, TypeError, OSError):
+        raise ConfigurationInvalid(f"{_config_file()} must be a readable list of settings, as `port: 8700`") from None
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
@@ -157,13 +178,10 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
 
 def without_password(url: str) -> str:
-    """Answer a URL that may be shown: no password, no query."""
-    parts = urlsplit(url)
-    if not parts.netloc:  # a file
-        return url
-    user, at, place = parts.netloc.rpartition("@")
-    netloc = f"{user.partition(':')[0]}:***{at}{place}" if ":" in user else parts.netloc
-    return parts._replace(netloc=netloc, query="", fragment="").geturl()
+    """Answer a URL that may be shown: nothing of who logs in, no query. Taken as text, because it may be malformed."""
+    scheme, separator, rest = url.partition("://")
+    login, at, place = rest.rpartition("@")
+    return f"{scheme}{separator}{'***@' if login or at else ''}{place.partition('?')[0].partition('#')[0]}"
 
 
 def _config_file() -> Path:

@@ -108,6 +108,29 @@ def test_a_token_in_the_environment_wins_and_errors_are_json_when_asked_for(term
     assert error["code"] == "invalid_token"
 
 
+def test_wrong_usage_is_json_too_when_asked_for(logged_in: Terminal) -> None:
+    assert json.loads(logged_in.run("projects", "update", "1", "--json", code=2))["code"] == "usage"
+    assert json.loads(logged_in.run("projects", "show", "--json", code=2))["code"] == "usage"
+
+
+def test_giving_up_at_a_prompt_is_an_interruption(terminal: Terminal) -> None:
+    terminal.run("login", code=130)
+
+
+@pytest.mark.parametrize("token", ["SECRET\nWORD", "SECRET WÖRD", "SECRET\x7f"])
+def test_a_token_that_can_not_be_sent_is_not_printed(terminal: Terminal, token: str) -> None:
+    terminal.env["ARTEL_TOKEN"] = token
+
+    assert "SECRET" not in terminal.run("projects", "list", code=4)
+
+
+@pytest.mark.parametrize("address", ["http://[::1", "http://exa mple.org:x"])
+def test_an_address_that_is_none_is_said_to_be_none(terminal: Terminal, person: Person, address: str) -> None:
+    terminal.env |= {"ARTEL_TOKEN": person.token, "ARTEL_SERVER": address}
+
+    assert "no address of a server" in terminal.run("projects", "list", code=6)
+
+
 def test_a_token_is_never_sent_to_another_server(logged_in: Terminal) -> None:
     refused = logged_in.run("projects", "list", "--server", "http://127.0.0.1:1", code=4)
 

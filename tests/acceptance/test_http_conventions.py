@@ -1,5 +1,6 @@
 """What holds for every request: problem documents, paths, limits, headers, health, figures."""
 
+import contextlib
 import re
 import socket
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from tests.conftest import StartServer
 from tests.people import Person, assert_problem
 from tests.running import Server
+
+JSON_BODY = {"Content-Type": "application/json"}
 
 
 def test_an_unknown_address_is_a_problem(server: Server) -> None:
@@ -75,6 +78,64 @@ def test_a_body_that_is_too_large_is_refused_whether_announced_or_not(start_serv
         problem = assert_problem(answer, 413, "body_too_large")
         assert "2000" in problem["detail"]
     assert person.http.get("/my/projects").json()["total"] == 0
+
+
+def test_bodies_of_people_who_are_not_logged_in_are_small(server: Server) -> None:
+    body = {"email": "a@b.c", "password": "x" * 20_000}
+
+    assert_problem(httpx.post(f"{server.url}/auth/register", json=body, timeout=30), 413, "body_too_large")
+
+
+@pytest.mark.parametrize("kilobytes", [1, 70, 300, 900])
+def test_a_large_body_is_taken_up_to_the_limit(person: Person, kilobytes: int) -> None:
+    answer = person.http.post(
+        "/my/projects", content=b'{"name": "Large"' + b" " * kilobytes * 1000 + b"}", headers=JSON_BODY
+    )
+
+    assert answer.status_code == 201, answer.text
+
+
+def test_a_body_of_many_unknown_fields_has_one_error(person: Person) -> None:
+    body = {f"field{number}": 1 for number in range(50_000)}
+
+    problem = assert_problem(person.http.post("/my/projects", json=body), 422, "invalid_request")
+
+    assert len(problem["errors"]) == 1
+
+
+@pytest.mark.parametrize("digits", [20, 5000])
+def test_a_number_beyond_all_numbers_is_refused(person: Person, digits: int) -> None:
+    assert_problem(person.http.get(f"/my/projects/{'9' * digits}"), 422, "invalid_request")
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/", "/my/projects", "/assets/app.js"])
+def test_head_answers_like_get_without_the_body(person: Person, path: str) -> None:
+    get, head = person.http.get(path), person.http.head(path)
+
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == get.headers["content-type"]
+
+
+def test_assets_are_sent_whole_or_said_to_be_unchanged(server: Server) -> None:
+    first = httpx.get(f"{server.url}/assets/app.js", headers={"Range": "bytes=5-2"}, timeout=30)
+    again = httpx.get(f"{server.url}/assets/app.js", headers={"If-None-Match": first.headers["etag"]}, timeout=30)
+
+    assert first.status_code == 200
+    assert first.content
+    assert (again.status_code, again.content) == (304, b"")
+    assert_problem(httpx.get(f"{server.url}/assets/..%2fapp.py", timeout=30), 404, "not_found")
+
+
+@pytest.mark.parametrize("head", [b"X-Long: " + b"x" * 100_000, b"X-Many: 1\r\n" * 10_000])
+def test_headers_that_never_end_are_cut_off(server: Server, head: bytes) -> None:
+    place = urlsplit(server.url)
+    with socket.create_connection((place.hostname or "", place.port or 0), timeout=30) as line:
+        with contextlib.suppress(ConnectionError):
+            for _ in range(100):
+                line.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + head if not _ else head)
+        with contextlib.suppress(ConnectionError):
+            assert line.recv(1000)[:12] in (b"HTTP/1.1 431", b"")
+    assert httpx.get(f"{server.url}/healthz", timeout=30).status_code == 200
 
 
 def test_a_client_that_goes_away_in_the_middle_of_a_body_harms_nobody(server: Server, person: Person) -> None:

@@ -68,14 +68,32 @@ def ids_of(operation: dict[str, Any]) -> list[str]:
     return [item["name"] for item in operation.get("parameters", []) if item["in"] == "path"]
 
 
+def is_id(name: str) -> bool:
+    return name == "id" or name.endswith(("_id", "_ids"))
+
+
+def fields_of(document: dict[str, Any], schema: Any) -> Iterator[str]:
+    """Answer the names of all fields in a schema, however deep."""
+    if isinstance(schema, list):
+        for item in schema:
+            yield from fields_of(document, item)
+    elif isinstance(schema, dict):
+        yield from schema.get("properties", {})
+        if "$ref" in schema:
+            yield from fields_of(document, document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]])
+        for key, inner in schema.items():
+            if key not in ("examples", "default", "$ref"):
+                yield from fields_of(document, inner)
+
+
 def body_of(document: dict[str, Any], operation: dict[str, Any]) -> dict[str, Any] | None:
     """Answer a body that would be accepted, made from the document's examples."""
     content = operation.get("requestBody", {}).get("content", {}).get("application/json")
     if content is None:
         return None
     schema = document["components"]["schemas"][content["schema"]["$ref"].rsplit("/", 1)[1]]
-    hidden_ids = [name for name in schema["properties"] if name.endswith("_id")]
-    assert not hidden_ids, f"{schema['title']} takes ids in its body: try them with another user's objects here"
+    hidden_ids = [name for name in fields_of(document, content["schema"]) if is_id(name)]
+    assert not hidden_ids, f"{schema['title']} takes {hidden_ids}: try them with another user's objects here"
     return {name: field["examples"][0] for name, field in schema["properties"].items() if "examples" in field}
 
 
@@ -90,6 +108,10 @@ def test_every_operation_refuses_the_ids_of_another_user(
         names = ids_of(operation)
         unknown = set(names) - set(ID_PARAMETERS)
         assert not unknown, f"{method} {path} takes {unknown}: say in this test what belongs there"
+        elsewhere = [item["name"] for item in operation.get("parameters", []) if item["in"] != "path"]
+        assert not [name for name in elsewhere if is_id(name)], (
+            f"{method} {path} takes ids outside its path: {elsewhere}"
+        )
         # Every mixture of own and foreign ids with at least one foreign one.
         for foreign in itertools.product((True, False), repeat=len(names)):
             if not any(foreign):

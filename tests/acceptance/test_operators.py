@@ -107,21 +107,111 @@ def test_postgres_is_upgraded_by_the_operator_and_refused_until_then(
     assert Server.start(tmp_path, env).stop() == 0
 
 
-def test_a_database_of_a_newer_version_is_refused(new_database: Callable[..., str], tmp_path: Path) -> None:
-    import sqlalchemy
-
-    url = new_database()
-    env = clean_environment(tmp_path, ARTEL_DATABASE_URL=url)
+def test_a_newer_database_is_used_while_it_says_that_this_version_may(
+    new_database: Callable[..., str], tmp_path: Path
+) -> None:
+    env = clean_environment(tmp_path, ARTEL_DATABASE_URL=new_database())
     artel("db", "upgrade", env=env)
-    engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        connection.execute(sqlalchemy.text("UPDATE alembic_version SET version_num = '9999'"))
-    engine.dispose()
+    server = Server.start(tmp_path, env)
 
-    for command in (("serve", "--port", "0"), ("db", "upgrade")):
+    change_schema(
+        env, "UPDATE alembic_version SET version_num = '9998'"
+    )  # another server was upgraded, and expanded it
+    assert httpx.get(f"{server.url}/readyz", timeout=30).status_code == 200
+    assert server.stop() == 0
+    assert Server.start(tmp_path, env).stop() == 0
+    assert verdicts(env, 0)["database"][0] == "ok"
+
+    change_schema(env, "UPDATE installation SET compatible_since = '9998'")  # a release later it was contracted
+    for command in (("serve", "--port", "0"), ("db", "upgrade"), ("users", "list")):
         refused = artel(*command, env=env)
         assert refused.returncode == 6
-        assert "9999" in refused.stderr
+        assert "9998" in refused.stderr
+    assert verdicts(env, 1)["database"][0] == "failed"
+
+
+def change_schema(env: dict[str, str], statement: str) -> None:
+    import sqlalchemy
+
+    engine = sqlalchemy.create_engine(env["ARTEL_DATABASE_URL"].replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.execute(sqlalchemy.text(statement))
+    engine.dispose()
+
+
+def test_the_database_is_for_its_owner_only_even_in_an_open_folder(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir(mode=0o755)
+    server = Server.start(tmp_path, clean_environment(tmp_path))
+    httpx.post(f"{server.url}/auth/register", json={"email": "a@b.c", "password": PASSWORD}, timeout=30)
+
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "data").iterdir()}
+
+    assert {"artel.db", "artel.db-wal", "jwt_secret"} <= set(modes)
+    assert set(modes.values()) == {0o600}
+    assert server.stop() == 0
+
+
+def test_one_sqlite_database_has_one_server_whatever_the_data_folder(tmp_path: Path) -> None:
+    shared = f"sqlite:///{tmp_path}/shared.db"
+    first = Server.start(tmp_path / "one", clean_environment(tmp_path / "one", ARTEL_DATABASE_URL=shared))
+
+    second = artel("serve", "--port", "0", env=clean_environment(tmp_path / "two", ARTEL_DATABASE_URL=shared))
+
+    assert second.returncode == 5
+    assert first.url in second.stderr
+    assert first.stop() == 0
+
+
+def test_nobody_can_register_the_account_that_up_logs_in_to(tmp_path: Path) -> None:
+    env = clean_environment(tmp_path)
+    server = Server.start(tmp_path, env)
+    body = {"email": "Local@localhost", "password": PASSWORD}
+    registered = httpx.post(f"{server.url}/auth/register", json=body, timeout=30).json()
+    server.stop()
+
+    mine = Server.start(tmp_path, env, "up")
+
+    me = client(mine.url, mine.ready["token"]).get("/auth/me").json()
+    assert me["user_id"] != registered["user_id"]
+    assert client(mine.url, registered["access_token"]).get("/my/projects").json()["total"] == 0
+    assert mine.stop() == 0
+    number = str(me["user_id"])
+    assert artel("users", "delete", number, "--yes", env=env).returncode == 0
+    again = Server.start(tmp_path, env, "up")
+    assert client(again.url, again.ready["token"]).get("/auth/me").json()["user_id"] > me["user_id"]
+    assert again.stop() == 0
+
+
+def test_up_logs_the_command_line_in_unless_it_is_logged_in_elsewhere(tmp_path: Path) -> None:
+    env = clean_environment(tmp_path)
+    for _ in range(2):  # the second time on another port
+        server = Server.start(tmp_path, env, "up")
+        assert artel("agents", "list", env=env).returncode == 0
+        server.stop()
+    credentials = tmp_path / "config" / "credentials.json"
+    elsewhere = {"current": "https://artel.example.org", "tokens": {"https://artel.example.org": "theirs"}}
+    credentials.write_text(json.dumps(elsewhere))
+
+    Server.start(tmp_path, env, "up").stop()
+
+    assert json.loads(credentials.read_text()) == elsewhere
+
+
+def test_trouble_with_the_database_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "broken.db").write_bytes(b"no database at all, but long enough to look at" * 100)
+    troubles = {
+        f"sqlite:///{tmp_path}/broken.db": "no SQLite database",
+        f"sqlite:///{tmp_path}/no/such/folder/x.db": "folder",
+        "postgresql://ada:hunter2@127.0.0.1:1/artel": "Is it running?",
+    }
+    for url, said in troubles.items():
+        env = clean_environment(tmp_path, ARTEL_DATABASE_URL=url)
+        for command in (("db", "upgrade"), ("serve", "--port", "0"), ("users", "list")):
+            done = artel(*command, env=env)
+            assert done.returncode in (2, 6), done.stderr
+            assert said in done.stderr or "data folder" in done.stderr, done.stderr
+            assert "Traceback" not in done.stderr
+            assert "hunter2" not in done.stderr
 
 
 def test_accounts_are_made_listed_changed_and_deleted_by_the_operator(server: Server) -> None:
@@ -161,8 +251,8 @@ def test_the_doctor_says_what_to_do_and_keeps_secrets(tmp_path: Path) -> None:
     env = clean_environment(
         tmp_path,
         ARTEL_DATABASE_URL="postgresql://ada:hunter2@127.0.0.1:1/artel",
-        ARTEL_BUS_URL="amqp://ada:hunter2@127.0.0.1:1/",
-        ARTEL_REDIS_URL="redis://:hunter2@127.0.0.1:1/0",
+        ARTEL_BUS_URL="amqp://hunter2@127.0.0.1:1/",
+        ARTEL_REDIS_URL="redis://:hun/hunter2#x@127.0.0.1:1/0",
         ARTEL_QDRANT_URL="http://127.0.0.1:1",
         ARTEL_JWKS_URL="http://127.0.0.1:1/keys",
         ARTEL_ISSUER="http://127.0.0.1:1",
@@ -200,6 +290,8 @@ def test_the_doctor_says_what_to_do_and_keeps_secrets(tmp_path: Path) -> None:
         ("ARTEL_JWT_SECRET", "short-hunter2", "ARTEL_JWT_SECRET"),
         ("ARTEL_JWKS_URL", "https://id.example.org/keys", "issuer"),
         ("ARTEL_TRUSTED_PROXIES", "10.0.0.1", "JSON"),
+        ("ARTEL_DATABASE_URL", "sqlite://", "sqlite:///artel.db"),
+        ("ARTEL_ISSUER", "urn:artel:local", "our own"),
         ("ARTEL_CONFIG", "/nowhere/artel.yaml", "/nowhere/artel.yaml"),
         ("ARTEL_DATA_DIR", "/dev/null/data", "ARTEL_DATA_DIR"),
     ],
@@ -227,7 +319,9 @@ def test_settings_come_from_the_file_and_variables_win(tmp_path: Path) -> None:
     assert server.stop() == 0
 
 
-@pytest.mark.parametrize(("text", "said"), [("prot: 1\n", "prot is no setting"), ("port: [\n", "not valid YAML")])
+@pytest.mark.parametrize(
+    ("text", "said"), [("prot: 1\n", "prot is no setting"), ("port: [\n", "not valid YAML"), ("- port\n", "port: 8700")]
+)
 def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "artel.yaml"
     file.write_text(text)

@@ -170,7 +170,7 @@ async def test_the_migrations_make_what_the_tables_say(new_database: Callable[..
         return compare_metadata(MigrationContext.configure(connection), tables.metadata)  # type: ignore[no-any-return]
 
     assert await database.run(differences) == []
-    await database.read(schema.require_head)
+    assert await database.read(schema.require_usable) == schema.HEAD
     await database.close()
 
 

@@ -37,6 +37,8 @@ def test_what_a_secret_name_holds_is_masked_at_any_depth(secret: str, key: str, 
             "Authorization: Bearer {}",
             "postgresql://ada:{}@db.example.org/artel",
             "amqp://{0}:{0}@127.0.0.1/",
+            "amqp://{}@127.0.0.1/",
+            "postgresql://ada:a@b/{}@db.example.org/artel",
             "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.{}",
             "key sk-{} refused",
             "host=db password={} user=ada",
@@ -55,6 +57,11 @@ def test_masking_twice_changes_nothing(text: str) -> None:
 @pytest.mark.parametrize("text", ["eyes only", "risk-free", "a://b/c", "max_tokens=5", "token_type bearer"])
 def test_harmless_text_stays(text: str) -> None:
     assert mask(text) == text
+
+
+@given(st.text())
+def test_nothing_in_a_line_is_obeyed_by_a_terminal(text: str) -> None:
+    assert not any(ord(character) < 32 or 127 <= ord(character) < 160 for character in mask(text))
 
 
 def test_counts_of_tokens_are_no_secrets() -> None:

@@ -61,10 +61,18 @@ def test_counters_are_shared_only_by_the_same_account_or_address(e1: str, a1: st
 def test_all_addresses_of_one_ipv6_network_share_a_counter() -> None:
     keys = {
         address: counters_of("ada@example.org", address)[1].key
-        for address in ("2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:1::1", "192.0.2.1", "192.0.2.2")
+        for address in (
+            "2001:db8::1",
+            "2001:db8::ffff:2",
+            "2001:db8:0:1::1",
+            "192.0.2.1",
+            "192.0.2.2",
+            "::ffff:192.0.2.1",
+        )
     }
 
     assert keys["2001:db8::1"] == keys["2001:db8::ffff:2"]
+    assert keys["::ffff:192.0.2.1"] == keys["192.0.2.1"]
     assert len(set(keys.values())) == 4
 
 
@@ -137,7 +145,7 @@ def test_logins_are_kept_and_each_token_is_for_its_own_server(tokens: dict[str, 
     assume(all(_plain(token) == token for token in tokens.values()))
     with tempfile.TemporaryDirectory() as folder:
         for server, token in tokens.items():
-            Credentials.load(Path(folder)).remember(server, token, make_current=True)
+            Credentials.load(Path(folder)).remember(server, token)
 
         kept = Credentials.load(Path(folder))
         assert kept.tokens == tokens
@@ -158,6 +166,7 @@ def test_a_broken_file_of_logins_is_an_empty_one(tmp_path: Path, broken: str) ->
     ("typed", "meant"),
     [
         ("localhost:8700", "http://localhost:8700"),
+        ("artel.example.org", "https://artel.example.org"),
         ("https://artel.example.org/", "https://artel.example.org"),
         ("http://127.0.0.1:8700", "http://127.0.0.1:8700"),
     ],

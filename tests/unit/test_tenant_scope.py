@@ -29,6 +29,9 @@ def lint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         "import sqlalchemy",
         "import sqlalchemy as sa",
         "connection.exec_driver_sql('DELETE FROM projects')",
+        "from artel.db.tables import projects\nprojects.select()",
+        "from artel.db.tables import projects as p\np.delete()",
+        "from artel.db.dialect import insert_into\ninsert_into(connection, projects)",
         "class ProjectRepository:\n    pass",
         "class ProjectRepository(TenantRepository):\n    def __init__(self): pass",
         "class ProjectRepository(TenantRepository):\n    def _mine(self): return True",
@@ -47,3 +50,14 @@ def test_a_repository_that_keeps_to_the_rules_is_left_alone(lint: ModuleType, tm
     )
 
     assert lint.main() == 0
+
+
+def test_a_repository_refuses_columns_of_another_table() -> None:
+    from unittest.mock import Mock
+
+    from artel.auth.principal import Principal
+    from artel.db.tables import agents
+    from artel.projects.project_repository import ProjectRepository
+
+    with pytest.raises(ValueError, match="without an owner"):
+        ProjectRepository(Mock(), Principal(1))._select(agents.c.name)

@@ -14,12 +14,12 @@ from artel.errors import NotAuthenticated, RegistrationClosed
 router = APIRouter(prefix="/auth", tags=["accounts"])
 
 
-@router.post("/register", status_code=status.HTTP_201_CREATED, responses=documented(400, 403, 409, 413, 422, 503))
-async def register(body: Registration, parts: Parts) -> Registered:
+@router.post("/register", status_code=status.HTTP_201_CREATED, responses=documented(400, 403, 409, 413, 422, 429, 503))
+async def register(body: Registration, request: Request, parts: Parts) -> Registered:
     """Make an account. The first one of a server is its administrator."""
     if not parts.settings.registration_open:
         raise RegistrationClosed("Registration is closed on this server. Ask its operator for an account.")
-    account = await parts.login.register(body.email, body.password.get_secret_value())
+    account = await parts.login.register(body.email, body.password.get_secret_value(), _address(request))
     return Registered(
         user_id=account.user_id,
         access_token=parts.tokens.issue(account.user_id),
@@ -30,8 +30,7 @@ async def register(body: Registration, parts: Parts) -> Registered:
 @router.post("/token", responses=documented(400, 401, 413, 422, 429, 503))
 async def token(form: Annotated[OAuth2PasswordRequestForm, Depends()], request: Request, parts: Parts) -> Token:
     """Log in with e-mail address (as `username`) and password."""
-    address = request.client.host if request.client else "unknown"
-    account = await parts.login.log_in(form.username, form.password, address)
+    account = await parts.login.log_in(form.username, form.password, _address(request))
     return Token(access_token=parts.tokens.issue(account.user_id), expires_in=parts.tokens.lifetime_seconds)
 
 
@@ -44,3 +43,7 @@ async def me(user: CurrentUser, parts: Parts) -> Account:
     return Account(
         user_id=account.user_id, email=account.email, is_admin=account.is_admin, created_at=account.created_at
     )
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else "unknown"

@@ -30,8 +30,12 @@ async def _principal(request: Request, _token: Annotated[str | None, Depends(_do
 
 async def log_path_ids(request: Request) -> None:
     """Put the ids in the path on every log line of the request."""
-    ids = {name: int(value) if value.isdecimal() else value for name, value in request.path_params.items()}
+    ids = {name: int(value) if _is_id(value) else value[:64] for name, value in request.path_params.items()}
     structlog.contextvars.bind_contextvars(**ids)
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_ID))
 
 
 Parts = Annotated[Container, Depends(_container)]

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from artel import __version__
 from artel.api.dependencies import Parts
 from artel.contract.http import Health, PartHealth, Readiness
-from artel.db.schema import require_head
+from artel.db.schema import require_usable
 from artel.errors import ArtelError
 
 DEADLINE_SECONDS = 2
@@ -39,7 +39,7 @@ async def metrics(request: Request) -> Response:
 async def _database(parts: Parts) -> PartHealth:
     try:
         async with asyncio.timeout(DEADLINE_SECONDS):
-            await parts.database.read(require_head)
+            await parts.database.read(require_usable)
     except TimeoutError:
         return PartHealth(name="database", ok=False, detail=f"No answer within {DEADLINE_SECONDS} seconds.")
     except ArtelError as error:

@@ -5,17 +5,18 @@ import re
 import time
 
 import structlog
-from fastapi import HTTPException
+from fastapi import HTTPException, Response
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from artel.api.metrics import HttpMetrics
 from artel.api.problems import problem_of, problem_of_crash
-from artel.errors import ArtelError
+from artel.errors import ArtelError, ServerBusy
 from artel.ids import uuid7
 from artel.logs import get_logger
 
 BODY_SECONDS = 30
+MAX_LOGIN_BYTES = 16_384  # nobody is known yet who could be held to account for more
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
 _QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
 _HEADERS = {
@@ -31,6 +32,24 @@ _HEADERS = {
 log = get_logger("artel.http")
 
 
+class _Answer:
+    """What is sent to the client: adds the headers that every answer has, and remembers the status."""
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send = send
+        self._request_id = request_id
+        self.status = 0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(raw=message.setdefault("headers", []))
+            headers["x-request-id"] = self._request_id
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await self._send(message)
+
+
 class RequestMiddleware:
     """Outermost: gives the request an id, logs and counts it, and turns what goes wrong into a problem document."""
 
@@ -42,33 +61,24 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}  # the server below leaves out the body, as it knows what was asked
         started = time.perf_counter()
         request_id = _request_id(scope)
         scope.setdefault("state", {})["request_id"] = request_id
-        status = 0
-
-        async def send_with_headers(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                headers = MutableHeaders(raw=message.setdefault("headers", []))
-                headers["x-request-id"] = request_id
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
+        answer = _Answer(send, request_id)
         try:
-            await self._app(scope, receive, send_with_headers)
-        except ArtelError as error:
-            await problem_of(scope, error)(scope, receive, send_with_headers)
-        except Exception as crash:  # noqa: BLE001 - the edge: whatever it was, the client gets a problem document
-            response = problem_of_crash(scope, crash)
-            if not status:
-                await response(scope, receive, send_with_headers)
+            await self._app(scope, receive, answer.send)
+        except (Exception, asyncio.CancelledError) as error:
+            response = _response_to(scope, error)
+            if not answer.status:
+                await response(scope, receive, answer.send)
+            if isinstance(error, asyncio.CancelledError):
+                raise
         finally:
-            self._note(scope, status, time.perf_counter() - started)
+            self._note(scope, answer.status, time.perf_counter() - started)
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         self._metrics.observe(scope["method"], _route(scope), status, seconds)
@@ -102,6 +112,8 @@ class BodyLimitMiddleware:
         if scope["type"] != "http" or not _has_body(scope):
             await self._app(scope, receive, send)
             return
+        max_bytes = min(self._max_bytes, MAX_LOGIN_BYTES) if scope["path"].startswith("/auth/") else self._max_bytes
+        deadline = asyncio.get_running_loop().time() + BODY_SECONDS
         received, complete = 0, False
 
         async def limited() -> Message:
@@ -109,18 +121,27 @@ class BodyLimitMiddleware:
             if complete:
                 return await receive()
             try:
-                async with asyncio.timeout(BODY_SECONDS):
+                async with asyncio.timeout_at(deadline):
                     message = await receive()
             except TimeoutError:
                 raise HTTPException(408, f"The body did not arrive within {BODY_SECONDS} seconds.") from None
             received += len(message.get("body", b""))
             complete = not message.get("more_body", False)
-            if received > self._max_bytes:
+            if received > max_bytes:
                 # The framework lets only its own exception through while it reads a body.
-                raise HTTPException(413, f"The body is larger than {self._max_bytes} bytes.")
+                raise HTTPException(413, f"The body is larger than {max_bytes} bytes.")
             return message
 
         await self._app(scope, limited, send)
+
+
+def _response_to(scope: Scope, error: BaseException) -> Response:
+    """Answer what the client gets instead of an answer, whatever it was that went wrong."""
+    if isinstance(error, ArtelError):
+        return problem_of(scope, error)
+    if isinstance(error, asyncio.CancelledError):
+        return problem_of(scope, ServerBusy("The server is stopping. Try again in a moment.", retry_after=5))
+    return problem_of_crash(scope, error)
 
 
 def _has_body(scope: Scope) -> bool:

@@ -75,7 +75,7 @@ def problem_of(scope: Any, error: ArtelError) -> Response:
     return problem(scope, STATUS[error.kind], error.code, error.detail, headers=headers)
 
 
-def problem_of_crash(scope: Any, crash: Exception) -> Response:
+def problem_of_crash(scope: Any, crash: BaseException) -> Response:
     """Answer for a mistake of ours; its details are in the log, under the request's id."""
     log.error("request_crashed", exc_info=crash)
     return problem(scope, 500, "internal_error", "Something went wrong on the server. The log has it by request_id.")

@@ -25,7 +25,7 @@ async def list_projects(user: CurrentUser, parts: Parts, limit: Limit = 50, offs
 @router.get("/{project_id}", responses=documented(401, 404, 422, 503))
 async def get_project(project_id: ProjectId, user: CurrentUser, parts: Parts) -> ProjectWithAgents:
     """Show a project with its agents."""
-    return await parts.database.read(projects.get_project, user, project_id, parts.project_rules.max_agents)
+    return await parts.database.read(projects.get_project, user, project_id)
 
 
 @router.patch("/{project_id}", responses=documented(400, 401, 404, 413, 422, 503))

@@ -1,6 +1,7 @@
 """Runs the application with uvicorn, and says when it is ready."""
 
 import asyncio
+import errno
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -9,8 +10,9 @@ from contextlib import contextmanager
 import uvicorn
 
 from artel.api.app import create_app
+from artel.api.http_protocol import BoundedHttp
 from artel.container import Container
-from artel.errors import PortInUse
+from artel.errors import AddressUnavailable
 
 GRACE_SECONDS = 10
 
@@ -57,7 +59,7 @@ async def serve(container: Container, ready: Callable[[str], None]) -> None:
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies,
         timeout_graceful_shutdown=GRACE_SECONDS,
-        h11_max_incomplete_event_size=65_536,
+        http=BoundedHttp,
     )
     with listener:
         await _Server(config, announce).serve([listener])
@@ -72,9 +74,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.listen(2048)
     except OSError as failure:
         listener.close()
-        raise PortInUse(
-            f"Can't listen on {host}:{port} ({failure.strerror}). Choose another port with --port or ARTEL_PORT."
-        ) from failure
+        advice = "another port with --port or ARTEL_PORT" if failure.errno == errno.EADDRINUSE else "another address"
+        raise AddressUnavailable(f"Can't listen on {host}:{port} ({failure.strerror}). Choose {advice}.") from failure
     listener.setblocking(False)
     return listener
 

@@ -1,10 +1,12 @@
 """The page at `/`, and the API's documentation at `/docs`: a fixed list of files, no network needed."""
 
+import hashlib
+from functools import cache
 from importlib.util import find_spec
+from mimetypes import guess_type
 from pathlib import Path
 
-from fastapi import APIRouter, HTTPException, Response
-from fastapi.responses import FileResponse
+from fastapi import APIRouter, HTTPException, Request, Response
 
 _HERE = Path(__file__).parent / "static"
 _CONTENT_POLICY = "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' data:; {}frame-ancestors 'none'; base-uri 'none'; form-action 'none'"  # noqa: E501
@@ -34,24 +36,34 @@ _ASSETS = {
 
 
 @router.get("/")
-async def index() -> Response:
+async def index(request: Request) -> Response:
     """Answer the page."""
-    return _page("index.html", _PAGE_POLICY)
+    return _file(request, _HERE / "index.html", _PAGE_POLICY)
 
 
 @router.get("/docs")
-async def docs() -> Response:
+async def docs(request: Request) -> Response:
     """Answer the API's documentation."""
-    return _page("docs.html", _DOCS_POLICY)
+    return _file(request, _HERE / "docs.html", _DOCS_POLICY)
 
 
 @router.get("/assets/{name}")
-async def asset(name: str) -> Response:
+async def asset(name: str, request: Request) -> Response:
     """Answer a script, a style or a picture."""
     if name not in _ASSETS:
         raise HTTPException(404)
-    return FileResponse(_ASSETS[name], headers={"Cache-Control": "no-cache"})
+    return _file(request, _ASSETS[name], _PAGE_POLICY)
 
 
-def _page(name: str, policy: str) -> Response:
-    return FileResponse(_HERE / name, headers={"Content-Security-Policy": policy, "Cache-Control": "no-cache"})
+def _file(request: Request, path: Path, policy: str) -> Response:
+    content, tag = _read(path)
+    headers = {"Content-Security-Policy": policy, "Cache-Control": "no-cache", "ETag": tag}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(content, headers=headers, media_type=guess_type(path.name)[0])
+
+
+@cache
+def _read(path: Path) -> tuple[bytes, str]:
+    content = path.read_bytes()
+    return content, f'"{hashlib.sha256(content).hexdigest()[:32]}"'

@@ -10,8 +10,12 @@ from sqlalchemy.exc import IntegrityError
 from artel.auth.principal import Principal
 from artel.db.tables import installation, projects, users
 from artel.errors import AccountNotFound, EmailTaken
+from artel.settings import RESERVED_ISSUER
 
 LOCAL_EMAIL = "local@localhost"
+# The issuer of the one account that is only reached from the server's own command line. Nobody can register with it,
+# and settings refuse it as the name of an external issuer.
+LOCAL_ISSUER = f"{RESERVED_ISSUER}local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,7 @@ class Account:
     is_admin: bool
     created_at: datetime
     password_hash: str | None
+    tokens_since: datetime | None
 
     @property
     def principal(self) -> Principal:
@@ -74,9 +79,9 @@ def account_by_subject(connection: Connection, issuer: str, subject: str) -> tup
     return True, None if row.deleted_at else _account(row)
 
 
-def list_accounts(connection: Connection, limit: int = 1000) -> list[Account]:
-    """Answer the accounts, oldest first."""
-    return [_account(row) for row in connection.execute(_living().order_by(users.c.id).limit(limit))]
+def list_accounts(connection: Connection, limit: int, offset: int) -> list[Account]:
+    """Answer some accounts, oldest first."""
+    return [_account(row) for row in connection.execute(_living().order_by(users.c.id).limit(limit).offset(offset))]
 
 
 def set_password_hash(connection: Connection, user_id: int, password_hash: str) -> None:
@@ -85,8 +90,10 @@ def set_password_hash(connection: Connection, user_id: int, password_hash: str) 
 
 
 def change_password(connection: Connection, email: str, password_hash: str) -> None:
-    """Replace the password of the account with this address."""
-    set_password_hash(connection, _required(account_by_email(connection, email), email).user_id, password_hash)
+    """Replace the password of the account with this address; tokens from before are good no longer."""
+    user_id = _required(account_by_email(connection, email), email).user_id
+    set_password_hash(connection, user_id, password_hash)
+    connection.execute(update(users).where(users.c.id == user_id).values(tokens_since=datetime.now(UTC)))
 
 
 def delete_account(connection: Connection, email_or_id: str) -> None:
@@ -97,15 +104,20 @@ def delete_account(connection: Connection, email_or_id: str) -> None:
         else account_by_email(connection, email_or_id)
     )
     user_id = _required(found, email_or_id).user_id
-    connection.execute(delete(projects).where(projects.c.user_id == user_id))
+    # The account first: its row is what everybody locks who adds something to it.
     connection.execute(
         update(users).where(users.c.id == user_id).values(deleted_at=datetime.now(UTC), email=None, password_hash=None)
     )
+    connection.execute(
+        update(users).where(users.c.id == user_id, users.c.issuer == LOCAL_ISSUER).values(issuer=None, subject=None)
+    )
+    connection.execute(delete(projects).where(projects.c.user_id == user_id))
 
 
 def ensure_local_account(connection: Connection) -> Account:
     """Answer the account of whoever runs `artel up` on their own machine; it has no password."""
-    return account_by_email(connection, LOCAL_EMAIL) or create_account(connection, LOCAL_EMAIL, None)
+    _, account = account_by_subject(connection, LOCAL_ISSUER, "local")
+    return account or create_external_account(connection, LOCAL_ISSUER, "local", LOCAL_EMAIL)
 
 
 def _create(connection: Connection, **values: Any) -> Account:
@@ -133,4 +145,4 @@ def _living() -> Any:
 
 
 def _account(row: Row[Any]) -> Account:
-    return Account(row.id, row.email, row.is_admin, row.created_at, row.password_hash)
+    return Account(row.id, row.email, row.is_admin, row.created_at, row.password_hash, row.tokens_since)

@@ -1,6 +1,7 @@
 """The public keys of an external issuer, fetched when needed and kept."""
 
 import asyncio
+import json
 import time
 
 import jwt
@@ -26,13 +27,18 @@ class KeySet:
         self._keys: dict[str | None, jwt.PyJWK] = {}
         self._fetched = self._tried = -float("inf")
         self._lock = asyncio.Lock()
+        self._refreshing: asyncio.Task[None] | None = None
 
     async def find(self, key_id: str | None, algorithm: str) -> jwt.PyJWK:
         """Answer the key for a token, or raise."""
         key = self._lookup(key_id)
-        if key is None or time.monotonic() - self._fetched > FRESH_SECONDS:
+        if key is None:
             await self._refresh()
             key = self._lookup(key_id)
+        elif time.monotonic() - self._fetched > FRESH_SECONDS and self._refreshing is None:
+            # Known, and known for long: nobody has to wait for the news.
+            self._refreshing = asyncio.create_task(self._refresh())
+            self._refreshing.add_done_callback(self._refreshed)
         if key is None or key.algorithm_name != algorithm:
             if not self._keys:
                 raise IdentityProviderUnavailable(
@@ -51,6 +57,9 @@ class KeySet:
             return next(iter(self._keys.values()))
         return self._keys.get(key_id)
 
+    def _refreshed(self, _task: asyncio.Task[None]) -> None:
+        self._refreshing = None
+
     async def _refresh(self) -> None:
         import httpx
 
@@ -61,19 +70,26 @@ class KeySet:
             try:
                 self._keys = await self._download()
                 self._fetched = time.monotonic()
-            except (httpx.HTTPError, ValueError, jwt.PyJWTError) as failure:
+            except (httpx.HTTPError, TimeoutError, ValueError, TypeError, jwt.PyJWTError) as failure:
                 log.warning("jwks_fetch_failed", error=repr(failure))
 
     async def _download(self) -> dict[str | None, jwt.PyJWK]:
         # Imported here: most servers have no external issuer, and start faster without an HTTP client.
         import httpx
 
-        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as client, client.stream("GET", self._url) as response:
+        body = b""
+        async with (
+            asyncio.timeout(TIMEOUT_SECONDS),
+            httpx.AsyncClient() as client,
+            client.stream("GET", self._url) as response,
+        ):
             response.raise_for_status()
-            body = b""
             async for chunk in response.aiter_bytes():
                 body += chunk
                 if len(body) > MAX_BYTES:
                     raise ValueError(f"the key set is larger than {MAX_BYTES} bytes")
-        keys = jwt.PyJWKSet.from_json(body.decode()).keys
+        published = json.loads(body)
+        if not isinstance(published, dict):
+            raise TypeError("the key set is no JSON object")
+        keys = jwt.PyJWKSet.from_dict(published).keys
         return {key.key_id: key for key in keys if key.public_key_use in (None, "sig")}

@@ -17,9 +17,12 @@ from artel.auth.accounts import (
 from artel.auth.passwords import Passwords, needs_rehash
 from artel.auth.principal import Principal
 from artel.auth.tokens import ExternalSubject, LocalSubject, Tokens
+from artel.contract.http import MAX_EMAIL_CHARACTERS, MAX_PASSWORD_CHARACTERS, is_encodable
 from artel.db.engine import Database
 from artel.errors import CredentialsWrong, TokenInvalid
 from artel.logs import get_logger
+
+WRONG = "The e-mail address or the password is wrong."
 
 log = get_logger(__name__)
 
@@ -32,26 +35,30 @@ class Login:
         self._passwords = passwords
         self._tokens = tokens
 
-    async def register(self, email: str, password: str) -> Account:
+    async def register(self, email: str, password: str, address: str) -> Account:
         """Make an account."""
-        async with self._passwords.slot():
+        counter = throttle.registrations_from(address)
+        async with self._passwords.places_to_register.take():
+            await self._database.read(throttle.refuse_if_paused, (counter,))
             password_hash = await self._passwords.hash(password)
-        account = await self._database.run(create_account, email, password_hash)
+            account = await self._database.run(_create_and_count, email, password_hash, counter)
         log.info("account_created", user_id=account.user_id, is_admin=account.is_admin)
         return account
 
     async def log_in(self, email: str, password: str, address: str) -> Account:
         """Answer the account if the password is right."""
+        if not (_is_possible(email, MAX_EMAIL_CHARACTERS) and _is_possible(password, MAX_PASSWORD_CHARACTERS)):
+            raise CredentialsWrong(WRONG)  # nobody has these: not worth the work, which grows with the length
         counters = throttle.counters_of(normal_email(email), address)
         # Held from the look at the counters to the count, so that many guesses at once don't slip by.
-        async with self._passwords.slot():
+        async with self._passwords.places_to_log_in.take():
             account = await self._database.read(_account_to_try, email, counters)
             password_hash = account.password_hash if account else None
             matches = await self._passwords.verify(password_hash, password)
             if not matches or account is None or password_hash is None:
-                await self._database.run(throttle.count_failure, counters)
+                await self._database.run(throttle.count, counters)
                 log.info("login_failed", address=address)
-                raise CredentialsWrong("The e-mail address or the password is wrong.")
+                raise CredentialsWrong(WRONG)
             await self._database.run(throttle.forget_failures, counters[0])
             if needs_rehash(password_hash):
                 await self._database.run(set_password_hash, account.user_id, await self._passwords.hash(password))
@@ -60,8 +67,10 @@ class Login:
     async def authenticate(self, token: str) -> Principal:
         """Answer whom the token speaks for; an external subject becomes a user on first sight."""
         match await self._tokens.verify(token):
-            case LocalSubject(user_id):
+            case LocalSubject(user_id, issued_at):
                 account = await self._database.read(account_by_id, user_id)
+                if account and account.tokens_since and issued_at < int(account.tokens_since.timestamp()):
+                    raise TokenInvalid("The password was changed since. Log in again.")
             case ExternalSubject() as subject:
                 account = await self._external_account(subject)
         if account is None:
@@ -79,6 +88,15 @@ class Login:
             return account
         log.info("external_account_created", user_id=account.user_id)
         return account
+
+
+def _is_possible(text: str, max_characters: int) -> bool:
+    return 0 < len(text) <= max_characters and "\x00" not in text and is_encodable(text)
+
+
+def _create_and_count(connection: Connection, email: str, password_hash: str, counter: throttle.Counter) -> Account:
+    throttle.count(connection, (counter,))
+    return create_account(connection, email, password_hash)
 
 
 def _account_to_try(connection: Connection, email: str, counters: tuple[throttle.Counter, ...]) -> Account | None:

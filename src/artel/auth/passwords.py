@@ -17,26 +17,35 @@ MAX_WAITING = 64
 _hasher = argon2.PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
 
 
-class Passwords:
-    """Hashes and verifies passwords without holding up the event loop or filling the memory."""
+class Places:
+    """A few places to work at, and a bounded queue for them."""
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(AT_ONCE, "passwords")
-        self._slots = asyncio.Semaphore(AT_ONCE)
+    def __init__(self, number: int) -> None:
+        self._free = asyncio.Semaphore(number)
         self._waiting = 0
-        self._hash_of_nobody = _hasher.hash(os.urandom(16))
 
     @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
-        """Wait for one of the few places; whoever holds one may hash or verify."""
+    async def take(self) -> AsyncIterator[None]:
+        """Wait for a place and hold it."""
         if self._waiting >= MAX_WAITING:
             raise ServerBusy("Too many log-ins at once. Try again in a moment.", retry_after=1)
         self._waiting += 1
         try:
-            async with self._slots:
+            async with self._free:
                 yield
         finally:
             self._waiting -= 1
+
+
+class Passwords:
+    """Hashes and verifies passwords without holding up the event loop or filling the memory."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(AT_ONCE + 1, "passwords")
+        self._hash_of_nobody = _hasher.hash(os.urandom(16))
+        # Whoever holds a place may hash or verify. Many who register don't keep out those who log in.
+        self.places_to_log_in = Places(AT_ONCE)
+        self.places_to_register = Places(1)
 
     async def hash(self, password: str) -> str:
         """Answer the hash of a new password."""

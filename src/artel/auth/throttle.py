@@ -1,4 +1,4 @@
-"""Slows down failed log-ins, per account and per address, for all processes together: the counts are rows."""
+"""Slows down those who try too often, per account and per address, for all processes together: the counts are rows."""
 
 import hashlib
 import ipaddress
@@ -13,6 +13,7 @@ from artel.db.tables import login_attempts
 from artel.errors import TooManyLogins
 
 FORGET_AFTER = timedelta(minutes=15)
+FIRST_PAUSE = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ class Counter:
         excess = failures - self.free
         if excess < 0:
             return timedelta()
-        return min(timedelta(seconds=2 ** min(excess, 30)), self.longest_pause)
+        doubled: timedelta = FIRST_PAUSE * 2 ** min(excess, 20)
+        return min(doubled, self.longest_pause)
 
 
 def counters_of(email: str, address: str) -> tuple[Counter, Counter]:
@@ -39,6 +41,11 @@ def counters_of(email: str, address: str) -> tuple[Counter, Counter]:
     )
 
 
+def registrations_from(address: str) -> Counter:
+    """Answer the counter of accounts made from one address: a school may, a script may not."""
+    return Counter(_key("registration", _network_of(address)), free=500, longest_pause=timedelta(minutes=5))
+
+
 def refuse_if_paused(connection: Connection, counters: tuple[Counter, ...]) -> None:
     """Raise while one of the counters is pausing."""
     now = datetime.now(UTC)
@@ -46,11 +53,11 @@ def refuse_if_paused(connection: Connection, counters: tuple[Counter, ...]) -> N
     rows = connection.execute(select(login_attempts.c.retry_at).where(login_attempts.c.key.in_(keys)))
     seconds = max((math.ceil((retry_at - now).total_seconds()) for (retry_at,) in rows), default=0)
     if seconds > 0:
-        raise TooManyLogins(f"Too many failed log-ins. Wait {seconds} s, then try again.", retry_after=seconds)
+        raise TooManyLogins(f"Too many attempts. Wait {seconds} s, then try again.", retry_after=seconds)
 
 
-def count_failure(connection: Connection, counters: tuple[Counter, ...]) -> None:
-    """Count one more failure and begin the pause that it brings."""
+def count(connection: Connection, counters: tuple[Counter, ...]) -> None:
+    """Count one more attempt and begin the pause that it brings."""
     now = datetime.now(UTC)
     connection.execute(delete(login_attempts).where(login_attempts.c.forget_at < now))
     for counter in sorted(counters, key=lambda counter: counter.key):  # one order, so that no two wait for each other
@@ -80,7 +87,11 @@ def _network_of(address: str) -> str:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return address
-    return str(ipaddress.ip_network((parsed, 64), strict=False)) if parsed.version == 6 else address  # noqa: PLR2004
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((parsed, 64), strict=False))
 
 
 def _key(kind: str, value: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import jwt
 
 from artel.auth.jwks import KeySet
-from artel.contract.http import MAX_ID
+from artel.contract.http import MAX_EMAIL_CHARACTERS, MAX_ID
 from artel.errors import TokenInvalid
 from artel.ids import uuid7
 
@@ -16,7 +16,6 @@ EXTERNAL_ALGORITHMS = ("RS256", "ES256")
 ISSUER = AUDIENCE = "artel"
 MAX_TOKEN_CHARACTERS = 8192
 MAX_SUBJECT_CHARACTERS = 500
-MAX_EMAIL_CHARACTERS = 254
 # Our own clock signs and checks our own tokens; another issuer's clock may be a little off.
 EXTERNAL_LEEWAY_SECONDS = 5
 
@@ -26,6 +25,7 @@ class LocalSubject:
     """A user of ours, named by a token of ours."""
 
     user_id: int
+    issued_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Tokens:
         user_id = int(claims["sub"])
         if not 0 < user_id <= MAX_ID:
             raise ValueError("no such number")
-        return LocalSubject(user_id)
+        return LocalSubject(user_id, int(claims["iat"]))
 
     async def _external(self, token: str, algorithm: str, key_id: Any, keys: KeySet) -> ExternalSubject:
         key = await keys.find(key_id if isinstance(key_id, str) else None, algorithm)

@@ -31,6 +31,20 @@ Capability = Annotated[list[str] | None, typer.Option("--capability", help="Some
 Memory = Annotated[bool | None, typer.Option("--memory/--no-memory", help="Whether it remembers.")]
 Runtime = Annotated[str | None, typer.Option("--runtime", help="local or node.")]
 
+# Which field of an agent an option sets.
+_FIELDS = {
+    "name": "name",
+    "role": "role",
+    "model": "model",
+    "temperature": "temperature",
+    "max_tokens": "max_tokens",
+    "concurrency_limit": "concurrency_limit",
+    "tool": "tools",
+    "capability": "capabilities",
+    "memory": "memory",
+    "runtime": "runtime",
+}
+
 
 @app.command("list")
 def list_agents(project: Project = None, server: Server = None, as_json: AsJson = False) -> None:
@@ -59,19 +73,7 @@ def create_agent(
     as_json: AsJson = False,
 ) -> None:
     """Add an agent to a project."""
-    body = _body(
-        name=name,
-        role=role,
-        model=model,
-        system_prompt=_prompt(prompt, prompt_file),
-        temperature=temperature,
-        max_tokens=max_tokens,
-        concurrency_limit=concurrency_limit,
-        tools=tool,
-        capabilities=capability,
-        memory=memory,
-        runtime=runtime,
-    )
+    body = _body(locals())
     if "system_prompt" not in body:
         raise typer.BadParameter("say what the agent is told: --prompt or --prompt-file")
     with connect(server) as client:
@@ -107,19 +109,7 @@ def update_agent(
     as_json: AsJson = False,
 ) -> None:
     """Change an agent; what is not named stays as it is."""
-    body = _body(
-        name=name,
-        role=role,
-        model=model,
-        system_prompt=_prompt(prompt, prompt_file),
-        temperature=temperature,
-        max_tokens=max_tokens,
-        concurrency_limit=concurrency_limit,
-        tools=tool,
-        capabilities=capability,
-        memory=memory,
-        runtime=runtime,
-    )
+    body = _body(locals())
     if not body:
         raise typer.BadParameter("say what to change, for example --model gpt-4o")
     with connect(server) as client:
@@ -149,11 +139,14 @@ def _project(client: Any, asked: int | None) -> int:
     return number
 
 
+def _body(options: dict[str, Any]) -> dict[str, Any]:
+    """Answer the fields of an agent that the options of a command name."""
+    fields = {field: options[option] for option, field in _FIELDS.items()}
+    fields["system_prompt"] = _prompt(options["prompt"], options["prompt_file"])
+    return {field: value for field, value in fields.items() if value is not None}
+
+
 def _prompt(prompt: str | None, file: Path | None) -> str | None:
     if prompt is not None and file is not None:
         raise typer.BadParameter("say --prompt or --prompt-file, not both")
     return file.read_text(encoding="utf-8") if file else prompt
-
-
-def _body(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}

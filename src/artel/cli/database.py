@@ -19,11 +19,14 @@ def upgrade_database(as_json: AsJson = False) -> None:
     from artel.container import open_database
     from artel.data_folder import DataFolder
     from artel.db import schema
+    from artel.logs import configure_logs
     from artel.settings import load_settings
 
     settings = load_settings()
-    folder = DataFolder.open(settings.data_dir, exclusive=False)
-    before, after = schema.upgrade(open_database(settings).engine)
-    folder.close()
+    configure_logs(settings.log_format, "error")
+    DataFolder.open(settings.data_dir)
+    engine = open_database(settings).engine
+    before, after = schema.upgrade(engine)
+    engine.dispose()
     sentence = f"The database is at schema {after}, as before." if before == after else f"Upgraded to schema {after}."
     show({"before": before, "after": after}, as_json, sentence)

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -86,10 +87,15 @@ def _data_folder(settings: "Settings") -> Finding:
         return Finding("data folder", Verdict.OK, f"{folder} will be made on first start")
     if not os.access(folder, os.W_OK | os.X_OK):
         return Finding("data folder", Verdict.FAILED, f"{folder} can't be written to", "set ARTEL_DATA_DIR to another")
-    secret = folder / "jwt_secret"
-    if secret.exists() and stat.S_IMODE(secret.stat().st_mode) & 0o077:
-        return Finding("data folder", Verdict.FAILED, f"others can read {secret}", f"chmod 600 {secret}")
+    private = [folder / "jwt_secret", settings.sqlite_file]
+    for file in private:
+        if file and file.exists() and _is_open_to_others(file) and _is_open_to_others(file.parent):
+            return Finding("data folder", Verdict.FAILED, f"others can read {file}", f"chmod 600 {file}")
     return Finding("data folder", Verdict.OK, str(folder))
+
+
+def _is_open_to_others(path: Path) -> bool:
+    return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
 
 
 def _port(settings: "Settings") -> Finding:
@@ -142,15 +148,15 @@ async def _check_database(settings: "Settings") -> str:
     from artel.container import open_database
     from artel.db import schema
 
-    if settings.is_embedded and settings.database_url is None and not (settings.data_dir / "artel.db").exists():
+    file = settings.sqlite_file
+    if file is not None and not file.exists():
         return "will be made on first start"
     database = open_database(settings)
     try:
-        if settings.is_embedded:
-            revision = await database.read(schema.current_revision)
-        else:
-            await database.read(schema.require_head)
-            revision = schema.HEAD
+        revision = await database.read(schema.current_revision)
+        if settings.is_embedded and (revision is None or revision < schema.HEAD):
+            return f"answers, schema {revision or 'none'}, will be upgraded on the next start"
+        revision = await database.read(schema.require_usable)
     finally:
         await database.close()
     return f"answers, schema {revision}"

@@ -20,14 +20,14 @@ def login(
 
     credentials = Credentials.load()
     url = credentials.server(server)
-    address = email or typer.prompt("E-mail")
+    address = email or typer.prompt("E-mail", err=True)
     password = secret_from_user("Password", twice=register)
     with ApiClient(url) as client:
         if register:
             token = client.call("POST", "/auth/register", json={"email": address, "password": password})
         else:
             token = client.call("POST", "/auth/token", data={"username": address, "password": password})
-    credentials.remember(url, token["access_token"], make_current=True)
+    credentials.remember(url, token["access_token"])
     show({"server": url, "email": address}, as_json, f"Logged in to {url} as {address}.")
     if os.environ.get("ARTEL_TOKEN"):
         typer.echo("Note: ARTEL_TOKEN is set and wins over this login.", err=True)

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -50,10 +50,12 @@ def artel(
 def main() -> None:
     """Run the command line, and end with the exit code that fits."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or ExitCode.OK)
     except ArtelError as error:
         _complain(error.code, error.detail)
         sys.exit(OF_KIND[error.kind])
+    except (typer.Abort, KeyboardInterrupt):
+        sys.exit(ExitCode.INTERRUPTED)
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("artel"):
             raise
@@ -62,6 +64,11 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(ExitCode.FAILED)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # what typer raises for wrong usage has it
+            raise
+        _complain_of_usage(error)
+        sys.exit(ExitCode.USAGE)
 
 
 def _complain(code: str, detail: str) -> None:
@@ -69,3 +76,10 @@ def _complain(code: str, detail: str) -> None:
         typer.echo(json.dumps({"code": code, "detail": detail}, ensure_ascii=False), err=True)
     else:
         typer.echo(f"artel: {detail}", err=True)
+
+
+def _complain_of_usage(error: Any) -> None:
+    if "--json" in sys.argv:
+        _complain("usage", error.format_message())
+    else:
+        error.show()

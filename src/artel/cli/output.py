@@ -45,13 +45,13 @@ def confirm(question: str, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise typer.BadParameter("nobody is there to ask: say --yes")
-    typer.confirm(question, abort=True)
+    typer.confirm(question, abort=True, err=True)
 
 
 def secret_from_user(prompt: str, *, twice: bool = False) -> str:
     """Answer a password: typed unseen in a terminal, else the first line of standard input."""
     if sys.stdin.isatty():
-        typed: str = typer.prompt(prompt, hide_input=True, confirmation_prompt=twice)
+        typed: str = typer.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True)
         return typed
     return sys.stdin.readline().rstrip("\r\n")
 

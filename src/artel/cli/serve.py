@@ -23,7 +23,6 @@ def up(port: Port = None, data_dir: DataDir = None, as_json: AsJson = False) -> 
     async def run(container: "Container") -> None:
         from artel.api.server import serve as run_server
         from artel.auth.accounts import ensure_local_account
-        from artel.client.credentials import Credentials
         from artel.projects.projects import ensure_default_project
 
         account = await container.database.run(ensure_local_account)
@@ -31,7 +30,7 @@ def up(port: Port = None, data_dir: DataDir = None, as_json: AsJson = False) -> 
         token = container.tokens.issue(account.user_id)
 
         def ready(url: str) -> None:
-            Credentials.load().remember(url, token, make_current=False)
+            _remember(url, token)
             link = f"{url}/#token={token}"
             if as_json:
                 typer.echo(json.dumps({"url": url, "link": link, "token": token, "project_id": project.id}))
@@ -64,6 +63,19 @@ def serve(
         await run_server(container, ready)
 
     _run(run, host=host, port=port)
+
+
+def _remember(url: str, token: str) -> None:
+    """Log the command line in to this server, unless it is logged in to one on another machine."""
+    from artel.client.credentials import Credentials
+
+    credentials = Credentials.load()
+    if credentials.is_elsewhere:
+        return
+    try:
+        credentials.remember(url, token)
+    except OSError as failure:
+        typer.echo(f"artel: the command line is not logged in ({failure.strerror}: {credentials.path})", err=True)
 
 
 def _run(run: "Callable[[Container], Coroutine[Any, Any, None]]", *, quiet: bool = False, **overrides: Any) -> None:

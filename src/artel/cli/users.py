@@ -17,11 +17,15 @@ app = typer.Typer(help="Accounts, for the operator of the server.", no_args_is_h
 
 
 @app.command("list")
-def list_users(as_json: AsJson = False) -> None:
-    """List the accounts."""
+def list_users(
+    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=10_000)] = 100,
+    offset: Annotated[int, typer.Option(help="Leave out so many at the beginning.", min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """List the accounts, oldest first."""
     from artel.auth.accounts import list_accounts
 
-    accounts = _with_database(lambda database: database.read(list_accounts))
+    accounts = _with_database(lambda database: database.read(list_accounts, limit, offset))
     rows = [
         {"user_id": a.user_id, "email": a.email, "is_admin": a.is_admin, "created_at": a.created_at.isoformat()}
         for a in accounts
@@ -81,9 +85,8 @@ def _new_login(email: str, prompt: str) -> tuple[str, str]:
 def _with_database(use: "Callable[[Database], Awaitable[T]]") -> T:
     import asyncio
 
-    from artel.container import open_database
+    from artel.container import usable_database
     from artel.data_folder import DataFolder
-    from artel.db import schema
     from artel.logs import configure_logs
     from artel.settings import load_settings
 
@@ -91,15 +94,8 @@ def _with_database(use: "Callable[[Database], Awaitable[T]]") -> T:
     configure_logs(settings.log_format, "warning")
 
     async def run() -> T:
-        DataFolder.open(settings.data_dir, exclusive=False)
-        database = open_database(settings)
-        try:
-            if settings.is_embedded:
-                schema.upgrade(database.engine)
-            else:
-                await database.read(schema.require_head)
+        DataFolder.open(settings.data_dir)
+        async with usable_database(settings) as database:
             return await use(database)
-        finally:
-            await database.close()
 
     return asyncio.run(run())

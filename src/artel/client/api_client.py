@@ -1,5 +1,6 @@
 """Talks to the HTTP API."""
 
+from http import HTTPStatus
 from typing import Any, Self
 
 import httpx
@@ -33,8 +34,8 @@ class ServerRefused(ArtelError):
 
     def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(detail)
-        self.kind = _KINDS.get(status, Kind.INVALID if status < 500 else Kind.UNAVAILABLE)  # type: ignore[misc] # noqa: PLR2004
-        self.code = code  # type: ignore[misc]
+        self.kind = _KINDS.get(status, Kind.INVALID if status < HTTPStatus.INTERNAL_SERVER_ERROR else Kind.UNAVAILABLE)
+        self.code = code
 
 
 class ApiClient:
@@ -45,7 +46,10 @@ class ApiClient:
         if token:
             headers["Authorization"] = f"Bearer {token}"
         self.server = server
-        self._http = httpx.Client(base_url=server, headers=headers, timeout=TIMEOUT)
+        try:
+            self._http = httpx.Client(base_url=server, headers=headers, timeout=TIMEOUT)
+        except (httpx.InvalidURL, ValueError) as invalid:
+            raise ServerUnreachable(f"{server} is no address of a server. Try http://127.0.0.1:8700") from invalid
 
     def __enter__(self) -> Self:
         return self
@@ -57,6 +61,8 @@ class ApiClient:
         """Answer the body of a successful call, or raise what the server said."""
         try:
             response = self._http.request(method, path, **options)
+        except httpx.LocalProtocolError as failure:  # its text holds the headers, and those the token
+            raise ServerUnreachable(f"The request to {self.server} can't be sent as it is.") from failure
         except (httpx.TransportError, httpx.InvalidURL) as failure:
             raise ServerUnreachable(
                 f"No answer from {self.server} ({failure}). Is it running? `artel up` starts one here."

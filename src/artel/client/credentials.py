@@ -5,10 +5,12 @@ import os
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from artel.errors import NotAuthenticated
 
 DEFAULT_SERVER = "http://127.0.0.1:8700"
+MAX_SERVERS = 20
 
 
 @dataclass(slots=True)
@@ -39,12 +41,18 @@ class Credentials:
             json.dump({"current": self.current, "tokens": self.tokens}, file, indent=2)
         aside.replace(self.path)
 
-    def remember(self, server: str, token: str, *, make_current: bool) -> None:
-        """Keep a token for a server."""
+    def remember(self, server: str, token: str) -> None:
+        """Keep a token for a server, which is the current one from now on; the oldest of too many is forgotten."""
+        self.tokens.pop(server, None)
         self.tokens[server] = token
-        if make_current or self.current is None:
-            self.current = server
+        self.tokens = dict(list(self.tokens.items())[-MAX_SERVERS:])
+        self.current = server
         self.save()
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the current server is on another machine, so that one on this machine should not replace it."""
+        return self.current is not None and not _is_loopback(self.current)
 
     def forget(self, server: str) -> bool:
         """Drop the token for a server; say whether there was one."""
@@ -59,17 +67,28 @@ class Credentials:
         return normal_server(asked or os.environ.get("ARTEL_SERVER") or self.current or DEFAULT_SERVER)
 
     def token(self, server: str) -> str:
-        """Answer the token for a server; a token is only ever sent to the server that it is for."""
-        token = os.environ.get("ARTEL_TOKEN") or self.tokens.get(server)
+        """Answer ARTEL_TOKEN, or the token of the login to just this server."""
+        token = (os.environ.get("ARTEL_TOKEN") or self.tokens.get(server) or "").strip()
         if not token:
             raise NotAuthenticated(f"Not logged in to {server}. Run: artel login --server {server}")
+        if not (token.isascii() and token.isprintable()):
+            raise NotAuthenticated("The token has characters that no token has. Check ARTEL_TOKEN.")
         return token
 
 
 def normal_server(url: str) -> str:
-    """Answer the form in which servers are compared."""
-    url = url if "://" in url else f"http://{url}"
+    """Answer the form in which servers are compared; passwords go in clear to this machine only."""
+    if "://" not in url:
+        url = f"http://{url}" if _is_loopback(f"http://{url}") else f"https://{url}"
     return url.rstrip("/")
+
+
+def _is_loopback(url: str) -> bool:
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def config_folder() -> Path:

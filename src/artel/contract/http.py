@@ -4,14 +4,26 @@ import math
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, SecretStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    JsonValue,
+    SecretStr,
+    model_validator,
+)
 
 MAX_ID = 2**63 - 1
+MAX_EMAIL_CHARACTERS = 254
 MIN_PASSWORD_CHARACTERS = 8
 MAX_PASSWORD_CHARACTERS = 256
 MAX_SETTINGS_CHARACTERS = 16_384
 MAX_SETTINGS_DEPTH = 16
 MAX_INTEGER_BITS = 1024
+MAX_FIELDS = 64
 
 # Tools of an agent that is made without naming any: it reads the user's files, and has its task workspace and memory.
 WORKSPACE_READING = ("tool_read_file", "tool_list_directory", "tool_search_files", "tool_stat")
@@ -28,7 +40,8 @@ def _acceptable(value: JsonValue, depth: int = 0) -> int:
         raise ValueError(f"must not be nested deeper than {MAX_SETTINGS_DEPTH} levels")
     match value:
         case str():
-            value.encode()  # a lone surrogate is no text: UnicodeEncodeError is a ValueError
+            if not is_encodable(value):
+                raise ValueError("must be valid Unicode")
             return len(value) + 2
         case float() if not math.isfinite(value):
             raise ValueError("must not contain NaN or Infinity")
@@ -48,7 +61,25 @@ def _bounded(settings: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return settings
 
 
+def is_encodable(text: str) -> bool:
+    """Say whether it is text: a lone surrogate is none, and no database or answer can hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _normal_email(email: str) -> str:
+    normal = email.lower()
+    if len(normal) > MAX_EMAIL_CHARACTERS:  # some letters are two in lower case
+        raise ValueError(f"must have at most {MAX_EMAIL_CHARACTERS} characters")
+    return normal
+
+
 def _good_password(password: SecretStr) -> SecretStr:
+    if not is_encodable(password.get_secret_value()):
+        raise ValueError("must be valid Unicode")
     if not MIN_PASSWORD_CHARACTERS <= len(password.get_secret_value()) <= MAX_PASSWORD_CHARACTERS:
         raise ValueError(f"must have {MIN_PASSWORD_CHARACTERS} to {MAX_PASSWORD_CHARACTERS} characters")
     return password
@@ -75,7 +106,11 @@ _VISIBLE_LINE = r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"
 _ANY_TEXT = r"^[^\x00]*$"
 _TOKEN = r"^[a-z][a-z0-9_.-]{0,62}$"  # noqa: S105 - a pattern for names, no secret
 
-Email = Annotated[str, Field(max_length=254, pattern=r"^[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f]+$")]
+Email = Annotated[
+    str,
+    Field(max_length=MAX_EMAIL_CHARACTERS, pattern=r"^[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f]+$"),
+    AfterValidator(_normal_email),
+]
 Password = Annotated[
     SecretStr,
     AfterValidator(_good_password),
@@ -95,6 +130,7 @@ MaxTokens = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_whole)]
 SystemPrompt = Annotated[str, Field(max_length=100_000, pattern=_ANY_TEXT)]
 NameList = Annotated[
     list[Annotated[str, Field(pattern=_TOKEN)]],
+    FailFast(),
     AfterValidator(_all_different),
     Field(max_length=64, json_schema_extra={"uniqueItems": True}),
 ]
@@ -108,6 +144,14 @@ class Request(BaseModel):
     """A body that somebody sends: strict, and closed to unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_too_many_fields(cls, body: Any) -> Any:
+        # Each unknown field is an error of its own, which costs far more than the bytes that name it.
+        if isinstance(body, dict) and len(body) > MAX_FIELDS:
+            raise ValueError(f"must not have more than {MAX_FIELDS} fields")
+        return body
 
 
 class Answer(BaseModel):

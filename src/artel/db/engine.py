@@ -24,9 +24,16 @@ MAX_TRIES = 5
 SQLITE_READERS = 2  # they share one interpreter lock: more only wait for it
 LOCK_WAIT_SECONDS = 10
 _RUN_AGAIN = frozenset({"40001", "40P01"})  # serialisation failure, deadlock
-_SQLITE_UNAVAILABLE = frozenset(
-    {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
-)
+# What can be wrong with a SQLite file, in words; anything else that SQLite complains of is a mistake of ours.
+_SQLITE_TROUBLE = {
+    sqlite3.SQLITE_BUSY: "The database is busy. Try again in a moment.",
+    sqlite3.SQLITE_FULL: "The disk of the database is full. Make room.",
+    sqlite3.SQLITE_IOERR: "The file of the database can't be read or written. Check the disk.",
+    sqlite3.SQLITE_CANTOPEN: "The file of the database can't be opened. Check that its folder exists and is writable.",
+    sqlite3.SQLITE_READONLY: "The file of the database can't be written to. Check its permissions.",
+    sqlite3.SQLITE_NOTADB: "The file of the database is no SQLite database, or damaged. Restore a copy.",
+    sqlite3.SQLITE_CORRUPT: "The file of the database is damaged. Restore a copy.",
+}
 
 log = get_logger(__name__)
 
@@ -65,9 +72,9 @@ class Database:
         )
 
     async def close(self) -> None:
-        """Let running transactions finish, then close every connection."""
+        """Let running transactions finish, drop those that have not begun, and close every connection."""
         for threads in {self._write_threads, self._read_threads}:
-            await asyncio.to_thread(threads.shutdown, wait=True)
+            await asyncio.to_thread(threads.shutdown, wait=True, cancel_futures=True)
         for engine in (self._reader, self._writer):
             engine.dispose()
 
@@ -99,26 +106,34 @@ def _run(engine: Engine, transaction: Callable[[Connection], T]) -> T:
                 time.sleep(random.uniform(0.5, 1) * 0.005 * 2**attempt)  # noqa: S311 - jitter, no secret
                 continue
             if _is_unavailable(failure):
-                log.warning("database_unavailable", error=str(failure.orig))
-                raise DatabaseUnavailable(
-                    "The database can't be reached. Try again in a moment.", retry_after=5
-                ) from failure
+                raise unavailable(failure) from failure
             raise
         except PoolTimeout as failure:
             raise DatabaseUnavailable("The database is busy. Try again in a moment.", retry_after=1) from failure
     raise AssertionError("the last attempt returns or raises")
 
 
+def unavailable(failure: DBAPIError) -> DatabaseUnavailable:
+    """Say for people what is wrong with the database; the log gets the driver's words."""
+    log.warning("database_unavailable", error=str(failure.orig))
+    detail = "The database can't be reached. Is it running? Try again in a moment."
+    if isinstance(failure.orig, sqlite3.Error):
+        detail = _SQLITE_TROUBLE.get(_sqlite_code(failure.orig), "The database does not work.")
+    return DatabaseUnavailable(detail, retry_after=5)
+
+
 def _is_unavailable(failure: DBAPIError) -> bool:
-    if failure.connection_invalidated:
-        return True
-    if isinstance(failure.orig, sqlite3.OperationalError):
-        return failure.orig.sqlite_errorcode & 0xFF in _SQLITE_UNAVAILABLE
-    return isinstance(failure, OperationalError)
+    if isinstance(failure.orig, sqlite3.Error):
+        return _sqlite_code(failure.orig) in _SQLITE_TROUBLE
+    return failure.connection_invalidated or isinstance(failure, OperationalError)
+
+
+def _sqlite_code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _sqlite_engine(url: str, synchronous: str, begin: str, connections: int) -> Engine:
-    engine = create_engine(url, pool_size=connections, max_overflow=0)
+    engine = create_engine(url, pool_size=connections, max_overflow=0, hide_parameters=True)
     read_only = begin == "BEGIN"
 
     @event.listens_for(engine, "connect")
@@ -146,8 +161,14 @@ def _postgres_engine(url: str, connections: int) -> Engine:
         pool_timeout=LOCK_WAIT_SECONDS,
         pool_pre_ping=True,
         pool_use_lifo=True,
+        hide_parameters=True,
         connect_args={
             "connect_timeout": 5,
+            # A line that has gone silent is given up: the limits below are the server's, which can't be heard then.
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 20_000,
             "application_name": "artel",
             "options": f"-c lock_timeout={LOCK_WAIT_SECONDS}s -c statement_timeout=30s"
             " -c idle_in_transaction_session_timeout=60s -c timezone=UTC",

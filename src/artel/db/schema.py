@@ -1,9 +1,16 @@
-"""Which schema the database has, and how it gets the one that this version needs."""
+"""Which schema the database has, and how it gets the one that this version needs.
+
+Revisions are numbers of four digits. A database may be ahead of a server, so that servers can be upgraded one after
+another: the database itself says how old a version may be that still works with it.
+"""
 
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Connection, Engine, inspect, select, text
+from sqlalchemy.exc import DBAPIError
 
+from artel.db.engine import unavailable
+from artel.db.tables import installation
 from artel.errors import SchemaOutdated
 
 HEAD = "0001"
@@ -18,39 +25,51 @@ def current_revision(connection: Connection) -> str | None:
     return revision
 
 
-def require_head(connection: Connection) -> None:
-    """Raise unless the database has the schema of this version."""
+def require_usable(connection: Connection) -> str:
+    """Answer the database's revision; raise unless this version can work with it."""
     revision = current_revision(connection)
-    if revision != HEAD:
+    if revision is None or revision < HEAD:
         raise SchemaOutdated(
-            f"The database is at schema {revision or 'none'}, this version of Artel needs {HEAD}. "
-            "Run: artel db upgrade (with the newest version that ever used this database)"
+            f"The database is at schema {revision or 'none'}, this version of Artel needs {HEAD}. Run: artel db upgrade"
+        )
+    refuse_if_too_new(connection, revision)
+    return revision
+
+
+def refuse_if_too_new(connection: Connection, revision: str) -> None:
+    """Raise when the database has moved on too far for this version."""
+    if revision <= HEAD:
+        return
+    compatible_since: str = connection.execute(select(installation.c.compatible_since)).scalar_one()
+    if compatible_since > HEAD:
+        raise SchemaOutdated(
+            f"The database is at schema {revision} and needs an Artel for schema {compatible_since} or later; "
+            f"this one is for {HEAD}. Install a newer version."
         )
 
 
 def upgrade(engine: Engine) -> tuple[str | None, str]:
     """Bring the database to the schema of this version, in one transaction; answer the revision before and after."""
-    with engine.connect() as connection, connection.begin():
-        if connection.dialect.name == "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('artel.migrations'))"))
-        before = current_revision(connection)
-        if before != HEAD:
-            _run_migrations(connection, before)
-        return before, HEAD
+    try:
+        with engine.connect() as connection, connection.begin():
+            if connection.dialect.name == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('artel.migrations'))"))
+            before = current_revision(connection)
+            if before is None or before < HEAD:
+                _run_migrations(connection)
+                return before, HEAD
+            refuse_if_too_new(connection, before)
+            return before, before
+    except DBAPIError as failure:
+        raise unavailable(failure) from failure
 
 
-def _run_migrations(connection: Connection, before: str | None) -> None:
+def _run_migrations(connection: Connection) -> None:
     # Imported only when there is something to do: it takes a third of a second.
     from alembic import command
     from alembic.config import Config
-    from alembic.script import ScriptDirectory
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if before is not None and before not in known:
-        raise SchemaOutdated(
-            f"The database is at schema {before}, which a newer version of Artel made. Install that one."
-        )
     command.upgrade(config, "head")

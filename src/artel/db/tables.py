@@ -64,6 +64,7 @@ users = Table(
     Column("issuer", String(500)),
     Column("subject", String(500)),
     Column("is_admin", Boolean, nullable=False, default=False),
+    Column("tokens_since", Moment),  # tokens from before are refused
     Column("created_at", Moment, nullable=False),
     Column("deleted_at", Moment),
     UniqueConstraint("issuer", "subject"),
@@ -77,12 +78,14 @@ users = Table(
     sqlite_autoincrement=True,
 )
 
-# One row. Whoever sets first_user_id, which only one can, is the administrator.
+# One row. Whoever sets first_user_id, which only one can, is the administrator. Versions of Artel whose own schema is
+# compatible_since or later can work with this database; migrations that contract the schema raise it.
 installation = Table(
     "installation",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("first_user_id", Id, ForeignKey("users.id")),
+    Column("compatible_since", String(32), nullable=False),
 )
 
 login_attempts = Table(

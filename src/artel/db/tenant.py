@@ -42,6 +42,9 @@ class TenantRepository:
         self.tenant = tenant
 
     def _select(self, *columns: ColumnElement[Any]) -> Select[Any]:
+        foreign = [column for column in columns if getattr(column, "table", self.table) is not self.table]
+        if foreign:
+            raise ValueError(f"{foreign} are not columns of {self.table.name}, and would come without an owner")
         return select(*(columns or self.table.c)).select_from(self.table).where(self._mine())
 
     def _update(self, values: Mapping[str, Any]) -> Update:

@@ -10,6 +10,7 @@ from artel.errors import LimitReached
 from artel.projects.agent_repository import AgentRepository
 from artel.projects.project_repository import ProjectRepository
 from artel.projects.starter_pack import STARTER_PACK, root_agent
+from artel.settings import MAX_AGENTS
 
 DEFAULT_NAME = "My project"
 
@@ -52,10 +53,10 @@ def list_projects(connection: Connection, principal: Principal, limit: int, offs
     return Page(items=projects.page(limit, offset), total=projects.count(), limit=limit, offset=offset)
 
 
-def get_project(connection: Connection, principal: Principal, project_id: int, max_agents: int) -> ProjectWithAgents:
+def get_project(connection: Connection, principal: Principal, project_id: int) -> ProjectWithAgents:
     """Answer one project with its agents."""
     project = ProjectRepository(connection, principal).get(project_id)
-    return _with_agents(project, AgentRepository(connection, principal).page(project_id, max_agents, 0))
+    return _with_agents(project, AgentRepository(connection, principal).page(project_id, MAX_AGENTS, 0))
 
 
 def update_project(connection: Connection, principal: Principal, project_id: int, changes: ProjectChanges) -> Project:

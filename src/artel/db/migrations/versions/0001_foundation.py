@@ -28,6 +28,7 @@ def upgrade() -> None:
         sa.Column("issuer", sa.String(length=500), nullable=True),
         sa.Column("subject", sa.String(length=500), nullable=True),
         sa.Column("is_admin", sa.Boolean(), nullable=False),
+        sa.Column("tokens_since", MOMENT, nullable=True),
         sa.Column("created_at", MOMENT, nullable=False),
         sa.Column("deleted_at", MOMENT, nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_users"),
@@ -46,6 +47,7 @@ def upgrade() -> None:
         "installation",
         sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("first_user_id", ID, nullable=True),
+        sa.Column("compatible_since", sa.String(length=32), nullable=False),
         sa.ForeignKeyConstraint(["first_user_id"], ["users.id"], name="fk_installation_first_user_id_users"),
         sa.PrimaryKeyConstraint("id", name="pk_installation"),
     )
@@ -105,4 +107,5 @@ def upgrade() -> None:
     )
     op.create_index("ix_agents_parent_agent_id", "agents", ["parent_agent_id"], unique=False)
     op.create_index("ix_agents_user_id_project_id", "agents", ["user_id", "project_id"], unique=False)
-    op.bulk_insert(sa.table("installation", sa.column("id", sa.Integer)), [{"id": 1}])
+    installation = sa.table("installation", sa.column("id", sa.Integer), sa.column("compatible_since", sa.String))
+    op.bulk_insert(installation, [{"id": 1, "compatible_since": revision}])

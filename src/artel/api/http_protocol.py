@@ -1,0 +1,63 @@
+"""uvicorn's HTTP protocol with limits on what comes before the body: its size, and how long it may take."""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_HEAD_BYTES = 65_536
+HEAD_SECONDS = 20
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """Closes a connection whose request line and headers are too large, or don't arrive in time."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._in_head = True
+        self._completed = False
+        self._head_bytes = 0
+        self._head_deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._in_head and self._head_deadline is None:  # the first bytes after a pause between two requests
+            self._expect_head()
+        self._completed = False
+        super().data_received(data)
+        if self._in_head and not self._completed:  # nothing but head has come, and it goes on
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+                self.transport.write(_TOO_LARGE)
+                self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._in_head = self._completed = True
+        self._head_bytes = 0
+        super().on_message_complete()
+
+    def _expect_head(self) -> None:
+        self._stop_waiting()
+        self._head_deadline = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._head_deadline is not None:
+            self._head_deadline.cancel()
+            self._head_deadline = None
+
+    def _give_up(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()
