@@ -150,6 +150,13 @@ class AgentNameTaken(ArtelError):
     code = "agent_name_taken"
 
 
+class SessionNotFound(ArtelError):
+    """No such session of this user."""
+
+    kind = Kind.NOT_FOUND
+    code = "session_not_found"
+
+
 class LimitReached(ArtelError):
     """The user has as many of these as the server allows."""
 

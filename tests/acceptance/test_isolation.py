@@ -20,7 +20,7 @@ PUBLIC = {
     ("get", "/readyz"),
 }
 # Where an object of the victim's goes. An operation with an id that is not listed here fails the test.
-ID_PARAMETERS = ("project_id", "agent_id")
+ID_PARAMETERS = ("project_id", "agent_id", "session_id")
 METHODS = ("get", "post", "put", "patch", "delete")
 
 
@@ -33,12 +33,20 @@ class Belongings:
         self.project = person.project(f"Project {mark}")
         self.agent = person.agent(self.project["id"], name=f"agent_{mark}", system_prompt=f"Prompt {mark}")
         person.http.patch(f"/my/projects/{self.project['id']}", json={"settings": {"note": mark}})
-        self.ids: dict[str, Any] = {"project_id": self.project["id"], "agent_id": self.agent["id"]}
+        self.session = person.http.post(
+            "/my/chat/sessions", json={"project_id": self.project["id"], "title": f"Session {mark}"}
+        ).json()
+        self.ids: dict[str, Any] = {
+            "project_id": self.project["id"],
+            "agent_id": self.agent["id"],
+            "session_id": self.session["session_id"],
+        }
 
     def snapshot(self) -> list[Any]:
         """Everything that the owner sees."""
         url = f"/my/projects/{self.project['id']}"
-        return [self.person.http.get(path).json() for path in ("/my/projects", url, f"{url}/agents", "/auth/me")]
+        paths = ("/my/projects", url, f"{url}/agents", "/auth/me", "/my/chat/sessions")
+        return [self.person.http.get(path).json() for path in paths]
 
 
 @pytest.fixture
@@ -64,12 +72,31 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
                 yield method, path, methods[method]
 
 
-def ids_of(operation: dict[str, Any]) -> list[str]:
-    return [item["name"] for item in operation.get("parameters", []) if item["in"] == "path"]
-
-
 def is_id(name: str) -> bool:
     return name == "id" or name.endswith(("_id", "_ids"))
+
+
+def schema_of(document: dict[str, Any], operation: dict[str, Any]) -> dict[str, Any]:
+    """Answer the schema of the operation's body, or an empty one."""
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json")
+    if content is None:
+        return {"properties": {}}
+    schema: dict[str, Any] = document["components"]["schemas"][content["schema"]["$ref"].rsplit("/", 1)[1]]
+    return schema
+
+
+def ids_of(document: dict[str, Any], operation: dict[str, Any]) -> list[str]:
+    """Answer the ids that the operation takes, in its path and in its body; those elsewhere have no place here yet."""
+    in_path = [item["name"] for item in operation.get("parameters", []) if item["in"] == "path"]
+    in_query = [
+        item["name"] for item in operation.get("parameters", []) if item["in"] != "path" and is_id(item["name"])
+    ]
+    schema = schema_of(document, operation)
+    in_body = [name for name in schema["properties"] if is_id(name)]
+    nested = [name for name in fields_of(document, list(schema["properties"].values())) if is_id(name)]
+    unknown = {*in_query, *nested, *in_path, *in_body} - set(ID_PARAMETERS) | {*in_query, *nested}
+    assert not unknown, f"{operation['operationId']} takes {unknown}: say in this test what belongs there"
+    return [*in_path, *in_body]
 
 
 def fields_of(document: dict[str, Any], schema: Any) -> Iterator[str]:
@@ -86,15 +113,13 @@ def fields_of(document: dict[str, Any], schema: Any) -> Iterator[str]:
                 yield from fields_of(document, inner)
 
 
-def body_of(document: dict[str, Any], operation: dict[str, Any]) -> dict[str, Any] | None:
-    """Answer a body that would be accepted, made from the document's examples."""
-    content = operation.get("requestBody", {}).get("content", {}).get("application/json")
-    if content is None:
+def body_of(document: dict[str, Any], operation: dict[str, Any], ids: dict[str, Any]) -> dict[str, Any] | None:
+    """Answer a body that would be accepted, made from the document's examples and these ids."""
+    if "requestBody" not in operation:
         return None
-    schema = document["components"]["schemas"][content["schema"]["$ref"].rsplit("/", 1)[1]]
-    hidden_ids = [name for name in fields_of(document, content["schema"]) if is_id(name)]
-    assert not hidden_ids, f"{schema['title']} takes {hidden_ids}: try them with another user's objects here"
-    return {name: field["examples"][0] for name, field in schema["properties"].items() if "examples" in field}
+    properties = schema_of(document, operation)["properties"]
+    examples = {name: field["examples"][0] for name, field in properties.items() if "examples" in field}
+    return examples | {name: ids[name] for name in properties if name in ids}
 
 
 @pytest.mark.req("UWS-01.1", "UWS-09.1", "UWS-09.3")
@@ -105,13 +130,7 @@ def test_every_operation_refuses_the_ids_of_another_user(
     tried = 0
 
     for method, path, operation in operations(document):
-        names = ids_of(operation)
-        unknown = set(names) - set(ID_PARAMETERS)
-        assert not unknown, f"{method} {path} takes {unknown}: say in this test what belongs there"
-        elsewhere = [item["name"] for item in operation.get("parameters", []) if item["in"] != "path"]
-        assert not [name for name in elsewhere if is_id(name)], (
-            f"{method} {path} takes ids outside its path: {elsewhere}"
-        )
+        names = ids_of(document, operation)
         # Every mixture of own and foreign ids with at least one foreign one.
         for foreign in itertools.product((True, False), repeat=len(names)):
             if not any(foreign):
@@ -120,13 +139,13 @@ def test_every_operation_refuses_the_ids_of_another_user(
                 name: (victim if is_foreign else attacker).ids[name]
                 for name, is_foreign in zip(names, foreign, strict=True)
             }
-            answer = attacker.person.http.request(method, path.format(**ids), json=body_of(document, operation))
+            answer = attacker.person.http.request(method, path.format(**ids), json=body_of(document, operation, ids))
             assert answer.status_code == 404, (method, path, ids, answer.text)
-            assert answer.json()["code"] in ("project_not_found", "agent_not_found")
+            assert answer.json()["code"] in ("project_not_found", "agent_not_found", "session_not_found")
             assert victim.mark not in answer.text
             tried += 1
 
-    assert tried >= 14
+    assert tried >= 18
     assert victim.snapshot() == before
 
 
@@ -138,9 +157,10 @@ def test_every_operation_refuses_ids_of_another_project_of_the_same_user(
     before = there.snapshot()
 
     for method, path, operation in operations(document):
-        if {"project_id", "agent_id"} <= set(ids_of(operation)):
+        if {"project_id", "agent_id"} <= set(ids_of(document, operation)):
             url = path.format(project_id=here.ids["project_id"], agent_id=there.ids["agent_id"])
-            assert_problem(person.http.request(method, url, json=body_of(document, operation)), 404, "agent_not_found")
+            body = body_of(document, operation, here.ids)
+            assert_problem(person.http.request(method, url, json=body), 404, "agent_not_found")
 
     assert there.snapshot() == before
 
@@ -164,7 +184,7 @@ def test_every_operation_without_a_token_is_refused_unless_it_is_public(
 
     for method, path, operation in operations(document):
         url = server.url + path.format(**victim.ids)
-        answer = httpx.request(method, url, json=body_of(document, operation), timeout=30)
+        answer = httpx.request(method, url, json=body_of(document, operation, victim.ids), timeout=30)
         assert (answer.status_code != 401 or path == "/auth/token") == ((method, path) in PUBLIC), (method, path)
 
     assert victim.snapshot() == before

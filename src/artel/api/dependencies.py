@@ -43,4 +43,7 @@ CurrentUser = Annotated[Principal, Depends(_principal)]
 Limit = Annotated[int, Query(ge=1, le=100, description="At most so many items.")]
 Offset = Annotated[int, Query(ge=0, le=MAX_ID, description="Leave out so many items at the beginning.")]
 ProjectId = Annotated[int, Path(ge=0, le=MAX_ID, examples=[1])]
+SessionId = Annotated[
+    str, Path(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
+]
 AgentId = Annotated[int, Path(ge=0, le=MAX_ID, examples=[2])]

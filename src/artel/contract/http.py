@@ -137,6 +137,8 @@ NameList = Annotated[
 ConcurrencyLimit = Annotated[
     int, Field(ge=1, le=10, description="How many tasks the agent may run at once."), BeforeValidator(_whole)
 ]
+RowId = Annotated[int, Field(ge=0, le=MAX_ID), BeforeValidator(_whole)]
+Title = Annotated[str, Field(min_length=1, max_length=200, pattern=_VISIBLE_LINE)]
 Runtime = Literal["local", "node"]
 
 
@@ -299,6 +301,29 @@ class ProjectWithAgents(Project):
     """A project with its agents."""
 
     agents: list[Agent]
+
+
+class NewSession(Request):
+    """A session to begin; without a project it is in the user's default project."""
+
+    project_id: RowId = Field(default_factory=_unset, examples=[1])
+    title: Title = Field(default_factory=_unset, examples=["A new landing page"])
+
+
+class SessionChanges(Request):
+    """What to change of a session."""
+
+    title: Title = Field(default_factory=_unset, examples=["The landing page, again"])
+
+
+class Session(Answer):
+    """A conversation in a project."""
+
+    session_id: str = Field(examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
+    project_id: int = Field(examples=[1])
+    title: str = Field(examples=["A new landing page"])
+    created_at: datetime
+    updated_at: datetime
 
 
 class Health(Answer):

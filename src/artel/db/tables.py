@@ -146,3 +146,20 @@ agents = Table(
     Index(None, "user_id", "project_id"),
     sqlite_autoincrement=True,
 )
+
+# A conversation. `last_event` is the number of its newest event: every transaction that writes to the session raises it
+# first, and the lock on this row puts all of them into one order.
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("user_id", Id, nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("title", String(200), nullable=False),
+    Column("last_event", Integer, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+    ForeignKeyConstraint(["user_id", "project_id"], ["projects.user_id", "projects.id"], ondelete="CASCADE"),
+    UniqueConstraint("user_id", "project_id", "id"),
+    Index(None, "user_id", "updated_at"),
+)

@@ -1,0 +1,41 @@
+"""Sessions of the chat."""
+
+from fastapi import APIRouter, Depends, status
+
+from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, SessionId, log_path_ids
+from artel.api.problems import documented
+from artel.contract.http import NewSession, Page, Session, SessionChanges
+from artel.ids import uuid7
+from artel.sessions import sessions
+
+router = APIRouter(prefix="/my/chat/sessions", tags=["chat"], dependencies=[Depends(log_path_ids)])
+
+
+@router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 401, 404, 409, 413, 422, 503))
+async def create_session(body: NewSession, user: CurrentUser, parts: Parts) -> Session:
+    """Begin a session, in a project of yours or else in your default project."""
+    return await parts.database.run(sessions.create_session, user, uuid7(), body, parts.project_rules)
+
+
+@router.get("", responses=documented(401, 422, 503))
+async def list_sessions(user: CurrentUser, parts: Parts, limit: Limit = 50, offset: Offset = 0) -> Page[Session]:
+    """List your sessions, the one that was used last first."""
+    return await parts.database.read(sessions.list_sessions, user, limit, offset)
+
+
+@router.get("/{session_id}", responses=documented(401, 404, 422, 503))
+async def get_session(session_id: SessionId, user: CurrentUser, parts: Parts) -> Session:
+    """Show a session."""
+    return await parts.database.read(sessions.get_session, user, session_id)
+
+
+@router.patch("/{session_id}", responses=documented(400, 401, 404, 413, 422, 503))
+async def update_session(session_id: SessionId, body: SessionChanges, user: CurrentUser, parts: Parts) -> Session:
+    """Give a session another title."""
+    return await parts.database.run(sessions.update_session, user, session_id, body)
+
+
+@router.delete("/{session_id}", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 404, 422, 503))
+async def delete_session(session_id: SessionId, user: CurrentUser, parts: Parts) -> None:
+    """Delete a session with everything that was said in it."""
+    await parts.database.run(sessions.delete_session, user, session_id)

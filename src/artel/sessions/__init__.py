@@ -1,0 +1,1 @@
+"""Conversations: rows and the rules about them."""

@@ -1,0 +1,90 @@
+"""Sessions of the chat, through HTTP, on SQLite and PostgreSQL."""
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.people import Person, assert_problem
+
+
+@pytest.mark.req("CHT-04.1")
+@pytest.mark.parametrize("path", ["/my/chat/sessions/", "/my/chat/sessions"])
+def test_every_new_session_has_an_id_of_its_own(person: Person, path: str) -> None:
+    project = person.project()
+
+    answers = [person.http.post(path, json={"project_id": project["id"], "title": "A question"}) for _ in range(3)]
+
+    assert [answer.status_code for answer in answers] == [201] * 3
+    ids = {answer.json()["session_id"] for answer in answers}
+    assert len(ids) == 3
+    assert {uuid.UUID(one).version for one in ids} == {7}
+    assert answers[0].json()["project_id"] == project["id"]
+    assert answers[0].json()["title"] == "A question"
+
+
+@pytest.mark.req("CHT-04.2")
+def test_sessions_are_listed_with_the_one_used_last_first(person: Person) -> None:
+    made = [person.http.post("/my/chat/sessions", json={"title": f"Session {n}"}).json() for n in range(3)]
+    renamed = person.http.patch(f"/my/chat/sessions/{made[0]['session_id']}", json={"title": "Used again"}).json()
+
+    listed = person.http.get("/my/chat/sessions/").json()
+
+    assert listed["total"] == 3
+    assert listed["items"] == [renamed, made[2], made[1]]
+    page = person.http.get("/my/chat/sessions", params={"limit": 1, "offset": 1}).json()
+    assert page["items"] == [made[2]]
+
+
+def test_without_a_project_a_session_is_in_the_default_project_which_is_made_once(person: Person) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(lambda _: person.http.post("/my/chat/sessions", json={}).json(), range(8)))
+
+    projects = person.http.get("/my/projects").json()["items"]
+    assert [(project["is_default"], project["name"]) for project in projects] == [(True, "My project")]
+    assert {session["project_id"] for session in made} == {projects[0]["id"]}
+    assert len(person.http.get(f"/my/projects/{projects[0]['id']}").json()["agents"]) == 4
+
+
+@pytest.mark.req("CHT-04.4")
+def test_a_deleted_session_is_gone(person: Person) -> None:
+    url = f"/my/chat/sessions/{person.http.post('/my/chat/sessions', json={}).json()['session_id']}"
+    kept = person.http.post("/my/chat/sessions", json={}).json()
+
+    assert person.http.delete(url).status_code == 204
+
+    assert_problem(person.http.get(url), 404, "session_not_found")
+    assert_problem(person.http.delete(url), 404, "session_not_found")
+    assert_problem(person.http.patch(url, json={"title": "x"}), 404, "session_not_found")
+    assert person.http.get("/my/chat/sessions").json()["items"] == [kept]
+
+
+def test_a_deleted_project_takes_its_sessions_along(person: Person) -> None:
+    project = person.project()
+    session = person.http.post("/my/chat/sessions", json={"project_id": project["id"]}).json()
+
+    person.http.delete(f"/my/projects/{project['id']}")
+
+    assert_problem(person.http.get(f"/my/chat/sessions/{session['session_id']}"), 404, "session_not_found")
+
+
+@pytest.mark.req("CHT-04.5")
+def test_sessions_of_others_can_be_neither_seen_nor_reached(person: Person, other: Person) -> None:
+    session = person.http.post("/my/chat/sessions", json={"title": "Private"}).json()
+    url = f"/my/chat/sessions/{session['session_id']}"
+
+    assert other.http.get("/my/chat/sessions").json()["total"] == 0
+    assert_problem(other.http.get(url), 404, "session_not_found")
+    assert_problem(other.http.patch(url, json={"title": "Mine"}), 404, "session_not_found")
+    assert_problem(other.http.delete(url), 404, "session_not_found")
+    foreign = {"project_id": session["project_id"]}
+    assert_problem(other.http.post("/my/chat/sessions", json=foreign), 404, "project_not_found")
+    assert person.http.get(url).json() == session
+
+
+@pytest.mark.parametrize("body", [{"title": ""}, {"title": " "}, {"title": "x" * 201}, {"project_id": "1"}, {"x": 1}])
+def test_a_bad_session_is_refused(person: Person, body: dict[str, object]) -> None:
+    assert_problem(person.http.post("/my/chat/sessions", json=body), 422, "invalid_request")
+
+    assert person.http.get("/my/chat/sessions").json()["total"] == 0
+    assert person.http.get("/my/projects").json()["total"] == 0
