@@ -157,6 +157,34 @@ class SessionNotFound(ArtelError):
     code = "session_not_found"
 
 
+class TurnNotFound(ArtelError):
+    """No such turn in this session of this user."""
+
+    kind = Kind.NOT_FOUND
+    code = "turn_not_found"
+
+
+class SessionBusy(ArtelError):
+    """As many messages wait in the session as may."""
+
+    kind = Kind.TOO_MANY
+    code = "session_busy"
+
+
+class AgentQueueFull(ArtelError):
+    """As many tasks wait for the agent as may."""
+
+    kind = Kind.UNAVAILABLE
+    code = "agent_queue_full"
+
+
+class IdempotencyKeyReused(ArtelError):
+    """The key was used for another message."""
+
+    kind = Kind.INVALID
+    code = "idempotency_key_reused"
+
+
 class LimitReached(ArtelError):
     """The user has as many of these as the server allows."""
 

@@ -163,3 +163,84 @@ sessions = Table(
     UniqueConstraint("user_id", "project_id", "id"),
     Index(None, "user_id", "updated_at"),
 )
+
+# `number` is that of the event which tells of the message: the order of time within the session.
+messages = Table(
+    "messages",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("user_id", Id, nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("session_id", String(36), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("turn_id", String(36)),
+    Column("role", String(10), nullable=False),
+    Column("content", Text, nullable=False),
+    Column("agent_id", Id),
+    Column("agent", String(63)),
+    Column("status", String(10), nullable=False),
+    Column("tokens", Integer, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    ForeignKeyConstraint(
+        ["user_id", "project_id", "session_id"],
+        ["sessions.user_id", "sessions.project_id", "sessions.id"],
+        ondelete="CASCADE",
+    ),
+    UniqueConstraint("user_id", "project_id", "session_id", "number"),
+)
+
+# `number` is that of the event of its acceptance: the order in which the turns of a session run.
+turns = Table(
+    "turns",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("user_id", Id, nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("session_id", String(36), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("mode", String(12), nullable=False),
+    Column("agent_id", Id),
+    Column("status", String(10), nullable=False),
+    Column("idempotency_key", String(200)),
+    Column("request_hash", String(64), nullable=False),
+    Column("error_code", String(64)),
+    Column("error", Text),
+    Column("usage", JSON(none_as_null=True)),
+    Column("created_at", Moment, nullable=False),
+    Column("started_at", Moment),
+    Column("finished_at", Moment),
+    ForeignKeyConstraint(
+        ["user_id", "project_id", "session_id"],
+        ["sessions.user_id", "sessions.project_id", "sessions.id"],
+        ondelete="CASCADE",
+    ),
+    UniqueConstraint("user_id", "project_id", "session_id", "number"),
+    UniqueConstraint("session_id", "idempotency_key"),
+    Index(
+        "ix_turns_unfinished",
+        "project_id",
+        "session_id",
+        "number",
+        sqlite_where=text("finished_at IS NULL"),
+        postgresql_where=text("finished_at IS NULL"),
+    ),
+)
+
+# What happened in a session, numbered from 1 without holes, stored with what it tells.
+events = Table(
+    "events",
+    metadata,
+    Column("user_id", Id, primary_key=True, autoincrement=False),
+    Column("project_id", Id, primary_key=True, autoincrement=False),
+    Column("session_id", String(36), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("turn_id", String(36)),
+    Column("type", String(40), nullable=False),
+    Column("data", JSON, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    ForeignKeyConstraint(
+        ["user_id", "project_id", "session_id"],
+        ["sessions.user_id", "sessions.project_id", "sessions.id"],
+        ondelete="CASCADE",
+    ),
+)

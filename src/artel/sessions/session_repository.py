@@ -46,6 +46,20 @@ class SessionRepository(TenantRepository):
         if not self.connection.execute(self._update(values).where(sessions.c.id == session_id)).rowcount:
             raise SessionNotFound("Session not found")
 
+    def hold(self, session_id: str) -> int:
+        """Let nobody else write to the session until the commit; answer its project."""
+        held = self._update({"updated_at": datetime.now(UTC)}).where(sessions.c.id == session_id)
+        project_id: int | None = self.connection.execute(held.returning(sessions.c.project_id)).scalar_one_or_none()
+        if project_id is None:
+            raise SessionNotFound("Session not found")
+        return project_id
+
+    def advance(self, session_id: str, events: int) -> int:
+        """Take the next numbers of events; answer the last of them."""
+        advanced = self._update({"last_event": sessions.c.last_event + events}).where(sessions.c.id == session_id)
+        last: int = self.connection.execute(advanced.returning(sessions.c.last_event)).scalar_one()
+        return last
+
     def remove(self, session_id: str) -> None:
         """Remove a session and all that was said in it."""
         if not self.connection.execute(self._delete().where(sessions.c.id == session_id)).rowcount:

@@ -1,0 +1,49 @@
+"""Rows of events."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from artel.contract.events import EventData, StoredEvent
+from artel.db.tables import events
+from artel.db.tenant import TenantRepository
+
+MAX_PAGE = 500
+
+
+class EventRepository(TenantRepository):
+    """Events of one user's sessions."""
+
+    table = events
+
+    def add(
+        self, project_id: int, session_id: str, first: int, turn_id: str | None, happened: Sequence[EventData]
+    ) -> None:
+        """Add events, numbered from `first` on."""
+        now = datetime.now(UTC)
+        place = {"project_id": project_id, "session_id": session_id, "turn_id": turn_id, "created_at": now}
+        self._insert(
+            [
+                place | {"number": number, "type": event.type, "data": event.model_dump(mode="json")}
+                for number, event in enumerate(happened, first)
+            ]
+        )
+
+    def after(self, session_id: str, number: int, limit: int = MAX_PAGE) -> list[StoredEvent]:
+        """Answer the next events of a session after a number."""
+        rows = self.connection.execute(
+            self._select()
+            .where(events.c.session_id == session_id, events.c.number > number)
+            .order_by(events.c.number)
+            .limit(min(limit, MAX_PAGE))
+        )
+        return [
+            StoredEvent(
+                number=row.number,
+                type=row.type,
+                session_id=row.session_id,
+                turn_id=row.turn_id,
+                timestamp=row.created_at,
+                data=row.data,
+            )
+            for row in rows
+        ]

@@ -1,0 +1,1 @@
+"""Turns: one message and everything that is done to answer it. Rows, and the rules about their states."""

@@ -1,0 +1,51 @@
+"""A turn as the rest of the server sees it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+
+class TurnStatus(StrEnum):
+    """Where a turn stands; the ones from COMPLETED on are terminal."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"
+    COMPLETED = "completed"
+    PARTIAL = "partial"
+    FAILED = "failed"
+    REJECTED = "rejected"
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing follows any more."""
+        return self not in (TurnStatus.QUEUED, TurnStatus.RUNNING, TurnStatus.WAITING)
+
+
+class Mode(StrEnum):
+    """Whether one agent is spoken to, or the orchestrator."""
+
+    DIRECT = "direct"
+    ORCHESTRATED = "orchestrated"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn."""
+
+    id: str
+    session_id: str
+    project_id: int
+    number: int
+    mode: Mode
+    agent_id: int | None
+    status: TurnStatus
+    error_code: str | None
+    error: str | None
+    usage: dict[str, Any] | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
