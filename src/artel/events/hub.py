@@ -1,0 +1,194 @@
+"""Carries events and half-written answers to the readers of sessions in this process.
+
+The database is the truth: a hint only says that there is something to read. Each session is read once for all of its
+readers, however many there are. A reader that does not keep up is cut off, and resumes from the last number it has.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from artel.contract.events import StoredEvent
+from artel.db.tenant import Tenant
+
+MAX_BEHIND = 1000  # items that a reader may not have taken yet
+PAGE = 500
+
+ReadEvents = Callable[[Tenant, str, int, int], Awaitable[list[StoredEvent]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of an answer that is being written; `n` counts the pieces of that message."""
+
+    message_id: str
+    task_id: str | None
+    n: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot(Delta):
+    """All of an answer up to piece `n`: it replaces what the reader has."""
+
+
+Item = StoredEvent | Delta
+
+
+class ReaderTooSlow(Exception):
+    """The reader has not taken what there was for too long."""
+
+
+class Reader:
+    """One listener of a session."""
+
+    def __init__(self) -> None:
+        self._items: deque[Item] = deque()
+        self._awake = asyncio.Event()
+        self._too_slow = False
+
+    def offer(self, item: Item) -> None:
+        """Give an item to the reader; what a reader that is too slow is given is dropped."""
+        if len(self._items) >= MAX_BEHIND:
+            self._too_slow = True
+            self._items.clear()
+        if not self._too_slow:
+            self._items.append(item)
+        self._awake.set()
+
+    async def next(self, seconds: float) -> Item | None:
+        """Answer the next item, or None after that many seconds without one."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not self._items and not self._too_slow:
+                    self._awake.clear()
+                    await self._awake.wait()
+        except TimeoutError:
+            return None
+        if self._too_slow:
+            raise ReaderTooSlow
+        return self._items.popleft()
+
+
+class _Feed:
+    """The readers of one session, and the answers that are being written in it."""
+
+    def __init__(self, tenant: Tenant) -> None:
+        self.tenant = tenant
+        self.readers: set[Reader] = set()
+        self.position: int | None = None
+        self.answers: dict[str, Snapshot] = {}
+        self.news = False
+        self.reading: asyncio.Task[None] | None = None
+
+    def tell(self, item: Item) -> None:
+        for reader in self.readers:
+            reader.offer(item)
+
+
+class EventHub:
+    """All feeds of this process."""
+
+    def __init__(self, read: ReadEvents) -> None:
+        self._read = read
+        self._feeds: dict[str, _Feed] = {}
+
+    @property
+    def sessions(self) -> list[str]:
+        """The sessions that somebody listens to."""
+        return [session_id for session_id, feed in self._feeds.items() if feed.readers]
+
+    @contextmanager
+    def listen(self, tenant: Tenant, session_id: str) -> Iterator[Reader]:
+        """Listen to a session; answers that are being written come first, as snapshots."""
+        feed = self._feeds.setdefault(session_id, _Feed(tenant))
+        if feed.tenant.user_id != tenant.user_id:
+            raise PermissionError("a session is listened to by its owner only")
+        reader = Reader()
+        for snapshot in feed.answers.values():
+            reader.offer(snapshot)
+        feed.readers.add(reader)
+        try:
+            yield reader
+        finally:
+            feed.readers.discard(reader)
+            self._forget_if_idle(session_id)
+
+    async def follow(self, tenant: Tenant, session_id: str, after: int, seconds: float) -> AsyncIterator[Item | None]:
+        """Answer every event after a number, then what comes; None when nothing has come for that many seconds."""
+        with self.listen(tenant, session_id) as reader:  # first listen, then read what was, then drop doubles
+            last = after
+            while page := await self._read(tenant, session_id, last, PAGE):
+                for event in page:
+                    yield event
+                last = page[-1].number
+            self._begin_at(session_id, last)
+            while True:
+                item = await reader.next(seconds)
+                if isinstance(item, StoredEvent):
+                    if item.number <= last:
+                        continue
+                    last = item.number
+                yield item
+
+    def notify(self, session_id: str) -> None:
+        """Say that a session has new events."""
+        feed = self._feeds.get(session_id)
+        if feed is None or not feed.readers or feed.position is None:
+            return
+        feed.news = True
+        if feed.reading is None:
+            feed.reading = asyncio.get_running_loop().create_task(self._catch_up(session_id, feed))
+
+    def write(self, tenant: Tenant, session_id: str, message_id: str, task_id: str | None, text: str) -> None:
+        """Add a piece to an answer that is being written."""
+        feed = self._feeds.setdefault(session_id, _Feed(tenant))
+        before = feed.answers.get(message_id)
+        n = before.n + 1 if before else 1
+        feed.answers[message_id] = Snapshot(message_id, task_id, n, (before.text if before else "") + text)
+        feed.tell(Delta(message_id, task_id, n, text))
+
+    def restart(self, tenant: Tenant, session_id: str, message_id: str, task_id: str | None) -> None:
+        """Begin an answer again from nothing."""
+        feed = self._feeds.setdefault(session_id, _Feed(tenant))
+        before = feed.answers.get(message_id)
+        snapshot = Snapshot(message_id, task_id, before.n + 1 if before else 1, "")
+        feed.answers[message_id] = snapshot
+        feed.tell(snapshot)
+
+    def end(self, session_id: str, message_id: str) -> None:
+        """Forget an answer: it is whole, and in the database."""
+        if feed := self._feeds.get(session_id):
+            feed.answers.pop(message_id, None)
+            self._forget_if_idle(session_id)
+
+    async def close(self) -> None:
+        """End what is being read."""
+        tasks = [feed.reading for feed in self._feeds.values() if feed.reading]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _begin_at(self, session_id: str, last: int) -> None:
+        """The first reader that has caught up says from where the feed reads on; others may be further behind."""
+        feed = self._feeds[session_id]
+        feed.position = last if feed.position is None else min(feed.position, last)
+        self.notify(session_id)  # something may have been written since
+
+    async def _catch_up(self, session_id: str, feed: _Feed) -> None:
+        try:
+            while feed.news and feed.readers and feed.position is not None:
+                feed.news = False
+                while page := await self._read(feed.tenant, session_id, feed.position, PAGE):
+                    for event in page:
+                        feed.tell(event)
+                    feed.position = page[-1].number
+        finally:
+            feed.reading = None
+
+    def _forget_if_idle(self, session_id: str) -> None:
+        feed = self._feeds[session_id]
+        if not feed.readers and not feed.answers:
+            del self._feeds[session_id]

@@ -1,0 +1,203 @@
+"""Events reach every reader of a session, once each and in order, on SQLite and PostgreSQL."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from artel.contract.events import StoredEvent
+from artel.db.tenant import Tenant
+from artel.errors import SessionNotFound
+from artel.events import hub as hub_module
+from artel.events.hub import Delta, EventHub, Item, ReaderTooSlow, Snapshot
+from artel.events.session_log import read_events
+from tests.contract.test_turns import Chat, chat
+
+__all__ = ["chat"]
+
+pytestmark = pytest.mark.anyio
+
+
+class Listening:
+    """Somebody who follows a session and keeps what comes."""
+
+    def __init__(self, hub: EventHub, user: Tenant, session_id: str, after: int) -> None:
+        self.items: list[Item] = []
+        self._arrived = asyncio.Condition()
+        self._task = asyncio.create_task(self._listen(hub, user, session_id, after))
+
+    async def _listen(self, hub: EventHub, user: Tenant, session_id: str, after: int) -> None:
+        async for item in hub.follow(user, session_id, after, 30):
+            assert item is not None
+            async with self._arrived:
+                self.items.append(item)
+                self._arrived.notify_all()
+
+    async def until(self, count: int) -> list[Item]:
+        async with asyncio.timeout(20), self._arrived:
+            await self._arrived.wait_for(lambda: len(self.items) >= count)
+        return self.items
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+CaughtUp = asyncio.Queue[str]
+
+
+@pytest.fixture
+def caught_up() -> CaughtUp:
+    """A session, for every time that it was read and had nothing new."""
+    return asyncio.Queue()
+
+
+@pytest.fixture
+async def hub(chat: Chat, caught_up: CaughtUp) -> AsyncIterator[EventHub]:
+    async def read(tenant: Tenant, session_id: str, after: int, limit: int) -> list[StoredEvent]:
+        found = list(await chat.database.read(read_events, tenant, session_id, after, limit))
+        if not found:
+            caught_up.put_nowait(session_id)
+        return found
+
+    hub = EventHub(read)
+    yield hub
+    await hub.close()
+    assert hub.sessions == []
+    assert hub._feeds == {}
+
+
+def numbers(items: list[Item]) -> list[int]:
+    return [item.number for item in items if isinstance(item, StoredEvent)]
+
+
+async def run_turn(chat: Chat, hub: EventHub, session: str) -> None:
+    turn = await chat.accept(session)
+    hub.notify(session)
+    await chat.start(session, turn.id)
+    hub.notify(session)
+    await chat.finish(session, turn.id)
+    hub.notify(session)
+
+
+async def test_a_reader_gets_what_was_and_what_comes_without_holes_or_doubles(chat: Chat, hub: EventHub) -> None:
+    session = await chat.session()
+    await run_turn(chat, hub, session)
+    readers = [Listening(hub, chat.user, session, after) for after in (0, 3)]
+
+    await run_turn(chat, hub, session)
+
+    assert numbers(await readers[0].until(10)) == list(range(1, 11))
+    assert numbers(await readers[1].until(7)) == list(range(4, 11))
+    for reader in readers:
+        await reader.stop()
+
+
+async def test_readers_that_come_and_go_while_events_are_written_miss_nothing(chat: Chat, hub: EventHub) -> None:
+    session = await chat.session()
+    first = Listening(hub, chat.user, session, 0)
+    writing = asyncio.create_task(asyncio.wait_for(_write(chat, hub, session, 8), 60))
+    late: list[Listening] = []
+    for after in (0, 5, 12, 20):
+        await first.until(after)
+        late.append(Listening(hub, chat.user, session, after))
+    await writing
+
+    assert numbers(await first.until(40)) == list(range(1, 41))
+    for reader, after in zip(late, (0, 5, 12, 20), strict=True):
+        assert numbers(await reader.until(40 - after)) == list(range(after + 1, 41))
+        await reader.stop()
+    await first.stop()
+
+
+async def _write(chat: Chat, hub: EventHub, session: str, turns: int) -> None:
+    for _ in range(turns):
+        await run_turn(chat, hub, session)
+
+
+async def test_a_session_is_read_once_for_all_of_its_readers(chat: Chat, hub: EventHub, caught_up: CaughtUp) -> None:
+    session = await chat.session()
+    readers = [Listening(hub, chat.user, session, 0) for _ in range(200)]
+    async with asyncio.timeout(20):
+        for _ in readers:  # each finds that there is nothing yet
+            await caught_up.get()
+
+    await run_turn(chat, hub, session)
+    await run_turn(chat, hub, session)
+
+    for reader in readers:
+        assert numbers(await reader.until(10)) == list(range(1, 11))
+        await reader.stop()
+    assert caught_up.qsize() <= 12
+
+
+async def test_an_answer_that_is_being_written_comes_as_a_snapshot_then_in_pieces(chat: Chat, hub: EventHub) -> None:
+    session = await chat.session()
+    hub.write(chat.user, session, "m", "t", "Hello ")
+    hub.write(chat.user, session, "m", "t", "wor")
+    reader = Listening(hub, chat.user, session, 0)
+    await reader.until(1)
+
+    hub.write(chat.user, session, "m", "t", "ld")
+    hub.restart(chat.user, session, "m", "t")
+    hub.write(chat.user, session, "m", "t", "Again")
+
+    assert await reader.until(4) == [
+        Snapshot("m", "t", 2, "Hello wor"),
+        Delta("m", "t", 3, "ld"),
+        Snapshot("m", "t", 4, ""),
+        Delta("m", "t", 5, "Again"),
+    ]
+    await reader.stop()
+    hub.end(session, "m")
+
+
+async def test_a_reader_that_does_not_read_is_cut_off_and_the_others_go_on(
+    chat: Chat, hub: EventHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub_module, "MAX_BEHIND", 10)
+    session = await chat.session()
+    attentive = Listening(hub, chat.user, session, 0)
+    with hub.listen(chat.user, session) as asleep:
+        for number in range(30):
+            hub.write(chat.user, session, "m", None, str(number))
+            await attentive.until(number + 1)
+        with pytest.raises(ReaderTooSlow):
+            await asleep.next(1)
+
+    assert len(attentive.items) == 30
+    await attentive.stop()
+    hub.end(session, "m")
+
+
+async def test_nothing_for_a_while_is_said_so(chat: Chat, hub: EventHub) -> None:
+    session = await chat.session()
+
+    follow = hub.follow(chat.user, session, 0, 0.01)
+
+    assert await anext(follow) is None
+    await follow.aclose()  # type: ignore[attr-defined]
+
+
+async def test_nobody_follows_a_session_of_another(chat: Chat, hub: EventHub) -> None:
+    from artel.auth.accounts import create_account
+
+    session = await chat.session()
+    stranger = (await chat.database.run(create_account, "eve@example.org", None)).principal
+    owner = Listening(hub, chat.user, session, 0)
+    await run_turn(chat, hub, session)
+    await owner.until(5)
+
+    with pytest.raises((SessionNotFound, PermissionError)):
+        await anext(hub.follow(stranger, session, 0, 1))
+    with pytest.raises((SessionNotFound, PermissionError)):
+        await anext(hub.follow(stranger, "no-such-session", 0, 1))
+    await owner.stop()
+
+
+async def test_hints_for_sessions_that_nobody_listens_to_cost_nothing(hub: EventHub, caught_up: CaughtUp) -> None:
+    for number in range(1000):
+        hub.notify(f"session {number}")
+    await asyncio.sleep(0)
+
+    assert caught_up.empty()
