@@ -1,0 +1,1 @@
+"""Worker spaces: what runs the turns of one project, and what it needs for that."""

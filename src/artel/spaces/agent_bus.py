@@ -1,0 +1,198 @@
+"""The queues of a worker space: one per agent, with as many slots as the agent may run tasks at once.
+
+A slot is no worker that waits: a task is started when there is room, so that an idle agent costs nothing, and a task
+that crashes takes nothing down but itself.
+"""
+
+import asyncio
+import heapq
+import itertools
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from artel.errors import AgentNotFound, AgentQueueFull
+from artel.logs import get_logger
+from artel.spaces.agent_figures import AgentFigures, AgentMetrics, AgentStatus
+
+T = TypeVar("T")
+
+MAX_WAITING = 100
+DRAIN_SECONDS = 30.0
+
+StatusChanged = Callable[[int, AgentStatus, AgentStatus], None]
+
+log = get_logger(__name__)
+
+
+@dataclass(order=True, slots=True)
+class _Entry:
+    """A task that waits or runs; the higher the priority, the earlier its turn."""
+
+    rank: tuple[int, int]
+    task_id: str = field(compare=False)
+    work: Callable[[], Awaitable[Any]] = field(compare=False)
+    result: asyncio.Future[Any] = field(compare=False)
+    running: asyncio.Task[None] | None = field(default=None, compare=False)
+
+
+@dataclass(slots=True)
+class _Agent:
+    """One agent on the bus."""
+
+    limit: int
+    figures: AgentFigures
+    status: AgentStatus = AgentStatus.IDLE
+    leaving: bool = False
+    waiting: list[_Entry] = field(default_factory=list)
+    running: dict[str, _Entry] = field(default_factory=dict)
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class AgentBus:
+    """Gives tasks to agents, never more at once than an agent may run."""
+
+    def __init__(
+        self, status_changed: StatusChanged = lambda *_: None, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._status_changed = status_changed
+        self._now = now
+        self._agents: dict[int, _Agent] = {}
+        self._order = itertools.count()
+
+    @property
+    def registered(self) -> frozenset[int]:
+        """The agents on the bus."""
+        return frozenset(self._agents)
+
+    @property
+    def queued_tasks(self) -> int:
+        """How many tasks wait."""
+        return sum(len(agent.waiting) for agent in self._agents.values())
+
+    @property
+    def active_tasks(self) -> int:
+        """How many tasks run."""
+        return sum(len(agent.running) for agent in self._agents.values())
+
+    def register(self, agent_id: int, concurrency_limit: int) -> None:
+        """Put an agent on the bus, or change its limit; its failures in a row are forgiven."""
+        agent = self._agents.get(agent_id)
+        if agent is None:
+            agent = self._agents[agent_id] = _Agent(concurrency_limit, AgentFigures(self._now))
+        agent.limit = concurrency_limit
+        agent.leaving = False
+        agent.figures.forgive()
+        log.info("agent_registered", agent_id=agent_id, concurrency_limit=concurrency_limit)
+        self._dispatch(agent_id, agent)
+
+    async def deregister(self, agent_id: int, drain_seconds: float = DRAIN_SECONDS) -> None:
+        """Take an agent off the bus: what waits is cancelled, what runs may finish, or is ended after a while."""
+        agent = self._agents.get(agent_id)
+        if agent is None:
+            return
+        agent.leaving = True
+        for entry in agent.waiting:
+            entry.result.cancel()
+        agent.waiting.clear()
+        if agent.running:
+            agent.idle.clear()
+            try:
+                async with asyncio.timeout(drain_seconds):
+                    await agent.idle.wait()
+            except TimeoutError:
+                await self._end(agent)
+        if agent.leaving and self._agents.get(agent_id) is agent:
+            del self._agents[agent_id]
+            log.info("agent_deregistered", agent_id=agent_id)
+
+    async def run(self, agent_id: int, task_id: str, work: Callable[[], Awaitable[T]], priority: int = 0) -> T:
+        """Do a piece of work as the agent's task, when it is its turn; cancelling the caller cancels the task."""
+        agent = self._agents.get(agent_id)
+        if agent is None or agent.leaving:
+            raise AgentNotFound("Agent not found")
+        if len(agent.waiting) >= MAX_WAITING:
+            raise AgentQueueFull("A hundred tasks are waiting for this agent. Try again in a moment.", retry_after=5)
+        result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        heapq.heappush(agent.waiting, _Entry((-priority, next(self._order)), task_id, work, result))
+        self._dispatch(agent_id, agent)
+        try:
+            return await result
+        except asyncio.CancelledError:
+            self.cancel(agent_id, task_id)
+            raise
+
+    def cancel(self, agent_id: int, task_id: str) -> bool:
+        """Cancel a task that waits or runs; say whether there was one."""
+        agent = self._agents.get(agent_id)
+        if agent is None:
+            return False
+        for entry in agent.waiting:
+            if entry.task_id == task_id:
+                agent.waiting.remove(entry)
+                heapq.heapify(agent.waiting)
+                entry.result.cancel()
+                return True
+        running = agent.running.get(task_id)
+        if running is None or running.running is None:
+            return False
+        return running.running.cancel()
+
+    def status(self, agent_id: int) -> AgentStatus:
+        """Answer how an agent is doing."""
+        agent = self._known(agent_id)
+        return agent.figures.status(len(agent.running), agent.limit)
+
+    def metrics(self, agent_id: int) -> AgentMetrics:
+        """Answer the figures of an agent."""
+        return self._known(agent_id).figures.metrics()
+
+    async def close(self, drain_seconds: float = DRAIN_SECONDS) -> None:
+        """Take every agent off the bus."""
+        await asyncio.gather(*(self.deregister(agent_id, drain_seconds) for agent_id in list(self._agents)))
+
+    def _known(self, agent_id: int) -> _Agent:
+        agent = self._agents.get(agent_id)
+        if agent is None:
+            raise AgentNotFound("Agent not found")
+        return agent
+
+    def _dispatch(self, agent_id: int, agent: _Agent) -> None:
+        while agent.waiting and len(agent.running) < agent.limit and not agent.leaving:
+            entry = heapq.heappop(agent.waiting)
+            agent.running[entry.task_id] = entry
+            entry.running = asyncio.get_running_loop().create_task(self._work(agent_id, agent, entry))
+        self._note_status(agent_id, agent)
+        if not agent.running:
+            agent.idle.set()
+
+    async def _work(self, agent_id: int, agent: _Agent, entry: _Entry) -> None:
+        started = self._now()
+        failed = False
+        try:
+            answer = await entry.work()
+            if not entry.result.done():
+                entry.result.set_result(answer)
+        except asyncio.CancelledError:
+            entry.result.cancel()
+        except Exception as error:  # noqa: BLE001 - whatever the work raised is for the one who asked for it
+            failed = True
+            if not entry.result.done():
+                entry.result.set_exception(error)
+        finally:
+            del agent.running[entry.task_id]
+            agent.figures.ended(self._now() - started, failed=failed)
+            self._dispatch(agent_id, agent)
+
+    async def _end(self, agent: _Agent) -> None:
+        tasks = [entry.running for entry in agent.running.values() if entry.running]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _note_status(self, agent_id: int, agent: _Agent) -> None:
+        status = agent.figures.status(len(agent.running), agent.limit)
+        if status is not agent.status:
+            before, agent.status = agent.status, status
+            self._status_changed(agent_id, before, status)

@@ -1,0 +1,76 @@
+"""What is known about an agent's work: figures, and the status that follows from them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+FAILURES_IN_A_ROW = 5
+ERROR_SECONDS = 30
+
+
+class AgentStatus(StrEnum):
+    """How an agent is doing."""
+
+    IDLE = "idle"
+    PROCESSING = "processing"
+    AT_CAPACITY = "at_capacity"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentMetrics:
+    """The figures of one agent since the space began."""
+
+    tasks_processed: int
+    tasks_failed: int
+    avg_processing_time: float
+    last_activity: datetime | None
+    error_rate: float
+
+
+class AgentFigures:
+    """Counts the tasks of one agent."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._processed = 0
+        self._failed = 0
+        self._seconds = 0.0
+        self._last_activity: datetime | None = None
+        self._failures_in_a_row = 0
+        self._error_since = -float("inf")
+
+    def ended(self, seconds: float, *, failed: bool) -> None:
+        """Count a task that has ended."""
+        self._processed += 1
+        self._failed += failed
+        self._seconds += seconds
+        self._last_activity = datetime.now(UTC)
+        self._failures_in_a_row = self._failures_in_a_row + 1 if failed else 0
+        if self._failures_in_a_row >= FAILURES_IN_A_ROW:
+            self._error_since = self._now()
+
+    def forgive(self) -> None:
+        """Begin the count of failures in a row anew."""
+        self._failures_in_a_row = 0
+        self._error_since = -float("inf")
+
+    def status(self, running: int, limit: int) -> AgentStatus:
+        """Answer how the agent is doing with so many tasks of so many possible ones."""
+        if self._failures_in_a_row >= FAILURES_IN_A_ROW and self._now() - self._error_since < ERROR_SECONDS:
+            return AgentStatus.ERROR
+        if running >= limit:
+            return AgentStatus.AT_CAPACITY
+        return AgentStatus.PROCESSING if running else AgentStatus.IDLE
+
+    def metrics(self) -> AgentMetrics:
+        """Answer the figures."""
+        return AgentMetrics(
+            tasks_processed=self._processed,
+            tasks_failed=self._failed,
+            avg_processing_time=self._seconds / self._processed if self._processed else 0.0,
+            last_activity=self._last_activity,
+            error_rate=self._failed / self._processed if self._processed else 0.0,
+        )
