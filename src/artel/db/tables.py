@@ -164,6 +164,13 @@ sessions = Table(
     Index(None, "user_id", "updated_at"),
 )
 
+
+def _goes_with_its_session() -> ForeignKeyConstraint:
+    """Tie a row to the session, project and user that it belongs to."""
+    own = ["user_id", "project_id", "session_id"]
+    return ForeignKeyConstraint(own, ["sessions.user_id", "sessions.project_id", "sessions.id"], ondelete="CASCADE")
+
+
 # `number` is that of the event which tells of the message: the order of time within the session.
 messages = Table(
     "messages",
@@ -181,11 +188,7 @@ messages = Table(
     Column("status", String(10), nullable=False),
     Column("tokens", Integer, nullable=False),
     Column("created_at", Moment, nullable=False),
-    ForeignKeyConstraint(
-        ["user_id", "project_id", "session_id"],
-        ["sessions.user_id", "sessions.project_id", "sessions.id"],
-        ondelete="CASCADE",
-    ),
+    _goes_with_its_session(),
     UniqueConstraint("user_id", "project_id", "session_id", "number"),
 )
 
@@ -209,11 +212,7 @@ turns = Table(
     Column("created_at", Moment, nullable=False),
     Column("started_at", Moment),
     Column("finished_at", Moment),
-    ForeignKeyConstraint(
-        ["user_id", "project_id", "session_id"],
-        ["sessions.user_id", "sessions.project_id", "sessions.id"],
-        ondelete="CASCADE",
-    ),
+    _goes_with_its_session(),
     UniqueConstraint("user_id", "project_id", "session_id", "number"),
     UniqueConstraint("session_id", "idempotency_key"),
     Index(
@@ -238,9 +237,5 @@ events = Table(
     Column("type", String(40), nullable=False),
     Column("data", JSON, nullable=False),
     Column("created_at", Moment, nullable=False),
-    ForeignKeyConstraint(
-        ["user_id", "project_id", "session_id"],
-        ["sessions.user_id", "sessions.project_id", "sessions.id"],
-        ondelete="CASCADE",
-    ),
+    _goes_with_its_session(),
 )
