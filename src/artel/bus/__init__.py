@@ -1,0 +1,1 @@
+"""The bus: messages between processes, in memory or through RabbitMQ."""

@@ -1,0 +1,105 @@
+"""What we declare on RabbitMQ: exchanges, and queues that are all bounded and have a way for dead letters."""
+
+from aio_pika.abc import AbstractChannel, AbstractQueue
+from pamqp.common import FieldTable
+
+from artel.bus.bus import MAX_LENGTH, QueueSpec
+from artel.bus.topology import (
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_LOG_QUEUE,
+    DEAD_LETTER_QUEUE,
+    HINT_EXCHANGE,
+    MAIN_EXCHANGE,
+)
+
+MAX_DEAD_LETTERS = 10_000
+DEAD_LETTER_MILLISECONDS = 7 * 24 * 3600 * 1000
+LOG_MILLISECONDS = 60_000  # how long a dead letter waits for somebody to log it
+REPLY_QUEUE_MILLISECONDS = 60_000  # how long replies wait for a reader who has lost the connection
+MAX_HINTS = 1_000
+
+
+async def declare_exchanges(channel: AbstractChannel) -> None:
+    """Declare the exchanges, and the queues where dead letters go."""
+    await channel.declare_exchange(MAIN_EXCHANGE, "topic", durable=True)
+    await channel.declare_exchange(DEAD_LETTER_EXCHANGE, "topic", durable=True)
+    await channel.declare_exchange(HINT_EXCHANGE, "fanout", durable=False)
+    # Classic, not quorum: to look at a letter is to take it and give it back, and quorum queues count that.
+    letters = await channel.declare_queue(
+        DEAD_LETTER_QUEUE,
+        durable=True,
+        arguments={
+            "x-queue-type": "classic",
+            "x-max-length": MAX_DEAD_LETTERS,
+            "x-overflow": "drop-head",
+            "x-message-ttl": DEAD_LETTER_MILLISECONDS,
+        },
+    )
+    await letters.bind(DEAD_LETTER_EXCHANGE, "#")
+
+
+async def declare_dead_letter_log(channel: AbstractChannel) -> AbstractQueue:
+    """Declare the queue that all processes read together, so that each dead letter is logged once."""
+    queue = await channel.declare_queue(
+        DEAD_LETTER_LOG_QUEUE,
+        durable=True,
+        arguments={
+            "x-queue-type": "classic",
+            "x-max-length": MAX_DEAD_LETTERS,
+            "x-overflow": "drop-head",
+            "x-message-ttl": LOG_MILLISECONDS,
+        },
+    )
+    await queue.bind(DEAD_LETTER_EXCHANGE, "#")
+    return queue
+
+
+async def declare_work_queue(channel: AbstractChannel, spec: QueueSpec) -> AbstractQueue:
+    """Declare the queue of a subscription and bind its keys."""
+    bounds: FieldTable = {
+        "x-max-length": spec.max_length,
+        "x-overflow": "reject-publish",
+        "x-dead-letter-exchange": DEAD_LETTER_EXCHANGE,
+    }
+    if spec.durable:
+        queue = await channel.declare_queue(
+            spec.name,
+            durable=True,
+            arguments={
+                **bounds,
+                "x-queue-type": "quorum",
+                "x-delivery-limit": spec.max_deliveries - 1,  # the broker counts how often it came back
+                "x-dead-letter-strategy": "at-least-once",
+                "x-single-active-consumer": spec.exclusive,
+            },
+        )
+    else:
+        queue = await channel.declare_queue(spec.name, exclusive=True, arguments=bounds)
+    for key in spec.keys:
+        await queue.bind(MAIN_EXCHANGE, key)
+    return queue
+
+
+async def declare_reply_queue(channel: AbstractChannel, name: str) -> AbstractQueue:
+    """Declare a queue for replies; it outlives a short loss of the connection, and nobody's process for long."""
+    return await channel.declare_queue(
+        name,
+        durable=True,
+        arguments={
+            "x-queue-type": "classic",
+            "x-expires": REPLY_QUEUE_MILLISECONDS,
+            "x-max-length": MAX_LENGTH,
+            "x-overflow": "reject-publish",
+            "x-dead-letter-exchange": DEAD_LETTER_EXCHANGE,
+        },
+    )
+
+
+async def declare_hint_queue(channel: AbstractChannel) -> AbstractQueue:
+    """Declare this process's own queue for hints; when it is full the oldest are lost."""
+    await channel.declare_exchange(HINT_EXCHANGE, "fanout", durable=False)
+    queue = await channel.declare_queue(
+        exclusive=True, arguments={"x-max-length": MAX_HINTS, "x-overflow": "drop-head"}
+    )
+    await queue.bind(HINT_EXCHANGE)
+    return queue

@@ -1,0 +1,118 @@
+"""The messages of one queue of RabbitMQ, on a channel of their own that is opened again whenever it is lost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
+
+from artel.bus.link import Link, Lost, losing, pause
+from artel.errors import ArtelError
+from artel.logs import get_logger
+
+STEP_SECONDS = 10.0  # for one conversation with the broker
+CLOSING_SECONDS = 3.0  # for one that only tidies up: a broker that doesn't answer shall not hold up the end
+
+log = get_logger(__name__)
+
+Declare = Callable[[AbstractChannel], Awaitable[AbstractQueue]]
+Receive = Callable[[AbstractIncomingMessage], Awaitable[None]]
+
+
+class Feed:
+    """Declares a queue and consumes it; a channel of its own, so that no other queue's work holds it up."""
+
+    def __init__(
+        self, link: Link, name: str, declare: Declare, receive: Receive, *, prefetch: int = 0, no_ack: bool = False
+    ) -> None:
+        self._link = link
+        self._name = name
+        self._declare = declare
+        self._receive = receive
+        self._prefetch = prefetch
+        self._no_ack = no_ack
+        self._channel: AbstractChannel | None = None
+        self._tag = ""
+        self._queue: AbstractQueue | None = None
+        self._restoring: asyncio.Task[None] | None = None
+        self._stopped = False
+
+    async def open(self) -> None:
+        """Begin to consume; what the broker refuses is raised, and nothing of it remains."""
+        channel = await self._link.channel()
+
+        def lost(*_: Any) -> None:
+            self._lost(channel)
+
+        try:
+            async with losing():
+                queue = await self._declare(channel)
+                await channel.set_qos(prefetch_count=self._prefetch)
+                channel.close_callbacks.add(lost)
+                underlay = await channel.get_underlay_channel()
+                underlay.on_consumer_cancel_callbacks.add(lost)  # the queue was deleted, the channel stands
+                self._tag = await queue.consume(self._receive, no_ack=self._no_ack)
+        except BaseException:
+            await close_channel(channel)
+            raise
+        self._channel, self._queue = channel, queue
+        if channel.is_closed:
+            self._lost(channel)
+
+    async def stop(self) -> None:
+        """Consume no more; what has come can still be acknowledged."""
+        self._stopped = True
+        if self._restoring:
+            self._restoring.cancel()
+            await asyncio.wait([self._restoring])
+        if self._channel and self._queue and not self._channel.is_closed:
+            with suppress(Lost, TimeoutError):
+                async with losing(), asyncio.timeout(CLOSING_SECONDS):
+                    await self._queue.cancel(self._tag)
+
+    async def delete_queue(self, name: str) -> None:
+        """Remove a queue, if there is still a channel to say so."""
+        if self._channel and not self._channel.is_closed:
+            with suppress(Lost, TimeoutError):
+                async with losing(), asyncio.timeout(CLOSING_SECONDS):
+                    await self._channel.queue_delete(name)
+
+    async def close(self) -> None:
+        """End the channel; what was not acknowledged goes back to the queue."""
+        await self.stop()
+        if self._channel:
+            await close_channel(self._channel)
+
+    def _lost(self, channel: AbstractChannel) -> None:
+        if channel is self._channel and not self._stopped:
+            self._channel = None
+            self._restoring = asyncio.create_task(self._restore(channel), name=f"bus-{self._name}-restores")
+
+    async def _restore(self, lost: AbstractChannel) -> None:
+        await close_channel(lost)
+        attempt = 0
+        while not await self._try_to_open():
+            await asyncio.sleep(pause(attempt))
+            attempt += 1
+        log.info("bus_queue_restored", queue=self._name, attempts=attempt + 1)
+
+    async def _try_to_open(self) -> bool:
+        await self._link.wait_until_up()
+        try:
+            async with asyncio.timeout(STEP_SECONDS):
+                await self.open()
+        except (Lost, TimeoutError, ArtelError) as problem:
+            log.warning("bus_queue_not_restored", queue=self._name, problem=repr(problem))
+            return False
+        except Exception:  # nobody waits for this task: it must not end by surprise
+            log.exception("bus_queue_not_restored", queue=self._name)
+            return False
+        return True
+
+
+async def close_channel(channel: AbstractChannel) -> None:
+    """Close a channel, whatever state it is in."""
+    with suppress(Lost, TimeoutError):
+        async with losing(), asyncio.timeout(CLOSING_SECONDS):
+            await channel.close()

@@ -1,0 +1,191 @@
+"""The bus on RabbitMQ."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Self
+
+from aio_pika import DeliveryMode, Message
+from aio_pika.abc import AbstractIncomingMessage
+
+from artel.bus.bus import (
+    DEFAULT_GRACE_SECONDS,
+    DEFAULT_TTL_SECONDS,
+    BusClosed,
+    DeadLetter,
+    Delivery,
+    Handler,
+    Hint,
+    HintCallback,
+    NameTaken,
+    QueueSpec,
+)
+from artel.bus.declarations import declare_reply_queue
+from artel.bus.feed import Feed
+from artel.bus.hints import HintBoard
+from artel.bus.link import Link, persistently
+from artel.bus.publisher import Publisher
+from artel.bus.rabbit_dead_letters import RabbitDeadLetters
+from artel.bus.rabbit_hints import RabbitHints
+from artel.bus.rabbit_subscription import RabbitSubscription, received, settle
+from artel.bus.receiver import Received, Receiver, invalid_argument
+from artel.bus.requests import Requests
+from artel.bus.topology import MAIN_EXCHANGE, check_key, check_pattern, reply_queue
+from artel.contract.envelope import Envelope, InvalidMessage
+from artel.ids import uuid7
+
+DEADLINE_SECONDS = 10.0
+REPLIES_AT_ONCE = 100
+SHORTEST_TTL_SECONDS = 0.001
+LONGEST_TTL_SECONDS = 30 * 24 * 3600.0  # the broker refuses much longer ones
+
+
+class RabbitBus:
+    """A bus on two connections, one to read and one to write, so that a slow reader never blocks what we send."""
+
+    def __init__(self, url: str, *, name: str, deadline_seconds: float) -> None:
+        self._name = name
+        self._deadline_seconds = deadline_seconds
+        self._closed = False
+        self._reading = Link(url, f"{name}-reads")
+        self._writing = Link(url, f"{name}-writes")
+        self._publisher = Publisher(self._writing, deadline_seconds)
+        self._board = HintBoard()
+        self._hints = RabbitHints(self._reading, self._writing, self._board)
+        self._letters = RabbitDeadLetters(self._reading)
+        self._address = reply_queue(uuid7())
+        self._requests = Requests(self, self._address)
+        self._reply_receiver = Receiver(
+            self._address, self._requests.take, at_once=REPLIES_AT_ONCE, refuse=self._requests.refuse
+        )
+        declare = partial(declare_reply_queue, name=self._address)
+        self._replies = Feed(self._reading, self._address, declare, self._take_reply, prefetch=REPLIES_AT_ONCE)
+        self._subscriptions: set[RabbitSubscription] = set()
+        self._names: set[str] = set()
+
+    @classmethod
+    async def connect(cls, url: str, *, name: str = "artel", deadline_seconds: float = DEADLINE_SECONDS) -> Self:
+        """Connect; the deadline is that of every later conversation with the broker too."""
+        bus = cls(url, name=name, deadline_seconds=deadline_seconds)
+        try:
+            await asyncio.gather(bus._reading.open(deadline_seconds), bus._writing.open(deadline_seconds))
+            await bus._publisher.open()
+            for part in (bus._replies, bus._letters, bus._hints):
+                await persistently(part.open, deadline_seconds)
+        except BaseException:
+            await bus.close(grace_seconds=0)
+            raise
+        return bus
+
+    @property
+    def connected(self) -> bool:
+        """Whether both connections stand."""
+        return self._reading.connected and self._writing.connected
+
+    async def publish(
+        self,
+        key: str,
+        envelope: Envelope,
+        *,
+        ttl_seconds: float = DEFAULT_TTL_SECONDS,
+        reply_to: str | None = None,
+        correlation_id: str | None = None,
+    ) -> bool:
+        """Send to every queue that takes the key, and return when the broker has confirmed; say whether any did."""
+        self._check_open()
+        message = Message(
+            envelope.to_bytes(),
+            # Each sending has an id of its own, made by the library: it tells by them which one came back.
+            message_id=None,
+            type=envelope.type,
+            content_type="application/cloudevents+json",
+            delivery_mode=DeliveryMode.PERSISTENT,
+            expiration=min(max(ttl_seconds, SHORTEST_TTL_SECONDS), LONGEST_TTL_SECONDS),
+            reply_to=reply_to,
+            correlation_id=correlation_id,
+        )
+        return await self._publisher.send(MAIN_EXCHANGE, check_key(key), message)
+
+    async def subscribe(self, spec: QueueSpec, handler: Handler, *, at_once: int = 1) -> RabbitSubscription:
+        """Hand every message of the queue to the handler, at most so many at once."""
+        self._check_open()
+        for pattern in spec.keys:
+            check_pattern(pattern)
+        if spec.name in self._names:  # the broker lets one connection have its own exclusive queue twice
+            raise NameTaken(f"The name {spec.name} is taken.")
+        receiver = Receiver(spec.name, handler, at_once=at_once, refuse=self._refuse)
+        subscription = RabbitSubscription(self._reading, spec, receiver, forget=self._forget)
+        self._subscriptions.add(subscription)
+        if spec.exclusive:
+            self._names.add(spec.name)
+        try:
+            await persistently(subscription.open, self._deadline_seconds)
+        except BaseException:
+            self._forget(subscription)
+            raise
+        return subscription
+
+    async def reply(self, delivery: Delivery, envelope: Envelope) -> bool:
+        """Answer whoever sent the delivery; say whether there was somebody to answer."""
+        self._check_open()
+        return await self._answer(delivery.reply_to, delivery.correlation_id, envelope)
+
+    async def request(self, key: str, envelope: Envelope, *, timeout_seconds: float) -> Envelope:
+        """Publish, and answer the reply."""
+        return await self._requests.send(key, envelope, timeout_seconds)
+
+    async def dead_letters(self, limit: int = 100) -> list[DeadLetter]:
+        """Answer the oldest dead letters, which stay where they are; other readers don't see them meanwhile."""
+        self._check_open()
+        return await persistently(lambda: self._letters.oldest(limit), self._deadline_seconds)
+
+    def send_hint(self, hint: Hint) -> None:
+        """Tell this process, and the others if they can be reached now."""
+        if not self._closed:
+            self._hints.send(hint)
+
+    def on_hint(self, callback: HintCallback) -> Callable[[], None]:
+        """Call back for every hint, soon after it came; answer how to end that."""
+        return self._board.on_hint(callback)
+
+    async def close(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
+        """Cancel every subscription and request, and end the connections."""
+        await asyncio.gather(*(each.cancel(grace_seconds=grace_seconds) for each in list(self._subscriptions)))
+        self._closed = True  # only now: handlers that finish may still publish
+        self._requests.close()
+        await self._replies.stop()
+        await self._reply_receiver.finish(0)
+        await self._replies.delete_queue(self._address)
+        await asyncio.gather(self._replies.close(), self._letters.close(), self._hints.close(), self._publisher.close())
+        self._board.clear()
+        await asyncio.gather(self._reading.close(), self._writing.close())
+
+    async def _take_reply(self, message: AbstractIncomingMessage) -> None:
+        async def handle() -> None:
+            await settle(message, await self._reply_receiver.handle(received(message)))
+
+        self._reply_receiver.start(handle())
+
+    async def _answer(self, reply_to: str | None, correlation_id: str | None, envelope: Envelope) -> bool:
+        if reply_to is None:
+            return False
+        message = Message(
+            envelope.to_bytes(),
+            type=envelope.type,
+            content_type="application/cloudevents+json",
+            expiration=DEFAULT_TTL_SECONDS,
+            correlation_id=correlation_id,
+        )
+        return await self._publisher.send("", reply_to, message)
+
+    async def _refuse(self, received: Received, problem: InvalidMessage) -> None:
+        await self._answer(received.reply_to, received.correlation_id, invalid_argument(self._name, problem))
+
+    def _forget(self, subscription: RabbitSubscription) -> None:
+        if subscription in self._subscriptions:
+            self._subscriptions.remove(subscription)
+            self._names.discard(subscription.name)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BusClosed("The bus is closed.")

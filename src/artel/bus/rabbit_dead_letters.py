@@ -1,0 +1,70 @@
+"""Dead letters on RabbitMQ: the broker keeps them, one of the processes logs each."""
+
+from aio_pika.abc import AbstractIncomingMessage
+
+from artel.bus.bus import DeadLetter, Reason
+from artel.bus.declarations import declare_dead_letter_log
+from artel.bus.feed import Feed, close_channel
+from artel.bus.link import Link, losing
+from artel.bus.topology import DEAD_LETTER_QUEUE
+from artel.contract.envelope import Envelope, InvalidMessage
+from artel.logs import get_logger
+
+log = get_logger(__name__)
+
+
+def dead_letter(message: AbstractIncomingMessage) -> DeadLetter:
+    """Read what the broker says of a dead letter."""
+    queue = str(message.headers.get("x-first-death-queue", ""))
+    return DeadLetter(message.body, message.routing_key or "", queue, _reason(message))
+
+
+def _reason(message: AbstractIncomingMessage) -> Reason:
+    match message.headers.get("x-first-death-reason"):
+        case "expired":
+            return Reason.EXPIRED
+        case "rejected":  # by us: as invalid, or by the only reader of a queue at its last attempt
+            return Reason.FAILED if _is_valid(message.body) else Reason.INVALID
+        case _:
+            return Reason.FAILED
+
+
+def _is_valid(body: bytes) -> bool:
+    try:
+        Envelope.from_bytes(body)
+    except InvalidMessage:
+        return False
+    return True
+
+
+class RabbitDeadLetters:
+    """Logs dead letters, and shows them to operators."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._feed = Feed(link, "dead-letters", declare_dead_letter_log, self._log, no_ack=True)
+
+    async def open(self) -> None:
+        """Begin to log."""
+        await self._feed.open()
+
+    async def oldest(self, limit: int) -> list[DeadLetter]:
+        """Answer the oldest dead letters, which stay where they are."""
+        channel = await self._link.channel()
+        letters: list[DeadLetter] = []
+        try:
+            async with losing():
+                queue = await channel.get_queue(DEAD_LETTER_QUEUE, ensure=False)
+                while len(letters) < limit and (message := await queue.get(fail=False)):
+                    letters.append(dead_letter(message))
+        finally:
+            await close_channel(channel)  # what is not acknowledged goes back to its place
+        return letters
+
+    async def close(self) -> None:
+        """End the logging."""
+        await self._feed.close()
+
+    async def _log(self, message: AbstractIncomingMessage) -> None:
+        letter = dead_letter(message)
+        log.warning("message_dead_lettered", queue=letter.queue, key=letter.key, reason=letter.reason.value)

@@ -1,0 +1,83 @@
+"""Hints between processes through RabbitMQ: no confirms, no waiting; what can't be sent now is dropped."""
+
+import asyncio
+import json
+
+from aio_pika import Message
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
+
+from artel.bus.bus import Hint
+from artel.bus.declarations import declare_hint_queue
+from artel.bus.feed import Feed, close_channel
+from artel.bus.hints import HintBoard, PendingHints
+from artel.bus.link import Link, Lost, losing
+from artel.bus.topology import HINT_EXCHANGE
+from artel.errors import ArtelError
+from artel.ids import uuid7
+from artel.logs import get_logger
+
+SEND_SECONDS = 2.0
+EXPIRATION_SECONDS = 10.0
+
+log = get_logger(__name__)
+
+
+class RabbitHints:
+    """Sends the hints of this process to the others, and shows theirs here."""
+
+    def __init__(self, reading: Link, writing: Link, board: HintBoard) -> None:
+        self._link = writing
+        self._board = board
+        self._sender = uuid7()
+        self._feed = Feed(reading, "hints", declare_hint_queue, self._receive, no_ack=True)
+        self._pending = PendingHints()
+        self._sending: asyncio.Task[None] | None = None
+        self._channel: AbstractChannel | None = None
+
+    async def open(self) -> None:
+        """Begin to receive."""
+        await self._feed.open()
+
+    def send(self, hint: Hint) -> None:
+        """Show a hint here, whatever the broker does, and send it to the others if they can be reached."""
+        self._board.show(hint)
+        if self._link.connected:
+            self._pending.add(hint)
+            if self._sending is None or self._sending.done():
+                self._sending = asyncio.create_task(self._send_pending(), name="bus-hints-send")
+
+    async def close(self) -> None:
+        """Send no more, receive no more."""
+        if self._sending:
+            self._sending.cancel()
+            await asyncio.wait([self._sending])
+        if self._channel:
+            await close_channel(self._channel)
+        await self._feed.close()
+
+    async def _send_pending(self) -> None:
+        while hints := self._pending.take():
+            try:
+                async with asyncio.timeout(SEND_SECONDS):
+                    for hint in hints:
+                        await self._send(hint)
+            except (Lost, TimeoutError, ArtelError) as problem:
+                log.info("hints_dropped", count=len(hints), problem=repr(problem))
+
+    async def _send(self, hint: Hint) -> None:
+        if self._channel is None or self._channel.is_closed:
+            self._channel = await self._link.channel()
+        body = json.dumps({"kind": hint.kind, "key": hint.key}).encode()
+        message = Message(body, app_id=self._sender, expiration=EXPIRATION_SECONDS)
+        async with losing():
+            exchange = await self._channel.get_exchange(HINT_EXCHANGE, ensure=False)
+            await exchange.publish(message, "", mandatory=False)
+
+    async def _receive(self, message: AbstractIncomingMessage) -> None:
+        if message.app_id == self._sender:
+            return  # shown when it was sent
+        try:
+            fields = json.loads(message.body)
+            self._board.show(Hint(kind=str(fields["kind"]), key=str(fields["key"])))
+        except (ValueError, KeyError, TypeError) as problem:
+            log.info("hint_not_understood", problem=str(problem))

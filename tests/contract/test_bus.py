@@ -1,0 +1,999 @@
+"""What a `Bus` promises, inside the process and on RabbitMQ."""
+
+import asyncio
+import contextvars
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+from uuid import uuid4
+
+import aio_pika
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+from yarl import URL
+
+from artel.bus import topology
+from artel.bus.bus import (
+    Bus,
+    BusClosed,
+    BusUnavailable,
+    DeadLetter,
+    Delivery,
+    Handler,
+    Hint,
+    InvalidKey,
+    NameTaken,
+    NoListener,
+    QueueFull,
+    QueueMismatch,
+    QueueSpec,
+    Reason,
+    RequestTimeout,
+)
+from artel.bus.local import LocalBus
+from artel.bus.local_broker import LocalBroker
+from artel.bus.rabbit import RabbitBus
+from artel.bus.receiver import Received
+from artel.contract.envelope import Command, Envelope, Error, InvalidMessage, Result
+from tests.services import ServiceRun
+
+pytestmark = pytest.mark.anyio
+
+T = TypeVar("T")
+SOON = 10.0  # nothing here takes that long, unless it is broken
+
+
+class World(Protocol):
+    """One broker, and the buses on it."""
+
+    async def bus(self) -> Bus:
+        """Make a bus, as another process would."""
+        ...
+
+    async def send_raw(self, key: str, body: bytes, reply_to: str | None = None) -> None:
+        """Send what no bus of ours would send."""
+        ...
+
+
+class LocalWorld:
+    """Buses that share a broker in this process."""
+
+    def __init__(self) -> None:
+        self.broker = LocalBroker()
+        self.buses: list[Bus] = []
+
+    async def bus(self) -> Bus:
+        self.buses.append(LocalBus(self.broker))
+        return self.buses[-1]
+
+    async def send_raw(self, key: str, body: bytes, reply_to: str | None = None) -> None:
+        self.broker.publish(Received(body, key, reply_to, "raw", attempt=1), 60)
+
+
+class RabbitWorld:
+    """Buses on a real broker."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.buses: list[Bus] = []
+
+    async def bus(self) -> Bus:
+        self.buses.append(await RabbitBus.connect(self.url, name="tests"))
+        return self.buses[-1]
+
+    async def send_raw(self, key: str, body: bytes, reply_to: str | None = None) -> None:
+        async with await aio_pika.connect(self.url) as connection, connection.channel() as channel:
+            exchange = await channel.get_exchange(topology.MAIN_EXCHANGE)
+            await exchange.publish(aio_pika.Message(body, reply_to=reply_to, correlation_id="raw"), key)
+
+
+class Wire:
+    """A line to the broker that can be cut."""
+
+    def __init__(self, url: str) -> None:
+        self._broker = URL(url)
+        self._port = 0
+        self._server: asyncio.Server | None = None
+        self._pipes: set[asyncio.Task[None]] = set()
+        self._ends: set[asyncio.StreamWriter] = set()
+
+    async def up(self) -> str:
+        """Let connections through, and answer the URL to use."""
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
+        self._port = self._server.sockets[0].getsockname()[1]
+        return str(self._broker.with_port(self._port))
+
+    def cut(self) -> None:
+        """Break every connection; new ones are let through."""
+        for end in self._ends:
+            end.transport.abort()
+
+    async def down(self) -> None:
+        """Break every connection, and let none through."""
+        if self._server:
+            self._server.close()
+        self.cut()
+        if self._pipes:
+            await asyncio.wait(self._pipes, timeout=SOON)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            broker_reader, broker_writer = await asyncio.open_connection(self._broker.host, self._broker.port)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._ends |= {writer, broker_writer}
+        for source, target in ((reader, broker_writer), (broker_reader, writer)):
+            pipe = asyncio.create_task(self._pump(source, target))
+            self._pipes.add(pipe)
+            pipe.add_done_callback(self._pipes.discard)
+
+    async def _pump(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while chunk := await source.read(65536):
+                target.write(chunk)
+                await target.drain()
+        target.transport.abort()
+        self._ends.discard(target)
+
+
+class Inbox:
+    """A handler that keeps what it gets, and can be waited for; it may hold messages back, or fail."""
+
+    def __init__(self, *, held: bool = False, fails: int = 0) -> None:
+        self.deliveries: list[Delivery] = []
+        self.finished = 0
+        self.running = 0
+        self.most = 0
+        self.go_on = asyncio.Event()
+        self._fails = fails
+        self._changed = asyncio.Condition()
+        if not held:
+            self.go_on.set()
+
+    async def __call__(self, delivery: Delivery) -> None:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await self._keep(delivery)
+        try:
+            await self.go_on.wait()
+            if delivery.attempt <= self._fails:
+                raise RuntimeError("as the test wants it")
+            self.finished += 1
+        finally:
+            self.running -= 1
+            async with self._changed:
+                self._changed.notify_all()
+
+    async def _keep(self, delivery: Delivery) -> None:
+        async with self._changed:
+            self.deliveries.append(delivery)
+            self._changed.notify_all()
+
+    async def until(self, condition: Callable[["Inbox"], bool]) -> None:
+        """Wait until something holds of this inbox."""
+        async with asyncio.timeout(SOON), self._changed:
+            await self._changed.wait_for(lambda: condition(self))
+
+    async def holds(self, count: int) -> list[str]:
+        """Wait until so many have come, and answer what they are."""
+        await self.until(lambda inbox: len(inbox.deliveries) >= count)
+        return self.actions
+
+    async def has_finished(self, count: int) -> None:
+        """Wait until so many are done."""
+        await self.until(lambda inbox: inbox.finished >= count)
+
+    @property
+    def actions(self) -> list[str]:
+        """What has come, in order."""
+        return [delivery.envelope.data.action for delivery in self.deliveries]  # type: ignore[union-attr]
+
+
+def command(action: str = "write") -> Envelope:
+    return Envelope.of(Command(action=action), source="tests")
+
+
+def result(output: Any = None) -> Envelope:
+    return Envelope.of(Result(output=output), source="tests")
+
+
+async def eventually(ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask until the answer is true, for what nobody tells us of."""
+    async with asyncio.timeout(SOON):
+        while True:
+            if answer := await ask():
+                return answer
+            await asyncio.sleep(0.02)
+
+
+async def letters_of(bus: Bus, queue: str, count: int = 1) -> list[DeadLetter]:
+    """Wait until a queue has so many dead letters."""
+
+    async def ask() -> list[DeadLetter]:
+        found = [letter for letter in await bus.dead_letters(10_000) if letter.queue == queue]
+        return found if len(found) >= count else []
+
+    return await eventually(ask)
+
+
+def running() -> set[asyncio.Task[Any]]:
+    """Every task, without those of the test runner."""
+    return {task for task in asyncio.all_tasks() if "TestRunner" not in str(task.get_coro())}
+
+
+async def nothing_runs_but(before: set[asyncio.Task[Any]]) -> None:
+    """Fail when tasks are left that were not there before, after a moment to end."""
+    left = running() - before
+    if left:
+        _, left = await asyncio.wait(left, timeout=1)
+    assert not left
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that no other test uses: the broker is shared."""
+    return f"t{uuid4().hex[:12]}"
+
+
+@pytest.fixture(params=["local", "rabbit"])
+async def world(request: pytest.FixtureRequest, services: ServiceRun) -> AsyncIterator[World]:
+    """Both worlds; in each, nothing is left of a bus that was closed."""
+    before = running()
+    made = LocalWorld() if request.param == "local" else RabbitWorld(services.rabbitmq())
+    yield made
+    await asyncio.gather(*(bus.close(grace_seconds=0) for bus in made.buses))
+    await nothing_runs_but(before)
+
+
+@pytest.fixture
+async def bus(world: World) -> Bus:
+    return await world.bus()
+
+
+@pytest.fixture
+async def wire(services: ServiceRun) -> AsyncIterator[Wire]:
+    wire = Wire(services.rabbitmq())
+    yield wire
+    await wire.down()
+
+
+@pytest.fixture
+async def rabbit(wire: Wire) -> AsyncIterator[RabbitBus]:
+    """A bus on RabbitMQ whose connections can be cut."""
+    before = running()
+    bus = await RabbitBus.connect(await wire.up(), name="tests", deadline_seconds=SOON)
+    yield bus
+    await bus.close(grace_seconds=0)
+    await wire.down()
+    await nothing_runs_but(before)
+
+
+# Keys and queues
+
+
+async def test_every_queue_with_a_fitting_key_gets_a_message_once(world: World, bus: Bus, name: str) -> None:
+    first, second, other = Inbox(), Inbox(), Inbox()
+    await bus.subscribe(QueueSpec(f"{name}.1", (f"cmd.{name}.*", f"cmd.{name}.#", "#." + name + ".write")), first)
+    await (await world.bus()).subscribe(QueueSpec(f"{name}.2", (f"*.{name}.write",)), second)
+    await bus.subscribe(QueueSpec(f"{name}.3", (f"evt.{name}.*",)), other)
+
+    assert await bus.publish(f"cmd.{name}.write", command("once"))
+    assert await bus.publish(f"cmd.{name}.write", command("end"))
+
+    assert await first.holds(2) == ["once", "end"]
+    assert await second.holds(2) == ["once", "end"]
+    assert other.actions == []
+
+
+async def test_whether_any_queue_took_a_message_is_told(bus: Bus, name: str) -> None:
+    inbox = Inbox()
+    assert not await bus.publish(f"cmd.{name}.write", command("lost"))
+    await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), inbox)
+    assert await bus.publish(f"cmd.{name}.write", command("found"))
+
+    assert await inbox.holds(1) == ["found"]
+
+
+async def test_readers_of_one_queue_share_its_messages(world: World, bus: Bus, name: str) -> None:
+    spec = QueueSpec(name, (f"cmd.{name}.any",))
+    one, two, both = Inbox(held=True), Inbox(held=True), Inbox()
+
+    def and_both(own: Inbox) -> Handler:
+        async def handle(delivery: Delivery) -> None:
+            await own(delivery)
+            await both(delivery)
+
+        return handle
+
+    await bus.subscribe(spec, and_both(one))
+    await (await world.bus()).subscribe(spec, and_both(two))
+
+    for number in range(10):
+        await bus.publish(f"cmd.{name}.any", command(str(number)))
+    await one.holds(1)
+    await two.holds(1)
+    one.go_on.set()
+    two.go_on.set()
+
+    assert sorted(await both.holds(10)) == [str(number) for number in range(10)]
+    assert sorted(one.actions + two.actions) == sorted(both.actions)
+
+
+async def test_what_a_delivery_tells_is_what_was_sent(bus: Bus, name: str) -> None:
+    inbox = Inbox()
+    await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), inbox)
+    sent = command()
+
+    await bus.publish(f"cmd.{name}.write", sent, reply_to="somewhere", correlation_id="42")
+    await inbox.holds(1)
+
+    assert inbox.deliveries == [Delivery(sent, f"cmd.{name}.write", "somewhere", "42", attempt=1)]
+
+
+async def test_many_publishers_at_once_lose_nothing(bus: Bus, name: str) -> None:
+    inbox = Inbox()
+    await bus.subscribe(QueueSpec(name, (f"evt.{name}.*",)), inbox, at_once=5)
+    same = command("same")  # sent to many keys at once, of which only some lead anywhere
+
+    routed = await asyncio.gather(*(bus.publish(f"evt.{name}{'.x' * (n % 2)}", same) for n in range(100)))
+
+    assert routed == [n % 2 == 1 for n in range(100)]
+    await inbox.has_finished(50)
+
+
+async def test_a_message_that_is_too_large_or_has_no_key_is_not_sent(bus: Bus, name: str) -> None:
+    with pytest.raises(InvalidMessage):
+        await bus.publish(f"cmd.{name}.write", result("x" * 1024 * 1024))
+    for key in ("", f"cmd.{name}.*", f"cmd..{name}", "x" * 256, "two words"):
+        with pytest.raises(InvalidKey):
+            await bus.publish(key, command())
+    with pytest.raises(InvalidKey):
+        await bus.subscribe(QueueSpec(name, ("cmd.a*",)), Inbox())
+
+
+async def test_a_handler_sees_the_context_of_its_reader_and_not_of_the_publisher(bus: Bus, name: str) -> None:
+    who = contextvars.ContextVar("who", default="nobody")
+    seen: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def handler(_delivery: Delivery) -> None:
+        seen.set_result(who.get())
+
+    await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), handler)
+    who.set("the publisher")
+    await bus.publish(f"cmd.{name}.write", command())
+
+    assert await asyncio.wait_for(seen, SOON) == "nobody"
+
+
+async def test_a_queue_can_not_be_had_with_other_properties(world: World, bus: Bus, name: str) -> None:
+    await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), Inbox())
+
+    for other in (
+        QueueSpec(name, (f"cmd.{name}.*",), max_length=5),
+        QueueSpec(name, (f"cmd.{name}.*",), max_deliveries=2),
+        QueueSpec(name, (f"cmd.{name}.*",), exclusive=True),
+    ):
+        with pytest.raises(QueueMismatch):
+            await (await world.bus()).subscribe(other, Inbox())
+
+
+async def test_a_full_queue_refuses_and_takes_again_when_there_is_room(bus: Bus, name: str) -> None:
+    inbox = Inbox(held=True)
+    await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",), max_length=3), inbox)
+
+    async def fill() -> int:
+        for number in range(50):
+            await bus.publish(f"cmd.{name}.write", command(str(number)))
+        return 50
+
+    with pytest.raises(QueueFull) as refused:
+        await fill()
+    assert refused.value.retry_after
+    await inbox.holds(1)
+    inbox.go_on.set()
+    await inbox.until(lambda inbox: inbox.finished >= 4)  # one held, three waiting
+
+    assert await bus.publish(f"cmd.{name}.write", command("end"))
+    await inbox.until(lambda inbox: inbox.actions[-1] == "end")
+    assert len(inbox.actions) < 10
+
+
+# Time limits and dead letters
+
+
+async def test_what_nobody_takes_in_time_is_a_dead_letter(bus: Bus, name: str) -> None:
+    spec, inbox = QueueSpec(name, (f"cmd.{name}.*",)), Inbox()
+    await (await bus.subscribe(spec, Inbox())).cancel()
+    late = command("late")
+
+    assert await bus.publish(f"cmd.{name}.write", late, ttl_seconds=0.05)
+    [letter] = await letters_of(bus, name)
+    await bus.publish(f"cmd.{name}.write", command("end"))
+    await bus.subscribe(spec, inbox)
+
+    assert letter == DeadLetter(late.to_bytes(), f"cmd.{name}.write", name, Reason.EXPIRED)
+    assert await inbox.holds(1) == ["end"]
+
+
+async def test_a_message_behind_a_busy_reader_expires_too(bus: Bus, name: str) -> None:
+    inbox = Inbox(held=True)
+    await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), inbox)
+
+    await bus.publish(f"cmd.{name}.write", command("first"))
+    await inbox.holds(1)
+    await bus.publish(f"cmd.{name}.write", command("late"), ttl_seconds=0.05)
+    assert [letter.reason for letter in await letters_of(bus, name)] == [Reason.EXPIRED]
+    inbox.go_on.set()
+    await bus.publish(f"cmd.{name}.write", command("end"))
+
+    assert await inbox.holds(2) == ["first", "end"]
+
+
+async def test_what_expired_is_logged(bus: Bus, name: str) -> None:
+    await (await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), Inbox())).cancel()
+
+    with capture_logs() as lines:
+        for _ in range(20):  # the processes on a broker take turns in logging
+            await bus.publish(f"cmd.{name}.write", command(), ttl_seconds=0.05)
+        await letters_of(bus, name, count=20)
+
+        async def ours() -> list[Any]:
+            return [line for line in lines if line["event"] == "message_dead_lettered" and line["queue"] == name]
+
+        [line, *_] = await eventually(ours)
+
+    assert line["reason"] == "expired"
+    assert line["key"] == f"cmd.{name}.write"
+
+
+@pytest.mark.parametrize("durable", [True, False])
+async def test_a_message_whose_handler_fails_comes_again_until_it_succeeds(bus: Bus, name: str, durable: bool) -> None:
+    inbox = Inbox(fails=4)
+    await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",), durable=durable, exclusive=not durable), inbox)
+
+    await bus.publish(f"cmd.{name}.write", command("hard"))
+    await inbox.has_finished(1)
+    await bus.publish(f"cmd.{name}.write", command("end"))
+    await inbox.until(lambda inbox: "end" in inbox.actions)
+
+    hard = [delivery.attempt for delivery in inbox.deliveries if delivery.envelope.data == Command(action="hard")]
+    assert hard == [1, 2, 3, 4, 5]
+    assert not [letter for letter in await bus.dead_letters(10_000) if letter.queue == name]
+
+
+@pytest.mark.parametrize("durable", [True, False])
+async def test_a_message_that_fails_five_times_is_a_dead_letter_and_the_next_one_is_handled(
+    bus: Bus, name: str, durable: bool
+) -> None:
+    inbox = Inbox(fails=100)
+    await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",), durable=durable, exclusive=not durable), inbox)
+    poison = command("poison")
+
+    await bus.publish(f"cmd.{name}.write", poison)
+    [letter] = await letters_of(bus, name)
+    await bus.publish(f"cmd.{name}.write", command("end"))
+    await inbox.until(lambda inbox: "end" in inbox.actions)
+
+    assert letter == DeadLetter(poison.to_bytes(), f"cmd.{name}.write", name, Reason.FAILED)
+    assert inbox.actions[:6] == ["poison"] * 5 + ["end"]
+
+
+async def test_dead_letters_stay_where_they_are(bus: Bus, name: str) -> None:
+    await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",), max_deliveries=1), Inbox(fails=1))
+    for number in range(3):
+        await bus.publish(f"cmd.{name}.write", command(str(number)))
+
+    letters = await letters_of(bus, name, count=3)
+
+    assert await letters_of(bus, name, count=3) == letters
+    assert [Envelope.from_bytes(letter.body).data for letter in letters] == [Command(action=n) for n in "012"]
+    assert len(await bus.dead_letters(2)) == 2
+
+
+async def test_an_invalid_message_is_answered_and_dead_lettered_and_not_handled(
+    world: World, bus: Bus, name: str
+) -> None:
+    inbox = Inbox()
+    answers: asyncio.Queue[Delivery] = asyncio.Queue()
+    await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), inbox)
+    await bus.subscribe(QueueSpec(f"{name}.r", (), exclusive=True, durable=False), answers.put)
+
+    await world.send_raw(f"cmd.{name}.write", b"{garbage", reply_to=f"{name}.r")
+    await world.send_raw(f"cmd.{name}.write", b"{nobody to answer")
+    answer = await asyncio.wait_for(answers.get(), SOON)
+    letters = await letters_of(bus, name, count=2)
+    await bus.publish(f"cmd.{name}.write", command("end"))
+
+    assert isinstance(answer.envelope.data, Error)
+    assert answer.envelope.data.error.code == "INVALID_ARGUMENT"
+    assert answer.correlation_id == "raw"
+    assert {(letter.body, letter.reason) for letter in letters} == {
+        (b"{garbage", Reason.INVALID),
+        (b"{nobody to answer", Reason.INVALID),
+    }
+    assert await inbox.holds(1) == ["end"]
+
+
+# Readers that end
+
+
+async def test_a_message_is_done_only_when_its_handler_has_returned(world: World, bus: Bus, name: str) -> None:
+    spec = QueueSpec(name, (f"cmd.{name}.*",))
+    dying, living = await world.bus(), Inbox()
+    dead = Inbox(held=True)
+    await dying.subscribe(spec, dead)
+
+    await bus.publish(f"cmd.{name}.write", command("survives"))
+    await dead.holds(1)
+    await bus.subscribe(spec, living)
+    await dying.close(grace_seconds=0)
+
+    assert await living.holds(1) == ["survives"]
+    assert living.deliveries[0].attempt == 2
+    assert dead.finished == 0
+
+
+async def test_a_message_waits_for_the_next_reader_of_its_queue(world: World, bus: Bus, name: str) -> None:
+    spec, inbox = QueueSpec(name, (f"cmd.{name}.*",)), Inbox()
+    await (await world.bus()).subscribe(spec, Inbox())
+    await world.buses[-1].close()  # type: ignore[attr-defined]
+
+    assert await bus.publish(f"cmd.{name}.write", command("waits"))
+    await bus.subscribe(spec, inbox)
+
+    assert await inbox.holds(1) == ["waits"]
+
+
+async def test_cancelling_lets_handlers_finish_and_takes_no_more(bus: Bus, name: str) -> None:
+    spec, first, second = QueueSpec(name, (f"cmd.{name}.*",)), Inbox(held=True), Inbox()
+    subscription = await bus.subscribe(spec, first, at_once=2)
+    for action in ("1", "2", "3"):
+        await bus.publish(f"cmd.{name}.write", command(action))
+    await first.holds(2)
+
+    cancelling = asyncio.create_task(subscription.cancel(grace_seconds=SOON))
+    await bus.publish(f"cmd.{name}.write", command("4"))
+    assert not cancelling.done()
+    first.go_on.set()
+    await asyncio.wait_for(cancelling, SOON)
+    await bus.subscribe(spec, second)
+
+    await second.until(lambda inbox: first.finished + inbox.finished == 4)
+    assert first.finished >= 2
+    assert sorted(first.actions + second.actions) == ["1", "2", "3", "4"]
+
+
+async def test_a_handler_that_outlives_the_grace_is_cancelled_and_its_message_comes_again(bus: Bus, name: str) -> None:
+    spec, stuck, next_one = QueueSpec(name, (f"cmd.{name}.*",)), Inbox(held=True), Inbox()
+    subscription = await bus.subscribe(spec, stuck)
+    await bus.publish(f"cmd.{name}.write", command("slow"))
+    await stuck.holds(1)
+
+    await asyncio.wait_for(subscription.cancel(grace_seconds=0.05), SOON)
+    assert stuck.running == 0
+    await bus.subscribe(spec, next_one)
+
+    assert await next_one.holds(1) == ["slow"]
+
+
+async def test_a_handler_may_cancel_its_own_subscription(bus: Bus, name: str) -> None:
+    ended = asyncio.Event()
+
+    async def last(_delivery: Delivery) -> None:
+        await subscription.cancel(grace_seconds=SOON)
+        ended.set()
+
+    subscription = await bus.subscribe(QueueSpec(name, (f"ctl.{name}.*",), exclusive=True, durable=False), last)
+    await bus.publish(f"ctl.{name}.shutdown", command())
+
+    await asyncio.wait_for(ended.wait(), SOON)
+    assert not await bus.publish(f"ctl.{name}.shutdown", command())  # the queue went with its reader
+
+
+async def test_never_more_handlers_run_at_once_than_asked_for(bus: Bus, name: str) -> None:
+    inbox = Inbox(held=True)
+    await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), inbox, at_once=3)
+    for number in range(20):
+        await bus.publish(f"cmd.{name}.write", command(str(number)))
+    await inbox.holds(3)
+    inbox.go_on.set()
+    await inbox.has_finished(20)
+
+    assert inbox.most == 3
+
+
+async def test_control_overtakes_commands_that_are_stuck(bus: Bus, name: str) -> None:
+    work, control = Inbox(held=True), Inbox()
+    await bus.subscribe(QueueSpec(f"{name}.cmd", (f"cmd.{name}.*",)), work)
+    await bus.subscribe(QueueSpec(f"{name}.ctl", (f"ctl.{name}.*",), exclusive=True, durable=False), control)
+
+    for number in range(5):
+        await bus.publish(f"cmd.{name}.write", command(str(number)))
+    await work.holds(1)
+    await bus.publish(f"ctl.{name}.stop", command("stop"))
+
+    assert await control.holds(1) == ["stop"]
+    assert work.actions == ["0"]
+
+
+# Exclusive names
+
+
+@pytest.mark.parametrize("durable", [True, False])
+async def test_an_exclusive_name_has_one_holder_and_is_free_when_that_one_is_gone(
+    world: World, bus: Bus, name: str, durable: bool
+) -> None:
+    spec = QueueSpec(name, (f"cmd.{name}.*",), exclusive=True, durable=durable)
+    holder, inbox = await world.bus(), Inbox()
+    await holder.subscribe(spec, Inbox())
+
+    for other in (bus, holder):
+        with pytest.raises(NameTaken, match=name):
+            await other.subscribe(spec, Inbox())
+    await holder.close()
+
+    subscription = await bus.subscribe(spec, inbox)
+    await bus.publish(f"cmd.{name}.write", command("mine"))
+    assert await inbox.holds(1) == ["mine"]
+    await subscription.cancel()
+    await bus.subscribe(spec, Inbox())
+
+
+async def test_a_refused_reader_leaves_the_holder_at_work(world: World, bus: Bus, name: str) -> None:
+    spec, inbox = QueueSpec(name, (f"cmd.{name}.*",), exclusive=True), Inbox()
+    await bus.subscribe(spec, inbox)
+
+    with pytest.raises(NameTaken):
+        await (await world.bus()).subscribe(spec, Inbox())
+    for number in range(3):
+        await bus.publish(f"cmd.{name}.write", command(str(number)))
+
+    assert await inbox.holds(3) == ["0", "1", "2"]
+
+
+# Requests
+
+
+async def test_many_requests_at_once_each_get_their_own_reply(world: World, bus: Bus, name: str) -> None:
+    server = await world.bus()
+
+    async def echo(delivery: Delivery) -> None:
+        await server.reply(delivery, result(delivery.envelope.id))
+
+    await server.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), echo, at_once=10)
+    requests = [command() for _ in range(50)]
+
+    replies = await asyncio.gather(*(bus.request(f"cmd.{name}.echo", each, timeout_seconds=SOON) for each in requests))
+
+    assert [reply.data for reply in replies] == [Result(output=each.id) for each in requests]
+
+
+async def test_a_request_that_nobody_listens_to_fails_at_once(bus: Bus, name: str) -> None:
+    async with asyncio.timeout(SOON):
+        with pytest.raises(NoListener, match=name):
+            await bus.request(f"cmd.{name}.write", command(), timeout_seconds=600)
+
+
+async def test_a_request_without_a_reply_fails_after_its_deadline_and_the_reply_is_dropped(bus: Bus, name: str) -> None:
+    inbox = Inbox(held=True)
+
+    async def late(delivery: Delivery) -> None:
+        await inbox(delivery)
+        await bus.reply(delivery, result("too late"))
+
+    await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), late)
+    with pytest.raises(RequestTimeout, match=name):
+        await bus.request(f"cmd.{name}.write", command("1"), timeout_seconds=0.2)
+    await inbox.holds(1)
+    inbox.go_on.set()
+
+    reply = await bus.request(f"cmd.{name}.write", command("2"), timeout_seconds=SOON)
+    assert reply.data == Result(output="too late")
+
+
+async def test_a_request_that_was_not_taken_in_time_is_not_taken_later(bus: Bus, name: str) -> None:
+    spec, inbox = QueueSpec(name, (f"cmd.{name}.*",)), Inbox()
+    await (await bus.subscribe(spec, Inbox())).cancel()
+
+    with pytest.raises(RequestTimeout):
+        await bus.request(f"cmd.{name}.write", command("late"), timeout_seconds=0.05)
+    await letters_of(bus, name)
+    await bus.subscribe(spec, inbox)
+    await bus.publish(f"cmd.{name}.write", command("end"))
+
+    assert await inbox.holds(1) == ["end"]
+
+
+async def test_to_reply_where_nobody_asked_or_waits_is_told(bus: Bus, name: str) -> None:
+    told: asyncio.Queue[bool] = asyncio.Queue()
+
+    async def answer(delivery: Delivery) -> None:
+        await told.put(await bus.reply(delivery, result()))
+
+    await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), answer)
+    await bus.publish(f"cmd.{name}.write", command())
+    await bus.publish(f"cmd.{name}.write", command(), reply_to="nobody.is.here")
+
+    async with asyncio.timeout(SOON):
+        assert [await told.get(), await told.get()] == [False, False]
+
+
+async def test_closing_ends_everything(world: World, bus: Bus, name: str) -> None:
+    await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), Inbox())
+    before = running()
+    closing, inbox = await world.bus(), Inbox(held=True)
+    await closing.subscribe(QueueSpec(f"{name}.2", (f"evt.{name}.*",)), inbox)
+    await bus.publish(f"evt.{name}.x", command())
+    await inbox.holds(1)
+    request = asyncio.create_task(closing.request(f"cmd.{name}.write", command(), timeout_seconds=600))
+    await asyncio.sleep(0)
+    assert closing.connected
+
+    async with asyncio.timeout(SOON):
+        await closing.close(grace_seconds=0)
+        await closing.close()
+        with pytest.raises(BusClosed):
+            await request
+
+    assert not closing.connected
+    for call in (
+        closing.publish(f"cmd.{name}.write", command()),
+        closing.subscribe(QueueSpec(f"{name}.3", ()), Inbox()),
+        closing.request(f"cmd.{name}.write", command(), timeout_seconds=1),
+    ):
+        with pytest.raises(BusClosed):
+            await call
+    closing.send_hint(Hint("session", name))
+    await nothing_runs_but(before)
+
+
+# Hints
+
+
+class Hints:
+    """What a bus has told, as a callback."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.seen: list[Hint] = []
+        self._came = asyncio.Event()
+        self.stop = bus.on_hint(self)
+
+    def __call__(self, hint: Hint) -> None:
+        self.seen.append(hint)
+        self._came.set()
+
+    async def until(self, hint: Hint) -> None:
+        """Wait for a hint."""
+        async with asyncio.timeout(SOON):
+            while hint not in self.seen:
+                self._came.clear()
+                await self._came.wait()
+
+
+async def test_a_hint_reaches_every_bus_its_sender_too(world: World, bus: Bus, name: str) -> None:
+    here, there = Hints(bus), Hints(await world.bus())
+
+    bus.send_hint(Hint("session", name))
+    bus.send_hint(Hint("space", name))
+
+    for hints in (here, there):
+        await hints.until(Hint("space", name))
+        assert [hint for hint in hints.seen if hint.key == name] == [Hint("session", name), Hint("space", name)]
+
+
+async def test_hints_are_not_told_to_who_has_left_and_a_failing_callback_stops_nobody(bus: Bus, name: str) -> None:
+    def fail(_hint: Hint) -> None:
+        raise RuntimeError("as the test wants it")
+
+    gone = Hints(bus)
+    gone.stop()
+    bus.on_hint(fail)
+    here = Hints(bus)
+
+    bus.send_hint(Hint("session", name))
+    await here.until(Hint("session", name))
+
+    assert gone.seen == []
+
+
+async def test_the_same_hint_many_times_is_told_few_times(bus: Bus, name: str) -> None:
+    here = Hints(bus)
+
+    for _ in range(1_000):
+        bus.send_hint(Hint("session", name))
+    bus.send_hint(Hint("session", f"{name}.end"))
+    await here.until(Hint("session", f"{name}.end"))
+
+    assert here.seen.count(Hint("session", name)) == 1
+
+
+# Only inside the process
+
+
+async def test_queues_that_wait_cost_no_task() -> None:
+    before = running()
+    bus = LocalBus()
+    for number in range(100):
+        await bus.subscribe(QueueSpec(f"q{number}", (f"cmd.n{number}.*",)), Inbox(), at_once=10)
+
+    assert running() == before
+    await bus.close()
+
+
+# Only on RabbitMQ: connections that are lost
+
+
+async def test_readers_come_back_after_the_connection_was_lost(rabbit: RabbitBus, wire: Wire, name: str) -> None:
+    inbox, control, hints = Inbox(), Inbox(), Hints(rabbit)
+    await rabbit.subscribe(QueueSpec(f"{name}.cmd", (f"cmd.{name}.*",), exclusive=True), inbox)
+    await rabbit.subscribe(QueueSpec(f"{name}.ctl", (f"ctl.{name}.*",), exclusive=True, durable=False), control)
+    await rabbit.publish(f"cmd.{name}.write", command("before"))
+    await inbox.holds(1)
+
+    for number in range(3):
+        wire.cut()
+        assert await rabbit.publish(f"cmd.{name}.write", command(f"after {number}"))
+        await inbox.until(lambda inbox, number=number: f"after {number}" in inbox.actions)  # type: ignore[misc]
+
+    await eventually(lambda: rabbit.publish(f"ctl.{name}.stop", command("stop")))  # its queue had been lost too
+    assert await control.holds(1) == ["stop"]
+    rabbit.send_hint(Hint("session", name))
+    await hints.until(Hint("session", name))
+
+
+async def test_what_was_in_work_when_the_connection_was_lost_comes_again_one_at_a_time(
+    rabbit: RabbitBus, wire: Wire, name: str
+) -> None:
+    inbox = Inbox(held=True)
+    await rabbit.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), inbox)
+    await rabbit.publish(f"cmd.{name}.write", command("twice"))
+    await inbox.holds(1)
+
+    wire.cut()
+    await rabbit.publish(f"cmd.{name}.write", command("end"))
+    inbox.go_on.set()
+    await inbox.until(lambda inbox: "end" in inbox.actions)
+
+    assert inbox.actions == ["twice", "twice", "end"]
+    assert [delivery.attempt for delivery in inbox.deliveries] == [1, 2, 1]
+    assert inbox.most == 1
+
+
+async def test_publishing_waits_for_a_broker_that_is_away(rabbit: RabbitBus, wire: Wire, name: str) -> None:
+    inbox = Inbox()
+    await rabbit.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), inbox)
+    await wire.down()
+
+    publishing = asyncio.create_task(rabbit.publish(f"cmd.{name}.write", command("patient")))
+    done, _ = await asyncio.wait([publishing], timeout=0.2)
+    assert not done
+    assert not rabbit.connected
+    await wire.up()
+
+    assert await publishing
+    assert await inbox.holds(1) == ["patient"]
+
+
+async def test_a_reply_that_comes_while_the_connection_is_lost_is_not_lost(
+    rabbit: RabbitBus, wire: Wire, services: ServiceRun, name: str
+) -> None:
+    server, inbox = await RabbitBus.connect(services.rabbitmq(), name="tests"), Inbox(held=True)
+
+    async def answer(delivery: Delivery) -> None:
+        await inbox(delivery)
+        await server.reply(delivery, result("kept"))
+
+    await server.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), answer)
+    request = asyncio.create_task(rabbit.request(f"cmd.{name}.write", command(), timeout_seconds=SOON))
+    await inbox.holds(1)
+    await wire.down()
+    inbox.go_on.set()
+    await inbox.has_finished(1)
+    await server.close()
+    await wire.up()
+
+    assert (await request).data == Result(output="kept")
+
+
+async def test_a_broker_that_stays_away_is_a_clear_error_and_hints_go_on_here(wire: Wire, name: str) -> None:
+    before = running()
+    bus = await RabbitBus.connect(await wire.up(), name="tests", deadline_seconds=1)
+    hints = Hints(bus)
+    await wire.down()
+
+    for call in (
+        bus.publish(f"cmd.{name}.write", command()),
+        bus.subscribe(QueueSpec(name, ()), Inbox()),
+        bus.dead_letters(),
+    ):
+        with pytest.raises(BusUnavailable):
+            await asyncio.wait_for(call, SOON)
+    for number in range(1_000):
+        bus.send_hint(Hint("session", f"{name}.{number}"))
+    await hints.until(Hint("session", f"{name}.999"))
+
+    await asyncio.wait_for(bus.close(), SOON)
+    await nothing_runs_but(before)
+
+
+async def test_a_broker_that_is_not_there_is_a_clear_error(wire: Wire) -> None:
+    before = running()
+    url = await wire.up()
+    await wire.down()
+
+    with pytest.raises(BusUnavailable, match="reached"):
+        await RabbitBus.connect(url, deadline_seconds=0.3)
+    await nothing_runs_but(before)
+
+
+async def test_a_reader_whose_queue_was_deleted_gets_it_back(
+    rabbit: RabbitBus, services: ServiceRun, name: str
+) -> None:
+    inbox = Inbox()
+    await rabbit.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), inbox)
+    async with await aio_pika.connect(services.rabbitmq()) as connection, connection.channel() as channel:
+        await channel.queue_delete(name)
+
+    await eventually(lambda: rabbit.publish(f"cmd.{name}.write", command("again")))
+    assert await inbox.holds(1) == ["again"]
+
+
+# Names and patterns, pure
+
+
+words = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=6)
+patterns = st.lists(st.sampled_from(["a", "b", "*", "#"]), min_size=1, max_size=6)
+
+
+def takes(pattern: list[str], key: list[str]) -> bool:
+    """Say the same as `matches`, slowly and simply."""
+    match pattern:
+        case []:
+            return not key
+        case ["#", *rest]:
+            return takes(rest, key) or (bool(key) and takes(pattern, key[1:]))
+        case [first, *rest]:
+            return bool(key) and first in ("*", key[0]) and takes(rest, key[1:])
+    raise AssertionError("every list is one of these")
+
+
+@given(patterns, words)
+@example(["#"], ["a"])
+@example(["#", "a", "#"], ["a"])
+@example(["a", "#", "b", "#", "b"], ["a", "b", "a", "b", "b"])
+def test_a_pattern_takes_what_a_simple_reading_of_it_says(pattern: list[str], key: list[str]) -> None:
+    assert topology.matches(".".join(pattern), ".".join(key)) == takes(pattern, key)
+
+
+def test_keys_and_queues_are_named_as_the_contract_says() -> None:
+    assert topology.command_key("agent.writer", "write_article") == "cmd.agent_writer.write_article"
+    assert topology.any_key("writer") == "cmd.writer.any"
+    assert topology.all_key("writer") == "cmd.writer.all"
+    assert topology.event_key("node", "heartbeat") == "evt.node.heartbeat"
+    assert topology.control_key("all", "stop") == "ctl.all.stop"
+    assert topology.matches(topology.commands_of("agent.writer"), topology.command_key("agent.writer", "x"))
+    assert topology.matches(topology.signals_to("writer"), topology.control_key("writer", "pause"))
+    queues = [
+        topology.command_queue("writer"),
+        topology.shared_queue("writer"),
+        topology.control_queue("writer"),
+        topology.event_queue("writer"),
+        topology.reply_queue("writer"),
+    ]
+    assert len({*queues, *map(topology.lock_queue, queues)}) == 10
+
+
+@pytest.mark.parametrize("bad", ["", "a b", "a*", "#", "a\n"])
+def test_a_name_that_would_mean_something_else_in_a_key_is_refused(bad: str) -> None:
+    for make in (topology.any_key, topology.command_queue, lambda each: topology.command_key("a", each)):
+        with pytest.raises(InvalidKey):
+            make(bad)
+
+
+@pytest.mark.parametrize("action", ["any", "all"])
+def test_an_action_can_not_be_mistaken_for_a_whole_type(action: str) -> None:
+    with pytest.raises(InvalidKey):
+        topology.command_key("writer", action)
