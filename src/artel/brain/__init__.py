@@ -1,0 +1,1 @@
+"""What answers for an agent: models behind one small interface, or the demo brain."""

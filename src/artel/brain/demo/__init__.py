@@ -1,0 +1,5 @@
+"""The demo brain: rules instead of a model, so that everything can be tried offline and without a key."""
+
+from artel.brain.demo.demo_brain import DemoBrain
+
+__all__ = ["DemoBrain"]

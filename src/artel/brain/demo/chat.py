@@ -1,0 +1,217 @@
+"""Small talk: who answers here, what can be tried, how a real model comes in, and what was said before."""
+
+# ruff: noqa: RUF001 - Russian and Chinese have letters and signs that look like others
+
+import re
+from dataclasses import dataclass
+
+from artel.brain.brain import Message, ToolSchema
+from artel.brain.demo.arithmetic import NoSum, find_sum, work_out
+from artel.brain.demo.tools import missing_tool
+
+QUOTED_CHARACTERS = 140
+REMEMBERED = 3
+
+_ROLE = re.compile(r"(?i)\byou are ((?:the |an? )?[^.,;:\n]{3,80})")
+_NAME = re.compile(r"(?i)(?:my name is|call me|меня зовут|我叫)\s*([\w-]{1,40})")
+
+_HOW_TO = (
+    "To bring in a real model, stop the server, set one of these and start it again:\n"
+    "- `OPENAI_API_KEY` for OpenAI; `OPENAI_BASE_URL` as well for any other server that speaks its language\n"
+    "- `OLLAMA_API_BASE` (for example http://localhost:11434) for models on your own machine, named `ollama/…`\n"
+    "- `ANTHROPIC_API_KEY`, `GEMINI_API_KEY` and the like for other providers\n"
+    "`artel doctor` then says what answers."
+)
+_SUGGESTIONS = {
+    "tool_list_directory": "“list the files”",
+    "list_files": "“list the files”",
+    "tool_read_file": "“read README.md”",
+    "tool_search_files": "“search for TODO”",
+    "tool_write_file": "“write hello to notes.txt”",
+    "write_file": "“write hello to notes.txt”",
+}
+_GREETINGS = {
+    "ru": "Здравствуйте! Я демонстрационный мозг Artel: правила вместо модели. Попробуйте: {tries}. "
+    "Чтобы отвечала настоящая модель, задайте переменную OPENAI_API_KEY или OLLAMA_API_BASE и перезапустите сервер.",
+    "zh": "你好！我是 Artel 的演示大脑：只有规则，没有模型。可以试试：{tries}。"
+    "想用真正的模型，请设置 OPENAI_API_KEY 或 OLLAMA_API_BASE，然后重启服务器。",
+}
+_UNKNOWN = {
+    "ru": "Вы написали: «{text}». Я демонстрационный мозг, то есть правила без модели, и ответить на это не могу. "
+    "Попробуйте: {tries}. Настоящая модель появится, если задать OPENAI_API_KEY или OLLAMA_API_BASE.",
+    "zh": "你写道：“{text}”。我是演示大脑，只有规则，没有模型，回答不了这个。可以试试：{tries}。"
+    "设置 OPENAI_API_KEY 或 OLLAMA_API_BASE 之后，真正的模型就会来回答。",
+}
+
+_UNKNOWN_EN = (
+    (
+        "“{text}”: a real model would answer that as {role}. I am the demo brain, rules without a model. "
+        "What I can do: {tries}. When you want more, ask “how do I add a real model?”."
+    ),
+    (
+        "I have no rule for “{text}”. Rules are all that I am made of; a real model would think about it as {role}. "
+        "Try {one}, or ask “what can you do?”."
+    ),
+    (
+        "You wrote “{text}”, and I have kept it in this conversation. For an answer it takes a real model: "
+        "ask “how do I add a real model?”. Meanwhile, try {one}."
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Talk:
+    """What is known when the user has said something."""
+
+    text: str
+    before: tuple[str, ...]
+    role: str
+    tools: tuple[ToolSchema, ...]
+
+    @property
+    def tries(self) -> str:
+        """What the user can try here."""
+        offered = [_SUGGESTIONS[tool.name] for tool in self.tools if tool.name in _SUGGESTIONS]
+        return ", ".join(dict.fromkeys([*offered, "“17 * 23”", "“what did I say?”"]))
+
+    @property
+    def language(self) -> str:
+        """The language of the text, as far as its letters tell."""
+        if re.search(r"[\u4e00-\u9fff]", self.text):
+            return "zh"
+        return "ru" if re.search(r"[а-яё]", self.text, re.IGNORECASE) else "en"
+
+
+def reply(messages: tuple[Message, ...], tools: tuple[ToolSchema, ...]) -> str:
+    """Answer what the user said last."""
+    said = [message.content.strip() for message in messages if message.role == "user"]
+    talk = _Talk(said[-1] if said else "", tuple(said[:-1]), _role(messages), tools)
+    return _reply(talk)
+
+
+def _reply(talk: _Talk) -> str:
+    missing = missing_tool(talk.text, talk.tools)
+    if missing:
+        return (
+            f"For that I would need `{missing}`, a tool that this agent does not have here. "
+            "Tools are part of an agent's settings; for files of yours, run `artel connect DIR` as well."
+        )
+    for words, answer in _ANSWERS:
+        if words.search(talk.text):
+            return answer(talk)
+    expression = find_sum(talk.text)
+    return _sum(expression) if expression else _unknown(talk)
+
+
+def _greeting(talk: _Talk) -> str:
+    if talk.language in _GREETINGS:
+        return _GREETINGS[talk.language].format(tries=talk.tries)
+    name = next((found[1] for text in (talk.text, *talk.before) if (found := _NAME.search(text))), "")
+    again = " again" if talk.before else ""
+    return (
+        f"Hello{again}{f', {name}' if name else ''}! I am Artel's demo brain: rules, no model. "
+        f"I stand in for {talk.role}. Try {talk.tries}, or ask “how do I add a real model?”."
+    )
+
+
+def _introduction(talk: _Talk) -> str:
+    if talk.language in _GREETINGS:
+        return _greeting(talk)
+    return (
+        f"I am the demo brain: a set of rules that stands in for {talk.role} until a real model is configured. "
+        f"I can't reason, but I can show you around. Try {talk.tries}. With `artel connect DIR` I work on files of "
+        "yours; what changes them is asked first. Ask “how do I add a real model?” for the rest."
+    )
+
+
+def _how_to(_talk: _Talk) -> str:
+    return _HOW_TO
+
+
+def _remembered(talk: _Talk) -> str:
+    if not talk.before:
+        return "This is the first thing that you have said in this conversation, as far as I can see."
+    lines = [f"- {_short(text)}" for text in talk.before[-REMEMBERED:]]
+    first = "You said:" if len(talk.before) <= REMEMBERED else f"The last {REMEMBERED} things that you said:"
+    return "\n".join([first, *lines])
+
+
+def _your_name(talk: _Talk) -> str:
+    found = next((found for text in reversed(talk.before) if (found := _NAME.search(text))), None)
+    return f"You are {found[1]}; you told me." if found else "You have not told me. Say “my name is …”."
+
+
+def _noted(talk: _Talk) -> str:
+    found = _NAME.search(talk.text)
+    return (
+        f"Pleased to meet you, {found[1] if found else 'friend'}. Ask me later what your name is. Or try {talk.tries}."
+    )
+
+
+def _thanks(_talk: _Talk) -> str:
+    return "You are welcome. What next?"
+
+
+def _farewell(_talk: _Talk) -> str:
+    return "Goodbye! The conversation stays here; come back to it whenever you like."
+
+
+def _sum(expression: str) -> str:
+    try:
+        return f"{expression} = {work_out(expression)}"
+    except NoSum as problem:
+        return f"I can't work out {expression}: {problem}."
+
+
+def _unknown(talk: _Talk) -> str:
+    if not talk.text:
+        return f"You sent nothing but silence. Try {talk.tries}."
+    if talk.language in _UNKNOWN:
+        return _UNKNOWN[talk.language].format(text=_short(talk.text), tries=talk.tries)
+    # Not the same words every time: which ones depends on how long we have talked.
+    return _UNKNOWN_EN[len(talk.before) % len(_UNKNOWN_EN)].format(
+        text=_short(talk.text), role=talk.role, tries=talk.tries, one=talk.tries.split(", ")[0]
+    )
+
+
+_ANSWERS = tuple(
+    (re.compile("|".join(words), re.IGNORECASE), answer)
+    for answer, *words in (
+        (
+            _how_to,
+            r"\b(real|other|better|own|different) model|api.?key|\bOPENAI_|\bOLLAMA",
+            r"\b(configure|set ?up|add|use|connect)\b.{0,40}\bmodel\b|настоящ\w+ модел|真正的模型",
+        ),
+        (
+            _remembered,
+            r"what did i (just )?(say|tell|write|ask)|what have i said",
+            r"что я (сказал|писал|говорил)|我(刚才)?说了什么",
+        ),
+        (_your_name, r"(what('s| is) my name|who am i)\b|как меня зовут|我叫什么"),
+        (
+            _introduction,
+            r"\b(who|what) are you|what can (you|i) do|^what is this\W*$|^help\b|introduce yourself",
+            r"кто ты|что ты умеешь|你是谁|你能做什么",
+        ),
+        (
+            _greeting,
+            r"^\W*(hi|hello|hey|good (morning|afternoon|evening)|greetings)\b",
+            r"^\W*(привет|здравствуй|добрый (день|вечер)|доброе утро|你好|您好|嗨)",
+        ),
+        (_noted, r"my name is|call me \w|меня зовут|我叫"),
+        (_thanks, r"\b(thanks|thank you|спасибо)\b|谢谢"),
+        (_farewell, r"^\W*(bye|goodbye|see you|good night|пока|до свидания|再见)"),
+    )
+)
+
+
+def _role(messages: tuple[Message, ...]) -> str:
+    """Answer what the agent is, by the system prompt; later system messages are memory, and no description of it."""
+    prompt = next((message.content for message in messages if message.role == "system"), "")
+    found = _ROLE.search(prompt)
+    return found[1].strip() if found else "this agent"
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split()).rstrip(".")
+    return text if len(text) <= QUOTED_CHARACTERS else f"{text[: QUOTED_CHARACTERS - 1]}…"

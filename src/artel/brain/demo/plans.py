@@ -1,0 +1,164 @@
+"""A plan by rules: the request cut into steps, each given to the agent whose role fits best."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from artel.brain.brain import Message
+
+MAX_TASKS = 6
+MAX_STEP_CHARACTERS = 300
+
+_CODE = "code|function|script|tests?|class|module|program"
+# Kinds of work in the order in which one builds on another: the words of a request, and the words of a role.
+_KINDS = {
+    "research": (r"research|find|search|look up|investigate|gather|collect", r"research|search|scout"),
+    "analysis": (
+        r"analy[sz]e|compare|review|check|audit|examine|evaluate|inspect|explain|measure",
+        r"analy|review|audit|critic",
+    ),
+    "code": (
+        rf"implement|code|fix|refactor|build|program|develop|debug|deploy|test|write (?:\w+ ){{0,3}}(?:{_CODE})",
+        r"cod(?:er|ing)|develop|engineer|program",
+    ),
+    "writing": (
+        r"write|draft|document|summari[sz]e|describe|report|translate|edit|outline",
+        r"writ|author|editor|document|translat",
+    ),
+}
+_SURELY_CODE = re.compile(r"(?i)\b(?:fix|debug|refactor|implement|bug)\b")
+_FINDING = ("research", "analysis")
+_ANY_KIND = "|".join(words for words, _ in _KINDS.values())
+_IN_TURN = re.compile(
+    r"(?i)[;,.]?\s*\b(?:and then|after that|afterwards|then|finally|next)\b[,:]?\s*|\n+|;\s*|(?<!\d)\.\s+(?=[A-Z])"
+)
+_BESIDE = re.compile(rf"(?i)(?:,\s*(?:and\s+)?|\s+and\s+)(?=(?:{_ANY_KIND})\b)")
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s*")
+_LINE = re.compile(
+    r"^\s*[-*•]?\s*`?(?P<name>[a-z][a-z0-9_-]{0,62})`?\s*(?:\([^)]*\))?\s*(?::|—|\u2013| - )\s*(?P<role>\S.*)$"
+)
+_ASKED = re.compile(r"(?im)^\s*(?:user'?s? )?(?:request|task|goal|message)\s*:\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class _Agent:
+    name: str
+    role: str
+
+
+def plan(schema: Mapping[str, Any], messages: tuple[Message, ...]) -> list[dict[str, Any]]:
+    """Answer the tasks for what the user said last, for the agents that the prompt names."""
+    asked = next((message.content for message in reversed(messages) if message.role == "user"), "")
+    agents = _agents(schema, messages)
+    steps = steps_of(_request(asked, agents))
+    kinds = [_kind(text) for text, _ in steps]
+    tasks = []
+    for number, (text, level) in enumerate(steps):
+        needed = [
+            str(earlier + 1)
+            for earlier in range(number)
+            if steps[earlier][1] == level - 1
+            or (
+                steps[earlier][1] == level
+                and kinds[earlier] in _FINDING
+                and _rank(kinds[earlier]) < _rank(kinds[number])
+            )
+        ]
+        agent = _best(agents, kinds[number], text)
+        tasks.append({"id": str(number + 1), "agent": agent, "description": text, "depends_on": needed})
+    return tasks
+
+
+def steps_of(request: str) -> list[tuple[str, int]]:
+    """Answer the steps of a request, each with its place in the order; steps side by side share one."""
+    steps: list[tuple[str, int]] = []
+    for level, part in enumerate(part for part in _IN_TURN.split(request) if _bare(part)):
+        steps.extend((_bare(step), level) for step in _side_by_side(part))
+    return steps[:MAX_TASKS] or [(_bare(request) or "Answer the user.", 0)]
+
+
+def _side_by_side(part: str) -> Iterator[str]:
+    """Answer the pieces of work that stand beside each other; a verb alone ("find and fix it") is none."""
+    begun = 0
+    for found in _BESIDE.finditer(part):
+        if len(part[begun : found.start()].split()) > 1:
+            yield part[begun : found.start()]
+            begun = found.end()
+    yield part[begun:]
+
+
+def _bare(text: str) -> str:
+    text = _BULLET.sub("", text).strip(" \t\n.,;")
+    return (text[:1].upper() + text[1:])[:MAX_STEP_CHARACTERS]
+
+
+def _request(asked: str, agents: list[_Agent]) -> str:
+    """Answer the request without the list of agents, which some prompts put into the same message."""
+    marked = _ASKED.split(asked)
+    if len(marked) > 1:
+        return marked[-1]
+    names = {agent.name for agent in agents}
+    lines = (line for line in asked.splitlines() if not ((found := _LINE.match(line)) and found["name"] in names))
+    return "\n".join(lines)
+
+
+def _kind(text: str) -> str:
+    if _SURELY_CODE.search(text):
+        return "code"
+    found = {kind: re.search(rf"(?i)\b(?:{words})\b", text) for kind, (words, _) in _KINDS.items()}
+    starts = {kind: match.start() for kind, match in found.items() if match}
+    return min(starts, key=lambda kind: starts[kind]) if starts else "analysis"
+
+
+def _rank(kind: str) -> int:
+    return list(_KINDS).index(kind)
+
+
+def _best(agents: list[_Agent], kind: str, text: str) -> str:
+    lowered = text.lower()
+    named = (agent.name for agent in agents if agent.name.removeprefix("agent_") in lowered.split())
+    of_kind = (agent.name for agent in agents if re.search(rf"(?i){_KINDS[kind][1]}", f"{agent.name} {agent.role}"))
+    return next(named, None) or next(of_kind, None) or agents[0].name
+
+
+def _agents(schema: Mapping[str, Any], messages: tuple[Message, ...]) -> list[_Agent]:
+    told = [message.content for message in messages if message.role in ("system", "user")]
+    found = [agent for text in told for agent in (*_in_json(text), *_in_lines(text))]
+    described = {agent.name: agent for agent in reversed(found) if agent.name != "root"}
+    allowed = _allowed(schema)
+    if allowed:
+        return [described.get(name, _Agent(name, name)) for name in allowed]
+    return list(reversed(described.values())) or [_Agent("agent_coder", "developer")]
+
+
+def _allowed(schema: Mapping[str, Any]) -> list[str]:
+    """Answer the agents that the schema itself allows, if it names them."""
+    items = ((schema.get("properties") or {}).get("tasks") or {}).get("items") or {}
+    if "$ref" in items:
+        items = (schema.get("$defs") or {}).get(items["$ref"].rpartition("/")[2]) or {}
+    return list(((items.get("properties") or {}).get("agent") or {}).get("enum") or ())
+
+
+def _in_json(text: str) -> Iterator[_Agent]:
+    decoder = json.JSONDecoder()
+    for start in (found.start() for found in re.finditer(r"\[\s*\{", text)):
+        try:
+            value, _ = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        for item in value:
+            if isinstance(item, dict) and isinstance(item.get("name"), str):
+                yield _Agent(item["name"], " ".join(str(part) for key, part in item.items() if key != "name"))
+
+
+def _in_lines(text: str) -> Iterator[_Agent]:
+    """Answer the agents of lines like `name: role`, which stand under a line that speaks of agents."""
+    listed = False
+    for before, line in pairwise(["", *text.splitlines()]):
+        found = _LINE.match(line)
+        listed = found is not None and (listed or "agent" in before.lower())
+        if found and (listed or found["name"].startswith("agent_")):
+            yield _Agent(found["name"], found["role"])

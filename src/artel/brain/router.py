@@ -1,0 +1,142 @@
+"""Which brain answers for a model: chosen once from the environment, asked through one door."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+from urllib.parse import urlsplit
+
+from artel.brain.brain import Brain, Completion, Request, TokenSink
+from artel.brain.demo import DemoBrain
+from artel.brain.errors import ModelRefused
+from artel.brain.failures import Place
+from artel.brain.litellm_client import LiteLLM
+from artel.brain.openai_compatible import OPENAI_URL, OpenAICompatible
+from artel.brain.providers import OPENAI, PROVIDERS, Provider, provider_of
+from artel.brain.retries import Persistent
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredProvider:
+    """A provider that can be asked, without its key."""
+
+    name: str
+    address: str | None
+    has_key: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BrainDescription:
+    """What answers on this server, for people: no secrets."""
+
+    mode: Literal["demo", "models"]
+    providers: tuple[ConfiguredProvider, ...]
+
+
+class BrainRouter:
+    """The brain of a server. It owns the clients, and answers for every model that the environment configures."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = dict(env)
+        self._configured = tuple(provider for provider in PROVIDERS.values() if provider.is_configured(self._env))
+        self._demo = DemoBrain()
+        self._clients: dict[str, Brain] = {}
+        self._persistent = Persistent(self._choose)
+
+    @property
+    def configured(self) -> bool:
+        """Whether there are models at all; if not, the demo brain answers for every one."""
+        return any(not provider.vague for provider in self._configured)
+
+    def describe(self) -> BrainDescription:
+        """Answer what is configured."""
+        return BrainDescription(
+            mode="models" if self.configured else "demo",
+            providers=tuple(
+                ConfiguredProvider(provider.name, _public(provider.address(self._env)), bool(provider.key(self._env)))
+                for provider in self._shown()
+            ),
+        )
+
+    async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
+        """Answer with the model of the request, tried again and replaced by its fallback where needed."""
+        return await self._persistent.complete(request, stream)
+
+    async def close(self) -> None:
+        """Close all clients."""
+        for client in self._clients.values():
+            await client.close()
+
+    def _choose(self, model: str) -> Brain:
+        provider, full_name = provider_of(model, self._env)
+        if not provider.is_configured(self._env):
+            if self.configured:
+                raise ModelRefused(self._what_to_set(model, provider))
+            return self._demo
+        if provider.name not in self._clients:
+            self._clients[provider.name] = self._client(provider)
+        client = self._clients[provider.name]
+        return client if provider.direct or full_name == model else _Renamed(client, model, full_name)
+
+    def _what_to_set(self, model: str, provider: Provider) -> str:
+        variable = provider.addresses[0] if provider.local else provider.keys[0]
+        others = ", ".join(f"{other.name}/…" for other in self._shown() if not other.vague)
+        text = f"Nothing answers for {model}: set {variable}, or choose another model ({others})."
+        if provider.name != OPENAI and PROVIDERS[OPENAI].address(self._env):
+            text += f" To ask the server at OPENAI_BASE_URL for it, call it openai/{model}."
+        return text
+
+    def _shown(self) -> list[Provider]:
+        """Answer the configured providers, without those that are another name for the same server."""
+        return [provider for provider in self._configured if provider.name != "ollama_chat"]
+
+    def _client(self, provider: Provider) -> Brain:
+        key, address = provider.key(self._env), provider.address(self._env)
+        if not provider.direct:
+            # Keys of providers that need more than one value are read by LiteLLM itself.
+            return LiteLLM(None if provider.vague else key, address, place=_place(provider))
+        url = address or OPENAI_URL
+        if provider.local and not urlsplit(url).path.rstrip("/"):
+            url = f"{url.rstrip('/')}/v1"
+        return OpenAICompatible(url, key, provider=provider.name, place=_place(provider), proxy=_proxy(url, self._env))
+
+
+@dataclass(frozen=True, slots=True)
+class _Renamed:
+    """A client that is asked for a model by another name than the one that people use."""
+
+    client: Brain
+    model: str
+    full_name: str
+
+    async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
+        completion = await self.client.complete(replace(request, model=self.full_name), stream)
+        return replace(completion, usage=replace(completion.usage, model=self.model))
+
+    async def close(self) -> None:
+        await self.client.close()
+
+
+def _place(provider: Provider) -> Place:
+    return Place(provider.keys[0], provider.addresses[0] if provider.addresses else None)
+
+
+def _proxy(url: str, env: Mapping[str, str]) -> str | None:
+    """Answer the proxy through which the URL is reached, by the usual variables."""
+    parts = urlsplit(url)
+    name = f"{parts.scheme}_proxy"
+    proxy = env.get(name.upper()) or env.get(name)
+    if not proxy:
+        return None
+    # Here, because it takes time and few have a proxy; the stubs don't know it.
+    from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
+
+    no_proxy = env.get("NO_PROXY") or env.get("no_proxy") or ""
+    return None if proxy_bypass_environment(parts.hostname or "", {"no": no_proxy}) else proxy
+
+
+def _public(url: str | None) -> str | None:
+    """Answer a URL without user, password and query."""
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()

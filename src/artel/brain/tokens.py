@@ -1,0 +1,97 @@
+"""How many tokens a text has, by the real tokenizer of OpenAI's models, without network and without LiteLLM.
+
+The vocabularies are those that LiteLLM ships. They are read here rather than by tiktoken, which would delete a damaged
+file and go to the network for another. Models of other makers are counted as if they were GPT-4, which is close. Where
+tiktoken or its files are missing, a token is taken to be four bytes.
+"""
+
+import hashlib
+import importlib.util
+import re
+import threading
+from binascii import a2b_base64
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+# Long texts are counted in pieces, because a long run of one character takes more than proportionally long.
+PIECE_CHARACTERS = 16_384
+BYTES_PER_TOKEN = 4
+
+_O200K_MODELS = re.compile(r"(gpt-4o|gpt-4\.[1-9]|gpt-[5-9]|chatgpt-4o|o[1-9](-|$)|gpt-oss)")
+_CL100K_PATTERN = (
+    r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"""
+    r"""|\s++$|\s*[\r\n]|\s+(?!\S)|\s"""
+)
+_O200K_PATTERN = "|".join(
+    (
+        r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?""",
+        r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?""",
+        r"""\p{N}{1,3}""",
+        r""" ?[^\s\p{L}\p{N}]+[\r\n/]*""",
+        r"""\s*[\r\n]+""",
+        r"""\s+(?!\S)""",
+        r"""\s+""",
+    )
+)
+_PATTERNS = {"cl100k_base": _CL100K_PATTERN, "o200k_base": _O200K_PATTERN}
+
+Counter = Callable[[str], int]
+
+_lock = threading.Lock()
+_counters: dict[str, Counter] = {}
+
+
+def count_tokens(text: str, model: str | None = None) -> int:
+    """Answer the number of tokens; without a model, that of GPT-4. The first call reads a vocabulary (0.2 s)."""
+    name = encoding_of(model)
+    counter = _counters.get(name) or _loaded(name)
+    if len(text) <= PIECE_CHARACTERS:
+        return counter(text)
+    return sum(counter(text[start : start + PIECE_CHARACTERS]) for start in range(0, len(text), PIECE_CHARACTERS))
+
+
+def encoding_of(model: str | None) -> str:
+    """Answer the name of the vocabulary that a model uses."""
+    if model and _O200K_MODELS.match(model.rpartition("/")[2]):
+        return "o200k_base"
+    return "cl100k_base"
+
+
+def _loaded(name: str) -> Counter:
+    with _lock:
+        if name not in _counters:
+            _counters[name] = _counter(name)
+        return _counters[name]
+
+
+def _counter(name: str) -> Counter:
+    try:
+        from tiktoken import Encoding  # here, because it takes time and most commands count nothing
+
+        ranks = _read_ranks(name)
+    except (ImportError, OSError, ValueError):
+        return _guess
+    # Without special tokens nothing that a user writes is special.
+    encoding = Encoding(name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
+    ranks.clear()  # the encoding has a copy of its own, and decodes nothing for us: 18 MB less
+    return partial(_count, encoding.encode_ordinary)
+
+
+def _count(encode: Callable[[str], list[int]], text: str) -> int:
+    return len(encode(text))
+
+
+def _guess(text: str) -> int:
+    return -(-len(text.encode(errors="replace")) // BYTES_PER_TOKEN)
+
+
+def _read_ranks(name: str) -> dict[bytes, int]:
+    found = importlib.util.find_spec("litellm")
+    if found is None or not found.submodule_search_locations:
+        raise FileNotFoundError(name)
+    folder = Path(found.submodule_search_locations[0]) / "litellm_core_utils" / "tokenizers"
+    # The files are called as tiktoken's cache calls them.
+    url = f"https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
+    lines = (folder / hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()).read_bytes().splitlines()
+    return {a2b_base64(token): int(rank) for token, rank in (line.split() for line in lines)}

@@ -1,0 +1,1008 @@
+"""What a `Brain` promises: the direct client and LiteLLM against a scripted server, and the demo brain beside them."""
+
+import asyncio
+import itertools
+import json
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from artel.brain import litellm_client
+from artel.brain.answers import Answer
+from artel.brain.brain import Brain, Completion, Message, Request, Schema, ToolCall, ToolSchema, Usage
+from artel.brain.demo import DemoBrain
+from artel.brain.dialect import body_of
+from artel.brain.errors import (
+    ModelAnswerCut,
+    ModelAnswerInvalid,
+    ModelError,
+    ModelRateLimited,
+    ModelRefused,
+    ModelTimedOut,
+    ModelUnavailable,
+)
+from artel.brain.litellm_client import LiteLLM
+from artel.brain.openai_compatible import OpenAICompatible
+from artel.brain.prices import cost
+from artel.brain.providers import PROVIDERS
+from artel.brain.retries import Persistent
+from artel.brain.router import BrainRouter
+from artel.brain.sse import EventParser
+from tests.model_server import Behaviour, Cut, Fail, Hang, ModelServer, Raw, Say, Tool
+
+pytestmark = pytest.mark.anyio
+
+KEY = "sk-a-very-secret-key-0123456789"
+MODEL, OTHER_MODEL = "openai/gpt-4o", "openai/gpt-4"
+SOON = 10.0  # nothing here takes that long, unless it is broken
+SECRET = "my private words"
+STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+
+CRITIQUE = Schema(
+    "critique",
+    {
+        "type": "object",
+        "properties": {"needs_improvement": {"type": "boolean"}, "critique": {"type": "string"}},
+        "required": ["needs_improvement", "critique"],
+        "additionalProperties": False,
+    },
+)
+PLAN = Schema(
+    "plan",
+    {
+        "type": "object",
+        "properties": {
+            "tasks": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "id": {"type": "string"},
+                        "agent": {"type": "string"},
+                        "description": {"type": "string"},
+                        "depends_on": {"type": "array", "items": {"type": "string"}},
+                    },
+                    "required": ["id", "agent", "description", "depends_on"],
+                },
+            }
+        },
+        "required": ["tasks"],
+    },
+)
+UNDERSTANDING = Schema(
+    "understanding",
+    {"type": "object", "properties": {"understanding": {"type": "string"}}, "required": ["understanding"]},
+)
+STEPS = Schema(
+    "steps",
+    {"type": "object", "properties": {"steps": {"type": "array", "items": {"type": "string"}}}, "required": ["steps"]},
+)
+READ = ToolSchema("tool_read_file", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+
+
+@dataclass
+class Sink:
+    """Keeps what is streamed; a restart is None."""
+
+    heard: list[str | None] = field(default_factory=list)
+
+    def token(self, text: str) -> None:
+        self.heard.append(text)
+
+    def restart(self) -> None:
+        self.heard.append(None)
+
+    @property
+    def text(self) -> str:
+        last = list(itertools.takewhile(lambda text: text is not None, reversed(self.heard)))
+        return "".join(str(text) for text in reversed(last))
+
+
+@dataclass
+class Pauses:
+    """Takes the place of sleeping: keeps how long it would have been."""
+
+    seconds: list[float] = field(default_factory=list)
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+@pytest.fixture
+async def models() -> AsyncIterator[ModelServer]:
+    async with ModelServer().running() as server:
+        yield server
+
+
+# One process imports LiteLLM, not each.
+@pytest.fixture(params=["direct", pytest.param("litellm", marks=pytest.mark.xdist_group("litellm"))])
+def kind(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    if name == "litellm":
+        litellm_client._import()  # it takes seconds, which are not part of any deadline here
+    return name
+
+
+@pytest.fixture
+async def new_client(kind: str, models: ModelServer) -> AsyncIterator[Callable[..., Brain]]:
+    made: list[Brain] = []
+
+    def make(url: str = "", limit: int = 1_000_000) -> Brain:
+        url = url or models.url
+        if kind == "direct":
+            made.append(OpenAICompatible(url, KEY, max_answer_bytes=limit))
+        else:
+            made.append(LiteLLM(KEY, url, max_answer_characters=limit))
+        return made[-1]
+
+    yield make
+    for client in made:
+        await client.close()
+
+
+@pytest.fixture
+def pauses() -> Pauses:
+    return Pauses()
+
+
+@pytest.fixture
+def brain(new_client: Callable[..., Brain], pauses: Pauses) -> Brain:
+    client = new_client()
+    return Persistent(lambda _model: client, sleep=pauses, chance=lambda: 1.0)
+
+
+def ask(text: str = "Hello there", **changes: Any) -> Request:
+    messages = (Message("system", "You are brief."), Message("user", text))
+    request = Request(MODEL, messages, temperature=0.3, max_tokens=50, deadline=time.monotonic() + SOON)
+    return replace(request, **changes)
+
+
+async def failure_of(brain: Brain, request: Request, stream: Sink | None = None) -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        await brain.complete(request, stream)
+    return caught.value
+
+
+@pytest.mark.req("AGT-01.1")
+@STREAMED
+async def test_the_model_is_asked_as_configured_and_its_answer_comes_back(
+    brain: Brain, models: ModelServer, streamed: bool
+) -> None:
+    sink = Sink() if streamed else None
+
+    completion = await brain.complete(ask("Hello there"), sink)
+
+    assert (completion.content, completion.finish_reason) == ("You said: Hello there", "stop")
+    assert completion.tool_calls == ()
+    assert sink is None or sink.text == completion.content
+    [asked] = models.asked
+    assert asked.body["model"] == "gpt-4o"
+    assert asked.body["temperature"] == 0.3
+    assert asked.body["max_tokens"] == 50
+    assert asked.body["messages"][0] == {"role": "system", "content": "You are brief."}
+    assert asked.body["messages"][-1] == {"role": "user", "content": "Hello there"}
+    assert asked.headers["Authorization"] == f"Bearer {KEY}"
+
+
+async def test_pieces_are_handed_over_one_by_one_and_in_order(brain: Brain, models: ModelServer) -> None:
+    pieces = ["При", "вет, ", "世", "界", " 😀", "\n", "end"]
+    models.script(Say(pieces=pieces))
+    sink = Sink()
+
+    completion = await brain.complete(ask(), sink)
+
+    assert sink.heard == pieces
+    assert completion.content == "".join(pieces)
+
+
+async def test_pieces_are_handed_over_while_the_answer_is_written(brain: Brain, models: ModelServer) -> None:
+    hang = Hang(word="early")
+    models.script(hang)
+    arrived = asyncio.Event()
+
+    class First(Sink):
+        def token(self, text: str) -> None:
+            super().token(text)
+            arrived.set()
+
+    sink = First()
+    asking = asyncio.create_task(brain.complete(ask(), sink))
+    await asyncio.wait_for(arrived.wait(), SOON)
+
+    assert sink.heard == ["early"]
+    assert not asking.done()
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+
+
+@pytest.mark.req("AGT-01.3")
+@STREAMED
+async def test_tokens_and_cost_are_counted(brain: Brain, models: ModelServer, streamed: bool) -> None:
+    models.script(Say("fine", tokens=(1000, 200)))
+
+    completion = await brain.complete(ask(), Sink() if streamed else None)
+
+    assert completion.usage == Usage(MODEL, 1000, 200, cost("gpt-4o", 1000, 200), calls=1)
+    assert completion.usage.cost_usd == pytest.approx(1000 * 2.5e-6 + 200 * 1e-5)
+
+
+@pytest.mark.req("AGT-01.3")
+@STREAMED
+async def test_a_model_without_a_known_price_is_counted_without_cost(brain: Brain, streamed: bool) -> None:
+    completion = await brain.complete(ask(model="openai/nobodys-model"), Sink() if streamed else None)
+
+    assert completion.usage.cost_usd is None
+    assert completion.usage.input_tokens > 0
+    assert completion.usage.output_tokens > 0
+
+
+@pytest.mark.req("AGT-01.3")
+@STREAMED
+async def test_tokens_are_estimated_when_the_server_does_not_count_them(
+    brain: Brain, models: ModelServer, streamed: bool
+) -> None:
+    models.script(Say("one two three four five", usage=False))
+
+    usage = (await brain.complete(ask("Tell me the first five numbers."), Sink() if streamed else None)).usage
+
+    assert 8 <= usage.input_tokens <= 40
+    assert 5 <= usage.output_tokens <= 8
+    assert usage.cost_usd == pytest.approx(cost(MODEL, usage.input_tokens, usage.output_tokens))
+
+
+@STREAMED
+async def test_tool_calls_are_put_together(brain: Brain, models: ModelServer, streamed: bool) -> None:
+    long = json.dumps({"path": "notes.txt", "content": "Привет, мир. " * 20})
+    models.script(
+        Say(tools=[Tool("tool_read_file", '{"path": "a.txt"}', "call_a"), Tool("tool_write_file", long, "call_b")])
+    )
+
+    completion = await brain.complete(ask(tools=(READ,)), Sink() if streamed else None)
+
+    assert completion.finish_reason == "tool_calls"
+    assert completion.tool_calls == (
+        ToolCall("call_a", "tool_read_file", '{"path": "a.txt"}'),
+        ToolCall("call_b", "tool_write_file", long),
+    )
+    [tool] = models.asked[0].body["tools"]
+    assert tool["function"] == {"name": READ.name, "description": READ.description, "parameters": READ.parameters}
+
+
+async def test_tool_calls_and_results_go_back_to_the_model(brain: Brain, models: ModelServer) -> None:
+    call = ToolCall("call_a", "tool_read_file", '{"path": "a.txt"}')
+    messages = (
+        Message("user", "Read a.txt"),
+        Message("assistant", "", (call,)),
+        Message("tool", "It is empty.", tool_call_id="call_a"),
+    )
+
+    await brain.complete(ask(messages=messages, tools=(READ,)))
+
+    sent = models.asked[0].body["messages"]
+    function = {"name": call.name, "arguments": call.arguments}
+    assert sent[1]["tool_calls"] == [{"id": "call_a", "type": "function", "function": function}]
+    assert sent[2] == {"role": "tool", "content": "It is empty.", "tool_call_id": "call_a"}
+
+
+@pytest.mark.parametrize("schema", [PLAN, CRITIQUE, UNDERSTANDING, STEPS], ids=lambda schema: schema.name)
+async def test_structured_answers_are_asked_for_by_name_and_parsed(
+    brain: Brain, models: ModelServer, schema: Schema
+) -> None:
+    completion = await brain.complete(ask(response_format=schema))
+
+    assert completion.parsed == json.loads(completion.content)
+    wanted = models.asked[0].body["response_format"]
+    assert wanted["type"] == "json_schema"
+    assert (wanted["json_schema"]["name"], wanted["json_schema"]["schema"]) == (schema.name, schema.schema)
+
+
+async def test_a_structured_answer_may_stand_in_a_fence(brain: Brain, models: ModelServer) -> None:
+    good = '{"needs_improvement": true, "critique": "Too ```long```."}'
+    models.script(Say(f"<think>Well {{}}</think>Here you are:\n```json\n{good}\n```\n"))
+
+    completion = await brain.complete(ask(response_format=CRITIQUE))
+
+    assert completion.parsed == json.loads(good)
+
+
+async def test_a_structured_answer_that_is_not_as_asked_is_mended_once(brain: Brain, models: ModelServer) -> None:
+    models.script(Say('{"needs_improvement": "maybe"}', tokens=(10, 2)), Say(tokens=(20, 3)))
+    sink = Sink()
+
+    completion = await brain.complete(ask(response_format=CRITIQUE), sink)
+
+    assert completion.parsed == {"needs_improvement": False, "critique": "It is good."}
+    assert (completion.usage.input_tokens, completion.usage.output_tokens, completion.usage.calls) == (30, 5, 2)
+    said, told = models.asked[1].body["messages"][-2:]
+    assert said == {"role": "assistant", "content": '{"needs_improvement": "maybe"}'}
+    assert "'critique' is a required property" in told["content"]
+    assert json.loads(sink.text) == completion.parsed
+
+
+@pytest.mark.parametrize("text", ["I'd rather not.", '{"needs_improvement": 1}', "[" * 100_000, '{"critique": NaN}'])
+async def test_a_structured_answer_that_stays_wrong_is_an_error(brain: Brain, models: ModelServer, text: str) -> None:
+    models.script(Say(text), Say(text))
+
+    failure = await failure_of(brain, ask(response_format=CRITIQUE))
+
+    assert isinstance(failure, ModelAnswerInvalid)
+    assert "critique" in failure.detail
+    assert failure.usage
+    assert failure.usage.calls == len(models.asked) == 2
+
+
+@STREAMED
+async def test_a_server_that_refuses_response_format_gets_the_schema_in_the_prompt_from_then_on(
+    brain: Brain, models: ModelServer, streamed: bool
+) -> None:
+    models.refuses = {"response_format"}
+    models.default = Say('{"needs_improvement": false, "critique": "Good."}')
+
+    for _ in range(2):
+        sink = Sink() if streamed else None
+        completion = await brain.complete(ask(response_format=CRITIQUE), sink)
+        assert completion.parsed == {"needs_improvement": False, "critique": "Good."}
+
+    assert ["response_format" in asked.body for asked in models.asked] == [True, False, False]
+    system, rule, user = models.asked[-1].body["messages"]
+    assert (system["content"], user["content"]) == ("You are brief.", "Hello there")
+    assert json.dumps(CRITIQUE.schema) in rule["content"]
+
+
+@STREAMED
+async def test_a_model_that_refuses_max_tokens_is_asked_with_max_completion_tokens(
+    brain: Brain, models: ModelServer, streamed: bool
+) -> None:
+    models.refuses = {"max_tokens"}
+
+    for _ in range(2):
+        completion = await brain.complete(ask(), Sink() if streamed else None)
+        assert completion.content == "You said: Hello there"
+
+    assert [asked.body.get("max_tokens") for asked in models.asked] == [50, None, None]
+    assert models.asked[-1].body["max_completion_tokens"] == 50
+
+
+async def test_a_model_that_refuses_temperature_is_asked_without_it(brain: Brain, models: ModelServer) -> None:
+    models.refuses = {"temperature", "max_tokens"}
+
+    completion = await brain.complete(ask())
+
+    assert completion.usage.calls == 3
+    assert models.asked[-1].body.keys().isdisjoint({"temperature", "max_tokens"})
+
+
+TRANSIENT: list[tuple[Behaviour, type[ModelError]]] = [
+    (Fail(429), ModelRateLimited),
+    (Fail(500), ModelUnavailable),
+    (Fail(503), ModelUnavailable),
+]
+CUTS: list[tuple[Behaviour, type[ModelError]]] = [
+    (Cut(), ModelAnswerCut),
+    (Cut(broken=True), ModelAnswerCut),
+]
+
+
+@STREAMED
+@pytest.mark.parametrize(("trouble", "expected"), TRANSIENT, ids=["429", "500", "503"])
+async def test_passing_trouble_is_tried_again_at_most_twice(
+    brain: Brain,
+    models: ModelServer,
+    pauses: Pauses,
+    trouble: Behaviour,
+    expected: type[ModelError],
+    streamed: bool,
+) -> None:
+    models.script(trouble, trouble)
+    completion = await brain.complete(ask(), Sink() if streamed else None)
+    assert (completion.content, completion.usage.calls) == ("You said: Hello there", 3)
+    assert pauses.seconds == [0.5, 1.0]
+
+    models.asked.clear()
+    models.script(trouble, trouble, trouble)
+    failure = await failure_of(brain, ask(), Sink() if streamed else None)
+    assert type(failure) is expected
+    assert failure.usage
+    assert failure.usage.calls == len(models.asked) == 3
+
+
+@pytest.mark.parametrize(("cut", "expected"), CUTS, ids=["ended", "broken"])
+async def test_a_cut_stream_is_an_error_and_is_begun_again(
+    brain: Brain, models: ModelServer, cut: Behaviour, expected: type[ModelError]
+) -> None:
+    models.script(cut)
+    sink = Sink()
+    await brain.complete(ask(), sink)
+    assert sink.heard == ["one", " two", " three", None, "You", " said:", " Hello", " there"]
+
+    models.script(cut, cut, cut)
+    sink = Sink()
+    failure = await failure_of(brain, ask(), sink)
+    assert type(failure) is expected
+    assert sink.heard.count(None) == 2
+
+
+async def test_an_answer_that_breaks_off_is_an_error_and_is_asked_for_again(brain: Brain, models: ModelServer) -> None:
+    models.script(Cut(), Cut())
+    assert (await brain.complete(ask())).content == "You said: Hello there"
+
+    models.script(Cut(), Cut(), Cut())
+    assert (await failure_of(brain, ask())).transient
+
+
+@pytest.mark.req("AGT-01.3")
+async def test_a_failed_attempt_that_was_counted_counts(brain: Brain, models: ModelServer) -> None:
+    models.script(Cut("one two three", usage=True), Say("fine", tokens=(7, 1)))
+
+    usage = (await brain.complete(ask("Hello there"), Sink())).usage
+
+    assert usage.calls == 2
+    assert (usage.input_tokens, usage.output_tokens) == (5 + 7, 3 + 1)
+    assert usage.cost_usd == pytest.approx(cost(MODEL, 12, 4))
+
+
+@STREAMED
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
+async def test_a_refusal_is_not_tried_again_and_says_what_to_check(
+    brain: Brain, models: ModelServer, status: int, streamed: bool
+) -> None:
+    models.script(Fail(status, {"message": "No.", "type": "invalid_request_error"}))
+
+    failure = await failure_of(brain, ask(), Sink() if streamed else None)
+
+    assert type(failure) is ModelRefused
+    assert len(models.asked) == 1
+    assert str(status) in failure.detail
+    assert MODEL in failure.detail
+    if status == 401:
+        assert "check OPENAI_API_KEY" in failure.detail
+
+
+async def test_an_account_without_credit_is_a_refusal(brain: Brain, models: ModelServer) -> None:
+    models.script(Fail(429, {"message": "You exceeded your current quota.", "code": "insufficient_quota"}))
+
+    failure = await failure_of(brain, ask())
+
+    assert type(failure) is ModelRefused
+    assert "credit" in failure.detail
+
+
+async def test_a_conversation_that_is_too_long_is_a_refusal_that_says_so(brain: Brain, models: ModelServer) -> None:
+    message = "This model's maximum context length is 8192 tokens."
+    models.script(Fail(400, {"message": message, "code": "context_length_exceeded", "param": "messages"}))
+
+    assert "longer than" in (await failure_of(brain, ask())).detail
+
+
+@pytest.mark.parametrize("header", [{"Retry-After": "7"}, {"Retry-After-Ms": "6500", "Retry-After": "90"}])
+async def test_the_server_says_when_to_come_back(
+    brain: Brain, models: ModelServer, pauses: Pauses, header: dict[str, str]
+) -> None:
+    models.script(Fail(429, headers=header))
+
+    await brain.complete(ask())
+
+    assert pauses.seconds == [7]
+
+
+async def test_a_pause_beyond_the_deadline_is_not_waited_for(brain: Brain, models: ModelServer, pauses: Pauses) -> None:
+    models.script(Fail(429, headers={"Retry-After": "3600"}))
+
+    failure = await failure_of(brain, ask())
+
+    assert type(failure) is ModelRateLimited
+    assert failure.retry_after == 3600
+    assert (pauses.seconds, len(models.asked)) == ([], 1)
+
+
+@STREAMED
+@pytest.mark.parametrize("slow", [Hang, lambda: Say("a b c d e f", delay=0, pause=0.1)], ids=["hangs", "drips"])
+async def test_the_deadline_ends_a_call(
+    brain: Brain, models: ModelServer, slow: Callable[[], Behaviour], streamed: bool
+) -> None:
+    await brain.complete(ask())  # the import of the library is not what is measured
+    hang = slow()
+    if isinstance(hang, Say) and not streamed:
+        hang = replace(hang, delay=5)
+    models.script(hang)
+    began = time.monotonic()
+
+    failure = await failure_of(brain, ask(deadline=began + 0.3), Sink() if streamed else None)
+
+    assert type(failure) is ModelTimedOut
+    assert 0.25 < time.monotonic() - began < 2
+
+
+async def test_a_deadline_that_has_passed_is_no_call(brain: Brain, models: ModelServer) -> None:
+    failure = await failure_of(brain, ask(deadline=time.monotonic() - 1))
+
+    assert type(failure) is ModelTimedOut
+    assert len(models.asked) == 0
+
+
+@pytest.mark.req("AGT-01.2")
+@STREAMED
+@pytest.mark.parametrize(
+    "trouble", [Fail(500), Fail(401), Fail(429), Raw(b"<html>")], ids=["500", "401", "429", "html"]
+)
+async def test_when_the_model_fails_the_fallback_answers(
+    brain: Brain, models: ModelServer, trouble: Behaviour, streamed: bool
+) -> None:
+    models.script(*[trouble] * (3 if isinstance(trouble, Fail) and trouble.status != 401 else 1))
+    if isinstance(trouble, Raw):  # for LiteLLM this is a server in trouble, and tried again
+        models.default = _garbage_for("gpt-4o")
+    sink = Sink()
+
+    completion = await brain.complete(ask(fallback_model=OTHER_MODEL), sink if streamed else None)
+
+    assert completion.content == "You said: Hello there"
+    assert models.asked[-1].body["model"] == "gpt-4"
+    assert {asked.body["model"] for asked in list(models.asked)[:-1]} == {"gpt-4o"}
+    usage = completion.usage
+    assert (usage.model, usage.calls) == (OTHER_MODEL, len(models.asked))
+    assert usage.cost_usd == pytest.approx(cost(OTHER_MODEL, usage.input_tokens, usage.output_tokens))
+    if streamed:
+        assert sink.text == completion.content
+
+
+def _garbage_for(model: str) -> Behaviour:
+    async def answer(asked: Any, http: Any) -> Any:
+        return await (Raw(b"<html>") if asked.body["model"] == model else Say())(asked, http)
+
+    return answer
+
+
+@pytest.mark.req("AGT-01.2")
+async def test_a_model_that_hangs_leaves_time_for_its_fallback(brain: Brain, models: ModelServer) -> None:
+    await brain.complete(ask())
+    models.script(Hang(word="never"))
+    sink = Sink()
+
+    request = ask(fallback_model=OTHER_MODEL, deadline=time.monotonic() + 1.5)
+    completion = await brain.complete(request, sink)
+
+    assert completion.usage.model == OTHER_MODEL
+    assert sink.heard[:2] == ["never", None]
+    assert sink.text == completion.content
+
+
+@pytest.mark.req("AGT-01.2")
+async def test_the_fallback_is_not_asked_when_the_model_answers(brain: Brain, models: ModelServer) -> None:
+    completion = await brain.complete(ask(fallback_model=OTHER_MODEL))
+
+    assert completion.usage.model == MODEL
+    assert [asked.body["model"] for asked in models.asked] == ["gpt-4o"]
+
+
+async def test_when_both_models_fail_the_last_error_tells_what_both_took(brain: Brain, models: ModelServer) -> None:
+    models.script(Fail(401), Fail(500), Fail(500), Fail(500))
+
+    failure = await failure_of(brain, ask(fallback_model=OTHER_MODEL))
+
+    assert type(failure) is ModelUnavailable
+    assert OTHER_MODEL in failure.detail
+    assert failure.usage
+    assert failure.usage.calls == 4
+
+
+GARBAGE = [b"<html>no</html>", b"null", b"[1, 2]", b'{"hello": 1}', b'{"choices": []}', b"", b"\xff\xfe", b"[" * 50_000]
+
+
+@pytest.mark.parametrize("body", GARBAGE, ids=range(len(GARBAGE)))
+async def test_garbage_is_an_error(brain: Brain, models: ModelServer, kind: str, body: bytes) -> None:
+    models.default = Raw(body)
+
+    failure = await failure_of(brain, ask())
+
+    if kind == "direct":
+        assert type(failure) is ModelAnswerInvalid
+        assert len(models.asked) == 1
+
+
+@pytest.mark.parametrize("line", [b"<html>", b"data: {nonsense", b"data: 5", b"data: null", b'data: {"choices": 1}'])
+async def test_garbage_in_a_stream_is_an_error(brain: Brain, models: ModelServer, line: bytes) -> None:
+    models.default = Raw(line + b"\n\n", "text/event-stream")
+
+    assert isinstance(await failure_of(brain, ask(), Sink()), ModelAnswerInvalid | ModelAnswerCut | ModelUnavailable)
+
+
+@STREAMED
+async def test_an_answer_without_end_is_not_read_to_its_end(
+    new_client: Callable[..., Brain], models: ModelServer, streamed: bool
+) -> None:
+    client = new_client(limit=20_000)
+    models.script(Say(pieces=["x" * 1000] * 30))
+
+    failure = await failure_of(client, ask(), Sink() if streamed else None)
+
+    assert type(failure) is ModelAnswerInvalid
+    assert "longer than" in failure.detail
+
+
+async def test_keys_and_conversations_are_in_no_error_and_no_log(
+    brain: Brain,
+    models: ModelServer,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level("DEBUG")
+    quoting = {"message": f"Bad key {KEY} for {SECRET}", "code": KEY, "param": SECRET, "type": KEY}
+    troubles: list[Behaviour] = [Fail(status, quoting) for status in (400, 401, 404, 429, 500)]
+    troubles += [Raw(f"{KEY} {SECRET}".encode()), Cut(f"{SECRET} {KEY}")]
+    told = []
+    for trouble, sink in itertools.product(troubles, (None, Sink())):
+        models.default = trouble
+        failure = await failure_of(brain, ask(SECRET), sink)
+        told.append("".join(traceback.format_exception(failure)) + failure.detail + repr(failure))
+
+    printed = capfd.readouterr()
+    for text in (*told, caplog.text, printed.out, printed.err):
+        assert KEY not in text
+        assert SECRET not in text
+
+
+@STREAMED
+async def test_cancelling_closes_the_connection(brain: Brain, models: ModelServer, streamed: bool) -> None:
+    await brain.complete(ask())
+    hang = Hang(word="early" if streamed else "")
+    models.script(hang)
+    asking = asyncio.create_task(brain.complete(ask(), Sink() if streamed else None))
+    await asyncio.wait_for(hang.begun.wait(), SOON)
+
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+    await asyncio.wait_for(hang.abandoned.wait(), SOON)
+
+
+async def test_a_server_that_is_not_there_is_tried_again_and_then_named(
+    new_client: Callable[..., Brain], pauses: Pauses, kind: str
+) -> None:
+    client = new_client("http://127.0.0.1:9/v1")
+
+    failure = await failure_of(Persistent(lambda _: client, sleep=pauses), ask())
+
+    assert type(failure) is ModelUnavailable
+    assert len(pauses.seconds) == 2
+    if kind == "direct":
+        assert "OPENAI_BASE_URL" in failure.detail
+
+
+async def test_many_answers_at_once_are_not_mixed_up(brain: Brain, models: ModelServer) -> None:
+    models.default = Say(pause=0.001)
+    texts = [f"number {number}" for number in range(60)]
+    sinks = [Sink() for _ in texts]
+
+    answers = await asyncio.gather(*(brain.complete(ask(text), sink) for text, sink in zip(texts, sinks, strict=True)))
+
+    assert [answer.content for answer in answers] == [f"You said: {text}" for text in texts]
+    assert [sink.text for sink in sinks] == [answer.content for answer in answers]
+
+
+# What only the direct client can promise.
+
+
+@pytest.fixture
+async def direct(models: ModelServer) -> AsyncIterator[OpenAICompatible]:
+    client = OpenAICompatible(models.url, KEY)
+    yield client
+    await client.close()
+
+
+async def test_connections_are_used_again_after_streams_too(direct: OpenAICompatible, models: ModelServer) -> None:
+    for sink in (None, Sink(), None, Sink(), None):
+        await direct.complete(ask(), sink)
+
+    assert len({asked.connection for asked in models.asked}) == 1
+
+
+async def test_a_server_that_does_not_stream_is_understood(direct: OpenAICompatible, models: ModelServer) -> None:
+    whole = {"choices": [{"message": {"content": "All at once."}, "finish_reason": "stop"}]}
+    models.script(Raw(json.dumps(whole).encode()))
+    sink = Sink()
+
+    assert (await direct.complete(ask(), sink)).content == sink.text == "All at once."
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ({"message": "Slow down", "code": "rate_limit_exceeded"}, ModelRateLimited),
+        ({"message": "Overloaded", "code": 529}, ModelUnavailable),
+        ({"message": "Bad", "type": "invalid_request_error"}, ModelRefused),
+        ("something", ModelUnavailable),
+    ],
+)
+async def test_an_error_inside_a_stream_is_that_error(
+    direct: OpenAICompatible, models: ModelServer, error: Any, expected: type[ModelError]
+) -> None:
+    models.script(Raw(b"data: " + json.dumps({"error": error}).encode() + b"\n\n", "text/event-stream"))
+
+    assert type(await failure_of(direct, ask(), Sink())) is expected
+
+
+async def test_a_redirect_is_not_followed(direct: OpenAICompatible, models: ModelServer) -> None:
+    models.script(Raw(b"", status=307))
+
+    failure = await failure_of(direct, ask())
+
+    assert type(failure) is ModelRefused
+    assert "OPENAI_BASE_URL" in failure.detail
+    assert len(models.asked) == 1
+
+
+async def test_a_line_without_end_is_not_kept(direct: OpenAICompatible, models: ModelServer) -> None:
+    models.script(Raw(b"x" * 100_000, "text/event-stream", times=30))
+
+    assert type(await failure_of(direct, ask(), Sink())) is ModelAnswerInvalid
+
+
+EVENTS = [
+    b"data: {}\n\n",
+    b"data:{}\r\n\r\n",
+    b": a comment\n\n",
+    b"event: ping\nid: 7\nretry: 10\n\n",
+    b"data: one\ndata: two\n\n",
+    'data: {"choices": [{"delta": {"content": "Привет, 世界 😀"}}]}\n\n'.encode(),
+    b"data: [DONE]\n\n",
+    b"\n",
+    b"data\n",
+]
+
+
+def parsed(pieces: list[bytes]) -> list[bytes]:
+    parser = EventParser(max_line_bytes=1000)
+    events = [event for piece in pieces for event in parser.feed(piece)]
+    return events + parser.finish()
+
+
+@given(st.lists(st.sampled_from(EVENTS), max_size=8), st.lists(st.integers(0, 400), max_size=12), st.booleans())
+@example([b"data: {}\r\n\r\n"], [9, 10, 11], True)
+def test_events_are_the_same_wherever_the_stream_is_split(sent: list[bytes], cuts: list[int], marked: bool) -> None:
+    stream = (b"\xef\xbb\xbf" if marked else b"") + b"".join(sent)
+    places = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+
+    split = [stream[start:end] for start, end in itertools.pairwise(places)]
+
+    assert parsed(split) == parsed([stream]) == parsed([bytes([byte]) for byte in stream])
+
+
+def test_events_are_read_as_the_standard_says() -> None:
+    stream = b"\xef\xbb\xbfdata: a\ndata:b\r\nevent: x\n\n: comment\r\n\r\ndata:  c \n\ndata: last"
+
+    assert parsed([stream]) == [b"a\nb", b" c ", b"last"]
+
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["choices", "delta", "message", "content", "tool_calls", "function", "usage", "index", "id"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=15,
+)
+
+
+@given(st.lists(JSON, max_size=5))
+def test_whatever_a_server_sends_is_an_answer_or_a_clear_error(documents: list[Any]) -> None:
+    answer = Answer()
+    try:
+        said = "".join(answer.take(document) for document in documents)
+    except ModelAnswerInvalid:
+        return
+    assert said == answer.content
+    assert all(isinstance(call.arguments, str) for call in answer.tool_calls)
+
+
+# The demo brain keeps the same promises, and the router chooses among all.
+
+
+async def complete_with_demo(request: Request, sink: Sink | None = None) -> Completion:
+    return await Persistent(lambda _model: DemoBrain()).complete(request, sink)
+
+
+async def test_the_demo_brain_streams_what_it_says_and_names_itself() -> None:
+    sink = Sink()
+
+    completion = await complete_with_demo(ask("Hello!"), sink)
+
+    assert len(sink.heard) > 10
+    assert sink.text == completion.content
+    assert (completion.usage.model, completion.usage.cost_usd, completion.usage.calls) == ("demo", 0.0, 1)
+    assert completion.usage.input_tokens > 0
+
+
+@pytest.mark.parametrize("schema", [PLAN, CRITIQUE, UNDERSTANDING, STEPS], ids=lambda schema: schema.name)
+async def test_the_demo_brain_gives_structured_answers(schema: Schema) -> None:
+    completion = await complete_with_demo(ask("Research tea, then write about it.", response_format=schema))
+
+    assert completion.parsed == json.loads(completion.content)
+
+
+async def test_the_demo_brain_keeps_the_deadline() -> None:
+    assert type(await failure_of(DemoBrain(), ask(deadline=time.monotonic() - 1))) is ModelTimedOut
+
+
+async def answer_of(env: dict[str, str], model: str) -> Completion:
+    router = BrainRouter(env)
+    try:
+        return await router.complete(ask(model=model))
+    finally:
+        await router.close()
+
+
+@pytest.mark.parametrize("model", ["gpt-4", "anthropic/claude-sonnet-4-5", "ollama/llama3", "whatever"])
+async def test_without_any_key_the_demo_brain_answers_for_every_model(model: str) -> None:
+    env = {"OPENAI_API_KEY": "", "AWS_ACCESS_KEY_ID": "for-other-things", "HF_TOKEN": "x"}
+
+    assert BrainRouter(env).configured is False
+    assert BrainRouter(env).describe().mode == "demo"
+    assert (await answer_of(env, model)).usage.model == "demo"
+
+
+@pytest.mark.req("AGT-01.1")
+@pytest.mark.parametrize(
+    ("env", "model", "wire_name"),
+    [
+        ({"OPENAI_BASE_URL": "{url}"}, "gpt-4", "gpt-4"),
+        ({"OPENAI_BASE_URL": "{url}", "OPENAI_API_KEY": KEY}, "meta-llama/Llama-3", "meta-llama/Llama-3"),
+        ({"OPENAI_BASE_URL": "{url}/"}, "claude-sonnet-4-5", "claude-sonnet-4-5"),
+        ({"OPENAI_BASE_URL": "{url}"}, "openai/anthropic/claude", "anthropic/claude"),
+        ({"OLLAMA_API_BASE": "{host}"}, "ollama/llama3:8b", "llama3:8b"),
+        ({"OLLAMA_API_BASE": "{host}/", "OPENAI_API_KEY": KEY}, "ollama_chat/llama3", "llama3"),
+        ({"HOSTED_VLLM_API_BASE": "{url}"}, "hosted_vllm/Qwen/Qwen3", "Qwen/Qwen3"),
+        ({"LM_STUDIO_API_BASE": "{url}"}, "lm_studio/qwen", "qwen"),
+    ],
+)
+async def test_servers_that_speak_openais_language_are_asked_directly(
+    models: ModelServer, env: dict[str, str], model: str, wire_name: str
+) -> None:
+    host = models.url.removesuffix("/v1")
+    env = {name: value.format(url=models.url, host=host) for name, value in env.items()}
+
+    completion = await answer_of(env, model)
+
+    assert completion.content == "You said: Hello there"
+    assert completion.usage.model == model
+    assert completion.usage.cost_usd == (0 if model.startswith(("ollama", "hosted", "lm_")) else cost(model, 5, 4))
+    assert models.asked[0].body["model"] == wire_name
+    assert ("Authorization" in models.asked[0].headers) == ("OPENAI_API_KEY" in env and not model.startswith("ollama"))
+
+
+@pytest.mark.req("AGT-01.1")
+@pytest.mark.xdist_group("litellm")
+async def test_other_providers_are_asked_through_litellm(models: ModelServer) -> None:
+    host = models.url.removesuffix("/v1")
+    said: dict[str, Any] = {
+        "type": "message",
+        "role": "assistant",
+        "model": "claude",
+        "id": "1",
+        "stop_reason": "end_turn",
+    }
+    said |= {"content": [{"type": "text", "text": "Good day."}], "usage": {"input_tokens": 7, "output_tokens": 2}}
+    models.script(Raw(json.dumps(said).encode()))
+
+    completion = await answer_of({"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_API_BASE": host}, "claude-sonnet-4-5")
+
+    assert completion.content == "Good day."
+    assert completion.usage == Usage("claude-sonnet-4-5", 7, 2, cost("claude-sonnet-4-5", 7, 2), calls=1)
+    assert completion.usage.cost_usd
+    assert models.asked[0].headers["x-api-key"] == KEY
+
+
+@pytest.mark.parametrize(
+    ("env", "model", "variable"),
+    [
+        ({"ANTHROPIC_API_KEY": KEY}, "gpt-4", "OPENAI_API_KEY"),
+        ({"OPENAI_API_KEY": KEY}, "claude-sonnet-4-5", "ANTHROPIC_API_KEY"),
+        ({"OPENAI_API_KEY": KEY}, "ollama/llama3", "OLLAMA_API_BASE"),
+        ({"OPENAI_BASE_URL": "http://127.0.0.1:9"}, "gemini/gemini-2.5-pro", "GEMINI_API_KEY"),
+    ],
+)
+async def test_a_model_whose_provider_has_no_key_is_refused_with_the_variable_to_set(
+    env: dict[str, str], model: str, variable: str
+) -> None:
+    with pytest.raises(ModelRefused) as caught:
+        await answer_of(env, model)
+
+    assert variable in caught.value.detail
+    assert model in caught.value.detail
+    assert KEY not in caught.value.detail
+
+
+@pytest.mark.req("AGT-01.2")
+async def test_the_fallback_may_be_of_another_provider(models: ModelServer) -> None:
+    router = BrainRouter({"OPENAI_BASE_URL": models.url, "OLLAMA_API_BASE": models.url})
+    models.script(Fail(401))
+
+    completion = await router.complete(ask(model="gpt-4", fallback_model="ollama/llama3"))
+
+    assert completion.usage.model == "ollama/llama3"
+    assert completion.usage.cost_usd == 0
+    await router.close()
+
+
+def test_the_description_holds_no_secret() -> None:
+    address = f"https://user:{KEY}@example.org/v1?key={KEY}"
+    described = BrainRouter({"OPENAI_BASE_URL": address, "OPENAI_API_KEY": KEY, "GROQ_API_KEY": KEY}).describe()
+
+    assert described.mode == "models"
+    assert {provider.name: provider.address for provider in described.providers} == {
+        "openai": "https://example.org/v1",
+        "groq": None,
+    }
+    assert KEY not in repr(described)
+
+
+def test_a_key_with_a_line_end_is_taken_without_it() -> None:
+    assert PROVIDERS["openai"].key({"OPENAI_API_KEY": f"{KEY}\n"}) == KEY
+
+
+def test_schemas_are_strict_where_openai_would_take_them_so() -> None:
+    strict = {schema.name: _strictness(schema) for schema in (CRITIQUE, PLAN, STEPS)}
+
+    assert strict == {"critique": True, "plan": False, "steps": False}
+
+
+def _strictness(schema: Schema) -> bool:
+    body = body_of(ask(response_format=schema), "gpt-4o", frozenset(), stream=False)
+    strict: bool = body["response_format"]["json_schema"]["strict"]
+    return strict
+
+
+# The scripted server itself, as other tests and the bench use it.
+
+
+def completion_of(url: str) -> Any:
+    body = {"model": "gpt-4", "messages": [{"role": "user", "content": "Hello there"}]}
+    return httpx.post(f"{url}/chat/completions", json=body, timeout=SOON).json()["choices"][0]["message"]["content"]
+
+
+def test_the_scripted_server_runs_in_a_thread() -> None:
+    with ModelServer().running_in_thread() as models:
+        models.script(Say("First."))
+
+        assert [completion_of(models.url), completion_of(models.url)] == ["First.", "You said: Hello there"]
+    assert len(models.asked) == 2
+
+
+def test_the_scripted_server_runs_in_a_process() -> None:
+    command = [sys.executable, "-m", "tests.model_server", "--port", "0", "--words", "3"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        url = json.loads(process.stdout.readline())["url"]
+        assert completion_of(url) == "word word word"
+        [asked] = httpx.get(url.replace("/v1", "/asked"), timeout=SOON).json()
+        process.terminate()
+
+    assert (asked["model"], asked["text"]) == ("gpt-4", "Hello there")
+    assert process.returncode == 0
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    heavy = ("litellm", "openai", "tiktoken", "aiohttp", "jsonschema", "httpx")
+    program = (
+        "import sys, artel.brain.router, artel.brain.tokens, artel.brain.prices\n"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+
+    assert done.stdout.strip() == "[]"

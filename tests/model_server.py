@@ -1,0 +1,364 @@
+"""A scripted server in the language of OpenAI: in the test's own loop, in a thread, or as a process of its own.
+
+`python -m tests.model_server --port 0 --delay-ms 200` prints one JSON line with its url. It echoes what the user said
+last; tests put other behaviours into its queue.
+"""
+
+import argparse
+import asyncio
+import json
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+from aiohttp import web
+
+KEPT = 10_000
+STRUCTURED: dict[str, Any] = {
+    "plan": {"tasks": [{"id": "1", "agent": "agent_coder", "description": "Do it.", "depends_on": []}]},
+    "critique": {"needs_improvement": False, "critique": "It is good."},
+    "understanding": {"understanding": "The user wants an answer."},
+    "steps": {"steps": ["Answer."]},
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as it arrived; `arrived` is in seconds of `time.time()`, `connection` the port of the client."""
+
+    body: dict[str, Any]
+    headers: Mapping[str, str]
+    arrived: float
+    connection: int = 0
+
+    @property
+    def streamed(self) -> bool:
+        return bool(self.body.get("stream"))
+
+    @property
+    def wants_usage(self) -> bool:
+        return not self.streamed or bool((self.body.get("stream_options") or {}).get("include_usage"))
+
+    @property
+    def schema_name(self) -> str | None:
+        name: str | None = ((self.body.get("response_format") or {}).get("json_schema") or {}).get("name")
+        return name
+
+    @cached_property
+    def text(self) -> str:
+        """What the user said last."""
+        said = (message.get("content") for message in reversed(self.body["messages"]) if message["role"] == "user")
+        return str(next(said, ""))
+
+    @property
+    def words(self) -> int:
+        return sum(len((message.get("content") or "").split()) for message in self.body["messages"])
+
+
+class Behaviour(Protocol):
+    """What the server does with one request."""
+
+    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse: ...
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool call to answer with."""
+
+    name: str
+    arguments: str
+    id: str = "call_1"
+
+
+@dataclass(frozen=True)
+class Say:
+    """Answer well: with this text (else an echo, or what the wanted structure asks for), in pieces when streamed."""
+
+    text: str | None = None
+    pieces: Sequence[str] | None = None
+    tools: Sequence[Tool] = ()
+    finish_reason: str | None = None
+    tokens: tuple[int, int] | None = None
+    usage: bool = True
+    delay: float = 0
+    pause: float = 0
+
+    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+        if self.delay:
+            await asyncio.sleep(self.delay)
+        if not asked.streamed:
+            message = {
+                "role": "assistant",
+                "content": self.words_for(asked) or None,
+                "tool_calls": self._calls() or None,
+            }
+            choice = {"index": 0, "message": message, "finish_reason": self._reason()}
+            return _json(_document(asked, "chat.completion", [choice], self._usage(asked)))
+        return await _stream(http, self._events(asked), self.pause)
+
+    def words_for(self, asked: Asked) -> str:
+        if self.text is not None:
+            return self.text
+        if self.pieces is not None:
+            return "".join(self.pieces)
+        if self.tools:
+            return ""
+        return json.dumps(STRUCTURED[asked.schema_name]) if asked.schema_name else f"You said: {asked.text}"
+
+    def deltas(self, asked: Asked) -> Iterator[bytes]:
+        """Answer the events that carry the answer, without those that end it."""
+        pieces = self.pieces if self.pieces is not None else self.words_for(asked).split(" ")
+        space = "" if self.pieces is not None else " "
+        for number, piece in enumerate(pieces):
+            if piece:
+                yield _delta(asked, {"content": f"{space}{piece}" if number else piece})
+        for index, call in enumerate(self._calls()):
+            arguments = call["function"]["arguments"]
+            first = call | {"index": index, "function": {"name": call["function"]["name"], "arguments": ""}}
+            yield _delta(asked, {"tool_calls": [first]})
+            for start in range(0, len(arguments), 7):
+                piece = arguments[start : start + 7]
+                yield _delta(asked, {"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+
+    def usage_event(self, asked: Asked) -> bytes:
+        return _event(_document(asked, "chat.completion.chunk", [], self._usage(asked)))
+
+    def _events(self, asked: Asked) -> Iterator[bytes]:
+        yield from self.deltas(asked)
+        yield _delta(asked, {}, self._reason())
+        if self.usage and asked.wants_usage:
+            yield self.usage_event(asked)
+        yield b"data: [DONE]\n\n"
+
+    def _calls(self) -> list[dict[str, Any]]:
+        return [
+            {"id": tool.id, "type": "function", "function": {"name": tool.name, "arguments": tool.arguments}}
+            for tool in self.tools
+        ]
+
+    def _reason(self) -> str:
+        return self.finish_reason or ("tool_calls" if self.tools else "stop")
+
+    def _usage(self, asked: Asked) -> dict[str, int] | None:
+        if not self.usage:
+            return None
+        given, written = self.tokens or (asked.words, len(self.words_for(asked).split()))
+        return {"prompt_tokens": given, "completion_tokens": written, "total_tokens": given + written}
+
+
+@dataclass(frozen=True)
+class Fail:
+    """Answer with an error."""
+
+    status: int
+    error: Mapping[str, Any] = field(default_factory=lambda: {"message": "It does not work.", "type": "server_error"})
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:  # noqa: ARG002
+        return _json({"error": self.error}, self.status, self.headers)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Begin to answer and stop: by ending the stream properly but too early, or by breaking the connection."""
+
+    text: str = "one two three"
+    usage: bool = False
+    broken: bool = False
+
+    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+        if not asked.streamed:
+            response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "1000"})
+            await response.prepare(http)
+            await response.write(b'{"choices": [')
+            _break(http)
+            return response
+        said = Say(self.text)
+        events = [*said.deltas(asked), *([said.usage_event(asked)] if self.usage else [])]
+        response = await _stream(http, events, end=not self.broken)
+        if self.broken:
+            _break(http)
+        return response
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Answer with these bytes, again and again when asked to."""
+
+    body: bytes
+    content_type: str = "application/json"
+    times: int = 1
+    status: int = 200
+
+    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:  # noqa: ARG002
+        response = web.StreamResponse(status=self.status, headers={"Content-Type": self.content_type})
+        await response.prepare(http)
+        for _ in range(self.times):
+            await response.write(self.body)
+        await response.write_eof()
+        return response
+
+
+@dataclass(frozen=True)
+class Hang:
+    """Say nothing, or one word, until the client goes away; `abandoned` tells that it did."""
+
+    word: str = ""
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    abandoned: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+        try:
+            if self.word:
+                await _stream(http, Say(self.word).deltas(asked), end=False)
+            self.begun.set()
+            await asyncio.Event().wait()
+        finally:
+            self.abandoned.set()
+        raise AssertionError("nobody sets that event")
+
+
+class ModelServer:
+    """The server: a queue of behaviours, a default one, and what was asked."""
+
+    def __init__(self, default: Behaviour | None = None) -> None:
+        self.default = default or Say()
+        self.queue: deque[Behaviour] = deque()
+        self.asked: deque[Asked] = deque(maxlen=KEPT)
+        # Parameters that are refused, as OpenAI refuses them, whenever a request carries them.
+        self.refuses: set[str] = set()
+        self.url = ""
+
+    def script(self, *behaviours: Behaviour) -> None:
+        """Do these with the next requests, one each, before the default again."""
+        self.queue.extend(behaviours)
+
+    @asynccontextmanager
+    async def running(self, port: int = 0) -> AsyncIterator["ModelServer"]:
+        """Serve in this event loop."""
+        runner = web.ServerRunner(web.Server(self._answer, handler_cancellation=True), shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", port, backlog=1024)
+        await site.start()
+        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        try:
+            yield self
+        finally:
+            await runner.cleanup()
+
+    @contextmanager
+    def running_in_thread(self) -> Iterator["ModelServer"]:
+        """Serve in a thread of its own, for tests that are not asynchronous."""
+        loop, ready, stopped = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
+
+        async def serve() -> None:
+            async with self.running():
+                ready.set()
+                await stopped.wait()
+
+        thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), name="model-server")
+        thread.start()
+        try:
+            assert ready.wait(10)
+            yield self
+        finally:
+            loop.call_soon_threadsafe(stopped.set)
+            thread.join(10)
+            loop.close()
+
+    async def _answer(self, http: web.BaseRequest) -> web.StreamResponse:
+        if http.method != "POST":
+            return self._told(http)
+        arrived = time.time()
+        peer = http.transport.get_extra_info("peername") if http.transport else ("", 0)
+        asked = Asked(json.loads(await http.content.read()), http.headers, arrived, peer[1])
+        self.asked.append(asked)
+        for parameter in self.refuses & asked.body.keys():
+            return await _refusal(parameter)(asked, http)
+        behaviour = self.queue.popleft() if self.queue else self.default
+        return await behaviour(asked, http)
+
+    def _told(self, http: web.BaseRequest) -> web.Response:
+        """Answer what was asked so far (`GET /asked`), and forget it (`DELETE /asked`), or the list of models."""
+        if http.path != "/asked":
+            return _json({"object": "list", "data": [{"id": "gpt-4", "object": "model"}]})
+        told = [{"arrived": asked.arrived, "model": asked.body["model"], "text": asked.text} for asked in self.asked]
+        if http.method == "DELETE":
+            self.asked.clear()
+        return _json(told)
+
+
+def _refusal(parameter: str) -> Fail:
+    hint = " Use 'max_completion_tokens' instead." if parameter == "max_tokens" else ""
+    message = f"Unsupported parameter: '{parameter}' is not supported with this model.{hint}"
+    return Fail(
+        400,
+        {"message": message, "type": "invalid_request_error", "param": parameter, "code": "unsupported_parameter"},
+    )
+
+
+def _document(asked: Asked, kind: str, choices: list[Any], usage: dict[str, int] | None = None) -> dict[str, Any]:
+    document = {"id": "chatcmpl-1", "object": kind, "created": 1, "model": asked.body["model"], "choices": choices}
+    return document if usage is None else document | {"usage": usage}
+
+
+def _delta(asked: Asked, delta: dict[str, Any], reason: str | None = None) -> bytes:
+    return _event(_document(asked, "chat.completion.chunk", [{"index": 0, "delta": delta, "finish_reason": reason}]))
+
+
+def _event(document: dict[str, Any]) -> bytes:
+    return b"data: %s\n\n" % json.dumps(document).encode()
+
+
+def _json(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    body = json.dumps(document).encode()
+    return web.Response(body=body, status=status, headers=headers, content_type="application/json")
+
+
+async def _stream(
+    http: web.BaseRequest, events: Iterator[bytes] | Sequence[bytes], pause: float = 0, *, end: bool = True
+) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(http)
+    for event in events:
+        await response.write(event)
+        if pause:
+            await asyncio.sleep(pause)
+    if end:
+        await response.write_eof()
+    return response
+
+
+def _break(http: web.BaseRequest) -> None:
+    if http.transport is not None:
+        http.transport.abort()
+
+
+async def _serve(port: int, default: Behaviour) -> None:
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    async with ModelServer(default).running(port) as server:
+        print(json.dumps({"url": server.url}), flush=True)  # noqa: T201
+        await stopped.wait()
+
+
+def main() -> None:
+    """Serve until told to stop."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--port", type=int, default=0)
+    options.add_argument("--delay-ms", type=float, default=0, help="time before the first word")
+    options.add_argument("--pause-ms", type=float, default=0, help="time after each word of a stream")
+    options.add_argument("--words", type=int, help="answer with so many words instead of an echo")
+    chosen = options.parse_args()
+    text = " ".join(["word"] * chosen.words) if chosen.words else None
+    asyncio.run(_serve(chosen.port, Say(text, delay=chosen.delay_ms / 1000, pause=chosen.pause_ms / 1000)))
+
+
+if __name__ == "__main__":
+    main()
