@@ -700,6 +700,7 @@ async def direct(models: ModelServer) -> AsyncIterator[OpenAICompatible]:
 
 
 async def test_connections_are_used_again_after_streams_too(direct: OpenAICompatible, models: ModelServer) -> None:
+    models.default = Say(pause=0.01)  # so that the end of a stream arrives after its last event
     for sink in (None, Sink(), None, Sink(), None):
         await direct.complete(ask(), sink)
 
@@ -732,7 +733,7 @@ async def test_an_error_inside_a_stream_is_that_error(
 
 
 async def test_a_redirect_is_not_followed(direct: OpenAICompatible, models: ModelServer) -> None:
-    models.script(Raw(b"", status=307))
+    models.script(Fail(307, headers={"Location": f"{models.url}/elsewhere"}))
 
     failure = await failure_of(direct, ask())
 

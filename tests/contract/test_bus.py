@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from yarl import URL
 
-from artel.bus import topology
+from artel.bus import hints, topology
 from artel.bus.bus import (
     Bus,
     BusClosed,
@@ -481,6 +481,21 @@ async def test_a_message_that_fails_five_times_is_a_dead_letter_and_the_next_one
     assert inbox.actions[:6] == ["poison"] * 5 + ["end"]
 
 
+async def test_a_handler_that_awaits_something_cancelled_has_failed_like_any_other(bus: Bus, name: str) -> None:
+    inbox = Inbox()
+
+    async def handler(delivery: Delivery) -> None:
+        await inbox(delivery)
+        if delivery.attempt == 1:
+            raise asyncio.CancelledError
+
+    await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), handler)
+    await bus.publish(f"cmd.{name}.write", command("cancelled"))
+    await bus.publish(f"cmd.{name}.write", command("end"))
+
+    assert await inbox.holds(3) == ["cancelled", "cancelled", "end"]
+
+
 async def test_dead_letters_stay_where_they_are(bus: Bus, name: str) -> None:
     await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",), max_deliveries=1), Inbox(fails=1))
     for number in range(3):
@@ -639,7 +654,7 @@ async def test_an_exclusive_name_has_one_holder_and_is_free_when_that_one_is_gon
     await bus.publish(f"cmd.{name}.write", command("mine"))
     assert await inbox.holds(1) == ["mine"]
     await subscription.cancel()
-    await bus.subscribe(spec, Inbox())
+    await (await world.bus()).subscribe(spec, Inbox())
 
 
 async def test_a_refused_reader_leaves_the_holder_at_work(world: World, bus: Bus, name: str) -> None:
@@ -773,15 +788,20 @@ class Hints:
                 await self._came.wait()
 
 
-async def test_a_hint_reaches_every_bus_its_sender_too(world: World, bus: Bus, name: str) -> None:
-    here, there = Hints(bus), Hints(await world.bus())
+async def test_a_hint_reaches_every_bus_once_its_sender_too(world: World, bus: Bus, name: str) -> None:
+    other = await world.bus()
+    here, there = Hints(bus), Hints(other)
 
     bus.send_hint(Hint("session", name))
     bus.send_hint(Hint("space", name))
 
-    for hints in (here, there):
-        await hints.until(Hint("space", name))
-        assert [hint for hint in hints.seen if hint.key == name] == [Hint("session", name), Hint("space", name)]
+    await there.until(Hint("space", name))
+    other.send_hint(Hint("end", name))
+    for each in (here, there):
+        await each.until(Hint("end", name))
+        ours = [hint.kind for hint in each.seen if hint.key == name]
+        assert sorted(ours) == ["end", "session", "space"]
+        assert ours.index("session") < ours.index("space")
 
 
 async def test_hints_are_not_told_to_who_has_left_and_a_failing_callback_stops_nobody(bus: Bus, name: str) -> None:
@@ -823,11 +843,26 @@ async def test_queues_that_wait_cost_no_task() -> None:
     await bus.close()
 
 
+async def test_more_hints_than_can_wait_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hints, "MAX_PENDING", 3)
+    bus = LocalBus()
+    here = Hints(bus)
+
+    for number in range(10):
+        bus.send_hint(Hint("session", str(number)))
+    await here.until(Hint("session", "2"))
+    bus.send_hint(Hint("session", "end"))
+    await here.until(Hint("session", "end"))
+
+    assert [hint.key for hint in here.seen] == ["0", "1", "2", "end"]
+    await bus.close()
+
+
 # Only on RabbitMQ: connections that are lost
 
 
 async def test_readers_come_back_after_the_connection_was_lost(rabbit: RabbitBus, wire: Wire, name: str) -> None:
-    inbox, control, hints = Inbox(), Inbox(), Hints(rabbit)
+    inbox, control, here = Inbox(), Inbox(), Hints(rabbit)
     await rabbit.subscribe(QueueSpec(f"{name}.cmd", (f"cmd.{name}.*",), exclusive=True), inbox)
     await rabbit.subscribe(QueueSpec(f"{name}.ctl", (f"ctl.{name}.*",), exclusive=True, durable=False), control)
     await rabbit.publish(f"cmd.{name}.write", command("before"))
@@ -841,7 +876,7 @@ async def test_readers_come_back_after_the_connection_was_lost(rabbit: RabbitBus
     await eventually(lambda: rabbit.publish(f"ctl.{name}.stop", command("stop")))  # its queue had been lost too
     assert await control.holds(1) == ["stop"]
     rabbit.send_hint(Hint("session", name))
-    await hints.until(Hint("session", name))
+    await here.until(Hint("session", name))
 
 
 async def test_what_was_in_work_when_the_connection_was_lost_comes_again_one_at_a_time(
@@ -901,7 +936,7 @@ async def test_a_reply_that_comes_while_the_connection_is_lost_is_not_lost(
 async def test_a_broker_that_stays_away_is_a_clear_error_and_hints_go_on_here(wire: Wire, name: str) -> None:
     before = running()
     bus = await RabbitBus.connect(await wire.up(), name="tests", deadline_seconds=1)
-    hints = Hints(bus)
+    here = Hints(bus)
     await wire.down()
 
     for call in (
@@ -913,7 +948,7 @@ async def test_a_broker_that_stays_away_is_a_clear_error_and_hints_go_on_here(wi
             await asyncio.wait_for(call, SOON)
     for number in range(1_000):
         bus.send_hint(Hint("session", f"{name}.{number}"))
-    await hints.until(Hint("session", f"{name}.999"))
+    await here.until(Hint("session", f"{name}.999"))
 
     await asyncio.wait_for(bus.close(), SOON)
     await nothing_runs_but(before)

@@ -17,18 +17,21 @@ class PendingHints:
 
     def __init__(self) -> None:
         self._hints: dict[Hint, None] = {}
+        self._dropped = 0
 
     def add(self, hint: Hint) -> bool:
         """Keep a hint, and say whether it is the first that waits; drop it when too many do."""
         if len(self._hints) >= MAX_PENDING:
-            log.warning("hint_dropped", kind=hint.kind, pending=len(self._hints))
+            self._dropped += 1
             return False
         self._hints[hint] = None
         return len(self._hints) == 1
 
     def take(self) -> list[Hint]:
         """Answer all that wait, in order, and begin anew."""
-        hints, self._hints = list(self._hints), {}
+        if self._dropped:
+            log.warning("hints_dropped", count=self._dropped, problem="too many at once")
+        hints, self._hints, self._dropped = list(self._hints), {}, 0
         return hints
 
 

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 from aio_pika import Connection
 from aio_pika.abc import AbstractChannel
-from aio_pika.exceptions import AMQPError
-from pamqp.exceptions import PAMQPException
+from aio_pika.exceptions import CONNECTION_EXCEPTIONS
 from yarl import URL
 
 from artel.bus.bus import BusClosed, BusUnavailable
@@ -36,7 +35,7 @@ async def losing() -> AsyncIterator[None]:
     """Raise Lost for everything that the client library says when a connection ends."""
     try:
         yield
-    except (AMQPError, PAMQPException, EOFError, OSError, RuntimeError) as problem:
+    except (*CONNECTION_EXCEPTIONS, EOFError) as problem:
         if isinstance(problem, TimeoutError):  # an OSError, but a deadline of ours
             raise
         raise Lost(str(problem) or type(problem).__name__) from problem

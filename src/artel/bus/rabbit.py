@@ -154,17 +154,13 @@ class RabbitBus:
         self._closed = True  # only now: handlers that finish may still publish
         self._requests.close()
         await self._replies.stop()
-        await self._reply_receiver.finish(0)
         await self._replies.delete_queue(self._address)
         await asyncio.gather(self._replies.close(), self._letters.close(), self._hints.close(), self._publisher.close())
         self._board.clear()
         await asyncio.gather(self._reading.close(), self._writing.close())
 
     async def _take_reply(self, message: AbstractIncomingMessage) -> None:
-        async def handle() -> None:
-            await settle(message, await self._reply_receiver.handle(received(message)))
-
-        self._reply_receiver.start(handle())
+        await settle(message, await self._reply_receiver.handle(received(message)))
 
     async def _answer(self, reply_to: str | None, correlation_id: str | None, envelope: Envelope) -> bool:
         if reply_to is None:

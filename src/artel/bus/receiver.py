@@ -81,22 +81,9 @@ class Receiver:
                 log.warning("message_invalid", queue=self._queue, key=received.key, problem=problem.detail)
                 await self._try_to_refuse(received, problem)
                 return Outcome.DEAD
-            delivery = Delivery(
-                envelope, received.key, received.reply_to, received.correlation_id, attempt=received.attempt
+            return await self._hand_over(
+                Delivery(envelope, received.key, received.reply_to, received.correlation_id, received.attempt)
             )
-            try:
-                await self._handler(delivery)
-            except Exception:
-                log.warning(
-                    "handler_failed",
-                    queue=self._queue,
-                    key=received.key,
-                    message_id=envelope.id,
-                    attempt=received.attempt,
-                    exc_info=True,
-                )
-                return Outcome.AGAIN
-            return Outcome.DONE
 
     async def finish(self, grace_seconds: float) -> None:
         """Wait for what is running, and cancel what is left after the grace."""
@@ -111,6 +98,25 @@ class Receiver:
         if late:
             log.warning("handlers_cancelled", queue=self._queue, count=len(late))
             await asyncio.wait(late, timeout=CANCEL_SECONDS)
+
+    async def _hand_over(self, delivery: Delivery) -> Outcome:
+        try:
+            await self._handler(delivery)
+        except (Exception, asyncio.CancelledError) as failure:
+            task = asyncio.current_task()
+            if isinstance(failure, asyncio.CancelledError) and (task is None or task.cancelling()):
+                raise
+            # Else the handler awaited something that was cancelled: it has failed like any other.
+            log.warning(
+                "handler_failed",
+                queue=self._queue,
+                key=delivery.key,
+                message_id=delivery.envelope.id,
+                attempt=delivery.attempt,
+                exc_info=True,
+            )
+            return Outcome.AGAIN
+        return Outcome.DONE
 
     async def _try_to_refuse(self, received: Received, problem: InvalidMessage) -> None:
         try:

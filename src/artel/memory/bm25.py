@@ -1,0 +1,77 @@
+"""BM25 as sparse vectors: the same words give the same numbers in every store and every process.
+
+A document carries the weights of its terms, a query carries ones; how rare a term is in the collection (idf) is the
+engine's part, because it changes with every memory.
+"""
+
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import islice, pairwise
+
+MAX_TOKENS = 10_000  # of a document
+MAX_QUERY_TERMS = 64  # every term is a list to walk through
+MAX_TOKEN_LENGTH = 64
+SATURATION = 1.2  # BM25's k1
+LENGTH_SHARE = 0.75  # BM25's b
+USUAL_LENGTH = 128.0  # tokens; fixed, so that a document's numbers depend on nothing else
+
+# Scripts without spaces between words: Thai, Lao, Khmer, Han, Kana, Hangul.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+)
+# Python's \w leaves out vowel signs and accents that are characters of their own, and would cut words at them.
+_MARKS = (
+    "\u0300-\u036f\u0591-\u05bd\u05bf\u0610-\u061a\u064b-\u065f\u0670"
+    "\u0900-\u0963\u0966-\u0dff\u0f00-\u0fff\u1000-\u109f"
+)
+_RUN = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|(?:(?![_{_UNSPACED}])[\w{_MARKS}])+")
+
+
+@dataclass(frozen=True, slots=True)
+class SparseVector:
+    """Terms by number, in rising order, with their weights."""
+
+    indices: list[int]
+    values: list[float]
+
+
+def tokens(text: str) -> Iterator[str]:
+    """Answer the words of a text, whatever the case; runs of scripts without spaces as overlapping pairs."""
+    for run in _RUN.finditer(unicodedata.normalize("NFKC", text).casefold()):
+        word = run.group()
+        if run["unspaced"] and len(word) > 1:
+            yield from (first + second for first, second in pairwise(word))
+        else:
+            yield word[:MAX_TOKEN_LENGTH]
+
+
+def document_vector(text: str) -> SparseVector:
+    """Answer a document's terms, weighted by how often they occur and how long the document is."""
+    counts = Counter(map(_number, islice(tokens(text), MAX_TOKENS)))
+    length = 1 - LENGTH_SHARE + LENGTH_SHARE * counts.total() / USUAL_LENGTH
+    indices = sorted(counts)
+    values = [counts[index] * (SATURATION + 1) / (counts[index] + SATURATION * length) for index in indices]
+    return SparseVector(indices, values)
+
+
+def query_vector(text: str) -> SparseVector:
+    """Answer a query's different terms; of a very long one the first."""
+    distinct = dict.fromkeys(map(_number, islice(tokens(text), MAX_TOKENS)))
+    indices = sorted(islice(distinct, MAX_QUERY_TERMS))
+    return SparseVector(indices, [1.0] * len(indices))
+
+
+def rarity(documents: int, with_term: int) -> float:
+    """Answer the idf of a term, by the formula that Qdrant uses."""
+    return math.log((documents - with_term + 0.5) / (with_term + 0.5) + 1)
+
+
+@lru_cache(maxsize=16_384)
+def _number(token: str) -> int:
+    return int.from_bytes(blake2b(token.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "little")

