@@ -689,6 +689,13 @@ async def test_many_answers_at_once_are_not_mixed_up(brain: Brain, models: Model
     assert [sink.text for sink in sinks] == [answer.content for answer in answers]
 
 
+async def test_connections_are_used_again_whatever_the_deadline(brain: Brain, models: ModelServer) -> None:
+    for seconds in range(5):
+        await brain.complete(ask(deadline=time.monotonic() + SOON + seconds))
+
+    assert len({asked.connection for asked in models.asked}) == 1
+
+
 # What only the direct client can promise.
 
 

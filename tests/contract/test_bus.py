@@ -271,9 +271,6 @@ async def rabbit(wire: Wire) -> AsyncIterator[RabbitBus]:
     await nothing_runs_but(before)
 
 
-# Keys and queues
-
-
 async def test_every_queue_with_a_fitting_key_gets_a_message_once(world: World, bus: Bus, name: str) -> None:
     first, second, other = Inbox(), Inbox(), Inbox()
     await bus.subscribe(QueueSpec(f"{name}.1", (f"cmd.{name}.*", f"cmd.{name}.#", "#." + name + ".write")), first)
@@ -384,24 +381,24 @@ async def test_a_full_queue_refuses_and_takes_again_when_there_is_room(bus: Bus,
     inbox = Inbox(held=True)
     await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",), max_length=3), inbox)
 
-    async def fill() -> int:
+    async def fill() -> None:
         for number in range(50):
             await bus.publish(f"cmd.{name}.write", command(str(number)))
-        return 50
+
+    async def there_is_room() -> bool:
+        with suppress(QueueFull):
+            return await bus.publish(f"cmd.{name}.write", command("end"))
+        return False
 
     with pytest.raises(QueueFull) as refused:
         await fill()
     assert refused.value.retry_after
     await inbox.holds(1)
     inbox.go_on.set()
-    await inbox.until(lambda inbox: inbox.finished >= 4)  # one held, three waiting
+    await eventually(there_is_room)
 
-    assert await bus.publish(f"cmd.{name}.write", command("end"))
     await inbox.until(lambda inbox: inbox.actions[-1] == "end")
-    assert len(inbox.actions) < 10
-
-
-# Time limits and dead letters
+    assert 5 <= len(inbox.actions) < 10  # one in work, three waiting and perhaps a few more, the end
 
 
 async def test_what_nobody_takes_in_time_is_a_dead_letter(bus: Bus, name: str) -> None:
@@ -501,11 +498,13 @@ async def test_dead_letters_stay_where_they_are(bus: Bus, name: str) -> None:
     for number in range(3):
         await bus.publish(f"cmd.{name}.write", command(str(number)))
 
-    letters = await letters_of(bus, name, count=3)
+    async def two() -> bool:
+        return len(await bus.dead_letters(2)) == 2
 
-    assert await letters_of(bus, name, count=3) == letters
-    assert [Envelope.from_bytes(letter.body).data for letter in letters] == [Command(action=n) for n in "012"]
-    assert len(await bus.dead_letters(2)) == 2
+    for _ in range(2):  # in no certain order: other readers of the broker may look at them too
+        letters = await letters_of(bus, name, count=3)
+        assert sorted(Envelope.from_bytes(letter.body).data.action for letter in letters) == ["0", "1", "2"]  # type: ignore[union-attr]
+    assert await eventually(two)
 
 
 async def test_an_invalid_message_is_answered_and_dead_lettered_and_not_handled(
@@ -530,9 +529,6 @@ async def test_an_invalid_message_is_answered_and_dead_lettered_and_not_handled(
         (b"{nobody to answer", Reason.INVALID),
     }
     assert await inbox.holds(1) == ["end"]
-
-
-# Readers that end
 
 
 async def test_a_message_is_done_only_when_its_handler_has_returned(world: World, bus: Bus, name: str) -> None:
@@ -634,9 +630,6 @@ async def test_control_overtakes_commands_that_are_stuck(bus: Bus, name: str) ->
     assert work.actions == ["0"]
 
 
-# Exclusive names
-
-
 @pytest.mark.parametrize("durable", [True, False])
 async def test_an_exclusive_name_has_one_holder_and_is_free_when_that_one_is_gone(
     world: World, bus: Bus, name: str, durable: bool
@@ -667,9 +660,6 @@ async def test_a_refused_reader_leaves_the_holder_at_work(world: World, bus: Bus
         await bus.publish(f"cmd.{name}.write", command(str(number)))
 
     assert await inbox.holds(3) == ["0", "1", "2"]
-
-
-# Requests
 
 
 async def test_many_requests_at_once_each_get_their_own_reply(world: World, bus: Bus, name: str) -> None:
@@ -765,9 +755,6 @@ async def test_closing_ends_everything(world: World, bus: Bus, name: str) -> Non
     await nothing_runs_but(before)
 
 
-# Hints
-
-
 class Hints:
     """What a bus has told, as a callback."""
 
@@ -830,9 +817,6 @@ async def test_the_same_hint_many_times_is_told_few_times(bus: Bus, name: str) -
     assert here.seen.count(Hint("session", name)) == 1
 
 
-# Only inside the process
-
-
 async def test_queues_that_wait_cost_no_task() -> None:
     before = running()
     bus = LocalBus()
@@ -856,9 +840,6 @@ async def test_more_hints_than_can_wait_are_dropped(monkeypatch: pytest.MonkeyPa
 
     assert [hint.key for hint in here.seen] == ["0", "1", "2", "end"]
     await bus.close()
-
-
-# Only on RabbitMQ: connections that are lost
 
 
 async def test_readers_come_back_after_the_connection_was_lost(rabbit: RabbitBus, wire: Wire, name: str) -> None:
@@ -974,9 +955,6 @@ async def test_a_reader_whose_queue_was_deleted_gets_it_back(
 
     await eventually(lambda: rabbit.publish(f"cmd.{name}.write", command("again")))
     assert await inbox.holds(1) == ["again"]
-
-
-# Names and patterns, pure
 
 
 words = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=6)

@@ -93,17 +93,9 @@ class RabbitBus:
     ) -> bool:
         """Send to every queue that takes the key, and return when the broker has confirmed; say whether any did."""
         self._check_open()
-        message = Message(
-            envelope.to_bytes(),
-            # Each sending has an id of its own, made by the library: it tells by them which one came back.
-            message_id=None,
-            type=envelope.type,
-            content_type="application/cloudevents+json",
-            delivery_mode=DeliveryMode.PERSISTENT,
-            expiration=min(max(ttl_seconds, SHORTEST_TTL_SECONDS), LONGEST_TTL_SECONDS),
-            reply_to=reply_to,
-            correlation_id=correlation_id,
-        )
+        message = _message(envelope, ttl_seconds, correlation_id)
+        message.delivery_mode = DeliveryMode.PERSISTENT
+        message.reply_to = reply_to
         return await self._publisher.send(MAIN_EXCHANGE, check_key(key), message)
 
     async def subscribe(self, spec: QueueSpec, handler: Handler, *, at_once: int = 1) -> RabbitSubscription:
@@ -165,14 +157,7 @@ class RabbitBus:
     async def _answer(self, reply_to: str | None, correlation_id: str | None, envelope: Envelope) -> bool:
         if reply_to is None:
             return False
-        message = Message(
-            envelope.to_bytes(),
-            type=envelope.type,
-            content_type="application/cloudevents+json",
-            expiration=DEFAULT_TTL_SECONDS,
-            correlation_id=correlation_id,
-        )
-        return await self._publisher.send("", reply_to, message)
+        return await self._publisher.send("", reply_to, _message(envelope, DEFAULT_TTL_SECONDS, correlation_id))
 
     async def _refuse(self, received: Received, problem: InvalidMessage) -> None:
         await self._answer(received.reply_to, received.correlation_id, invalid_argument(self._name, problem))
@@ -185,3 +170,14 @@ class RabbitBus:
     def _check_open(self) -> None:
         if self._closed:
             raise BusClosed("The bus is closed.")
+
+
+def _message(envelope: Envelope, ttl_seconds: float, correlation_id: str | None) -> Message:
+    # No message_id: the library gives each sending one of its own, and tells by it which one came back as unroutable.
+    return Message(
+        envelope.to_bytes(),
+        type=envelope.type,
+        content_type="application/cloudevents+json",
+        expiration=min(max(ttl_seconds, SHORTEST_TTL_SECONDS), LONGEST_TTL_SECONDS),
+        correlation_id=correlation_id,
+    )
