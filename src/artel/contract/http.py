@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 MAX_ID = 2**63 - 1
+MAX_JSON_INTEGER = 2**53 - 1  # beyond it, programs that read JSON numbers as floats take one for another
 MAX_EMAIL_CHARACTERS = 254
 MIN_PASSWORD_CHARACTERS = 8
 MAX_PASSWORD_CHARACTERS = 256
@@ -137,7 +138,7 @@ NameList = Annotated[
 ConcurrencyLimit = Annotated[
     int, Field(ge=1, le=10, description="How many tasks the agent may run at once."), BeforeValidator(_whole)
 ]
-RowId = Annotated[int, Field(ge=0, le=MAX_ID), BeforeValidator(_whole)]
+RowId = Annotated[int, Field(ge=0, le=MAX_JSON_INTEGER), BeforeValidator(_whole)]
 Title = Annotated[str, Field(min_length=1, max_length=200, pattern=_VISIBLE_LINE)]
 Runtime = Literal["local", "node"]
 
