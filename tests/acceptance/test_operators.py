@@ -220,7 +220,7 @@ def test_accounts_are_made_listed_changed_and_deleted_by_the_operator(server: Se
     made = artel("users", "create", email, "--json", env=server.env, stdin=PASSWORD + "\n")
     assert made.returncode == 0, made.stderr
     number = json.loads(made.stdout)["user_id"]
-    listed = json.loads(artel("users", "list", "--json", env=server.env).stdout)
+    listed = json.loads(artel("users", "list", "--json", "--limit", "10000", env=server.env).stdout)
     assert (number, email) in [(item["user_id"], item["email"]) for item in listed]
     taken = artel("users", "create", email, env=server.env, stdin=PASSWORD + "\n")
     assert (taken.returncode, "address" in taken.stderr) == (5, True)

@@ -13,7 +13,7 @@ from artel.db.engine import unavailable
 from artel.db.tables import installation
 from artel.errors import SchemaOutdated
 
-HEAD = "0002"
+HEAD = "0003"
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 

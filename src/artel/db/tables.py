@@ -106,6 +106,7 @@ projects = Table(
     Column("name", String(200), nullable=False),
     Column("settings", JSON, nullable=False),
     Column("is_default", Boolean, nullable=False, default=False),
+    Column("last_event", Integer, nullable=False, server_default="0"),  # of the project's own stream
     Column("created_at", Moment, nullable=False),
     Column("updated_at", Moment, nullable=False),
     UniqueConstraint("user_id", "id"),
@@ -143,7 +144,7 @@ agents = Table(
     ForeignKeyConstraint(["user_id", "project_id"], ["projects.user_id", "projects.id"], ondelete="CASCADE"),
     UniqueConstraint("project_id", "name"),
     Index(None, "parent_agent_id"),
-    Index(None, "user_id", "project_id"),
+    Index("uq_agents_user_id_project_id_id", "user_id", "project_id", "id", unique=True),
     sqlite_autoincrement=True,
 )
 
@@ -209,6 +210,7 @@ turns = Table(
     Column("error_code", String(64)),
     Column("error", Text),
     Column("usage", JSON(none_as_null=True)),
+    Column("context", JSON(none_as_null=True)),  # what the agent was reminded of
     Column("created_at", Moment, nullable=False),
     Column("started_at", Moment),
     Column("finished_at", Moment),
@@ -238,4 +240,145 @@ events = Table(
     Column("data", JSON, nullable=False),
     Column("created_at", Moment, nullable=False),
     _goes_with_its_session(),
+)
+
+
+def _goes_with_its_project() -> ForeignKeyConstraint:
+    """Tie a row to the project and user that it belongs to."""
+    return ForeignKeyConstraint(["user_id", "project_id"], ["projects.user_id", "projects.id"], ondelete="CASCADE")
+
+
+# What happened in a project, whatever the session; numbered from 1 like a session's events.
+project_events = Table(
+    "project_events",
+    metadata,
+    Column("user_id", Id, primary_key=True, autoincrement=False),
+    Column("project_id", Id, primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("type", String(40), nullable=False),
+    Column("data", JSON, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    _goes_with_its_project(),
+)
+
+# Processes that run worker spaces; each renews its row by the database's clock. Embedded servers have none.
+hosts = Table(
+    "hosts",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("expires_at", Moment, nullable=False),
+)
+
+# Who runs the worker space of a project. Whoever takes it over raises the epoch, and writes of the one before are
+# refused from then on. `config_version` rises with every change of an agent, so that no host works with an old one.
+spaces = Table(
+    "spaces",
+    metadata,
+    Column("project_id", Id, primary_key=True, autoincrement=False),
+    Column("user_id", Id, nullable=False),
+    Column("owner", String(36)),
+    Column("epoch", Integer, nullable=False),
+    Column("config_version", Integer, nullable=False),
+    _goes_with_its_project(),
+    Index(None, "owner"),
+)
+
+# What a process asks of the one that runs a worker space; the answer is written beside the question.
+space_calls = Table(
+    "space_calls",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("user_id", Id, nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("operation", String(40), nullable=False),
+    Column("agent_id", Id),
+    Column("answer", JSON(none_as_null=True)),
+    Column("expires_at", Moment, nullable=False),
+    _goes_with_its_project(),
+    Index(None, "user_id", "project_id"),
+)
+
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("user_id", Id, nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("kind", String(40), nullable=False),
+    Column("subject", String(100), nullable=False),
+    Column("severity", String(10), nullable=False),
+    Column("message", Text, nullable=False),
+    Column("raised_at", Moment, nullable=False),
+    Column("resolved_at", Moment),
+    _goes_with_its_project(),
+    Index(None, "user_id", "project_id", "raised_at"),
+    Index(
+        "uq_alerts_open",
+        "project_id",
+        "kind",
+        "subject",
+        unique=True,
+        sqlite_where=text("resolved_at IS NULL"),
+        postgresql_where=text("resolved_at IS NULL"),
+    ),
+)
+
+# The memory of an agent that was deleted, if it was to be kept.
+memory_archives = Table(
+    "memory_archives",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("user_id", Id, nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("agent_id", Id, nullable=False),
+    Column("agent", String(63), nullable=False),
+    Column("memories", Integer, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    _goes_with_its_project(),
+    Index(None, "user_id", "project_id"),
+)
+
+# What agents remember: the truth, from which the index can be made again. A row belongs to an agent or to an archive.
+memories = Table(
+    "memories",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("user_id", Id, nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("agent_id", Id),
+    Column("archive_id", String(36), ForeignKey("memory_archives.id", ondelete="CASCADE")),
+    Column("type", String(40), nullable=False),
+    Column("content", Text, nullable=False),
+    Column("success", Boolean, nullable=False),
+    Column("task_id", String(64)),
+    Column("metadata", JSON, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("indexed_at", Moment),
+    _goes_with_its_project(),
+    ForeignKeyConstraint(
+        ["user_id", "project_id", "agent_id"],
+        ["agents.user_id", "agents.project_id", "agents.id"],
+        ondelete="CASCADE",
+    ),
+    Index(None, "user_id", "project_id", "agent_id", "id"),
+    Index(None, "archive_id"),
+    Index(
+        "ix_memories_not_indexed",
+        "id",
+        sqlite_where=text("indexed_at IS NULL AND archive_id IS NULL"),
+        postgresql_where=text("indexed_at IS NULL AND archive_id IS NULL"),
+    ),
+)
+
+# What remains to be done in the index besides adding memories: collections to clear, to drop or to rename. It belongs
+# to no project, because a project that was deleted leaves work behind.
+index_chores = Table(
+    "index_chores",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("kind", String(10), nullable=False),
+    Column("collection", String(200), nullable=False),
+    Column("new_name", String(200)),
+    Column("created_at", Moment, nullable=False),
+    sqlite_autoincrement=True,
 )
