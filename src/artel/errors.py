@@ -17,6 +17,8 @@ class Kind(StrEnum):
     TOO_LARGE = "too_large"
     TOO_MANY = "too_many"
     UNAVAILABLE = "unavailable"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
 
 
 class ArtelError(Exception):
@@ -164,6 +166,13 @@ class TurnNotFound(ArtelError):
     code = "turn_not_found"
 
 
+class MessageNotFound(ArtelError):
+    """No such message in this session of this user."""
+
+    kind = Kind.NOT_FOUND
+    code = "message_not_found"
+
+
 class SessionBusy(ArtelError):
     """As many messages wait in the session as may."""
 
@@ -176,6 +185,48 @@ class AgentQueueFull(ArtelError):
 
     kind = Kind.UNAVAILABLE
     code = "agent_queue_full"
+
+
+class AgentInError(ArtelError):
+    """The agent has failed several times in a row and is left alone for a while."""
+
+    kind = Kind.UNAVAILABLE
+    code = "agent_in_error"
+
+
+class AgentNotRegistered(ArtelError):
+    """The agent was taken off the bus."""
+
+    kind = Kind.UNAVAILABLE
+    code = "agent_not_registered"
+
+
+class SpaceUnavailable(ArtelError):
+    """Nobody runs the project's worker space at the moment."""
+
+    kind = Kind.UNAVAILABLE
+    code = "space_unavailable"
+
+
+class AgentFailed(ArtelError):
+    """The agent could not answer."""
+
+    kind = Kind.FAILED
+    code = "agent_failed"
+
+
+class TurnTimedOut(ArtelError):
+    """The agent took too long."""
+
+    kind = Kind.TIMED_OUT
+    code = "timeout"
+
+
+class TurnCancelledByUser(ArtelError):
+    """The turn was cancelled before it was answered."""
+
+    kind = Kind.CONFLICT
+    code = "cancelled"
 
 
 class IdempotencyKeyReused(ArtelError):

@@ -87,8 +87,8 @@ async def test_a_reader_gets_what_was_and_what_comes_without_holes_or_doubles(ch
 
     await run_turn(chat, hub, session)
 
-    assert numbers(await readers[0].until(10)) == list(range(1, 11))
-    assert numbers(await readers[1].until(7)) == list(range(4, 11))
+    assert numbers(await readers[0].until(14)) == list(range(1, 15))
+    assert numbers(await readers[1].until(11)) == list(range(4, 15))
     for reader in readers:
         await reader.stop()
 
@@ -103,9 +103,9 @@ async def test_readers_that_come_and_go_while_events_are_written_miss_nothing(ch
         late.append(Listening(hub, chat.user, session, after))
     await writing
 
-    assert numbers(await first.until(40)) == list(range(1, 41))
+    assert numbers(await first.until(56)) == list(range(1, 57))
     for reader, after in zip(late, (0, 5, 12, 20), strict=True):
-        assert numbers(await reader.until(40 - after)) == list(range(after + 1, 41))
+        assert numbers(await reader.until(56 - after)) == list(range(after + 1, 57))
         await reader.stop()
     await first.stop()
 
@@ -126,7 +126,7 @@ async def test_a_session_is_read_once_for_all_of_its_readers(chat: Chat, hub: Ev
     await run_turn(chat, hub, session)
 
     for reader in readers:
-        assert numbers(await reader.until(10)) == list(range(1, 11))
+        assert numbers(await reader.until(14)) == list(range(1, 15))
         await reader.stop()
     assert caught_up.qsize() <= 12
 

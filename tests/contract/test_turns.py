@@ -21,7 +21,15 @@ from artel.projects.projects import ProjectRules, create_project
 from artel.sessions.message_repository import StoredMessage
 from artel.sessions.sessions import create_session, delete_session
 from artel.turns import transactions
-from artel.turns.transactions import NewTurn, Outcome, accept_message, finish_turn, start_turn
+from artel.turns.transactions import (
+    AgentAtWork,
+    NewTurn,
+    Outcome,
+    TurnOver,
+    accept_message,
+    finish_turn,
+    start_turn,
+)
 from artel.turns.turn import Turn, TurnStatus
 from artel.turns.turn_repository import TurnRepository
 
@@ -44,18 +52,29 @@ class Chat:
         return (await self.database.run(create_session, self.user, uuid7(), new, RULES)).session_id
 
     def message(self, content: str = "Hello", key: str | None = None) -> NewTurn:
-        return NewTurn(uuid7(), uuid7(), content, 1, self.agent_id, key)
+        return NewTurn(uuid7(), uuid7(), content, 1, str(self.agent_id), key)
 
     async def accept(self, session_id: str, new: NewTurn | None = None) -> Turn:
         return await self.database.run(accept_message, self.user, session_id, new or self.message())
 
     async def start(self, session_id: str, turn_id: str) -> bool:
-        return await self.database.run(start_turn, self.user, session_id, turn_id, 10) is not None
+        return await self.history(session_id, turn_id) is not None
+
+    async def history(self, session_id: str, turn_id: str) -> list[StoredMessage] | None:
+        turn = await self.turn(session_id, turn_id)
+        agent = AgentAtWork(self.agent_id, "agent_coder", "idle", "processing")
+        try:
+            return (await self.database.run(start_turn, self.user, turn, agent, 10)).said
+        except TurnOver:
+            return None
 
     async def finish(self, session_id: str, turn_id: str, outcome: Outcome | None = None) -> bool:
-        return await self.database.run(
-            finish_turn, self.user, session_id, turn_id, "agent_coder", outcome or answer("Hi")
-        )
+        agent = AgentAtWork(self.agent_id, "agent_coder", "processing", "idle")
+        try:
+            await self.database.run(finish_turn, self.user, session_id, turn_id, agent, outcome or answer("Hi"))
+        except TurnOver:
+            return False
+        return True
 
     async def events(self, session_id: str) -> list[StoredEvent]:
         return list(await self.database.read(read_events, self.user, session_id, 0, 500))
@@ -90,11 +109,13 @@ async def test_a_turn_tells_its_whole_story_in_order(chat: Chat) -> None:
     assert await chat.finish(session, turn.id)
 
     events = await chat.events(session)
-    assert [event.number for event in events] == [1, 2, 3, 4, 5]
+    assert [event.number for event in events] == [1, 2, 3, 4, 5, 6, 7]
     assert [event.type for event in events] == [
         "message_created",
         "direct_agent_call",
+        "agent_status_changed",
         "message_completed",
+        "agent_status_changed",
         "task_completed",
         "turn_completed",
     ]
@@ -110,13 +131,32 @@ async def test_the_history_has_messages_and_answers_in_order_of_time(chat: Chat)
     history: list[StoredMessage] | None = None
     for number in range(3):
         turn = await chat.accept(session, chat.message(f"question {number}"))
-        history = await chat.database.run(start_turn, chat.user, session, turn.id, 10)
+        history = await chat.history(session, turn.id)
         await chat.finish(session, turn.id, answer(f"answer {number}"))
 
     expected = [text for number in range(2) for text in (f"question {number}", f"answer {number}")] + ["question 2"]
     assert history
     assert [message.content for message in history] == expected
     assert [message.role for message in history] == ["user", "assistant"] * 2 + ["user"]
+
+
+async def test_an_agent_is_told_the_conversation_in_its_own_order(chat: Chat) -> None:
+    """Messages that wait are not told to an agent before their turn, and answers stand after their questions."""
+    session = await chat.session()
+    first, second, third = [await chat.accept(session, chat.message(f"question {n}")) for n in range(3)]
+
+    told = [await chat.history(session, first.id)]
+    await chat.finish(session, first.id, answer("answer 0"))
+    told.append(await chat.history(session, second.id))
+    await chat.finish(session, second.id, failure(TurnStatus.FAILED))
+    told.append(await chat.history(session, third.id))
+
+    texts = [[message.content for message in said or []] for said in told]
+    assert texts == [
+        ["question 0"],
+        ["question 0", "answer 0", "question 1"],
+        ["question 0", "answer 0", "question 1", "question 2"],
+    ]
 
 
 async def test_the_next_turn_starts_only_after_the_one_before_it(chat: Chat) -> None:
@@ -193,7 +233,7 @@ async def test_another_users_session_can_be_neither_written_nor_read(chat: Chat)
     with pytest.raises(SessionNotFound):
         await chat.database.run(accept_message, stranger, session, chat.message())
     with pytest.raises(SessionNotFound):
-        await chat.database.run(start_turn, stranger, session, turn.id, 10)
+        await chat.database.run(start_turn, stranger, turn, None, 10)
     with pytest.raises(SessionNotFound):
         await chat.database.run(finish_turn, stranger, session, turn.id, None, answer("mine"))
     with pytest.raises(SessionNotFound):

@@ -27,6 +27,8 @@ STATUS = {
     Kind.TOO_LARGE: 413,
     Kind.TOO_MANY: 429,
     Kind.UNAVAILABLE: 503,
+    Kind.FAILED: 502,
+    Kind.TIMED_OUT: 504,
 }
 _CODES = {
     400: "malformed_request",

@@ -27,4 +27,6 @@ OF_KIND = {
     Kind.TOO_LARGE: ExitCode.USAGE,
     Kind.TOO_MANY: ExitCode.UNAVAILABLE,
     Kind.UNAVAILABLE: ExitCode.UNAVAILABLE,
+    Kind.FAILED: ExitCode.FAILED,
+    Kind.TIMED_OUT: ExitCode.FAILED,
 }

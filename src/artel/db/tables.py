@@ -172,7 +172,8 @@ def _goes_with_its_session() -> ForeignKeyConstraint:
     return ForeignKeyConstraint(own, ["sessions.user_id", "sessions.project_id", "sessions.id"], ondelete="CASCADE")
 
 
-# `number` is that of the event which tells of the message: the order of time within the session.
+# `number` is that of the event which tells of the message: the order of time within the session. `turn_number` is that
+# of its turn: by it and then by `number`, questions and answers stand in the order of the conversation.
 messages = Table(
     "messages",
     metadata,
@@ -181,6 +182,7 @@ messages = Table(
     Column("project_id", Id, nullable=False),
     Column("session_id", String(36), nullable=False),
     Column("number", Integer, nullable=False),
+    Column("turn_number", Integer, nullable=False, server_default="0"),
     Column("turn_id", String(36)),
     Column("role", String(10), nullable=False),
     Column("content", Text, nullable=False),
@@ -191,6 +193,7 @@ messages = Table(
     Column("created_at", Moment, nullable=False),
     _goes_with_its_session(),
     UniqueConstraint("user_id", "project_id", "session_id", "number"),
+    Index(None, "session_id", "turn_number", "number"),
 )
 
 # `number` is that of the event of its acceptance: the order in which the turns of a session run.

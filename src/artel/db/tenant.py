@@ -1,16 +1,21 @@
 """Queries that belong to one user: the scope is in the constructor, so that none can be written without it."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    CursorResult,
     Delete,
+    Executable,
+    Insert,
     Row,
     Select,
     Table,
     Update,
+    bindparam,
     delete,
     func,
     insert,
@@ -29,6 +34,30 @@ class Tenant(Protocol):
     def user_id(self) -> int: ...
 
 
+OWNER = "owner_user_id"
+
+S = TypeVar("S", bound=Executable)
+
+
+class prepared(Generic[S]):  # noqa: N801 - used like a decorator of the language
+    """A statement of a repository that is built once: building it takes longer than running it.
+
+    The function below it takes the repository's class and answers the statement, which must carry the owner.
+    """
+
+    def __init__(self, build: Callable[[Any], S]) -> None:
+        self._build = build
+        self._statement: S | None = None
+
+    def __get__(self, _instance: object, owner: type) -> S:
+        if self._statement is None:
+            statement = self._build(owner)
+            if OWNER not in statement.compile().params:  # type: ignore[attr-defined]
+                raise ValueError(f"a statement of {owner.__name__} does not say whose rows it means")
+            self._statement = statement
+        return self._statement
+
+
 class TenantRepository:
     """Rows of one table that belong to one user.
 
@@ -40,6 +69,24 @@ class TenantRepository:
     def __init__(self, connection: Connection, tenant: Tenant) -> None:
         self.connection = connection
         self.tenant = tenant
+
+    @classmethod
+    def _prepare_select(cls, *columns: ColumnElement[Any]) -> Select[Any]:
+        return select(*(columns or cls.table.c)).select_from(cls.table).where(cls._owned())
+
+    @classmethod
+    def _prepare_update(cls, **values: Any) -> Update:
+        if "user_id" in values:
+            raise ValueError("rows never change their owner")
+        return update(cls.table).where(cls._owned()).values(**values)
+
+    def _run(self, statement: Executable, **parameters: Any) -> CursorResult[Any]:
+        """Run a prepared statement for the owner."""
+        return self.connection.execute(statement, {OWNER: self.tenant.user_id, **parameters})
+
+    def _add(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert rows without asking what became of them."""
+        self.connection.execute(_insert_into(self.table), [{**row, "user_id": self.tenant.user_id} for row in rows])
 
     def _select(self, *columns: ColumnElement[Any]) -> Select[Any]:
         foreign = [column for column in columns if getattr(column, "table", self.table) is not self.table]
@@ -71,3 +118,12 @@ class TenantRepository:
 
     def _mine(self) -> ColumnElement[bool]:
         return self.table.c.user_id == self.tenant.user_id
+
+    @classmethod
+    def _owned(cls) -> ColumnElement[bool]:
+        return cls.table.c.user_id == bindparam(OWNER)
+
+
+@cache
+def _insert_into(table: Table) -> Insert:
+    return insert(table)

@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Select, bindparam
 
 from artel.contract.events import EventData, StoredEvent
 from artel.db.tables import events
-from artel.db.tenant import TenantRepository
+from artel.db.tenant import TenantRepository, prepared
 
 MAX_PAGE = 500
 
@@ -15,13 +18,22 @@ class EventRepository(TenantRepository):
 
     table = events
 
+    @prepared
+    def _after(cls) -> Select[Any]:  # noqa: N805
+        return (
+            cls._prepare_select()
+            .where(events.c.session_id == bindparam("session"), events.c.number > bindparam("number_before"))
+            .order_by(events.c.number)
+            .limit(bindparam("most"))
+        )
+
     def add(
         self, project_id: int, session_id: str, first: int, turn_id: str | None, happened: Sequence[EventData]
     ) -> None:
         """Add events, numbered from `first` on."""
         now = datetime.now(UTC)
         place = {"project_id": project_id, "session_id": session_id, "turn_id": turn_id, "created_at": now}
-        self._insert(
+        self._add(
             [
                 place | {"number": number, "type": event.type, "data": event.model_dump(mode="json")}
                 for number, event in enumerate(happened, first)
@@ -30,12 +42,7 @@ class EventRepository(TenantRepository):
 
     def after(self, session_id: str, number: int, limit: int = MAX_PAGE) -> list[StoredEvent]:
         """Answer the next events of a session after a number."""
-        rows = self.connection.execute(
-            self._select()
-            .where(events.c.session_id == session_id, events.c.number > number)
-            .order_by(events.c.number)
-            .limit(min(limit, MAX_PAGE))
-        )
+        rows = self._run(self._after, session=session_id, number_before=number, most=min(limit, MAX_PAGE))
         return [
             StoredEvent(
                 number=row.number,

@@ -37,6 +37,20 @@ class Snapshot(Delta):
 Item = StoredEvent | Delta
 
 
+class _Answer:
+    """An answer that is being written: its pieces so far."""
+
+    def __init__(self, message_id: str, task_id: str | None) -> None:
+        self.message_id = message_id
+        self.task_id = task_id
+        self.n = 0
+        self.pieces: list[str] = []
+
+    def snapshot(self) -> Snapshot:
+        self.pieces = ["".join(self.pieces)]
+        return Snapshot(self.message_id, self.task_id, self.n, self.pieces[0])
+
+
 class ReaderTooSlow(Exception):
     """The reader has not taken what there was for too long."""
 
@@ -79,7 +93,7 @@ class _Feed:
         self.tenant = tenant
         self.readers: set[Reader] = set()
         self.position: int | None = None
-        self.answers: dict[str, Snapshot] = {}
+        self.answers: dict[str, _Answer] = {}
         self.news = False
         self.reading: asyncio.Task[None] | None = None
 
@@ -107,8 +121,8 @@ class EventHub:
         if feed.tenant.user_id != tenant.user_id:
             raise PermissionError("a session is listened to by its owner only")
         reader = Reader()
-        for snapshot in feed.answers.values():
-            reader.offer(snapshot)
+        for answer in feed.answers.values():
+            reader.offer(answer.snapshot())
         feed.readers.add(reader)
         try:
             yield reader
@@ -120,9 +134,11 @@ class EventHub:
         """Answer every event after a number, then what comes; None when nothing has come for that many seconds."""
         with self.listen(tenant, session_id) as reader:  # first listen, then read what was, then drop doubles
             last = after
+            whole: set[str] = set()
             while page := await self._read(tenant, session_id, last, PAGE):
                 for event in page:
                     yield event
+                    whole.update(_completed(event))
                 last = page[-1].number
             self._begin_at(session_id, last)
             while True:
@@ -131,6 +147,8 @@ class EventHub:
                     if item.number <= last:
                         continue
                     last = item.number
+                elif item is not None and item.message_id in whole:
+                    continue  # it was finished before the reader had caught up
                 yield item
 
     def notify(self, session_id: str) -> None:
@@ -144,19 +162,36 @@ class EventHub:
 
     def write(self, tenant: Tenant, session_id: str, message_id: str, task_id: str | None, text: str) -> None:
         """Add a piece to an answer that is being written."""
-        feed = self._feeds.setdefault(session_id, _Feed(tenant))
-        before = feed.answers.get(message_id)
-        n = before.n + 1 if before else 1
-        feed.answers[message_id] = Snapshot(message_id, task_id, n, (before.text if before else "") + text)
-        feed.tell(Delta(message_id, task_id, n, text))
+        feed, answer = self._answer(tenant, session_id, message_id, task_id)
+        answer.n += 1
+        answer.pieces.append(text)
+        if feed.readers:
+            feed.tell(Delta(message_id, task_id, answer.n, text))
 
     def restart(self, tenant: Tenant, session_id: str, message_id: str, task_id: str | None) -> None:
         """Begin an answer again from nothing."""
-        feed = self._feeds.setdefault(session_id, _Feed(tenant))
-        before = feed.answers.get(message_id)
-        snapshot = Snapshot(message_id, task_id, before.n + 1 if before else 1, "")
-        feed.answers[message_id] = snapshot
-        feed.tell(snapshot)
+        feed, answer = self._answer(tenant, session_id, message_id, task_id)
+        answer.n += 1
+        answer.pieces = []
+        feed.tell(answer.snapshot())
+
+    def replace(self, tenant: Tenant, session_id: str, snapshot: Snapshot) -> None:
+        """Take over what another process has of an answer that is being written there."""
+        feed, answer = self._answer(tenant, session_id, snapshot.message_id, snapshot.task_id)
+        if snapshot.n > answer.n:
+            answer.n, answer.pieces = snapshot.n, [snapshot.text]
+            feed.tell(snapshot)
+
+    def written(self, session_id: str, message_id: str) -> Snapshot | None:
+        """Answer an answer as far as it is written."""
+        feed = self._feeds.get(session_id)
+        answer = feed.answers.get(message_id) if feed else None
+        return answer.snapshot() if answer else None
+
+    def is_listened_to(self, session_id: str) -> bool:
+        """Say whether anybody listens to the session."""
+        feed = self._feeds.get(session_id)
+        return feed is not None and bool(feed.readers)
 
     def end(self, session_id: str, message_id: str) -> None:
         """Forget an answer: it is whole, and in the database."""
@@ -170,6 +205,15 @@ class EventHub:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _answer(self, tenant: Tenant, session_id: str, message_id: str, task_id: str | None) -> tuple[_Feed, _Answer]:
+        feed = self._feeds.get(session_id)
+        if feed is None:
+            feed = self._feeds[session_id] = _Feed(tenant)
+        answer = feed.answers.get(message_id)
+        if answer is None:
+            answer = feed.answers[message_id] = _Answer(message_id, task_id)
+        return feed, answer
 
     def _begin_at(self, session_id: str, last: int) -> None:
         """The first reader that has caught up says from where the feed reads on; others may be further behind."""
@@ -192,3 +236,7 @@ class EventHub:
         feed = self._feeds[session_id]
         if not feed.readers and not feed.answers:
             del self._feeds[session_id]
+
+
+def _completed(event: StoredEvent) -> tuple[str, ...]:
+    return (event.data["message_id"],) if event.type == "message_completed" else ()

@@ -13,18 +13,26 @@ from artel.sessions.session_repository import SessionRepository
 class SessionLog:
     """One transaction's hold on a session: nobody else writes to it until the commit, so numbers have no holes."""
 
-    def __init__(self, connection: Connection, tenant: Tenant, session_id: str) -> None:
+    def __init__(self, connection: Connection, tenant: Tenant, session_id: str, events: int) -> None:
+        """Take the session, and as many numbers as there will be events: `write` must then be given exactly those."""
         self._sessions = SessionRepository(connection, tenant)
         self._events = EventRepository(connection, tenant)
         self._session_id = session_id
-        self.project_id = self._sessions.hold(session_id)
+        self.project_id, last = self._sessions.take_numbers(session_id, events)
+        self.first = last - events + 1
+        self._expected = events
 
-    def write(self, turn_id: str | None, *happened: EventData) -> int:
-        """Add events; answer the number of the first."""
-        last = self._sessions.advance(self._session_id, len(happened))
-        first = last - len(happened) + 1
-        self._events.add(self.project_id, self._session_id, first, turn_id, happened)
-        return first
+    def expect(self, events: int) -> None:
+        """Take more numbers, before anything was written."""
+        _, last = self._sessions.take_numbers(self._session_id, events)
+        self._expected += events
+        self.first = last - self._expected + 1
+
+    def write(self, turn_id: str | None, *happened: EventData) -> None:
+        """Add the events."""
+        if len(happened) != self._expected:
+            raise ValueError(f"{len(happened)} events for {self._expected} numbers")
+        self._events.add(self.project_id, self._session_id, self.first, turn_id, happened)
 
 
 def read_events(

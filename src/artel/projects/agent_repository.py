@@ -4,19 +4,30 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row
+from sqlalchemy import ColumnElement, Row, Select, bindparam, or_
 from sqlalchemy.exc import IntegrityError
 
 from artel.contract.http import Agent, AgentChanges, NewAgent
 from artel.db.tables import agents
-from artel.db.tenant import TenantRepository
+from artel.db.tenant import TenantRepository, prepared
 from artel.errors import AgentNameTaken, AgentNotFound
+
+MAX_ID_DIGITS = 16
 
 
 class AgentRepository(TenantRepository):
     """Agents of one user; `root`, which has no parent, is not among them."""
 
     table = agents
+
+    @prepared
+    def _by_id(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select(agents.c.id).where(*_meant(), agents.c.id == bindparam("agent"))
+
+    @prepared
+    def _by_name(cls) -> Select[Any]:  # noqa: N805
+        either = agents.c.name == bindparam("name_1"), agents.c.name == bindparam("name_2")
+        return cls._prepare_select(agents.c.id, agents.c.name).where(*_meant(), or_(*either))
 
     def add(self, project_id: int, parent_agent_id: int | None, new: Sequence[NewAgent]) -> list[Agent]:
         """Add agents, all or none."""
@@ -52,6 +63,19 @@ class AgentRepository(TenantRepository):
             raise AgentNotFound("Agent not found")
         return _agent(row)
 
+    def named(self, project_id: int, target: str) -> int:
+        """Answer the agent that is meant by a name, a name without `agent_`, or an id; the exact name comes first."""
+        if target.isascii() and target.isdecimal() and len(target) <= MAX_ID_DIGITS:
+            found = self._run(self._by_id, project=project_id, agent=int(target)).scalar_one_or_none()
+        else:
+            names = [target, f"agent_{target}"]
+            rows = self._run(self._by_name, project=project_id, name_1=names[0], name_2=names[1]).all()
+            found = min(rows, key=lambda row: names.index(row.name)).id if rows else None
+        if found is None:
+            raise AgentNotFound("Agent not found")
+        agent_id: int = found
+        return agent_id
+
     def change(self, project_id: int, agent_id: int, changes: AgentChanges) -> None:
         """Change what was mentioned."""
         values = changes.model_dump(exclude_unset=True) | {"updated_at": datetime.now(UTC)}
@@ -71,6 +95,10 @@ class AgentRepository(TenantRepository):
 
 def _listed(project_id: int) -> tuple[ColumnElement[bool], ...]:
     return agents.c.project_id == project_id, agents.c.parent_agent_id.is_not(None)
+
+
+def _meant() -> tuple[ColumnElement[bool], ...]:
+    return agents.c.project_id == bindparam("project"), agents.c.parent_agent_id.is_not(None)
 
 
 def _agent(row: Row[Any]) -> Agent:

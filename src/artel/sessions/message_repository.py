@@ -1,14 +1,15 @@
 """Rows of messages."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row
+from sqlalchemy import ColumnElement, Row, Select, bindparam
 
 from artel.db.tables import messages
-from artel.db.tenant import TenantRepository
+from artel.db.tenant import TenantRepository, prepared
+from artel.errors import MessageNotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class StoredMessage:
 
     id: str
     number: int
+    turn_number: int
     turn_id: str | None
     role: str
     content: str
@@ -27,15 +29,84 @@ class StoredMessage:
     created_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class FoundMessage:
+    """A message with the place where it was said."""
+
+    session_id: str
+    project_id: int
+    message: StoredMessage
+
+
+# All columns that may be left out: rows of one insert must name the same ones.
+_DEFAULTS = {"agent_id": None, "agent": None, "status": "ok"}
+
+
 class MessageRepository(TenantRepository):
     """Messages of one user's sessions."""
 
     table = messages
 
-    def add(self, values: Mapping[str, Any]) -> StoredMessage:
+    @prepared
+    def _told(cls) -> Select[Any]:  # noqa: N805
+        return (
+            cls._prepare_select()
+            .where(
+                messages.c.session_id == bindparam("session"),
+                messages.c.turn_number <= bindparam("up_to"),
+                messages.c.status == "ok",
+            )
+            .order_by(messages.c.turn_number.desc(), messages.c.number.desc())
+            .limit(bindparam("most"))
+        )
+
+    def add(self, values: Mapping[str, Any]) -> None:
         """Add a message."""
-        [row] = self._insert([{"status": "ok", "created_at": datetime.now(UTC), **values}])
+        self._add([_DEFAULTS | {"created_at": datetime.now(UTC), **values}])
+
+    def conversation(self, session_id: str, turn_number: int, limit: int) -> list[StoredMessage]:
+        """Answer the newest messages up to those of a turn, in the order of the conversation, without failures."""
+        rows = self._run(self._told, session=session_id, up_to=turn_number, most=limit)
+        return [_message(row) for row in rows][::-1]
+
+    def answer_to(self, session_id: str, turn_id: str) -> StoredMessage | None:
+        """Answer how a turn ended, in the history."""
+        asked = messages.c.session_id == session_id, messages.c.turn_id == turn_id, messages.c.role != "user"
+        row = self.connection.execute(self._select().where(*asked)).one_or_none()
+        return _message(row) if row else None
+
+    def get(self, session_id: str, message_id: str) -> StoredMessage:
+        """Answer one message of the session."""
+        asked = messages.c.session_id == session_id, messages.c.id == message_id
+        row = self.connection.execute(self._select().where(*asked)).one_or_none()
+        if row is None:
+            raise MessageNotFound("Message not found")
         return _message(row)
+
+    def up_to(self, session_id: str, number: int) -> list[dict[str, Any]]:
+        """Answer the rows of the session up to a number, as they are."""
+        asked = messages.c.session_id == session_id, messages.c.number <= number
+        rows = self.connection.execute(self._select().where(*asked).order_by(messages.c.number))
+        return [dict(row._mapping) for row in rows]  # noqa: SLF001 - the public name of a row's mapping
+
+    def copy(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add messages that were said elsewhere."""
+        self._add(rows)
+
+    def containing(self, text: str, limit: int, offset: int) -> list[FoundMessage]:
+        """Answer messages with the text in them, newest first."""
+        rows = self.connection.execute(
+            self._select()
+            .where(messages.c.content.icontains(text, autoescape=True))
+            .order_by(messages.c.created_at.desc(), messages.c.id.desc())
+            .limit(limit)
+            .offset(offset)
+        )
+        return [FoundMessage(row.session_id, row.project_id, _message(row)) for row in rows]
+
+    def count_containing(self, text: str) -> int:
+        """Answer how many messages have the text in them."""
+        return self._count(messages.c.content.icontains(text, autoescape=True))
 
     def count(self, session_id: str, role: str | None = None) -> int:
         """Answer how many messages the session has."""
@@ -65,6 +136,7 @@ def _message(row: Row[Any]) -> StoredMessage:
     return StoredMessage(
         row.id,
         row.number,
+        row.turn_number,
         row.turn_id,
         row.role,
         row.content,

@@ -3,11 +3,12 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Row
+from sqlalchemy import Row, Select, bindparam
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from artel.contract.http import Session
 from artel.db.tables import sessions
-from artel.db.tenant import TenantRepository
+from artel.db.tenant import TenantRepository, prepared
 from artel.errors import SessionNotFound
 
 
@@ -15,6 +16,18 @@ class SessionRepository(TenantRepository):
     """Sessions of one user."""
 
     table = sessions
+
+    @prepared
+    def _take(cls) -> ReturningUpdate[Any]:  # noqa: N805
+        return (
+            cls._prepare_update(last_event=sessions.c.last_event + bindparam("count"), updated_at=bindparam("now"))
+            .where(sessions.c.id == bindparam("session"))
+            .returning(sessions.c.project_id, sessions.c.last_event)
+        )
+
+    @prepared
+    def _by_id(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select().where(sessions.c.id == bindparam("session"))
 
     def add(self, session_id: str, project_id: int, title: str) -> Session:
         """Add a session."""
@@ -35,10 +48,18 @@ class SessionRepository(TenantRepository):
 
     def get(self, session_id: str) -> Session:
         """Answer one session."""
-        row = self.connection.execute(self._select().where(sessions.c.id == session_id)).one_or_none()
+        return _session(self._row(session_id))
+
+    def last_event(self, session_id: str) -> int:
+        """Answer the number of the session's newest event."""
+        number: int = self._row(session_id).last_event
+        return number
+
+    def _row(self, session_id: str) -> Row[Any]:
+        row = self._run(self._by_id, session=session_id).one_or_none()
         if row is None:
             raise SessionNotFound("Session not found")
-        return _session(row)
+        return row
 
     def rename(self, session_id: str, title: str) -> None:
         """Give a session another title."""
@@ -46,19 +67,12 @@ class SessionRepository(TenantRepository):
         if not self.connection.execute(self._update(values).where(sessions.c.id == session_id)).rowcount:
             raise SessionNotFound("Session not found")
 
-    def hold(self, session_id: str) -> int:
-        """Let nobody else write to the session until the commit; answer its project."""
-        held = self._update({"updated_at": datetime.now(UTC)}).where(sessions.c.id == session_id)
-        project_id: int | None = self.connection.execute(held.returning(sessions.c.project_id)).scalar_one_or_none()
-        if project_id is None:
+    def take_numbers(self, session_id: str, count: int) -> tuple[int, int]:
+        """Take the next numbers and let nobody else write until the commit; answer the project and the last number."""
+        row = self._run(self._take, session=session_id, count=count, now=datetime.now(UTC)).one_or_none()
+        if row is None:
             raise SessionNotFound("Session not found")
-        return project_id
-
-    def advance(self, session_id: str, events: int) -> int:
-        """Take the next numbers of events; answer the last of them."""
-        advanced = self._update({"last_event": sessions.c.last_event + events}).where(sessions.c.id == session_id)
-        last: int = self.connection.execute(advanced.returning(sessions.c.last_event)).scalar_one()
-        return last
+        return row.project_id, row.last_event
 
     def remove(self, session_id: str) -> None:
         """Remove a session and all that was said in it."""

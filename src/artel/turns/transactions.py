@@ -2,13 +2,17 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
 from artel.contract.events import (
+    AgentStatusChanged,
+    ContextRetrieved,
     DirectAgentCall,
     EventData,
     MessageCompleted,
@@ -22,12 +26,21 @@ from artel.contract.events import (
 )
 from artel.errors import AgentQueueFull, IdempotencyKeyReused, SessionBusy
 from artel.events.session_log import SessionLog
+from artel.projects.agent_repository import AgentRepository
 from artel.sessions.message_repository import MessageRepository, StoredMessage
+from artel.turns.lease import Lease, require_lease
 from artel.turns.turn import Mode, Turn, TurnStatus
 from artel.turns.turn_repository import TurnRepository
 
 MAX_UNFINISHED = 11  # one runs, ten wait
 MAX_WAITING_FOR_AGENT = 100
+
+# Says no, by raising, to a message for an agent of a project.
+Gate = Callable[[int, int], None]
+
+
+class TurnOver(Exception):
+    """The turn can't be started, or finished: it was before, or others come first. Nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +51,41 @@ class NewTurn:
     message_id: str
     content: str
     tokens: int
-    agent_id: int | None
+    target: str | None
     idempotency_key: str | None = None
 
     @property
     def mode(self) -> Mode:
         """Direct with an agent, orchestrated without."""
-        return Mode.ORCHESTRATED if self.agent_id is None else Mode.DIRECT
+        return Mode.ORCHESTRATED if self.target is None else Mode.DIRECT
 
     @property
     def request_hash(self) -> str:
         """What tells two requests with the same key apart."""
-        return hashlib.sha256(json.dumps([self.content, self.agent_id]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([self.content, self.target]).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAtWork:
+    """The agent that answers a turn, and how its status changes with it."""
+
+    id: int
+    name: str
+    old_status: str
+    new_status: str
+
+    @property
+    def change(self) -> AgentStatusChanged:
+        """The event that tells of the change."""
+        return AgentStatusChanged(agent_id=self.id, old_status=self.old_status, new_status=self.new_status)
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What is known when a turn begins: what was said until then, and the version of the project's agents."""
+
+    said: list[StoredMessage]
+    config_version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,101 +96,170 @@ class Outcome:
     message_id: str
     content: str
     tokens: int
-    usage: dict[str, Any]
+    usage: dict[str, Any] | None
     duration: float = 0.0
     error_code: str | None = None
+    context: list[dict[str, Any]] | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is an error instead of an answer."""
+        return self.error_code is not None
 
 
-def accept_message(connection: Connection, principal: Principal, session_id: str, new: NewTurn) -> Turn:
+def accept_message(
+    connection: Connection, principal: Principal, session_id: str, new: NewTurn, gate: Gate = lambda *_: None
+) -> Turn:
     """Store a message and its turn, or answer the turn that the same request was given before."""
-    log = SessionLog(connection, principal, session_id)
     turns = TurnRepository(connection, principal)
-    if new.idempotency_key is not None and (known := turns.by_key(session_id, new.idempotency_key)):
-        turn, request_hash = known
-        if request_hash != new.request_hash:
-            raise IdempotencyKeyReused("This idempotency key was used for another message. Use a new one.")
-        return turn
+    if new.idempotency_key is None:
+        log = SessionLog(connection, principal, session_id, 1)
+    else:
+        log = SessionLog(connection, principal, session_id, 0)
+        if known := turns.by_key(session_id, new.idempotency_key):
+            turn, request_hash = known
+            if request_hash != new.request_hash:
+                raise IdempotencyKeyReused("This idempotency key was used for another message. Use a new one.")
+            return turn
+        log.expect(1)
+    agent_id = _target(connection, principal, log.project_id, new.target, gate)
     if turns.count_unfinished(session_id) >= MAX_UNFINISHED:
         raise SessionBusy("Ten messages are waiting in this session. Wait for an answer.", retry_after=5)
-    if new.agent_id is not None and turns.count_waiting_for(log.project_id, new.agent_id) >= MAX_WAITING_FOR_AGENT:
+    if agent_id is not None and turns.count_waiting_for(log.project_id, agent_id) >= MAX_WAITING_FOR_AGENT:
         raise AgentQueueFull("A hundred tasks are waiting for this agent. Try again in a moment.", retry_after=5)
-    created = MessageCreated(message_id=new.message_id, role="user", content=new.content)
-    place = {"project_id": log.project_id, "session_id": session_id, "number": log.write(new.turn_id, created)}
-    MessageRepository(connection, principal).add(
-        place
-        | {"id": new.message_id, "turn_id": new.turn_id, "role": "user", "content": new.content, "tokens": new.tokens}
+    turn = Turn(
+        id=new.turn_id,
+        session_id=session_id,
+        project_id=log.project_id,
+        number=log.first,
+        mode=new.mode,
+        agent_id=agent_id,
+        status=TurnStatus.QUEUED,
+        error_code=None,
+        error=None,
+        usage=None,
+        context=None,
+        created_at=datetime.now(UTC),
+        started_at=None,
+        finished_at=None,
     )
-    return turns.add(
-        place
-        | {
-            "id": new.turn_id,
-            "mode": new.mode,
-            "agent_id": new.agent_id,
-            "idempotency_key": new.idempotency_key,
-            "request_hash": new.request_hash,
+    turns.add(turn, new.idempotency_key, new.request_hash)
+    MessageRepository(connection, principal).add(
+        {
+            "id": new.message_id,
+            "project_id": turn.project_id,
+            "session_id": session_id,
+            "number": turn.number,
+            "turn_number": turn.number,
+            "turn_id": turn.id,
+            "role": "user",
+            "content": new.content,
+            "tokens": new.tokens,
         }
     )
+    log.write(new.turn_id, MessageCreated(message_id=new.message_id, role="user", content=new.content))
+    return turn
 
 
 def start_turn(
-    connection: Connection, principal: Principal, session_id: str, turn_id: str, history: int
-) -> list[StoredMessage] | None:
-    """Mark the turn as running and answer the newest messages; None if it is not the session's next queued turn."""
-    log = SessionLog(connection, principal, session_id)
+    connection: Connection,
+    principal: Principal,
+    turn: Turn,
+    agent: AgentAtWork | None,
+    history: int,
+    lease: Lease | None = None,
+) -> Started:
+    """Mark the turn as running and answer what was said; raise TurnOver if it is not the session's next queued turn."""
+    version = require_lease(connection, principal, turn.project_id, lease)
+    happened: list[EventData] = []
+    if agent is not None:
+        happened = [DirectAgentCall(agent_id=agent.id, task_id=turn.id), agent.change]
+    log = SessionLog(connection, principal, turn.session_id, len(happened))
     turns = TurnRepository(connection, principal)
-    following = turns.next(session_id)
-    if following is None or following.id != turn_id or not turns.start(turn_id):
-        return None
-    if following.agent_id is not None:
-        log.write(turn_id, DirectAgentCall(agent_id=following.agent_id, task_id=turn_id))
-    return MessageRepository(connection, principal).newest(session_id, history)
+    following = turns.next(turn.session_id)
+    if following is None or following.id != turn.id or not turns.start(turn.id):
+        raise TurnOver
+    if happened:
+        log.write(turn.id, *happened)
+    said = MessageRepository(connection, principal).conversation(turn.session_id, turn.number, history)
+    return Started(said, version)
+
+
+def note_recall(
+    connection: Connection, principal: Principal, turn: Turn, agent_id: int, scores: list[float], lease: Lease | None
+) -> None:
+    """Tell that the agent's memory was searched."""
+    require_lease(connection, principal, turn.project_id, lease)
+    log = SessionLog(connection, principal, turn.session_id, 1)
+    log.write(turn.id, ContextRetrieved(agent_id=agent_id, count=len(scores), scores=scores))
 
 
 def finish_turn(
-    connection: Connection, principal: Principal, session_id: str, turn_id: str, agent: str | None, outcome: Outcome
-) -> bool:
-    """Give the turn its terminal state, its message and its events; say whether it had none before."""
-    log = SessionLog(connection, principal, session_id)
-    turns = TurnRepository(connection, principal)
-    failed = outcome.error_code is not None
-    ended = turns.finish(
+    connection: Connection,
+    principal: Principal,
+    session_id: str,
+    turn_id: str,
+    agent: AgentAtWork | None,
+    outcome: Outcome,
+    lease: Lease | None = None,
+) -> None:
+    """Give the turn its terminal state, its message and its events; raise TurnOver if it has ended before."""
+    if lease is not None:
+        require_lease(connection, principal, lease.project_id, lease)
+    agent_id = agent.id if agent else None
+    role = "system" if outcome.failed else "assistant"
+    happened: list[EventData] = [
+        MessageCompleted(message_id=outcome.message_id, role=role, content=outcome.content, agent_id=agent_id)
+    ]
+    if agent is not None:
+        happened.append(agent.change)
+    happened += _ending(turn_id, outcome)
+    log = SessionLog(connection, principal, session_id, len(happened))
+    ended = TurnRepository(connection, principal).finish(
+        session_id,
         turn_id,
         outcome.status,
         usage=outcome.usage,
+        context=outcome.context,
         error_code=outcome.error_code,
-        error=outcome.content if failed else None,
+        error=outcome.content if outcome.failed else None,
     )
-    if not ended:
-        return False
-    turn = turns.get(session_id, turn_id)
-    role = "system" if failed else "assistant"
-    completed = MessageCompleted(
-        message_id=outcome.message_id, role=role, content=outcome.content, agent_id=turn.agent_id
-    )
-    first = log.write(turn_id, completed, *_ending(turn_id, outcome))
+    if ended is None:
+        raise TurnOver
+    log.write(turn_id, *happened)
     MessageRepository(connection, principal).add(
         {
             "id": outcome.message_id,
             "project_id": log.project_id,
             "session_id": session_id,
-            "number": first,
+            "number": log.first,
+            "turn_number": ended.number,
             "turn_id": turn_id,
             "role": role,
             "content": outcome.content,
-            "agent_id": turn.agent_id,
-            "agent": agent,
-            "status": "failed" if failed else "ok",
+            "agent_id": agent_id,
+            "agent": agent.name if agent else None,
+            "status": "failed" if outcome.failed else "ok",
             "tokens": outcome.tokens,
         }
     )
-    return True
+
+
+def _target(
+    connection: Connection, principal: Principal, project_id: int, target: str | None, gate: Gate
+) -> int | None:
+    if target is None:
+        return None
+    agent_id = AgentRepository(connection, principal).named(project_id, target)
+    gate(project_id, agent_id)
+    return agent_id
 
 
 def _ending(turn_id: str, outcome: Outcome) -> tuple[EventData, EventData]:
     if outcome.error_code is None:
         return (
             TaskCompleted(task_id=turn_id, result=outcome.content, duration=outcome.duration),
-            TurnCompleted(status=outcome.status, usage=outcome.usage),
+            TurnCompleted(status=outcome.status, usage=outcome.usage or {}),
         )
     if outcome.status is TurnStatus.CANCELLED:
         return TaskCancelled(task_id=turn_id), TurnCancelled(status=outcome.status)

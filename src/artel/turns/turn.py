@@ -46,6 +46,12 @@ class Turn:
     error_code: str | None
     error: str | None
     usage: dict[str, Any] | None
+    context: list[dict[str, Any]] | None
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+
+    @property
+    def duration_ms(self) -> int:
+        """How long it took from acceptance to its end; 0 while it goes on."""
+        return round((self.finished_at - self.created_at).total_seconds() * 1000) if self.finished_at else 0

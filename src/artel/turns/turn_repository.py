@@ -1,13 +1,14 @@
 """Rows of turns."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row
+from sqlalchemy import ColumnElement, Row, Select, Update, bindparam, func
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from artel.db.tables import turns
-from artel.db.tenant import TenantRepository
+from artel.db.tenant import TenantRepository, prepared
 from artel.errors import TurnNotFound
 from artel.turns.turn import Mode, Turn, TurnStatus
 
@@ -17,59 +18,130 @@ class TurnRepository(TenantRepository):
 
     table = turns
 
-    def add(self, values: Mapping[str, Any]) -> Turn:
+    @prepared
+    def _by_key(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select().where(_in_session(), turns.c.idempotency_key == bindparam("key"))
+
+    @prepared
+    def _by_id(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select().where(_in_session(), turns.c.id == bindparam("turn"))
+
+    @prepared
+    def _first_unfinished(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select().where(_in_session(), _unfinished()).order_by(turns.c.number).limit(1)
+
+    @prepared
+    def _count_unfinished(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select(func.count()).where(_in_session(), _unfinished())
+
+    @prepared
+    def _count_waiting(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select(func.count()).where(
+            turns.c.project_id == bindparam("project"),
+            turns.c.agent_id == bindparam("agent"),
+            _unfinished(),
+            turns.c.status == TurnStatus.QUEUED,
+        )
+
+    @prepared
+    def _start(cls) -> Update:  # noqa: N805
+        return cls._prepare_update(status=TurnStatus.RUNNING, started_at=bindparam("now")).where(
+            turns.c.id == bindparam("turn"), turns.c.status == TurnStatus.QUEUED
+        )
+
+    @prepared
+    def _finish(cls) -> ReturningUpdate[Any]:  # noqa: N805
+        return (
+            cls._prepare_update(
+                status=bindparam("new_status"),
+                finished_at=bindparam("now"),
+                usage=bindparam("new_usage", type_=turns.c.usage.type),
+                context=bindparam("new_context", type_=turns.c.context.type),
+                error_code=bindparam("new_error_code"),
+                error=bindparam("new_error"),
+            )
+            .where(_in_session(), turns.c.id == bindparam("turn"), _unfinished())
+            .returning(turns.c.number, turns.c.agent_id)
+        )
+
+    def add(self, turn: Turn, idempotency_key: str | None, request_hash: str) -> None:
         """Add a turn that waits for its start."""
-        [row] = self._insert([{"status": TurnStatus.QUEUED, "created_at": datetime.now(UTC), **values}])
-        return _turn(row)
+        self._add(
+            [
+                {
+                    "id": turn.id,
+                    "project_id": turn.project_id,
+                    "session_id": turn.session_id,
+                    "number": turn.number,
+                    "mode": turn.mode,
+                    "agent_id": turn.agent_id,
+                    "status": turn.status,
+                    "idempotency_key": idempotency_key,
+                    "request_hash": request_hash,
+                    "created_at": turn.created_at,
+                }
+            ]
+        )
 
     def by_key(self, session_id: str, key: str) -> tuple[Turn, str] | None:
         """Answer the turn that was accepted with an idempotency key, and the hash of its request."""
-        asked = turns.c.session_id == session_id, turns.c.idempotency_key == key
-        row = self.connection.execute(self._select().where(*asked)).one_or_none()
-        return (_turn(row), row.request_hash) if row else None
+        row = self._run(self._by_key, session=session_id, key=key).one_or_none()
+        return (turn_of(row), row.request_hash) if row else None
 
     def count_unfinished(self, session_id: str) -> int:
         """Answer how many turns of the session are not finished."""
-        return self._count(turns.c.session_id == session_id, _unfinished())
+        count: int = self._run(self._count_unfinished, session=session_id).scalar_one()
+        return count
 
     def count_waiting_for(self, project_id: int, agent_id: int) -> int:
         """Answer how many turns wait for the agent."""
-        queued = turns.c.status == TurnStatus.QUEUED
-        return self._count(turns.c.project_id == project_id, turns.c.agent_id == agent_id, _unfinished(), queued)
+        count: int = self._run(self._count_waiting, project=project_id, agent=agent_id).scalar_one()
+        return count
 
     def get(self, session_id: str, turn_id: str) -> Turn:
         """Answer one turn of the session."""
-        asked = turns.c.session_id == session_id, turns.c.id == turn_id
-        row = self.connection.execute(self._select().where(*asked)).one_or_none()
+        row = self._run(self._by_id, session=session_id, turn=turn_id).one_or_none()
         if row is None:
             raise TurnNotFound("Turn not found")
-        return _turn(row)
+        return turn_of(row)
 
     def next(self, session_id: str) -> Turn | None:
         """Answer the turn of the session that is to run, or is running, now."""
-        row = self.connection.execute(
-            self._select().where(turns.c.session_id == session_id, _unfinished()).order_by(turns.c.number).limit(1)
-        ).one_or_none()
-        return _turn(row) if row else None
+        row = self._run(self._first_unfinished, session=session_id).one_or_none()
+        return turn_of(row) if row else None
+
+    def unfinished(self, project_id: int) -> list[Turn]:
+        """Answer every turn of the project that is not finished, in the order of their acceptance."""
+        rows = self.connection.execute(
+            self._select().where(turns.c.project_id == project_id, _unfinished()).order_by(turns.c.created_at)
+        )
+        return [turn_of(row) for row in rows]
 
     def start(self, turn_id: str) -> bool:
         """Mark a queued turn as running; say whether it was queued."""
-        values = {"status": TurnStatus.RUNNING, "started_at": datetime.now(UTC)}
-        queued = turns.c.id == turn_id, turns.c.status == TurnStatus.QUEUED
-        return bool(self.connection.execute(self._update(values).where(*queued)).rowcount)
+        return bool(self._run(self._start, turn=turn_id, now=datetime.now(UTC)).rowcount)
 
-    def finish(self, turn_id: str, status: TurnStatus, **values: Any) -> bool:
-        """Give a turn its terminal status; say whether it had none, because only one writer wins."""
-        ended = {"status": status, "finished_at": datetime.now(UTC), **values}
-        unfinished = turns.c.id == turn_id, _unfinished()
-        return bool(self.connection.execute(self._update(ended).where(*unfinished)).rowcount)
+    def finish(self, session_id: str, turn_id: str, status: TurnStatus, **values: Any) -> Row[Any] | None:
+        """Give a turn its terminal status and answer its number and agent; None if it has one, as one writer wins."""
+        new = {f"new_{name}": values.get(name) for name in ("usage", "context", "error_code", "error")}
+        now = datetime.now(UTC)
+        return self._run(
+            self._finish, session=session_id, turn=turn_id, new_status=status, now=now, **new
+        ).one_or_none()
+
+    def note_usage(self, session_id: str, turn_id: str, usage: dict[str, Any]) -> None:
+        """Say what a turn has cost that was ended by somebody else."""
+        ended = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.usage.is_(None)
+        self.connection.execute(self._update({"usage": usage}).where(*ended))
+
+    def still_unfinished(self, turn_ids: Iterable[str]) -> set[str]:
+        """Answer which of these turns are not finished, and exist."""
+        asked = self._select(turns.c.id).where(turns.c.id.in_(list(turn_ids)), _unfinished())
+        return set(self.connection.execute(asked).scalars())
 
 
-def _unfinished() -> ColumnElement[bool]:
-    return turns.c.finished_at.is_(None)
-
-
-def _turn(row: Row[Any]) -> Turn:
+def turn_of(row: Row[Any]) -> Turn:
+    """Answer the turn of a row."""
     return Turn(
         id=row.id,
         session_id=row.session_id,
@@ -81,7 +153,16 @@ def _turn(row: Row[Any]) -> Turn:
         error_code=row.error_code,
         error=row.error,
         usage=row.usage,
+        context=row.context,
         created_at=row.created_at,
         started_at=row.started_at,
         finished_at=row.finished_at,
     )
+
+
+def _in_session() -> ColumnElement[bool]:
+    return turns.c.session_id == bindparam("session")
+
+
+def _unfinished() -> ColumnElement[bool]:
+    return turns.c.finished_at.is_(None)

@@ -15,6 +15,8 @@ def upgrade() -> None:
     op.create_index("uq_agents_user_id_project_id_id", "agents", ["user_id", "project_id", "id"], unique=True)
     op.add_column("projects", sa.Column("last_event", sa.Integer(), server_default="0", nullable=False))
     op.add_column("turns", sa.Column("context", sa.JSON(none_as_null=True), nullable=True))
+    op.add_column("messages", sa.Column("turn_number", sa.Integer(), server_default="0", nullable=False))
+    op.create_index("ix_messages_session_id_turn_number_number", "messages", ["session_id", "turn_number", "number"])
     op.create_table(
         "hosts",
         sa.Column("id", sa.String(length=36), nullable=False),
