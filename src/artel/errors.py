@@ -190,12 +190,23 @@ class AgentQueueFull(ArtelError):
 class AgentInError(ArtelError):
     """The agent has failed several times in a row and is left alone for a while."""
 
+    is_agents_fault = False
     kind = Kind.UNAVAILABLE
     code = "agent_in_error"
 
 
+class TaskStopped(ArtelError):
+    """A task was stopped while it waited or ran."""
+
+    is_agents_fault = False
+    kind = Kind.UNAVAILABLE
+    code = "task_stopped"
+
+
 class AgentNotRegistered(ArtelError):
     """The agent was taken off the bus."""
+
+    is_agents_fault = False
 
     kind = Kind.UNAVAILABLE
     code = "agent_not_registered"

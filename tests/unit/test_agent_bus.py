@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artel.errors import AgentNotFound, AgentQueueFull
+from artel.errors import AgentNotRegistered, AgentQueueFull
 from artel.spaces.agent_bus import MAX_WAITING, AgentBus
 from artel.spaces.agent_figures import AgentStatus
 
@@ -193,7 +193,7 @@ async def test_an_agent_that_leaves_finishes_what_runs_and_takes_nothing_new(gat
     leaving = asyncio.create_task(bus.deregister(1))
     await settle()
 
-    with pytest.raises(AgentNotFound):
+    with pytest.raises(AgentNotRegistered):
         await bus.run(1, "new", gate.work("new"))
     with pytest.raises(asyncio.CancelledError):
         await waiting
@@ -271,7 +271,7 @@ async def test_the_status_follows_the_work_and_is_told(gate: Gate) -> None:
         (1, "at_capacity", "processing"),
         (1, "processing", "idle"),
     ]
-    with pytest.raises(AgentNotFound):
+    with pytest.raises(AgentNotRegistered):
         bus.status(2)
 
 

@@ -23,6 +23,7 @@ class ContextTooLarge(ArtelError):
 
     kind = Kind.INVALID
     code = "context_too_large"
+    is_agents_fault = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """What happens in a session, as it is stored and streamed. `type` is the event's name, the fields are its data."""
 
+import json
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -108,14 +110,62 @@ class TurnCancelled(EventData):
     status: str
 
 
-class StoredEvent(BaseModel):
-    """An event with its number in the session."""
+class ToolCalled(EventData):
+    """An agent calls a tool."""
 
-    model_config = ConfigDict(frozen=True)
+    type = "tool_called"
+    task_id: str
+    agent_id: int
+    tool: str
+    call_id: str
+
+
+class ToolReturned(EventData):
+    """A tool has answered."""
+
+    type = "tool_result"
+    task_id: str
+    agent_id: int
+    tool: str
+    call_id: str
+    success: bool
+    error: str | None
+
+
+class AlertRaised(EventData):
+    """Something needs a look."""
+
+    type = "alert"
+    alert_id: str
+    kind: str
+    severity: str
+    message: str
+
+
+class AlertResolved(EventData):
+    """What an alert told of is over."""
+
+    type = "alert_resolved"
+    kind: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event with its number in the session, or in the project."""
 
     number: int
     type: str
-    session_id: str
-    turn_id: str | None
     timestamp: datetime
     data: dict[str, Any]
+    session_id: str | None = None
+    turn_id: str | None = None
+    project_id: int | None = None
+
+    def as_json(self) -> str:
+        """Answer the data as it is streamed."""
+        if self.session_id is None:
+            place: dict[str, Any] = {"project_id": self.project_id}
+        else:
+            place = {"session_id": self.session_id, "turn_id": self.turn_id}
+        return json.dumps({**place, "timestamp": self.timestamp.isoformat(), **self.data}, ensure_ascii=False)

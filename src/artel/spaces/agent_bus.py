@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from artel.errors import AgentNotFound, AgentQueueFull
+from artel.errors import AgentNotRegistered, AgentQueueFull, TaskStopped
 from artel.logs import get_logger
 from artel.spaces.agent_figures import AgentFigures, AgentMetrics, AgentStatus
 
@@ -22,6 +22,7 @@ MAX_WAITING = 100
 DRAIN_SECONDS = 30.0
 
 StatusChanged = Callable[[int, AgentStatus, AgentStatus], None]
+NOT_REGISTERED = "The agent was taken off the bus. Register it: POST …/agents/{id}/register"
 
 log = get_logger(__name__)
 
@@ -59,6 +60,7 @@ class AgentBus:
         self._status_changed = status_changed
         self._now = now
         self._agents: dict[int, _Agent] = {}
+        self._figures: dict[int, AgentFigures] = {}  # they outlive a registration
         self._order = itertools.count()
 
     @property
@@ -80,21 +82,31 @@ class AgentBus:
         """Put an agent on the bus, or change its limit; its failures in a row are forgiven."""
         agent = self._agents.get(agent_id)
         if agent is None:
-            agent = self._agents[agent_id] = _Agent(concurrency_limit, AgentFigures(self._now))
+            figures = self._figures.setdefault(agent_id, AgentFigures(self._now))
+            agent = self._agents[agent_id] = _Agent(concurrency_limit, figures)
         agent.limit = concurrency_limit
         agent.leaving = False
         agent.figures.forgive()
         log.info("agent_registered", agent_id=agent_id, concurrency_limit=concurrency_limit)
         self._dispatch(agent_id, agent)
 
-    async def deregister(self, agent_id: int, drain_seconds: float = DRAIN_SECONDS) -> None:
-        """Take an agent off the bus: what waits is cancelled, what runs may finish, or is ended after a while."""
+    def renew(self, agent_id: int, concurrency_limit: int) -> None:
+        """Take an agent off the bus and put it on anew; what runs goes on, and what waits keeps its place."""
+        if agent_id in self._agents:
+            log.info("agent_deregistered", agent_id=agent_id)
+        self.register(agent_id, concurrency_limit)
+
+    async def deregister(
+        self, agent_id: int, drain_seconds: float = DRAIN_SECONDS, reason: Exception | None = None
+    ) -> None:
+        """Take an agent off the bus: what waits is refused, what runs may finish, or is ended after a while."""
         agent = self._agents.get(agent_id)
         if agent is None:
             return
         agent.leaving = True
         for entry in agent.waiting:
-            entry.result.cancel()
+            if not entry.result.done():
+                entry.result.set_exception(reason or AgentNotRegistered(NOT_REGISTERED))
         agent.waiting.clear()
         if agent.running:
             agent.idle.clear()
@@ -107,11 +119,15 @@ class AgentBus:
             del self._agents[agent_id]
             log.info("agent_deregistered", agent_id=agent_id)
 
+    def forget(self, agent_id: int) -> None:
+        """Forget the figures of an agent that is gone for good."""
+        self._figures.pop(agent_id, None)
+
     async def run(self, agent_id: int, task_id: str, work: Callable[[], Awaitable[T]], priority: int = 0) -> T:
         """Do a piece of work as the agent's task, when it is its turn; cancelling the caller cancels the task."""
         agent = self._agents.get(agent_id)
         if agent is None or agent.leaving:
-            raise AgentNotFound("Agent not found")
+            raise AgentNotRegistered(NOT_REGISTERED)
         if len(agent.waiting) >= MAX_WAITING:
             raise AgentQueueFull("A hundred tasks are waiting for this agent. Try again in a moment.", retry_after=5)
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -132,7 +148,9 @@ class AgentBus:
             if entry.task_id == task_id:
                 agent.waiting.remove(entry)
                 heapq.heapify(agent.waiting)
-                entry.result.cancel()
+                if not entry.result.done():
+                    entry.result.set_exception(TaskStopped("The task was stopped before it was begun."))
+                    entry.result.exception()
                 return True
         running = agent.running.get(task_id)
         if running is None or running.running is None:
@@ -141,22 +159,34 @@ class AgentBus:
 
     def status(self, agent_id: int) -> AgentStatus:
         """Answer how an agent is doing."""
-        agent = self._known(agent_id)
+        agent = self._agents.get(agent_id)
+        if agent is None:
+            return AgentStatus.IDLE
         return agent.figures.status(len(agent.running), agent.limit)
+
+    def status_without(self, agent_id: int) -> AgentStatus:
+        """Answer how an agent would be doing with one task less."""
+        agent = self._agents.get(agent_id)
+        if agent is None:
+            return AgentStatus.IDLE
+        return agent.figures.status(max(0, len(agent.running) - 1), agent.limit)
+
+    def tasks(self, agent_id: int) -> tuple[int, int]:
+        """Answer how many tasks of an agent run, and how many wait."""
+        agent = self._agents.get(agent_id)
+        return (len(agent.running), len(agent.waiting)) if agent else (0, 0)
 
     def metrics(self, agent_id: int) -> AgentMetrics:
         """Answer the figures of an agent."""
-        return self._known(agent_id).figures.metrics()
+        return self._figures.get(agent_id, AgentFigures(self._now)).metrics()
 
-    async def close(self, drain_seconds: float = DRAIN_SECONDS) -> None:
+    def total_processed(self) -> int:
+        """Answer how many tasks all agents have ended since the space began."""
+        return sum(figures.metrics().tasks_processed for figures in self._figures.values())
+
+    async def close(self, drain_seconds: float = DRAIN_SECONDS, reason: Exception | None = None) -> None:
         """Take every agent off the bus."""
-        await asyncio.gather(*(self.deregister(agent_id, drain_seconds) for agent_id in list(self._agents)))
-
-    def _known(self, agent_id: int) -> _Agent:
-        agent = self._agents.get(agent_id)
-        if agent is None:
-            raise AgentNotFound("Agent not found")
-        return agent
+        await asyncio.gather(*(self.deregister(agent_id, drain_seconds, reason) for agent_id in list(self._agents)))
 
     def _dispatch(self, agent_id: int, agent: _Agent) -> None:
         while agent.waiting and len(agent.running) < agent.limit and not agent.leaving:
@@ -174,10 +204,12 @@ class AgentBus:
             answer = await entry.work()
             if not entry.result.done():
                 entry.result.set_result(answer)
-        except asyncio.CancelledError:
-            entry.result.cancel()
+        except asyncio.CancelledError:  # by `cancel`, or at the end of a drain
+            if not entry.result.done():
+                entry.result.set_exception(TaskStopped("The task was stopped before it was done."))
+                entry.result.exception()  # seen, even when whoever asked for it has gone
         except Exception as error:  # noqa: BLE001 - whatever the work raised is for the one who asked for it
-            failed = True
+            failed = getattr(error, "is_agents_fault", True)
             if not entry.result.done():
                 entry.result.set_exception(error)
         finally:

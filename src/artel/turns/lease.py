@@ -12,6 +12,8 @@ from artel.db.tenant import Tenant, TenantRepository, prepared
 class LeaseLost(Exception):
     """Another host runs the worker space now: nothing may be written for it here."""
 
+    is_agents_fault = False
+
 
 @dataclass(frozen=True, slots=True)
 class Lease:

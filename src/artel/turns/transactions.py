@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +12,6 @@ from sqlalchemy import Connection
 from artel.auth.principal import Principal
 from artel.contract.events import (
     AgentStatusChanged,
-    ContextRetrieved,
     DirectAgentCall,
     EventData,
     MessageCompleted,
@@ -26,6 +25,7 @@ from artel.contract.events import (
 )
 from artel.errors import AgentQueueFull, IdempotencyKeyReused, SessionBusy
 from artel.events.session_log import SessionLog
+from artel.memories.memory_repository import MemoryRepository, NewMemory
 from artel.projects.agent_repository import AgentRepository
 from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.turns.lease import Lease, require_lease
@@ -41,6 +41,8 @@ Gate = Callable[[int, int], None]
 
 class TurnOver(Exception):
     """The turn can't be started, or finished: it was before, or others come first. Nothing was written."""
+
+    is_agents_fault = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +187,22 @@ def start_turn(
     return Started(said, version)
 
 
-def note_recall(
-    connection: Connection, principal: Principal, turn: Turn, agent_id: int, scores: list[float], lease: Lease | None
+def note_events(
+    connection: Connection, principal: Principal, turn: Turn, happened: Sequence[EventData], lease: Lease | None
 ) -> None:
-    """Tell that the agent's memory was searched."""
+    """Tell what happens while a turn runs; raise TurnOver if it has ended."""
     require_lease(connection, principal, turn.project_id, lease)
-    log = SessionLog(connection, principal, turn.session_id, 1)
-    log.write(turn.id, ContextRetrieved(agent_id=agent_id, count=len(scores), scores=scores))
+    log = SessionLog(connection, principal, turn.session_id, len(happened))
+    if TurnRepository(connection, principal).get(turn.session_id, turn.id).status.is_terminal:
+        raise TurnOver
+    log.write(turn.id, *happened)
+
+
+def note_usage(
+    connection: Connection, principal: Principal, session_id: str, turn_id: str, usage: dict[str, Any]
+) -> None:
+    """Say what a turn has cost that somebody else has ended."""
+    TurnRepository(connection, principal).note_usage(session_id, turn_id, usage)
 
 
 def finish_turn(
@@ -202,6 +213,7 @@ def finish_turn(
     agent: AgentAtWork | None,
     outcome: Outcome,
     lease: Lease | None = None,
+    memories: Sequence[NewMemory] = (),
 ) -> None:
     """Give the turn its terminal state, its message and its events; raise TurnOver if it has ended before."""
     if lease is not None:
@@ -243,6 +255,8 @@ def finish_turn(
             "tokens": outcome.tokens,
         }
     )
+    if memories and agent_id is not None:
+        MemoryRepository(connection, principal).add(log.project_id, agent_id, memories)
 
 
 def _target(

@@ -1,0 +1,70 @@
+"""Rows of alerts."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Row
+
+from artel.contract.http import Alert
+from artel.db.tables import alerts
+from artel.db.tenant import TenantRepository
+
+KEPT_PER_PROJECT = 1_000
+
+
+class AlertRepository(TenantRepository):
+    """Alerts of one user's projects."""
+
+    table = alerts
+
+    def add(self, alert: Alert, subject: str) -> None:
+        """Add an alert."""
+        self._add([alert.model_dump() | {"subject": subject, "resolved_at": None}])
+
+    def is_open(self, project_id: int, kind: str, subject: str) -> bool:
+        """Say whether there is such an alert that is not over."""
+        return bool(self._count(alerts.c.project_id == project_id, *_open(kind, subject)))
+
+    def resolve(self, project_id: int, kind: str, subject: str) -> bool:
+        """Say that an alert is over; answer whether there was one."""
+        over = self._update({"resolved_at": datetime.now(UTC)})
+        ended = self.connection.execute(over.where(alerts.c.project_id == project_id, *_open(kind, subject)))
+        return bool(ended.rowcount)
+
+    def open_ones(self, project_id: int) -> list[tuple[str, str]]:
+        """Answer kind and subject of the alerts that are not over."""
+        asked = alerts.c.project_id == project_id, alerts.c.resolved_at.is_(None)
+        rows = self.connection.execute(self._select(alerts.c.kind, alerts.c.subject).where(*asked))
+        return [(row.kind, row.subject) for row in rows]
+
+    def count(self, project_id: int) -> int:
+        """Answer how many alerts the project has."""
+        return self._count(alerts.c.project_id == project_id)
+
+    def page(self, project_id: int, limit: int, offset: int) -> list[Alert]:
+        """Answer some alerts, newest first."""
+        rows = self.connection.execute(
+            self._select()
+            .where(alerts.c.project_id == project_id)
+            .order_by(alerts.c.raised_at.desc(), alerts.c.id.desc())
+            .limit(limit)
+            .offset(offset)
+        )
+        return [_alert(row) for row in rows]
+
+    def trim(self, project_id: int) -> None:
+        """Forget the oldest alerts that are over, when there are very many."""
+        surplus = self.count(project_id) - KEPT_PER_PROJECT
+        if surplus <= 0:
+            return
+        over = alerts.c.project_id == project_id, alerts.c.resolved_at.is_not(None)
+        oldest = self._select(alerts.c.id).where(*over).order_by(alerts.c.raised_at).limit(surplus)
+        self.connection.execute(self._delete().where(alerts.c.id.in_(oldest)))
+
+
+def _open(kind: str, subject: str) -> tuple[Any, ...]:
+    return alerts.c.kind == kind, alerts.c.subject == subject, alerts.c.resolved_at.is_(None)
+
+
+def _alert(row: Row[Any]) -> Alert:
+    return Alert.model_validate(row._mapping)  # noqa: SLF001 - the public name of a row's mapping

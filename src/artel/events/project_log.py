@@ -1,0 +1,135 @@
+"""The stream of a project: what happens in it, whatever the session."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, Select, bindparam
+from sqlalchemy.sql.dml import ReturningUpdate
+
+from artel.contract.events import EventData, StoredEvent
+from artel.db.tables import project_events, projects
+from artel.db.tenant import Tenant, TenantRepository, prepared
+from artel.errors import ProjectNotFound
+
+KEPT = 10_000  # older ones are forgotten, a thousand at a time
+TRIM_EVERY = 1_000
+MAX_PAGE = 500
+
+
+class ProjectNumberRepository(TenantRepository):
+    """The numbers of the events of one user's projects."""
+
+    table = projects
+
+    @prepared
+    def _take(cls) -> ReturningUpdate[Any]:  # noqa: N805
+        return (
+            cls._prepare_update(last_event=projects.c.last_event + bindparam("count"))
+            .where(projects.c.id == bindparam("project"))
+            .returning(projects.c.last_event)
+        )
+
+    def take(self, project_id: int, count: int) -> int:
+        """Take the next numbers and let nobody else write until the commit; answer the last."""
+        last: int | None = self._run(self._take, project=project_id, count=count).scalar_one_or_none()
+        if last is None:
+            raise ProjectNotFound("Project not found")
+        return last
+
+    def last(self, project_id: int) -> int:
+        """Answer the number of the project's newest event."""
+        asked = self._select(projects.c.last_event).where(projects.c.id == project_id)
+        last: int | None = self.connection.execute(asked).scalar_one_or_none()
+        if last is None:
+            raise ProjectNotFound("Project not found")
+        return last
+
+
+class ProjectEventRepository(TenantRepository):
+    """Events of one user's projects."""
+
+    table = project_events
+
+    @prepared
+    def _after(cls) -> Select[Any]:  # noqa: N805
+        return (
+            cls._prepare_select()
+            .where(
+                project_events.c.project_id == bindparam("project"),
+                project_events.c.number > bindparam("number_before"),
+            )
+            .order_by(project_events.c.number)
+            .limit(bindparam("most"))
+        )
+
+    def add(self, project_id: int, first: int, happened: Sequence[EventData]) -> None:
+        """Add events, numbered from `first` on."""
+        now = datetime.now(UTC)
+        self._add(
+            [
+                {
+                    "project_id": project_id,
+                    "number": number,
+                    "type": event.type,
+                    "data": event.model_dump(mode="json"),
+                    "created_at": now,
+                }
+                for number, event in enumerate(happened, first)
+            ]
+        )
+
+    def after(self, project_id: int, number: int, limit: int) -> list[StoredEvent]:
+        """Answer the next events of a project after a number."""
+        rows = self._run(self._after, project=project_id, number_before=number, most=min(limit, MAX_PAGE))
+        return [
+            StoredEvent(
+                number=row.number,
+                type=row.type,
+                project_id=row.project_id,
+                timestamp=row.created_at,
+                data=row.data,
+            )
+            for row in rows
+        ]
+
+    def trim(self, project_id: int, last: int) -> None:
+        """Forget events that are very old."""
+        old = project_events.c.project_id == project_id, project_events.c.number <= last - KEPT
+        self.connection.execute(self._delete().where(*old))
+
+
+class ProjectLog:
+    """One transaction's writing to the stream of a project."""
+
+    def __init__(self, connection: Connection, tenant: Tenant, project_id: int) -> None:
+        self._numbers = ProjectNumberRepository(connection, tenant)
+        self._events = ProjectEventRepository(connection, tenant)
+        self._project_id = project_id
+
+    def write(self, *happened: EventData) -> None:
+        """Add events."""
+        last = self._numbers.take(self._project_id, len(happened))
+        self._events.add(self._project_id, last - len(happened) + 1, happened)
+        if last // TRIM_EVERY != (last - len(happened)) // TRIM_EVERY:
+            self._events.trim(self._project_id, last)
+
+
+def write_project_events(
+    connection: Connection, tenant: Tenant, project_id: int, happened: Sequence[EventData]
+) -> None:
+    """Add events to the stream of a project."""
+    ProjectLog(connection, tenant, project_id).write(*happened)
+
+
+def read_project_events(
+    connection: Connection, tenant: Tenant, key: str, after: int, limit: int
+) -> Sequence[StoredEvent]:
+    """Answer the next events of a project, named by its number as text; raise if there is no such project."""
+    ProjectNumberRepository(connection, tenant).last(int(key))
+    return ProjectEventRepository(connection, tenant).after(int(key), after, limit)
+
+
+def last_project_event(connection: Connection, tenant: Tenant, project_id: int) -> int:
+    """Answer the number of the project's newest event."""
+    return ProjectNumberRepository(connection, tenant).last(project_id)

@@ -1,0 +1,127 @@
+"""Tells whoever needs to know that something was committed: readers in this process, and the other processes.
+
+Signals are hints. What they tell is in the database, and is found there by those that a signal did not reach.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Protocol
+
+from artel.bus.bus import Bus, Hint
+from artel.db.tenant import Tenant
+from artel.events.hub import EventHub, Snapshot
+from artel.logs import get_logger
+
+MAX_REMOTE_TEXT = 262_144  # a longer answer is seen by readers at other processes when it is whole
+
+log = get_logger(__name__)
+
+
+class OnSignal(Protocol):
+    """Somebody who wants to hear of signals, of this process and of others."""
+
+    def session_changed(self, session_id: str) -> None:
+        """Hear that a session has new events."""
+
+    def work(self, project_id: int) -> None:
+        """Hear that a project has turns or calls that wait."""
+
+    def cancelled(self, turn_id: str) -> None:
+        """Hear that a turn was ended by somebody else than the one who runs it."""
+
+    def agents_changed(self, project_id: int, agent_id: int) -> None:
+        """Hear that an agent was changed or deleted."""
+
+
+class _Owner:
+    """The user of a snapshot that came from another process."""
+
+    def __init__(self, user_id: int) -> None:
+        self.user_id = user_id
+
+
+class Signals:
+    """The signals of one process; `bus` is given when there are other processes."""
+
+    def __init__(self, hub: EventHub, project_hub: EventHub, bus: Bus | None) -> None:
+        self._hub = hub
+        self._project_hub = project_hub
+        self._bus = bus
+        self._listeners: list[OnSignal] = []
+        self._stop: Callable[[], None] = bus.on_hint(self._hint) if bus else lambda: None
+
+    @property
+    def reach_others(self) -> bool:
+        """Whether there may be other processes that hear the signals."""
+        return self._bus is not None
+
+    def add(self, listener: OnSignal) -> None:
+        """Let somebody hear of signals."""
+        self._listeners.append(listener)
+
+    def session_changed(self, session_id: str) -> None:
+        """Say that a session has new events."""
+        self._hub.notify(session_id)
+        self._send("session", session_id)
+
+    def project_changed(self, project_id: int) -> None:
+        """Say that a project's own stream has new events."""
+        self._project_hub.notify(str(project_id))
+        self._send("project", str(project_id))
+
+    def work(self, project_id: int) -> None:
+        """Say to other processes that a project has turns or calls that wait."""
+        self._send("work", str(project_id))
+
+    def cancelled(self, turn_id: str) -> None:
+        """Say that a turn was ended by somebody else than the one who runs it."""
+        for listener in self._listeners:
+            listener.cancelled(turn_id)
+        self._send("cancelled", turn_id)
+
+    def agents_changed(self, project_id: int, agent_id: int) -> None:
+        """Say to other processes that an agent was changed or deleted."""
+        self._send("agents", f"{project_id}/{agent_id}")
+
+    def written(self, tenant: Tenant, session_id: str, snapshot: Snapshot) -> None:
+        """Show other processes an answer that is being written."""
+        if len(snapshot.text) <= MAX_REMOTE_TEXT:
+            shown = [tenant.user_id, session_id, snapshot.message_id, snapshot.task_id, snapshot.n, snapshot.text]
+            self._send("written", json.dumps(shown))
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._stop()
+
+    def _send(self, kind: str, key: str) -> None:
+        if self._bus is not None:
+            self._bus.send_hint(Hint(kind, key))
+
+    def _hint(self, hint: Hint) -> None:
+        try:
+            self._take(hint)
+        except (ValueError, TypeError, KeyError) as failure:  # of another version, perhaps
+            log.info("hint_not_understood", kind=hint.kind, error=str(failure))
+
+    def _take(self, hint: Hint) -> None:
+        match hint.kind:
+            case "session":
+                self._hub.notify(hint.key)
+                self._tell(lambda listener: listener.session_changed(hint.key))
+            case "project":
+                self._project_hub.notify(hint.key)
+            case "work":
+                self._tell(lambda listener: listener.work(int(hint.key)))
+            case "cancelled":
+                self._tell(lambda listener: listener.cancelled(hint.key))
+            case "agents":
+                project_id, agent_id = hint.key.split("/")
+                self._tell(lambda listener: listener.agents_changed(int(project_id), int(agent_id)))
+            case "written":
+                user_id, session_id, message_id, task_id, n, text = json.loads(hint.key)
+                if self._hub.is_listened_to(session_id):
+                    self._hub.replace(_Owner(user_id), session_id, Snapshot(message_id, task_id, n, text))
+
+    def _tell(self, call: Callable[[OnSignal], None]) -> None:
+        for listener in self._listeners:
+            call(listener)

@@ -1,0 +1,62 @@
+"""Turns what is wrong with worker spaces into alerts, and ends them when it is over."""
+
+from datetime import UTC, datetime
+
+from artel.alerts.alerts import open_alerts, raise_alert, resolve_alert
+from artel.contract.http import Alert
+from artel.errors import ArtelError
+from artel.ids import uuid7
+from artel.logs import get_logger
+from artel.spaces.parts import SpaceParts
+from artel.spaces.worker_space import Finding, WorkerSpace
+
+QUIET_SECONDS = 60.0  # a space where nothing was done for so long is not looked at
+SAMPLE_SECONDS = 30.0
+
+log = get_logger(__name__)
+
+
+class AlertWatch:
+    """Looks at worker spaces, again and again."""
+
+    def __init__(self, parts: SpaceParts) -> None:
+        self._parts = parts
+
+    async def check(self, space: WorkerSpace) -> None:
+        """Raise alerts for what is wrong with a space now, and resolve those that are over."""
+        if space.idle_seconds > QUIET_SECONDS and not space.open_alerts:
+            return
+        space.sample_every(SAMPLE_SECONDS)
+        found = {(one.kind, one.subject): one for one in space.findings()}
+        try:
+            if space.open_alerts is None:
+                before = await self._parts.database.read(open_alerts, space.principal, space.project_id)
+                space.open_alerts = dict.fromkeys(before, Finding("", "", "warning", ""))
+            for key in found.keys() - space.open_alerts.keys():
+                await self._raise(space, found[key])
+                space.open_alerts[key] = found[key]
+            for key in space.open_alerts.keys() - found.keys():
+                await self._resolve(space, *key)
+                del space.open_alerts[key]
+        except ArtelError as failure:  # the project is gone, or the database is away: look again later
+            log.info("alerts_not_written", project_id=space.project_id, reason=failure.detail)
+
+    async def _raise(self, space: WorkerSpace, finding: Finding) -> None:
+        alert = Alert(
+            id=uuid7(),
+            project_id=space.project_id,
+            kind=finding.kind,
+            severity=finding.severity,
+            message=finding.message,
+            raised_at=datetime.now(UTC),
+            resolved_at=None,
+        )
+        if await self._parts.database.run(raise_alert, space.principal, alert, finding.subject):
+            log.warning("alert_raised", kind=finding.kind, project_id=space.project_id, message=finding.message)
+            self._parts.figures.alerted(finding.kind)
+            self._parts.signals.project_changed(space.project_id)
+
+    async def _resolve(self, space: WorkerSpace, kind: str, subject: str) -> None:
+        if await self._parts.database.run(resolve_alert, space.principal, space.project_id, kind, subject):
+            log.info("alert_resolved", kind=kind, project_id=space.project_id)
+            self._parts.signals.project_changed(space.project_id)

@@ -1,0 +1,246 @@
+"""A turn that one agent answers: from its start to its end in the database."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy.exc import IntegrityError
+
+from artel.agents.context import MAX_HISTORY_MESSAGES, Said
+from artel.agents.task import Tally
+from artel.brain.brain import ToolCall
+from artel.brain.tokens import count_tokens
+from artel.contract.events import ContextRetrieved, EventData, ToolCalled, ToolReturned
+from artel.contract.http import Agent
+from artel.errors import AgentNotFound, ArtelError
+from artel.ids import uuid7
+from artel.logs import get_logger
+from artel.memories.context_store import Recalled
+from artel.memories.memory_repository import NewMemory
+from artel.spaces.execution import ExecutionResult, Task
+from artel.tools.tool import ToolResult
+from artel.turns.endings import Ended
+from artel.turns.transactions import (
+    AgentAtWork,
+    Outcome,
+    TurnOver,
+    finish_turn,
+    note_events,
+    note_usage,
+    start_turn,
+)
+from artel.turns.turn import Turn, TurnStatus
+
+if TYPE_CHECKING:
+    from artel.spaces.worker_space import WorkerSpace
+
+SHOW_OTHERS_SECONDS = 0.1
+
+log = get_logger(__name__)
+
+
+class DirectTurn:
+    """One run of one turn."""
+
+    def __init__(self, space: "WorkerSpace", turn: Turn, agent_id: int, text: str) -> None:
+        self._space = space
+        self._agent_id = agent_id
+        self._parts = space.parts
+        self._turn = turn
+        self._text = text
+        self._message_id = uuid7()
+        self._tally = Tally("")
+        self._notes = _Notes(space, turn)
+        self._shown = 0.0
+        self._started = False
+
+    async def run(self) -> Ended | None:
+        """Answer the turn; None if somebody else has ended it, or it is not its turn yet."""
+        began = time.monotonic()
+        agent: Agent | None = None
+        try:
+            agent = await self._space.agent(self._agent_id)
+            task = Task(self._turn.id, self._text, self._begin, self, self._tally)
+            result = await self._space.direct_execution(self._agent_id, task)
+        except AgentNotFound as gone:
+            result = ExecutionResult(False, "", [], self._tally.usage, 0, gone.detail, gone.code)
+        except TurnOver:
+            return None
+        except asyncio.CancelledError:
+            await self._was_cancelled()
+            raise
+        return await self._finish(agent, result, time.monotonic() - began)
+
+    # What the loop tells while it runs.
+
+    def token(self, text: str) -> None:
+        """Stream a piece of the answer."""
+        self._parts.hub.write(self._space.principal, self._turn.session_id, self._message_id, self._turn.id, text)
+        if self._parts.signals.reach_others and time.monotonic() - self._shown > SHOW_OTHERS_SECONDS:
+            self._show_others()
+
+    def restart(self) -> None:
+        """Stream that the answer begins anew."""
+        self._parts.hub.restart(self._space.principal, self._turn.session_id, self._message_id, self._turn.id)
+
+    def phase(self, name: str) -> None:
+        """Phases are not streamed in direct chat."""
+
+    def recalled(self, found: Sequence[Recalled]) -> None:
+        """Tell that the agent's memory was searched."""
+        scores = [round(one.score, 4) for one in found]
+        self._notes.add(ContextRetrieved(agent_id=self._agent_id, count=len(scores), scores=scores))
+
+    def tool_called(self, call: ToolCall) -> None:
+        """Tell that a tool is called."""
+        self._notes.add(
+            ToolCalled(task_id=self._turn.id, agent_id=self._agent_id, tool=call.name[:100], call_id=call.id[:100])
+        )
+
+    def tool_result(self, call: ToolCall, result: ToolResult) -> None:
+        """Tell what came of it."""
+        self._notes.add(
+            ToolReturned(
+                task_id=self._turn.id,
+                agent_id=self._agent_id,
+                tool=call.name[:100],
+                call_id=call.id[:100],
+                success=result.success,
+                error=result.error[:500] if result.error else None,
+            )
+        )
+
+    async def _begin(self, agent: Agent, at_work: AgentAtWork) -> tuple[Agent, list[Said]]:
+        started = await self._parts.database.run(
+            start_turn, self._space.principal, self._turn, at_work, MAX_HISTORY_MESSAGES, self._space.lease
+        )
+        self._started = True
+        self._parts.signals.session_changed(self._turn.session_id)
+        self._notes.open()
+        if await self._space.agents_may_have_changed(started.config_version):
+            agent = await self._space.agent(agent.id)
+        said = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in started.said]
+        return agent, said
+
+    async def _finish(self, agent: Agent | None, result: ExecutionResult, seconds: float) -> Ended | None:
+        await self._notes.written()
+        turn = self._turn
+        outcome = self._outcome(result, seconds)
+        at_work = None
+        if agent is not None:
+            old = "processing" if self._started else "idle"
+            at_work = AgentAtWork(agent.id, agent.name, old, self._space.get_agent_status(agent.id).value)
+        memories = _memories(turn, self._text, result) if agent and agent.memory and result.success else []
+        try:
+            await self._store(at_work, outcome, memories)
+        except TurnOver:
+            await self._note_usage()
+            return None
+        finally:
+            self._parts.hub.end(turn.session_id, self._message_id)
+        self._parts.signals.session_changed(turn.session_id)
+        if memories:
+            self._parts.memories.wake()
+        return Ended(
+            session_id=turn.session_id,
+            turn_id=turn.id,
+            mode=turn.mode,
+            status=outcome.status,
+            message_id=outcome.message_id,
+            agent_id=agent.id if agent else turn.agent_id,
+            agent=agent.name if agent else None,
+            content=outcome.content,
+            context=outcome.context or [],
+            usage=outcome.usage or {},
+            duration_ms=round(outcome.duration * 1000),
+            error_code=outcome.error_code,
+        )
+
+    def _outcome(self, result: ExecutionResult, seconds: float) -> Outcome:
+        content = result.response if result.success else result.error or "The agent failed."
+        status = TurnStatus.COMPLETED
+        if not result.success:
+            status = TurnStatus.TIMEOUT if result.error_type == "timeout" else TurnStatus.FAILED
+        return Outcome(
+            status,
+            self._message_id,
+            content,
+            count_tokens(content),
+            asdict(result.usage),
+            seconds,
+            error_code=result.error_type,
+            context=result.context,
+        )
+
+    async def _store(self, at_work: AgentAtWork | None, outcome: Outcome, memories: list[NewMemory]) -> None:
+        place = self._space.principal, self._turn.session_id, self._turn.id
+        try:
+            await self._parts.database.run(finish_turn, *place, at_work, outcome, self._space.lease, memories)
+        except IntegrityError:  # the agent was deleted meanwhile, and can remember nothing
+            await self._parts.database.run(finish_turn, *place, at_work, outcome, self._space.lease, [])
+
+    async def _was_cancelled(self) -> None:
+        self._parts.hub.end(self._turn.session_id, self._message_id)
+        await self._notes.written()
+        await self._note_usage()
+
+    async def _note_usage(self) -> None:
+        if self._tally.usage.calls:
+            place = self._space.principal, self._turn.session_id, self._turn.id
+            await self._parts.database.run(note_usage, *place, asdict(self._tally.usage))
+
+    def _show_others(self) -> None:
+        self._shown = time.monotonic()
+        written = self._parts.hub.written(self._turn.session_id, self._message_id)
+        if written is not None:
+            self._parts.signals.written(self._space.principal, self._turn.session_id, written)
+
+
+class _Notes:
+    """Events of a turn that are written while it runs, one after another, without making it wait."""
+
+    def __init__(self, space: "WorkerSpace", turn: Turn) -> None:
+        self._space = space
+        self._turn = turn
+        self._waiting: list[EventData] = []
+        self._is_open = False
+        self._writing: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Begin to write: the turn has started."""
+        self._is_open = True
+        self._write_soon()
+
+    def add(self, event: EventData) -> None:
+        """Write an event soon."""
+        self._waiting.append(event)
+        self._write_soon()
+
+    async def written(self) -> None:
+        """Wait until everything is written."""
+        if self._writing is not None:
+            await self._writing
+
+    def _write_soon(self) -> None:
+        if self._is_open and self._waiting and self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                events, self._waiting = self._waiting, []
+                place = self._space.principal, self._turn, events
+                await self._space.parts.database.run(note_events, *place, self._space.lease)
+                self._space.parts.signals.session_changed(self._turn.session_id)
+        except (ArtelError, TurnOver) as failure:
+            log.info("events_not_written", turn_id=self._turn.id, reason=str(failure))
+        finally:
+            self._writing = None
+
+
+def _memories(turn: Turn, text: str, result: ExecutionResult) -> list[NewMemory]:
+    metadata: dict[str, Any] = {"source": "chat", "session_id": turn.session_id}
+    content = f"User: {text}\nAnswer: {result.response}"
+    return [NewMemory(content, "conversation", success=True, task_id=turn.id, metadata=metadata)]

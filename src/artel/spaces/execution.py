@@ -1,0 +1,235 @@
+"""One task of one agent: its slot on the bus, what it is told, its loop, its limits."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from artel.agents.context import ContextLimits, Remembered, Said, build_context
+from artel.agents.loop import run_loop
+from artel.agents.task import AgentSpec, Listener, LoopResult, Tally
+from artel.auth.principal import Principal
+from artel.brain import prices
+from artel.brain.brain import Usage
+from artel.brain.errors import ModelTimedOut
+from artel.brain.tokens import count_tokens
+from artel.contract.http import Agent
+from artel.errors import AgentInError, ArtelError
+from artel.logs import get_logger
+from artel.memories.context_store import AgentContextStore, Recalled
+from artel.memories.memory_repository import NewMemory
+from artel.memory.store import Filter
+from artel.spaces.agent_bus import AgentBus
+from artel.spaces.agent_figures import ERROR_SECONDS, AgentStatus
+from artel.spaces.parts import SpaceParts
+from artel.tools.recall import MemoryRead, MemoryWrite, Recollection
+from artel.tools.toolbox import Toolbox
+from artel.turns.transactions import AgentAtWork
+
+RECALLED = 5
+
+log = get_logger(__name__)
+
+
+class TaskListener(Listener, Protocol):
+    """Hears what a task does, and what was remembered for it."""
+
+    def recalled(self, found: Sequence[Recalled]) -> None:
+        """The agent's memory was searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Something for an agent to do. `begin` is called when it has its slot, and answers what was said until then."""
+
+    id: str
+    text: str
+    begin: Callable[[Agent, AgentAtWork], Awaitable[tuple[Agent, Sequence[Said]]]]
+    listener: TaskListener
+    tally: Tally = field(default_factory=lambda: Tally(""))
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionResult:
+    """What became of a task (UWS-22): the response and what was remembered for it, or an error and its type."""
+
+    success: bool
+    response: str
+    context: list[dict[str, Any]]
+    usage: Usage
+    seconds: float
+    error: str | None = None
+    error_type: str | None = None
+    retry_after: int | None = None
+
+
+class TimedOut(Exception):
+    """The task made no progress for too long, or took too long in all."""
+
+
+class Execution:
+    """Runs tasks of the agents of one worker space."""
+
+    def __init__(self, principal: Principal, project_id: int, parts: SpaceParts, bus: AgentBus) -> None:
+        self._principal = principal
+        self._project_id = project_id
+        self._parts = parts
+        self._bus = bus
+
+    async def run(self, agent: Agent, task: Task, priority: int = 0) -> ExecutionResult:
+        """Do a task as soon as the agent has a free slot."""
+        started = time.monotonic()
+        context: list[dict[str, Any]] = []
+
+        def result(response: str = "", error: str | None = None, kind: str | None = None) -> ExecutionResult:
+            spent = time.monotonic() - started
+            return ExecutionResult(error is None, response, context, task.tally.usage, spent, error, kind)
+
+        try:
+            answer = await self._bus.run(agent.id, task.id, lambda: self._work(agent, task, context), priority)
+        except TimedOut as late:
+            return result(error=str(late), kind="timeout")
+        except ModelTimedOut as late:
+            return result(error=late.detail, kind="timeout")
+        except ArtelError as failure:
+            log.warning("task_failed", task_id=task.id, agent_id=agent.id, code=failure.code, reason=failure.detail)
+            return result(error=failure.detail, kind=failure.code)
+        return result(answer.content)
+
+    async def _work(self, agent: Agent, task: Task, context: list[dict[str, Any]]) -> LoopResult:
+        if self._bus.status(agent.id) is AgentStatus.ERROR:
+            raise in_error(agent.name)
+        at_work = AgentAtWork(
+            agent.id, agent.name, self._bus.status_without(agent.id).value, self._bus.status(agent.id).value
+        )
+        recalling = asyncio.ensure_future(self._recall(agent, task)) if agent.memory else None
+        try:
+            agent, said = await task.begin(agent, at_work)
+            recalled = await recalling if recalling else []
+        except BaseException:
+            if recalling:
+                recalling.cancel()
+            raise
+        context += [_mentioned(one) for one in recalled]
+        return await self._answer(agent, task, said, recalled)
+
+    async def _answer(
+        self, agent: Agent, task: Task, said: Sequence[Said], recalled: Sequence[Recalled]
+    ) -> LoopResult:
+        limits = ContextLimits(window=prices.window(agent.model), max_tokens=agent.max_tokens)
+        remembered = [Remembered(one.memory.content, _source(one), one.score) for one in recalled]
+        messages = build_context(agent.system_prompt, said, remembered, limits, count_tokens)
+        spec = AgentSpec(agent.name, agent.model, agent.temperature, agent.max_tokens)
+        total = time.monotonic() + self._parts.limits.task
+        watch = _Watch(task.listener, self._parts.limits.without_progress, total)
+        try:
+            async with asyncio.timeout(self._parts.limits.without_progress) as watch.limit:
+                return await run_loop(
+                    spec, messages, self._parts.brain, self._toolbox(agent), watch, total, task.tally
+                )
+        except TimeoutError as late:
+            if not watch.limit.expired():
+                raise
+            raise TimedOut(watch.complaint()) from late
+
+    async def _recall(self, agent: Agent, task: Task) -> list[Recalled]:
+        store = self._parts.memories.context_store(self._principal, self._project_id, agent.id, agent.name)
+        try:
+            found = await store.search(task.text, RECALLED)
+        except ArtelError as failure:  # chat goes on without memory, and the space is degraded
+            log.warning("memory_not_searched", agent_id=agent.id, reason=failure.detail)
+            return []
+        task.listener.recalled(found)
+        return found
+
+    def _toolbox(self, agent: Agent) -> Toolbox:
+        if not agent.memory:
+            return Toolbox()
+        recall = _AgentRecall(
+            self._parts.memories.context_store(self._principal, self._project_id, agent.id, agent.name)
+        )
+        return Toolbox([MemoryRead(recall), MemoryWrite(recall)], agent.tools)
+
+
+class _Watch:
+    """Passes on what the loop does, and moves the time limit with every progress."""
+
+    limit: asyncio.Timeout
+
+    def __init__(self, listener: TaskListener, without_progress: float, total: float) -> None:
+        self._listener = listener
+        self._without_progress = without_progress
+        self._total = total
+        self._until = 0.0
+
+    def token(self, text: str) -> None:
+        self._progress()
+        self._listener.token(text)
+
+    def restart(self) -> None:
+        self._listener.restart()
+
+    def phase(self, name: str) -> None:
+        self._listener.phase(name)
+
+    def tool_called(self, call: Any) -> None:
+        self._listener.tool_called(call)
+
+    def tool_result(self, call: Any, result: Any) -> None:
+        self._progress()
+        self._listener.tool_result(call, result)
+
+    def complaint(self) -> str:
+        """Say which of the limits was passed."""
+        if time.monotonic() >= self._total:
+            return "The task took too long and was stopped. Ask for less at once."
+        return (
+            f"There was no progress for {self._without_progress:g} seconds, so the task was stopped. "
+            "Try again, or try another model."
+        )
+
+    def _progress(self) -> None:
+        now = time.monotonic()
+        until = min(now + self._without_progress, self._total)
+        if until - self._until > min(1.0, self._without_progress / 10):  # moving it for every token would cost more
+            self._until = until
+            self.limit.reschedule(asyncio.get_running_loop().time() + until - now)
+
+
+class _AgentRecall:
+    """An agent's own memory, for its tools."""
+
+    def __init__(self, store: AgentContextStore) -> None:
+        self._store = store
+
+    async def search(self, query: str, top_k: int, type: str | None) -> list[Recollection]:  # noqa: A002
+        found = await self._store.search(query, top_k, Filter(type=type))
+        return [
+            Recollection(one.memory.content, _source(one), one.score, one.memory.type, one.memory.created_at)
+            for one in found
+        ]
+
+    async def remember(self, content: str, type: str) -> str:  # noqa: A002
+        return (await self._store.add(NewMemory(content, type, metadata={"source": "agent"}))).id
+
+
+def in_error(name: str) -> AgentInError:
+    """Answer the error for an agent that has failed too often in a row."""
+    return AgentInError(
+        f"{name} has failed several times in a row. Try again in {ERROR_SECONDS} seconds, or check its model.",
+        retry_after=ERROR_SECONDS,
+    )
+
+
+def _source(one: Recalled) -> str:
+    return f"{one.memory.type} of {one.memory.created_at:%Y-%m-%d %H:%M}"
+
+
+def _mentioned(one: Recalled) -> dict[str, Any]:
+    return {
+        "memory_id": one.memory.id,
+        "type": one.memory.type,
+        "content": one.memory.content[:1000],
+        "score": round(one.score, 4),
+    }

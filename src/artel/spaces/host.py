@@ -1,0 +1,354 @@
+"""Runs the turns of the worker spaces of this process: one at a time per session, sessions in parallel."""
+
+import asyncio
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+import structlog
+from sqlalchemy import Connection
+
+from artel.auth.principal import Principal
+from artel.brain.tokens import count_tokens
+from artel.db.engine import Database
+from artel.errors import ArtelError, DatabaseUnavailable, ProjectNotFound, SessionNotFound
+from artel.ids import uuid7
+from artel.logs import get_logger
+from artel.sessions.message_repository import MessageRepository
+from artel.spaces import leases
+from artel.spaces.leases import SpaceElsewhere, Work
+from artel.spaces.alert_watch import AlertWatch
+from artel.spaces.parts import SpaceParts
+from artel.spaces.spaces import Spaces
+from artel.spaces.worker_space import SpaceClosed, WorkerSpace
+from artel.turns.endings import Ended
+from artel.turns.lease import Lease, LeaseLost
+from artel.turns.transactions import Outcome, TurnOver, finish_turn
+from artel.turns.turn import Turn, TurnStatus
+from artel.turns.turn_repository import TurnRepository
+
+PULSE_SECONDS = 1.0
+STOP_SECONDS = 5.0
+MAX_LANES = 10_000
+INTERRUPTED = "The server stopped while this was being answered. Send the message again."
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A turn to run, with the text of its message."""
+
+    principal: Principal
+    turn: Turn
+    text: str
+
+
+@dataclass(slots=True)
+class _Lane:
+    """The turns of one session that are known here, and whether there may be others."""
+
+    jobs: deque[Job] = field(default_factory=deque)
+    look: bool = False
+    task: asyncio.Task[None] | None = None
+    running: str | None = None
+    work: asyncio.Task[Ended | None] | None = None
+
+
+class Host:
+    """Takes turns from the sessions of its worker spaces, and sees that each one ends."""
+
+    def __init__(self, parts: SpaceParts, spaces: Spaces, host_id: str | None) -> None:
+        self._parts = parts
+        self._spaces = spaces
+        self._host_id = host_id
+        self._lanes: dict[str, _Lane] = {}
+        self._pulse: asyncio.Task[None] | None = None
+        self._awake = asyncio.Event()
+        self._closing = False
+        self._renewed = time.monotonic()
+        self._watch = AlertWatch(parts)
+        spaces.recover = self._recover
+
+    @property
+    def busy(self) -> bool:
+        """Whether any turn runs."""
+        return any(lane.running for lane in self._lanes.values())
+
+    async def start(self) -> None:
+        """Fail what a crash has left running, and begin to look for work."""
+        if self._host_id is None:
+            await _fail_interrupted(self._parts, await self._parts.database.read(leases.running_turns), None)
+        else:
+            await self._parts.database.run(leases.renew_host, self._host_id, self._parts.limits.lease)
+        self._pulse = asyncio.create_task(self._beat(), name="host")
+
+    def take(self, job: Job) -> None:
+        """Run a turn as soon as it is the next of its session."""
+        lane = self._lane(job.turn.session_id)
+        if lane is not None:
+            lane.jobs.append(job)
+
+    def runs_here(self, project_id: int) -> bool:
+        """Say whether this process is the one that runs the project's turns."""
+        return self._host_id is None or self._spaces.peek(project_id) is not None
+
+    # Signals, of this process and of others
+
+    def session_changed(self, session_id: str) -> None:
+        """A session has new events: no business of a host's."""
+
+    def work(self, project_id: int) -> None:  # noqa: ARG002 - which project it is does not matter: look at all
+        """Look for turns that wait."""
+        self._awake.set()
+
+    def cancelled(self, turn_id: str) -> None:
+        """Stop a turn that somebody else has ended."""
+        for lane in self._lanes.values():
+            if lane.running == turn_id and lane.work is not None:
+                lane.work.cancel()
+
+    def agents_changed(self, project_id: int, agent_id: int) -> None:
+        """Forget an agent that was changed in another process."""
+        space = self._spaces.peek(project_id)
+        if space is not None:
+            space.cache.forget(agent_id)
+
+    async def close(self) -> None:
+        """Start nothing more; let turns finish for a while, then fail them; queued ones wait for the next start."""
+        self._closing = True
+        if self._pulse is not None:
+            self._pulse.cancel()
+        tasks = [lane.task for lane in self._lanes.values() if lane.task]
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_SECONDS)
+        interrupted = [lane for lane in self._lanes.values() if lane.running]
+        for lane in interrupted:
+            if lane.work is not None:
+                lane.work.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_SECONDS)
+        if self._host_id is not None:
+            await self._parts.database.run(leases.remove_host, self._host_id)
+
+    # Lanes
+
+    def _lane(self, session_id: str) -> _Lane | None:
+        if self._closing:
+            return None
+        lane = self._lanes.get(session_id)
+        if lane is None:
+            if len(self._lanes) >= MAX_LANES:
+                return None  # the rows keep it: it is found when there is room
+            lane = self._lanes[session_id] = _Lane()
+            # Its own context: log lines must not carry the ids of the request that came first.
+            lane.task = asyncio.get_running_loop().create_task(self._drain(session_id, lane))
+        return lane
+
+    async def _drain(self, session_id: str, lane: _Lane) -> None:
+        try:
+            while not self._closing and (lane.jobs or lane.look):
+                job = await self._next(session_id, lane)
+                if job is not None:
+                    await self._run(lane, job)
+        finally:
+            del self._lanes[session_id]
+
+    async def _next(self, session_id: str, lane: _Lane) -> Job | None:
+        if lane.jobs:
+            return lane.jobs.popleft()
+        lane.look = False
+        job = await self._parts.database.read(_next_job, session_id)
+        if job is None or job.turn.status is TurnStatus.WAITING:
+            return None
+        lane.look = True  # there may be more behind it
+        return job
+
+    async def _run(self, lane: _Lane, job: Job) -> None:
+        turn = job.turn
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(
+            user_id=job.principal.user_id,
+            project_id=turn.project_id,
+            session_id=turn.session_id,
+            turn_id=turn.id,
+        )
+        lane.running = turn.id
+        lane.work = asyncio.get_running_loop().create_task(self._work(job))
+        try:
+            ended = await lane.work
+            if ended is None:
+                lane.look = True  # somebody else was first, or others come before it
+            else:
+                log.info("turn_ended", mode=turn.mode, status=ended.status, duration_ms=ended.duration_ms)
+                self._parts.endings.tell(ended)
+        except asyncio.CancelledError:
+            if self._closing:
+                await _fail_interrupted(
+                    self._parts, [(job.principal.user_id, turn.session_id, turn.id)], None, only_running=True
+                )
+            current = asyncio.current_task()
+            if current is not None and current.cancelling():
+                raise
+        except (LeaseLost, SpaceElsewhere):
+            self._spaces.drop(turn.project_id)
+            lane.jobs.clear()
+            lane.look = False
+        except (ProjectNotFound, SessionNotFound):
+            lane.jobs.clear()  # it was deleted meanwhile
+        except DatabaseUnavailable as failure:
+            log.warning("turn_waits_for_the_database", reason=failure.detail)
+            lane.look = False  # the pulse finds it when the database is back
+            lane.jobs.clear()
+        except Exception:
+            log.exception("turn_crashed")
+            await self._fail(job, "internal_error", "Something went wrong on the server. The log has it by turn_id.")
+        finally:
+            lane.running = lane.work = None
+
+    async def _work(self, job: Job) -> Ended | None:
+        while True:
+            space = await self._spaces.get(job.principal, job.turn.project_id)
+            if job.turn.status is TurnStatus.RUNNING:  # the database was away when it should have ended
+                left = [(job.principal.user_id, job.turn.session_id, job.turn.id)]
+                await _fail_interrupted(self._parts, left, space.lease)
+                return None
+            try:
+                return await space.handle_message(job.turn, job.text)
+            except SpaceClosed:
+                continue
+
+    async def _fail(self, job: Job, code: str, message: str) -> None:
+        turn = job.turn
+        try:
+            ended = await _end(self._parts.database, job.principal, turn.session_id, turn.id, code, message, None)
+        except (TurnOver, ArtelError):
+            return
+        self._parts.signals.session_changed(turn.session_id)
+        self._parts.endings.tell(ended)
+
+    # The pulse
+
+    async def _beat(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(PULSE_SECONDS):
+                    await self._awake.wait()
+            except TimeoutError:
+                pass
+            self._awake.clear()
+            try:
+                await self._look_around()
+            except ArtelError as failure:
+                log.warning("pulse_failed", reason=failure.detail)
+                self._stop_if_cut_off()
+            except Exception:
+                log.exception("pulse_crashed")
+
+    async def _look_around(self) -> None:
+        if self._host_id is not None:
+            await self._parts.database.run(leases.renew_host, self._host_id, self._parts.limits.lease)
+            self._renewed = time.monotonic()
+        for work in await self._parts.database.read(leases.find_work, self._host_id):
+            self._look(work)
+        await self._stop_ended()
+        for space in self._spaces.all:
+            await self._watch.check(space)
+        await self._end_idle_spaces()
+
+    def _look(self, work: Work) -> None:
+        lane = self._lanes.get(work.session_id)
+        if lane is None and (lane := self._lane(work.session_id)) is not None:
+            lane.look = True
+
+    async def _stop_ended(self) -> None:
+        running = {lane.running: lane for lane in self._lanes.values() if lane.running}
+        if not running:
+            return
+        unfinished = await self._parts.database.read(leases.unfinished_of, running)
+        for turn_id, lane in running.items():
+            if turn_id not in unfinished and lane.running == turn_id and lane.work is not None:
+                lane.work.cancel()
+
+    async def _end_idle_spaces(self) -> None:
+        for space in self._spaces.all:
+            if space.idle_seconds > self._parts.limits.idle_space and not self._is_used(space):
+                log.info("space_idle", project_id=space.project_id)
+                await self._spaces.clean_up(space.project_id)
+
+    def _is_used(self, space: WorkerSpace) -> bool:
+        return any(job.turn.project_id == space.project_id for lane in self._lanes.values() for job in lane.jobs)
+
+    def _stop_if_cut_off(self) -> None:
+        """Stop everything when nobody can be sure any more that the spaces are ours."""
+        if self._host_id is None or time.monotonic() - self._renewed < self._parts.limits.lease:
+            return
+        log.error("host_cut_off", seconds=round(time.monotonic() - self._renewed))
+        for lane in self._lanes.values():
+            if lane.work is not None:
+                lane.work.cancel()
+        for space in self._spaces.all:
+            self._spaces.drop(space.project_id)
+
+    def _recover(self, principal: Principal, lease: Lease) -> "asyncio.Future[None]":
+        return asyncio.ensure_future(self._recover_space(principal, lease))
+
+    async def _recover_space(self, principal: Principal, lease: Lease) -> None:
+        left = await self._parts.database.read(leases.running_turns, lease.project_id)
+        await _fail_interrupted(self._parts, left, lease)
+        log.info("space_taken_over", user_id=principal.user_id, project_id=lease.project_id, epoch=lease.epoch)
+
+
+async def _fail_interrupted(
+    parts: SpaceParts, left: list[tuple[int, str, str]], lease: Lease | None, *, only_running: bool = False
+) -> None:
+    """Give turns that nobody runs any more their end, once."""
+    for user_id, session_id, turn_id in left:
+        principal = Principal(user_id)
+        try:
+            if only_running and not await parts.database.read(_is_running, principal, session_id, turn_id):
+                continue
+            ended = await _end(parts.database, principal, session_id, turn_id, "interrupted", INTERRUPTED, lease)
+        except (TurnOver, ArtelError, LeaseLost):
+            continue
+        log.warning("turn_interrupted", user_id=user_id, session_id=session_id, turn_id=turn_id)
+        parts.signals.session_changed(session_id)
+        parts.endings.tell(ended)
+
+
+async def _end(
+    database: Database, principal: Principal, session_id: str, turn_id: str, code: str, text: str, lease: Lease | None
+) -> Ended:
+    outcome = Outcome(TurnStatus.FAILED, uuid7(), text, count_tokens(text), None, error_code=code)
+    turn = await database.read(lambda c: TurnRepository(c, principal).get(session_id, turn_id))
+    await database.run(finish_turn, principal, session_id, turn_id, None, outcome, lease)
+    return Ended(
+        session_id=session_id,
+        turn_id=turn_id,
+        mode=turn.mode,
+        status=outcome.status,
+        message_id=outcome.message_id,
+        agent_id=turn.agent_id,
+        agent=None,
+        content=text,
+        context=[],
+        usage={},
+        duration_ms=turn.duration_ms,
+        error_code=code,
+    )
+
+
+def _is_running(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> bool:
+    return TurnRepository(connection, principal).get(session_id, turn_id).status is TurnStatus.RUNNING
+
+
+def _next_job(connection: Connection, session_id: str) -> Job | None:
+    user_id = leases.owner_of(connection, session_id)
+    if user_id is None:
+        return None
+    principal = Principal(user_id)
+    turn = TurnRepository(connection, principal).next(session_id)
+    if turn is None:
+        return None
+    said = MessageRepository(connection, principal).conversation(session_id, turn.number, 1)
+    return Job(principal, turn, said[-1].content if said else "")

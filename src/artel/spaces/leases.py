@@ -1,0 +1,124 @@
+"""Who runs which worker space, when there are many processes: one row per host, one per space.
+
+Works for the server itself, so nothing here is scoped to a user. The database's clock decides; see
+docs/decisions for why a host that is cut off can do no harm.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, update
+
+from artel.db.dialect import insert_into
+from artel.db.tables import hosts, sessions, spaces, turns
+from artel.errors import ProjectNotFound
+from artel.turns.lease import Lease
+
+MAX_WORK = 1_000
+
+
+class SpaceElsewhere(Exception):
+    """Another host runs the worker space."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A session with turns that are not finished."""
+
+    user_id: int
+    project_id: int
+    session_id: str
+
+
+def renew_host(connection: Connection, host_id: str, lease_seconds: float) -> None:
+    """Say that the host lives, for one more lease; forget hosts that are long gone."""
+    until = func.now() + timedelta(seconds=lease_seconds)
+    renewed = connection.execute(update(hosts).where(hosts.c.id == host_id).values(expires_at=until))
+    if not renewed.rowcount:
+        connection.execute(insert_into(connection, hosts).values(id=host_id, expires_at=until))
+    connection.execute(delete(hosts).where(hosts.c.expires_at < func.now() - timedelta(hours=1)))
+
+
+def remove_host(connection: Connection, host_id: str) -> None:
+    """Say that the host ends: its spaces are free at once."""
+    connection.execute(update(spaces).where(spaces.c.owner == host_id).values(owner=None))
+    connection.execute(delete(hosts).where(hosts.c.id == host_id))
+
+
+def acquire_space(connection: Connection, host_id: str, user_id: int, project_id: int) -> tuple[Lease, bool]:
+    """Take a space that nobody runs; answer the lease, and whether somebody else had it before."""
+    values = {"project_id": project_id, "user_id": user_id, "owner": None, "epoch": 0, "config_version": 0}
+    connection.execute(insert_into(connection, spaces).values(values).on_conflict_do_nothing())
+    mine = spaces.c.project_id == project_id, spaces.c.user_id == user_id
+    row = connection.execute(select(spaces).where(*mine).with_for_update()).one_or_none()
+    if row is None:
+        raise ProjectNotFound("Project not found")
+    if row.owner == host_id:
+        return Lease(project_id, host_id, row.epoch), False
+    if row.owner is not None and connection.execute(select(hosts.c.id).where(*_alive(row.owner))).first():
+        raise SpaceElsewhere
+    connection.execute(update(spaces).where(*mine).values(owner=host_id, epoch=row.epoch + 1))
+    return Lease(project_id, host_id, row.epoch + 1), row.epoch > 0
+
+
+def release_space(connection: Connection, lease: Lease) -> None:
+    """Let others run the space."""
+    held = spaces.c.project_id == lease.project_id, spaces.c.owner == lease.owner, spaces.c.epoch == lease.epoch
+    connection.execute(update(spaces).where(*held).values(owner=None))
+
+
+def find_work(connection: Connection, host_id: str | None) -> list[Work]:
+    """Answer sessions with unfinished turns, of spaces that this host runs or may take; without a host, all."""
+    work = (
+        select(turns.c.user_id, turns.c.project_id, turns.c.session_id)
+        .where(turns.c.finished_at.is_(None))
+        .distinct()
+        .limit(MAX_WORK)
+    )
+    if host_id is not None:
+        work = (
+            work.outerjoin(spaces, spaces.c.project_id == turns.c.project_id)
+            .outerjoin(hosts, hosts.c.id == spaces.c.owner)
+            .where(_free_or(host_id))
+        )
+    return [Work(row.user_id, row.project_id, row.session_id) for row in connection.execute(work)]
+
+
+def running_turns(connection: Connection, project_id: int | None = None) -> list[tuple[int, str, str]]:
+    """Answer user, session and id of the turns that are marked as running, of one project or of all."""
+    marked = select(turns.c.user_id, turns.c.session_id, turns.c.id).where(
+        turns.c.finished_at.is_(None), turns.c.status == "running"
+    )
+    if project_id is not None:
+        marked = marked.where(turns.c.project_id == project_id)
+    return [(row.user_id, row.session_id, row.id) for row in connection.execute(marked)]
+
+
+def unfinished_of(connection: Connection, turn_ids: Iterable[str]) -> set[str]:
+    """Answer which of these turns exist and are not finished."""
+    asked = select(turns.c.id).where(turns.c.id.in_(list(turn_ids)), turns.c.finished_at.is_(None))
+    return set(connection.execute(asked).scalars())
+
+
+def owner_of(connection: Connection, session_id: str) -> int | None:
+    """Answer whose session it is."""
+    owner: int | None = connection.execute(
+        select(sessions.c.user_id).where(sessions.c.id == session_id)
+    ).scalar_one_or_none()
+    return owner
+
+
+def last_events(connection: Connection, session_ids: Iterable[str]) -> dict[str, int]:
+    """Answer the number of the newest event of sessions that somebody listens to."""
+    asked = select(sessions.c.id, sessions.c.last_event).where(sessions.c.id.in_(list(session_ids)))
+    return {row.id: row.last_event for row in connection.execute(asked)}
+
+
+def _alive(host_id: str) -> tuple[ColumnElement[bool], ...]:
+    return hosts.c.id == host_id, hosts.c.expires_at >= func.now()
+
+
+def _free_or(host_id: str) -> ColumnElement[bool]:
+    gone = or_(hosts.c.id.is_(None), hosts.c.expires_at < func.now())
+    return or_(spaces.c.owner.is_(None), spaces.c.owner == host_id, and_(spaces.c.owner != host_id, gone))

@@ -1,0 +1,40 @@
+"""What every worker space of a process shares."""
+
+from dataclasses import dataclass, field
+
+from artel.brain.brain import Brain
+from artel.db.engine import Database
+from artel.events.hub import EventHub
+from artel.events.signals import Signals
+from artel.memories.service import Memories
+from artel.spaces.agent_cache import SharedCache
+from artel.spaces.chat_figures import ChatFigures
+from artel.spaces.project_news import ProjectNews
+from artel.turns.endings import Endings
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """How long things may take, in seconds."""
+
+    without_progress: float = 30.0
+    task: float = 600.0
+    idle_space: float = 3600.0
+    drain: float = 30.0
+    lease: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceParts:
+    """Collaborators of worker spaces."""
+
+    database: Database
+    brain: Brain
+    memories: Memories
+    shared_cache: SharedCache
+    hub: EventHub
+    signals: Signals
+    endings: Endings
+    news: ProjectNews
+    figures: ChatFigures
+    limits: TimeLimits = field(default_factory=TimeLimits)

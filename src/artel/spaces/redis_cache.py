@@ -1,0 +1,93 @@
+"""Agents in Redis, for the processes that share it."""
+
+import json
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from artel.contract.http import Agent
+from artel.logs import get_logger
+from artel.spaces.agent_cache import TTL_SECONDS
+
+TIMEOUT_SECONDS = 1.0
+SCAN_COUNT = 1_000
+
+T = TypeVar("T")
+
+log = get_logger(__name__)
+
+
+class RedisCache:
+    """Keys `{prefix}:agent:{id}`, each with the version of the space's agents at which it was read.
+
+    An entry of an older version counts as missing, so that one who read before a change and wrote after it does no
+    harm. Where Redis can't be reached the database is asked.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._redis: Redis = Redis.from_url(
+            url, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS, decode_responses=True
+        )
+        self.reachable = True
+
+    async def get(self, prefix: str, agent_id: int) -> Agent | None:
+        """Answer an agent of the worker space with this prefix, if it is there."""
+        found = await self._try(self._redis.mget(_key(prefix, agent_id), _version_key(prefix)), [None, None])
+        text, version = found
+        if text is None:
+            return None
+        try:
+            entry: dict[str, Any] = json.loads(text)
+            return Agent.model_validate(entry["agent"]) if entry["version"] == int(version or 0) else None
+        except (ValueError, KeyError, TypeError):  # of another version of Artel, or somebody else's
+            return None
+
+    async def version(self, prefix: str) -> int:
+        """Answer a number that every invalidation raises; -1 when Redis can't be reached."""
+        return int(await self._try(self._redis.get(_version_key(prefix)), -1) or 0)
+
+    async def put(self, prefix: str, agent: Agent, version: int) -> None:
+        """Keep an agent for five minutes."""
+        if version >= 0:
+            text = json.dumps({"version": version, "agent": agent.model_dump(mode="json")})
+            await self._try(self._redis.set(_key(prefix, agent.id), text, ex=TTL_SECONDS), None)
+
+    async def invalidate(self, prefix: str, agent_id: int) -> None:
+        """Forget an agent."""
+        async with self._redis.pipeline(transaction=True) as both:
+            both.incr(_version_key(prefix)).delete(_key(prefix, agent_id))
+            await self._try(both.execute(), None)
+
+    async def clear(self, prefix: str) -> None:
+        """Forget every agent of the worker space."""
+        await self._try(self._redis.incr(_version_key(prefix)), None)
+        await self._try(self._delete_all(f"{prefix}:agent:*"), None)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._redis.aclose()
+
+    async def _delete_all(self, pattern: str) -> None:
+        async for key in self._redis.scan_iter(match=pattern, count=SCAN_COUNT):
+            await self._redis.delete(key)
+
+    async def _try(self, call: Awaitable[T], otherwise: T) -> T:
+        try:
+            answer = await call
+        except (RedisError, OSError) as failure:
+            if self.reachable:
+                log.warning("redis_unreachable", error=str(failure))
+            self.reachable = False
+            return otherwise
+        self.reachable = True
+        return answer
+
+
+def _key(prefix: str, agent_id: int) -> str:
+    return f"{prefix}:agent:{agent_id}"
+
+
+def _version_key(prefix: str) -> str:
+    return f"{prefix}:agents_version"

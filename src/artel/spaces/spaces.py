@@ -1,0 +1,100 @@
+"""The worker spaces of this process: each made once, however many ask for it at once."""
+
+import asyncio
+from collections.abc import Callable
+
+from artel.auth.principal import Principal
+from artel.logs import get_logger
+from artel.spaces.leases import acquire_space, release_space
+from artel.spaces.parts import SpaceParts
+from artel.spaces.worker_space import TurnRunner, WorkerSpace
+from artel.turns.lease import Lease
+
+log = get_logger(__name__)
+
+
+class Spaces:
+    """Makes, keeps and ends worker spaces. `host_id` is set when other processes may run spaces too."""
+
+    def __init__(self, parts: SpaceParts, orchestrator: TurnRunner, host_id: str | None) -> None:
+        self._parts = parts
+        self._orchestrator = orchestrator
+        self._host_id = host_id
+        self._spaces: dict[int, WorkerSpace] = {}
+        self._making: dict[int, asyncio.Task[WorkerSpace]] = {}
+        self._ending: dict[int, asyncio.Task[None]] = {}
+        self.recover: Callable[[Principal, Lease], asyncio.Future[None]] | None = None
+
+    @property
+    def all(self) -> list[WorkerSpace]:
+        """The spaces that are there."""
+        return list(self._spaces.values())
+
+    def peek(self, project_id: int) -> WorkerSpace | None:
+        """Answer a project's space if it is here."""
+        return self._spaces.get(project_id)
+
+    async def get(self, principal: Principal, project_id: int) -> WorkerSpace:
+        """Answer a project's space, made on first need; raise SpaceElsewhere when another process runs it."""
+        space = self._spaces.get(project_id)
+        if space is None:
+            making = self._making.get(project_id)
+            if making is None:
+                making = asyncio.get_running_loop().create_task(self._make(principal, project_id))
+                self._making[project_id] = making
+                making.add_done_callback(lambda task: self._made(project_id, task))
+            space = await asyncio.shield(making)
+        if space.principal.user_id != principal.user_id:
+            raise PermissionError("a worker space is used by its owner only")
+        return space
+
+    async def clean_up(self, project_id: int) -> None:
+        """End a project's space in good order; the next request makes another."""
+        ending = self._ending.get(project_id)
+        if ending is None:
+            space = self._spaces.pop(project_id, None)
+            if space is None:
+                return
+            ending = asyncio.get_running_loop().create_task(self._end(space))
+            self._ending[project_id] = ending
+            ending.add_done_callback(lambda _: self._ending.pop(project_id, None))
+        await asyncio.shield(ending)
+
+    def drop(self, project_id: int) -> WorkerSpace | None:
+        """Forget a space that another process has taken over, or whose project is gone."""
+        return self._spaces.pop(project_id, None)
+
+    async def close(self) -> None:
+        """End every space."""
+        await asyncio.gather(*(self.clean_up(project_id) for project_id in list(self._spaces)))
+        await asyncio.gather(*self._ending.values(), return_exceptions=True)
+
+    async def _make(self, principal: Principal, project_id: int) -> WorkerSpace:
+        if ending := self._ending.get(project_id):
+            await asyncio.shield(ending)
+        lease = None
+        if self._host_id is not None:
+            lease, had_owner = await self._parts.database.run(
+                acquire_space, self._host_id, principal.user_id, project_id
+            )
+            if had_owner and self.recover is not None:
+                await self.recover(principal, lease)
+        space = WorkerSpace(principal, project_id, self._parts, self._orchestrator, lease)
+        try:
+            await space.initialise()
+        except BaseException:
+            if lease is not None:
+                await self._parts.database.run(release_space, lease)
+            raise
+        self._spaces[project_id] = space
+        return space
+
+    def _made(self, project_id: int, task: asyncio.Task[WorkerSpace]) -> None:
+        del self._making[project_id]
+        if not task.cancelled():
+            task.exception()  # seen, even when nobody waits any more
+
+    async def _end(self, space: WorkerSpace) -> None:
+        await space.cleanup()
+        if space.lease is not None:
+            await self._parts.database.run(release_space, space.lease)

@@ -1,0 +1,372 @@
+"""The backend resources of one project: its agents in the cache, on the bus, and what they remember."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal, Protocol
+
+from artel.auth.principal import Principal
+from artel.contract.events import AgentStatusChanged
+from artel.contract.http import Agent
+from artel.errors import AgentNotFound, AgentNotRegistered, ArtelError, DatabaseUnavailable, TaskStopped
+from artel.logs import get_logger
+from artel.memories.context_store import AgentContextStore, Recalled
+from artel.memories.memory_repository import NewMemory, StoredMemory
+from artel.memory.store import EVERYTHING, Filter
+from artel.projects import agents as agent_rows
+from artel.projects.project_repository import ProjectRepository
+from artel.projects.projects import get_project
+from artel.spaces.agent_bus import NOT_REGISTERED, AgentBus
+from artel.spaces.agent_cache import AgentCache
+from artel.spaces.agent_figures import AgentMetrics, AgentStatus
+from artel.spaces.chat_figures import SpaceFigures
+from artel.spaces.direct_turn import DirectTurn
+from artel.spaces.execution import Execution, ExecutionResult, Task, in_error
+from artel.spaces.parts import SpaceParts
+from artel.turns.endings import Ended
+from artel.turns.lease import Lease
+from artel.turns.turn import Turn
+
+ENSURE_SECONDS = 5.0
+SAMPLES = 120
+# What is worth an alert: so many of at least so many tasks failed, or so many wait.
+RATE_TASKS = 10
+MAX_ERROR_RATE = 0.5
+LONG_QUEUE = 50
+
+Health = Literal["healthy", "degraded", "unhealthy"]
+
+log = get_logger(__name__)
+
+
+class SpaceClosed(Exception):
+    """The worker space was cleaned up while a task waited in it; the task goes on in the next one."""
+
+    is_agents_fault = False
+
+
+class TurnRunner(Protocol):
+    """Answers the turns of one mode."""
+
+    async def run(self, space: "WorkerSpace", turn: Turn, text: str) -> Ended | None:
+        """Answer a turn; None if somebody else has ended it, or it is not its turn yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceMetrics:
+    """The figures of a worker space (UWS-25), and those of the chat (CHT-06.4)."""
+
+    user_id: int
+    project_id: int
+    active_agents: int
+    cache_size: int
+    queued_tasks: int
+    active_tasks: int
+    total_tasks_processed: int
+    uptime: float
+    is_healthy: bool
+    direct_calls_count: int
+    orchestrated_calls_count: int
+    direct_average_ms: float
+    orchestrated_average_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Some figures at a moment, for the dashboard."""
+
+    at: datetime
+    active_tasks: int
+    queued_tasks: int
+    total_tasks_processed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong with a worker space; `subject` tells findings of one kind apart."""
+
+    kind: str
+    subject: str
+    severity: Literal["warning", "critical"]
+    message: str
+
+
+class WorkerSpace:
+    """One project's team at work."""
+
+    def __init__(
+        self,
+        principal: Principal,
+        project_id: int,
+        parts: SpaceParts,
+        orchestrator: TurnRunner,
+        lease: Lease | None = None,
+    ) -> None:
+        self.principal = principal
+        self.project_id = project_id
+        self.user_prefix = f"user{principal.user_id}_project{project_id}"
+        self.parts = parts
+        self.lease = lease
+        self.figures = SpaceFigures()
+        self.bus = AgentBus(self._status_changed)
+        self.cache = AgentCache(self.user_prefix, self._load, parts.shared_cache)
+        self.samples: deque[Sample] = deque(maxlen=SAMPLES)
+        self.hung: dict[int, str] = {}
+        self.closed = False
+        self.open_alerts: dict[tuple[str, str], Finding] | None = None  # None: not looked up yet
+        self._orchestrator = orchestrator
+        self._execution = Execution(principal, project_id, parts, self.bus)
+        self._began = self._used = time.monotonic()
+        self._config_version: int | None = None
+        self._off_the_bus: set[int] = set()
+
+    # Life cycle
+
+    async def initialise(self) -> None:
+        """Register all agents of the project and make sure that their collections are there."""
+        project = await self.parts.database.read(get_project, self.principal, self.project_id)
+        for agent in project.agents:
+            self.cache.put(agent)
+            self.bus.register(agent.id, agent.concurrency_limit)
+        await self._ensure_collections([agent for agent in project.agents if agent.memory])
+        log.info(
+            "space_initialised",
+            user_prefix=self.user_prefix,
+            user_id=self.principal.user_id,
+            project_id=self.project_id,
+            agents=len(project.agents),
+        )
+
+    async def cleanup(self) -> None:
+        """End in good order: active tasks finish, the cache is cleared, the agents leave the bus."""
+        self.closed = True
+        await self.bus.close(self.parts.limits.drain, SpaceClosed())
+        await self.cache.clear()
+        log.info("space_cleaned_up", user_prefix=self.user_prefix, project_id=self.project_id)
+
+    async def reset(self) -> None:
+        """Stop every task at once, clear everything and begin anew."""
+        stopped = TaskStopped("The worker space was reset.")
+        await self.bus.close(0, stopped)
+        await self.cache.clear()
+        self.hung.clear()
+        self._off_the_bus.clear()
+        await self.initialise()
+        log.info("space_reset", user_prefix=self.user_prefix, project_id=self.project_id)
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long nothing was done here; 0 while something is."""
+        busy = self.bus.active_tasks or self.bus.queued_tasks
+        return 0.0 if busy else time.monotonic() - self._used
+
+    # Agents
+
+    async def agent(self, agent_id: int) -> Agent:
+        """Answer an agent from the cache; one that is new is registered on the bus."""
+        if self.closed:
+            raise SpaceClosed
+        self._used = time.monotonic()
+        agent = await self.cache.get(agent_id)
+        if agent_id not in self.bus.registered and agent_id not in self._off_the_bus:
+            self.bus.register(agent_id, agent.concurrency_limit)
+        return agent
+
+    async def invalidate_agent(self, agent_id: int) -> None:
+        """Forget the agent's configuration at once; on the bus it is registered anew."""
+        await self.cache.invalidate(agent_id)
+        if agent_id in self.bus.registered:
+            self.bus.renew(agent_id, (await self.cache.get(agent_id)).concurrency_limit)
+
+    async def clear_agent_cache(self) -> None:
+        """Forget every agent's configuration; the bus is left alone."""
+        await self.cache.clear()
+
+    async def agents_may_have_changed(self, version: int) -> bool:
+        """Take note of the version of the project's agents; forget what is older and say whether there was any."""
+        before, self._config_version = self._config_version, version
+        if before is None or before == version:
+            return False
+        await self.cache.clear()
+        return True
+
+    def get_agent_status(self, agent_id: int) -> AgentStatus:
+        """Answer how an agent is doing."""
+        return self.bus.status(agent_id)
+
+    def get_agent_metrics(self, agent_id: int) -> AgentMetrics:
+        """Answer the figures of an agent."""
+        return self.bus.metrics(agent_id)
+
+    async def register_agent(self, agent_id: int) -> None:
+        """Put an agent on the bus; it takes tasks at once."""
+        agent = await self.cache.get(agent_id)
+        self._off_the_bus.discard(agent_id)
+        self.hung.pop(agent_id, None)
+        self.bus.register(agent_id, agent.concurrency_limit)
+        if agent.memory:
+            await self._ensure_collections([agent])
+
+    async def deregister_agent(self, agent_id: int) -> None:
+        """Take an agent off the bus until it is registered again; what it does may finish."""
+        self._off_the_bus.add(agent_id)
+        await self.bus.deregister(agent_id, self.parts.limits.drain)
+
+    async def remove_agent(self, agent_id: int) -> None:
+        """Let go of everything that a deleted agent held."""
+        await self.deregister_agent(agent_id)
+        self.bus.forget(agent_id)
+        self.hung.pop(agent_id, None)
+        await self.cache.invalidate(agent_id)
+
+    def refuse_if_unable(self, agent_id: int) -> None:
+        """Raise if a message to the agent would fail anyway."""
+        if agent_id in self._off_the_bus:
+            raise AgentNotRegistered(NOT_REGISTERED)
+        if self.bus.status(agent_id) is AgentStatus.ERROR:
+            raise in_error("This agent")
+
+    # Memory
+
+    async def get_agent_context_store(self, agent_id: int) -> AgentContextStore:
+        """Answer the memory of an agent."""
+        agent = await self.cache.get(agent_id)
+        return self.parts.memories.context_store(self.principal, self.project_id, agent_id, agent.name)
+
+    async def ensure_agent_collection(self, agent_id: int) -> None:
+        """Make the collection of an agent if it is missing."""
+        await (await self.get_agent_context_store(agent_id)).ensure()
+
+    async def search_context(
+        self, agent_id: int, query: str, top_k: int = 5, where: Filter = EVERYTHING
+    ) -> list[Recalled]:
+        """Answer what an agent remembers that fits best."""
+        return await (await self.get_agent_context_store(agent_id)).search(query, top_k, where)
+
+    async def add_context(self, agent_id: int, interaction: NewMemory) -> StoredMemory:
+        """Let an agent remember something."""
+        return await (await self.get_agent_context_store(agent_id)).add(interaction)
+
+    async def clear_context(self, agent_id: int) -> int:
+        """Let an agent forget everything; answer how much that was."""
+        return await (await self.get_agent_context_store(agent_id)).clear()
+
+    # Work
+
+    async def direct_execution(self, agent_id: int, task: Task, priority: int = 0) -> ExecutionResult:
+        """Send a task to an agent through the bus, and wait for what comes of it."""
+        result = await self._execution.run(await self.agent(agent_id), task, priority)
+        if result.error_type == "timeout":
+            self.hung[agent_id] = task.id
+        elif result.success:
+            self.hung.pop(agent_id, None)
+        return result
+
+    async def handle_message(self, turn: Turn, text: str) -> Ended | None:
+        """Answer a message: directly by its agent, or through the orchestrator; None if it is not to be answered."""
+        self._used = time.monotonic()
+        if turn.agent_id is not None:
+            ended = await DirectTurn(self, turn, turn.agent_id, text).run()
+        else:
+            ended = await self._orchestrator.run(self, turn, text)
+        if ended is not None:
+            seconds = ended.duration_ms / 1000
+            self.figures.ended(turn.mode, seconds)
+            self.parts.figures.ended(turn.mode, ended.status, seconds)
+        return ended
+
+    # Monitoring
+
+    def get_metrics(self) -> SpaceMetrics:
+        """Answer the figures of this space."""
+        return SpaceMetrics(
+            user_id=self.principal.user_id,
+            project_id=self.project_id,
+            active_agents=len(self.bus.registered),
+            cache_size=len(self.cache),
+            queued_tasks=self.bus.queued_tasks,
+            active_tasks=self.bus.active_tasks,
+            total_tasks_processed=self.bus.total_processed(),
+            uptime=round(time.monotonic() - self._began, 3),
+            is_healthy=not self.closed and not any(one.severity == "critical" for one in self.findings()),
+            direct_calls_count=self.figures.direct.count,
+            orchestrated_calls_count=self.figures.orchestrated.count,
+            direct_average_ms=self.figures.direct.average_ms,
+            orchestrated_average_ms=self.figures.orchestrated.average_ms,
+        )
+
+    async def health(self) -> tuple[Health, list[Finding]]:
+        """Say how the space is doing, and what is wrong."""
+        findings = self.findings()
+        try:
+            await self.parts.database.read(lambda c: ProjectRepository(c, self.principal).get(self.project_id))
+        except DatabaseUnavailable as failure:
+            findings.append(Finding("database", "", "critical", failure.detail))
+        if self.closed or any(one.severity == "critical" for one in findings):
+            return "unhealthy", findings
+        return ("degraded" if findings else "healthy"), findings
+
+    def findings(self) -> list[Finding]:
+        """Answer what is wrong, as far as it is known without asking anybody."""
+        return [*self._findings_of_agents(), *self._findings_of_parts()]
+
+    def sample_every(self, seconds: float) -> None:
+        """Keep the figures of this moment for the dashboard, unless there are some that are hardly older."""
+        if self.samples and (datetime.now(UTC) - self.samples[-1].at).total_seconds() < seconds:
+            return
+        metrics = self.get_metrics()
+        self.samples.append(
+            Sample(datetime.now(UTC), metrics.active_tasks, metrics.queued_tasks, metrics.total_tasks_processed)
+        )
+
+    def _findings_of_agents(self) -> list[Finding]:
+        findings = []
+        for agent_id in sorted(self.bus.registered):
+            metrics, (_, waiting) = self.bus.metrics(agent_id), self.bus.tasks(agent_id)
+            if self.bus.status(agent_id) is AgentStatus.ERROR:
+                findings.append(_finding("agent_error", agent_id, "has failed several times in a row"))
+            elif metrics.tasks_processed >= RATE_TASKS and metrics.error_rate > MAX_ERROR_RATE:
+                findings.append(_finding("error_rate", agent_id, f"fails {metrics.error_rate:.0%} of its tasks"))
+            if waiting > LONG_QUEUE:
+                findings.append(_finding("long_queue", agent_id, f"has more than {LONG_QUEUE} tasks waiting"))
+            if agent_id in self.hung:
+                findings.append(_finding("hung_task", agent_id, f"made no progress in task {self.hung[agent_id]}"))
+        return findings
+
+    def _findings_of_parts(self) -> list[Finding]:
+        findings = []
+        memory = self.parts.memories.indexer.state
+        if not memory.ok:
+            detail = memory.detail or "It does not answer."
+            message = f"The memory index is down; agents answer without memory. {detail}"
+            findings.append(Finding("memory_index", "", "warning", message))
+        if self.cache.evicted:
+            findings.append(Finding("cache_overflow", "", "warning", "The agent cache is full and forgets agents."))
+        return findings
+
+    def _status_changed(self, agent_id: int, old: AgentStatus, new: AgentStatus) -> None:
+        changed = AgentStatusChanged(agent_id=agent_id, old_status=old, new_status=new)
+        self.parts.news.add(self.principal, self.project_id, changed)
+
+    async def _load(self, agent_id: int) -> Agent:
+        try:
+            return await self.parts.database.read(agent_rows.get_agent, self.principal, self.project_id, agent_id)
+        except AgentNotFound:
+            self.bus.forget(agent_id)
+            raise
+
+    async def _ensure_collections(self, agents: Sequence[Agent]) -> None:
+        memories = self.parts.memories
+        try:
+            async with asyncio.timeout(ENSURE_SECONDS):
+                for agent in agents:
+                    await memories.context_store(self.principal, self.project_id, agent.id, agent.name).ensure()
+        except (ArtelError, TimeoutError) as failure:  # the space works without, and says that it is degraded
+            log.warning("collections_not_ensured", project_id=self.project_id, reason=str(failure))
+
+
+def _finding(kind: str, agent_id: int, what: str) -> Finding:
+    return Finding(kind, str(agent_id), "warning", f"Agent {agent_id} {what}.")

@@ -1,0 +1,119 @@
+"""How turns end, for those who wait for it."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection
+
+from artel.auth.principal import Principal
+from artel.db.engine import Database
+from artel.sessions.message_repository import MessageRepository
+from artel.turns.turn import Mode, Turn, TurnStatus
+from artel.turns.turn_repository import TurnRepository
+
+LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A turn with its end: the answer, or what went wrong."""
+
+    session_id: str
+    turn_id: str
+    mode: Mode
+    status: TurnStatus
+    message_id: str | None
+    agent_id: int | None
+    agent: str | None
+    content: str
+    context: list[dict[str, Any]]
+    usage: dict[str, Any]
+    duration_ms: int
+    error_code: str | None
+
+
+def read_ended(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> Ended | None:
+    """Answer how a turn ended; None while it goes on."""
+    turn = TurnRepository(connection, principal).get(session_id, turn_id)
+    if not turn.status.is_terminal:
+        return None
+    message = MessageRepository(connection, principal).answer_to(session_id, turn_id)
+    return Ended(
+        session_id=session_id,
+        turn_id=turn_id,
+        mode=turn.mode,
+        status=turn.status,
+        message_id=message.id if message else None,
+        agent_id=message.agent_id if message else turn.agent_id,
+        agent=message.agent if message else None,
+        content=message.content if message else "",
+        context=turn.context or [],
+        usage=turn.usage or {},
+        duration_ms=turn.duration_ms,
+        error_code=turn.error_code,
+    )
+
+
+def get_turn(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> Turn:
+    """Answer one turn."""
+    return TurnRepository(connection, principal).get(session_id, turn_id)
+
+
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    session_id: str
+    told: asyncio.Future[Ended]
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Endings:
+    """Those who wait for the end of turns in this process."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._waiting: dict[str, set[_Waiter]] = {}
+
+    def tell(self, ended: Ended) -> None:
+        """Say how a turn ended."""
+        for waiter in self._waiting.get(ended.turn_id, ()):
+            if not waiter.told.done():
+                waiter.told.set_result(ended)
+
+    def session_changed(self, session_id: str) -> None:
+        """Let those look again who wait for turns of the session, which another process runs."""
+        for waiters in self._waiting.values():
+            for waiter in waiters:
+                if waiter.session_id == session_id:
+                    waiter.news.set()
+
+    async def wait(
+        self, principal: Principal, session_id: str, turn_id: str, seconds: float, *, runs_here: bool
+    ) -> Ended | None:
+        """Answer how a turn ends, or None if it goes on for longer; whoever runs it here says so by `tell`."""
+        waiter = _Waiter(session_id, asyncio.get_running_loop().create_future())
+        self._waiting.setdefault(turn_id, set()).add(waiter)
+        try:
+            async with asyncio.timeout(seconds):
+                if runs_here:
+                    return await waiter.told
+                return await self._look(principal, turn_id, waiter)
+        except TimeoutError:
+            return None
+        finally:
+            waiters = self._waiting[turn_id]
+            waiters.discard(waiter)
+            if not waiters:
+                del self._waiting[turn_id]
+
+    async def _look(self, principal: Principal, turn_id: str, waiter: _Waiter) -> Ended:
+        while True:
+            waiter.news.clear()
+            ended = await self._database.read(read_ended, principal, waiter.session_id, turn_id)
+            if ended is not None:
+                return ended
+            try:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await waiter.news.wait()
+            except TimeoutError:
+                continue
