@@ -3,7 +3,6 @@
 import asyncio
 import importlib
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,9 @@ from artel.brain.brain import Completion, Schema
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+
+_loaded: dict[str, Any] = {}
 
 
 class NotAsAsked(ValueError):
@@ -24,11 +26,19 @@ class NotAsAsked(ValueError):
 
 async def parsed_answer(completion: Completion, schema: Schema) -> Completion:
     """Answer the completion with `parsed` filled in, or raise `NotAsAsked`."""
-    # Imported late and in a thread, because it takes a tenth of a second.
-    jsonschema = sys.modules.get("jsonschema") or await asyncio.to_thread(importlib.import_module, "jsonschema")
+    jsonschema = await load_jsonschema()
     value = parse(completion.content)
     check(value, schema, jsonschema)
     return replace(completion, parsed=value)
+
+
+async def load_jsonschema() -> Any:
+    """Answer the library; it is imported late and in a thread, because it takes a tenth of a second."""
+    name = "jsonschema"
+    # Not by sys.modules: there it also is while another thread is still importing it.
+    if name not in _loaded:
+        _loaded[name] = await asyncio.to_thread(importlib.import_module, name)
+    return _loaded[name]
 
 
 def parse(text: str) -> "JsonValue":

@@ -1,0 +1,67 @@
+"""What a tool is, and what it answers."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from artel.brain.brain import ToolSchema
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+MAX_RESULT_CHARACTERS = 16_000
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What came of a call: `data` when it went well, else `error`, in words that a model can act on."""
+
+    success: bool
+    data: "JsonValue" = None
+    error: str | None = None
+
+    @classmethod
+    def failure(cls, error: str) -> "ToolResult":
+        """Answer the result of a call that did not go well."""
+        return cls(success=False, error=error)
+
+    def text_for_model(self) -> str:
+        """Answer the result as one JSON document of at most 16,000 characters, which says so when it was cut."""
+        name, value = ("data", self.data) if self.success else ("error", self.error)
+        text = _dumped({"success": self.success, name: value})
+        if len(text) <= MAX_RESULT_CHARACTERS:
+            return text
+        return self._cut(name, value if isinstance(value, str) else _dumped(value))
+
+    def _cut(self, name: str, whole: str) -> str:
+        shown = whole[:MAX_RESULT_CHARACTERS]
+        while True:
+            note = f"Only the first {len(shown)} of {len(whole)} characters are shown."
+            text = _dumped({"success": self.success, "cut": note, name: shown})
+            over = len(text) - MAX_RESULT_CHARACTERS
+            if over <= 0:
+                return text
+            # Marks that JSON writes longer than they are make the text grow: cut in proportion, and look again.
+            shown = shown[: min(len(shown) - 1, len(shown) * MAX_RESULT_CHARACTERS // len(text))]
+
+
+class Tool(Protocol):
+    """Something that an agent can do; who it does it for sits in the tool, never in the arguments."""
+
+    @property
+    def name(self) -> str:
+        """What the model calls it by."""
+
+    @property
+    def schema(self) -> ToolSchema:
+        """How it is described to the model."""
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Do it; the arguments have been checked against the schema."""
+
+
+def _dumped(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    # Half a character, which no model's server takes.
+    return text if text.isascii() else text.encode(errors="replace").decode()
