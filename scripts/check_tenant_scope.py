@@ -12,8 +12,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "artel"
 STATEMENTS = frozenset(
     {"select", "insert", "update", "delete", "text", "exists", "union", "union_all", "literal_column"}
 )
-# The server's own business: accounts are looked up before anybody is known, the schema belongs to nobody, and a host
-# finds the turns that wait, whosever they are.
+# The server's own business: accounts are looked up before anybody is known, the schema belongs to nobody, the index
+# follows the rows of all, and a host finds the turns that wait, whosever they are.
 WITHOUT_OWNER = frozenset(
     {
         "auth/accounts.py",
@@ -23,6 +23,7 @@ WITHOUT_OWNER = frozenset(
         "db/schema.py",
         "db/tables.py",
         "db/tenant.py",
+        "memories/index_queue.py",
         "spaces/leases.py",
     }
 )

@@ -13,6 +13,8 @@ from artel.auth.tokens import Tokens
 from artel.data_folder import DataFolder
 from artel.db import schema
 from artel.db.engine import Database
+from artel.memories.service import Memories
+from artel.memory.providers import MemorySettings, make_embedder, make_store
 from artel.projects.projects import ProjectRules
 from artel.settings import Settings
 
@@ -28,6 +30,7 @@ class Container:
     tokens: Tokens
     login: Login
     project_rules: ProjectRules
+    memories: Memories
     opened: AsyncExitStack
 
     @classmethod
@@ -37,10 +40,14 @@ class Container:
             folder = DataFolder.open(settings.data_dir, lock_beside=settings.sqlite_file)
             opened.callback(folder.close)
             database = await opened.enter_async_context(usable_database(settings))
-            return cls._build(settings, folder, database, opened.pop_all())
+            memories = await opened.enter_async_context(usable_memories(settings, database))
+            memories.start()
+            return cls._build(settings, folder, database, memories, opened.pop_all())
 
     @classmethod
-    def _build(cls, settings: Settings, folder: DataFolder, database: Database, opened: AsyncExitStack) -> "Container":
+    def _build(
+        cls, settings: Settings, folder: DataFolder, database: Database, memories: Memories, opened: AsyncExitStack
+    ) -> "Container":
         passwords = Passwords()
         tokens = make_tokens(settings)
         return cls(
@@ -55,6 +62,7 @@ class Container:
                 max_agents=settings.max_agents_per_project,
                 planner_model=settings.planner_model,
             ),
+            memories=memories,
             opened=opened,
         )
 
@@ -85,6 +93,32 @@ async def usable_database(settings: Settings) -> AsyncIterator[Database]:
         yield database
     finally:
         await database.close()
+
+
+def memory_settings(settings: Settings) -> MemorySettings:
+    """Answer what the settings say about memory."""
+    url, key = settings.qdrant_url, settings.qdrant_api_key
+    return MemorySettings(
+        data_dir=settings.data_dir,
+        provider=settings.memory_provider,
+        url=url.get_secret_value() if url else None,
+        api_key=key.get_secret_value() if key else None,
+        layout=settings.qdrant_layout,
+        embedding_model=settings.embedding_model,
+        embedding_dimensions=settings.embedding_dimensions,
+    )
+
+
+@asynccontextmanager
+async def usable_memories(settings: Settings, database: Database) -> AsyncIterator[Memories]:
+    """Build the memory of the agents; index and model are opened when they are first needed."""
+    chosen = memory_settings(settings)
+    embedder = make_embedder(chosen)
+    memories = Memories(database, make_store(chosen, embedder), embedder)
+    try:
+        yield memories
+    finally:
+        await memories.close()
 
 
 def make_tokens(settings: Settings) -> Tokens:

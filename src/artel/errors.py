@@ -152,6 +152,13 @@ class AgentNameTaken(ArtelError):
     code = "agent_name_taken"
 
 
+class ArchiveNotFound(ArtelError):
+    """No such archive of a memory in this project of this user."""
+
+    kind = Kind.NOT_FOUND
+    code = "archive_not_found"
+
+
 class SessionNotFound(ArtelError):
     """No such session of this user."""
 

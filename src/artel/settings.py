@@ -20,6 +20,7 @@ from artel.errors import ConfigurationInvalid
 PREFIX = "ARTEL_"
 RESERVED_ISSUER = "urn:artel:"
 MAX_AGENTS = 1000
+MEMORY_PROVIDERS = ("qdrant", "chroma")
 # Variables of the command line and of this file itself, which are no settings of the server.
 OTHER_VARIABLES = frozenset({"ARTEL_SERVER", "ARTEL_TOKEN", "ARTEL_CONFIG", "ARTEL_CONFIG_DIR"})
 
@@ -62,6 +63,26 @@ class Settings(BaseSettings):
     bus_url: SecretStr | None = Field(default=None, description="`amqp://…` of RabbitMQ; in the process by default.")
     redis_url: SecretStr | None = Field(default=None, description="`redis://…`; in memory by default.")
     qdrant_url: SecretStr | None = Field(default=None, description="`http://…` of Qdrant; in the process by default.")
+    qdrant_api_key: SecretStr | None = Field(default=None, description="The key for the Qdrant server, if it has one.")
+    qdrant_layout: Literal["shared", "per_agent"] = Field(
+        default="shared",
+        description="On a Qdrant server: one collection for the memory of all agents, or one for each.",
+    )
+    memory_provider: str = Field(
+        default="qdrant", description="What indexes memories: `qdrant`, or `chroma`, which is an extra."
+    )
+    embedding_model: str | None = Field(
+        default=None,
+        min_length=1,
+        description="A model of any provider that LiteLLM knows, to find memories by meaning; "
+        "the built-in all-MiniLM-L6-v2 by default, if it is installed.",
+    )
+    embedding_dimensions: int | None = Field(
+        default=None,
+        ge=1,
+        le=65_536,
+        description="How long the embedding model's vectors are, if LiteLLM doesn't know.",
+    )
 
     jwt_secret: SecretStr | None = Field(
         default=None,
@@ -106,6 +127,13 @@ class Settings(BaseSettings):
                 raise ValueError(f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}")
             if scheme == "sqlite" and not url.removeprefix("sqlite://").strip("/"):
                 raise ValueError("must name a file, as in sqlite:///artel.db or sqlite:////var/lib/artel.db")
+        return value
+
+    @field_validator("memory_provider")
+    @classmethod
+    def _known_provider(cls, value: str) -> str:
+        if value not in MEMORY_PROVIDERS:
+            raise ValueError(f"there is no memory provider {value!r}: choose {' or '.join(MEMORY_PROVIDERS)}")
         return value
 
     @field_validator("issuer")

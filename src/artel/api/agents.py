@@ -1,11 +1,16 @@
 """Agents of a project."""
 
-from fastapi import APIRouter, Depends, status
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, status
 
 from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, Parts, ProjectId, log_path_ids
 from artel.api.problems import documented
 from artel.contract.http import Agent, AgentChanges, NewAgent, Page
+from artel.memories import changes
 from artel.projects import agents
+
+Archive = Annotated[bool, Query(description="Keep what the agent remembers in an archive of the project.")]
 
 router = APIRouter(prefix="/my/projects/{project_id}/agents", tags=["agents"], dependencies=[Depends(log_path_ids)])
 
@@ -35,10 +40,15 @@ async def update_agent(
     project_id: ProjectId, agent_id: AgentId, body: AgentChanges, user: CurrentUser, parts: Parts
 ) -> Agent:
     """Change an agent."""
-    return await parts.database.run(agents.update_agent, user, project_id, agent_id, body)
+    agent = await parts.database.run(changes.update_agent, user, project_id, agent_id, body)
+    parts.memories.wake()
+    return agent
 
 
 @router.delete("/{agent_id}", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 404, 422, 503))
-async def delete_agent(project_id: ProjectId, agent_id: AgentId, user: CurrentUser, parts: Parts) -> None:
-    """Delete an agent."""
-    await parts.database.run(agents.delete_agent, user, project_id, agent_id)
+async def delete_agent(
+    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, parts: Parts, archive: Archive = False
+) -> None:
+    """Delete an agent with what it remembers, or keep that in an archive."""
+    await parts.database.run(changes.delete_agent, user, project_id, agent_id, archive=archive)
+    parts.memories.wake()

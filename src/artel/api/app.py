@@ -7,7 +7,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from artel import __version__
-from artel.api import agents, auth, health, projects, sessions, ui
+from artel.api import agents, archives, auth, context, health, projects, sessions, ui
 from artel.api.metrics import HttpMetrics
 from artel.api.middleware import BodyLimitMiddleware, PathMiddleware, RequestMiddleware
 from artel.api.problems import install_problem_handlers
@@ -20,7 +20,16 @@ DESCRIPTION = (
     "Every path works with and without a trailing slash. Errors are application/problem+json."
 )
 
-ROUTERS = (auth.router, projects.router, agents.router, sessions.router, health.router, ui.router)
+ROUTERS = (
+    auth.router,
+    projects.router,
+    agents.router,
+    context.router,
+    archives.router,
+    sessions.router,
+    health.router,
+    ui.router,
+)
 
 
 def create_app(container: Container) -> FastAPI:

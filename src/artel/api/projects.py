@@ -5,6 +5,7 @@ from fastapi import APIRouter, Depends, status
 from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, ProjectId, log_path_ids
 from artel.api.problems import documented
 from artel.contract.http import NewProject, Page, Project, ProjectChanges, ProjectWithAgents
+from artel.memories import changes
 from artel.projects import projects
 
 router = APIRouter(prefix="/my/projects", tags=["projects"], dependencies=[Depends(log_path_ids)])
@@ -37,4 +38,5 @@ async def update_project(project_id: ProjectId, body: ProjectChanges, user: Curr
 @router.delete("/{project_id}", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 404, 422, 503))
 async def delete_project(project_id: ProjectId, user: CurrentUser, parts: Parts) -> None:
     """Delete a project with its agents. The files in your folder are not touched."""
-    await parts.database.run(projects.delete_project, user, project_id)
+    await parts.database.run(changes.delete_project, user, project_id)
+    parts.memories.wake()

@@ -96,14 +96,19 @@ def change_password(connection: Connection, email: str, password_hash: str) -> N
     connection.execute(update(users).where(users.c.id == user_id).values(tokens_since=datetime.now(UTC)))
 
 
-def delete_account(connection: Connection, email_or_id: str) -> None:
-    """Delete an account with everything it has; what stays is a number that nobody else gets."""
+def find_account(connection: Connection, email_or_id: str) -> Account:
+    """Answer the account that an operator means."""
     found = (
         account_by_id(connection, int(email_or_id))
         if email_or_id.isascii() and email_or_id.isdigit()
         else account_by_email(connection, email_or_id)
     )
-    user_id = _required(found, email_or_id).user_id
+    return _required(found, email_or_id)
+
+
+def delete_account(connection: Connection, email_or_id: str) -> None:
+    """Delete an account with everything it has; what stays is a number that nobody else gets."""
+    user_id = find_account(connection, email_or_id).user_id
     # The account first: its row is what everybody locks who adds something to it.
     connection.execute(
         update(users).where(users.c.id == user_id).values(deleted_at=datetime.now(UTC), email=None, password_hash=None)

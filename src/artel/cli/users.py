@@ -60,7 +60,7 @@ def delete_user(
     as_json: AsJson = False,
 ) -> None:
     """Delete an account with its projects and agents; its tokens stop working at once."""
-    from artel.auth.accounts import delete_account
+    from artel.memories.changes import delete_account
 
     confirm(f"Delete {account} and everything it has?", yes)
     _with_database(lambda database: database.run(delete_account, account))

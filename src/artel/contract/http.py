@@ -35,10 +35,10 @@ DEFAULT_TOOLS = (*WORKSPACE_READING, *TASK_WORKSPACE, *MEMORY)
 T = TypeVar("T")
 
 
-def _acceptable(value: JsonValue, depth: int = 0) -> int:
+def json_characters(value: JsonValue, deepest: int, depth: int = 0) -> int:
     """Answer about how many characters the value takes; raise on what can't be stored everywhere."""
-    if depth > MAX_SETTINGS_DEPTH:
-        raise ValueError(f"must not be nested deeper than {MAX_SETTINGS_DEPTH} levels")
+    if depth > deepest:
+        raise ValueError(f"must not be nested deeper than {deepest} levels")
     match value:
         case str():
             if not is_encodable(value):
@@ -47,9 +47,12 @@ def _acceptable(value: JsonValue, depth: int = 0) -> int:
         case float() if not math.isfinite(value):
             raise ValueError("must not contain NaN or Infinity")
         case dict():
-            return sum(_acceptable(key) + _acceptable(item, depth + 1) + 2 for key, item in value.items())
+            return sum(
+                json_characters(key, deepest) + json_characters(item, deepest, depth + 1) + 2
+                for key, item in value.items()
+            )
         case list():
-            return sum(_acceptable(item, depth + 1) + 1 for item in value)
+            return sum(json_characters(item, deepest, depth + 1) + 1 for item in value)
         case int() if value.bit_length() > MAX_INTEGER_BITS:
             raise ValueError("must not contain integers of more than 300 digits")
         case _:
@@ -57,7 +60,7 @@ def _acceptable(value: JsonValue, depth: int = 0) -> int:
 
 
 def _bounded(settings: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    if _acceptable(settings) > MAX_SETTINGS_CHARACTERS:
+    if json_characters(settings, MAX_SETTINGS_DEPTH) > MAX_SETTINGS_CHARACTERS:
         raise ValueError(f"must not be longer than {MAX_SETTINGS_CHARACTERS} characters")
     return settings
 

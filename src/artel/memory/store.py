@@ -11,7 +11,7 @@ from artel.errors import ArtelError, ConfigurationInvalid, Kind
 MAX_TOP_K = 100
 _AGENT_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _COLLECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{1,198}[A-Za-z0-9]")  # what every engine takes as a name
-_AGENT_COLLECTION = re.compile(r"user\d+_project\d+_[a-z][a-z0-9_-]{0,62}_context")
+_AGENT_COLLECTION = re.compile(r"user(\d+)_project(\d+)_([a-z][a-z0-9_-]{0,62})_context", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -123,6 +123,12 @@ def collection_name(user_id: int, project_id: int, agent_name: str) -> str:
 def is_agent_collection(name: str) -> bool:
     """Answer whether `collection_name` could have made the name."""
     return _AGENT_COLLECTION.fullmatch(name) is not None
+
+
+def collection_owner(name: str) -> tuple[int, int, str] | None:
+    """Answer the user, the project and the agent's name that `collection_name` made the name of."""
+    found = _AGENT_COLLECTION.fullmatch(name)
+    return (int(found[1]), int(found[2]), found[3]) if found else None
 
 
 def check_collection(name: str) -> str:

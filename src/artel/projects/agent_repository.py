@@ -76,6 +76,28 @@ class AgentRepository(TenantRepository):
         agent_id: int = found
         return agent_id
 
+    def hold(self, project_id: int, agent_id: int) -> bool:
+        """Let nobody delete the agent until the commit; say whether it is there."""
+        asked = self._select(agents.c.id).where(agents.c.project_id == project_id, agents.c.id == agent_id)
+        return self.connection.execute(asked.with_for_update(read=True, key_share=True)).first() is not None
+
+    def names(self, project_id: int | None = None) -> list[tuple[int, str]]:
+        """Answer project and name of all agents of a project, or of all projects; `root` is among them."""
+        asked = self._select(agents.c.project_id, agents.c.name).order_by(agents.c.id)
+        rows = self.connection.execute(asked if project_id is None else asked.where(agents.c.project_id == project_id))
+        return [(row.project_id, row.name) for row in rows]
+
+    def family(self, project_id: int, agent_id: int) -> dict[int, str]:
+        """Answer the names of the agent and of those that it created, and they, and so on, by their number."""
+        found = {agent_id: self.get(project_id, agent_id).name}
+        parents = [agent_id]
+        while parents:
+            asked = agents.c.project_id == project_id, agents.c.parent_agent_id.in_(parents)
+            children = self.connection.execute(self._select(agents.c.id, agents.c.name).where(*asked)).all()
+            parents = [child.id for child in children]
+            found |= {child.id: child.name for child in children}
+        return found
+
     def change(self, project_id: int, agent_id: int, changes: AgentChanges) -> None:
         """Change what was mentioned."""
         values = changes.model_dump(exclude_unset=True) | {"updated_at": datetime.now(UTC)}

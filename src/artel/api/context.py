@@ -1,0 +1,112 @@
+"""What an agent remembers."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, status
+from pydantic.json_schema import SkipJsonSchema
+
+from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, Parts, ProjectId, log_path_ids
+from artel.api.json_lines import DOCUMENTED, JsonLines, memory_lines, memory_of
+from artel.api.problems import documented
+from artel.contract.http import Page
+from artel.contract.memory import (
+    TYPE_PATTERN,
+    AddMemory,
+    FoundMemories,
+    FoundMemory,
+    Memory,
+    MemoryStats,
+    SearchMemory,
+)
+from artel.memories import memories
+from artel.memories.context_store import AgentContextStore
+from artel.memories.memory_repository import NewMemory
+from artel.memory.store import Filter
+from artel.projects.agents import get_agent
+
+router = APIRouter(
+    prefix="/my/projects/{project_id}/agents/{agent_id}/context",
+    tags=["memory"],
+    dependencies=[Depends(log_path_ids)],
+)
+
+# None stays out of the document: a query can leave a parameter out, but has no way to say null.
+OfType = Annotated[str | SkipJsonSchema[None], Query(pattern=TYPE_PATTERN, description="Only memories of this type.")]
+Success = Annotated[bool | SkipJsonSchema[None], Query(description="Only those of what went well, or did not.")]
+
+
+async def _context(project_id: ProjectId, agent_id: AgentId, user: CurrentUser, parts: Parts) -> AgentContextStore:
+    agent = await parts.database.read(get_agent, user, project_id, agent_id)
+    return parts.memories.context_store(user, project_id, agent_id, agent.name)
+
+
+Context = Annotated[AgentContextStore, Depends(_context)]
+
+
+@router.get("", responses=documented(401, 404, 422, 503))
+async def list_memories(
+    project_id: ProjectId,
+    agent_id: AgentId,
+    user: CurrentUser,
+    parts: Parts,
+    _context: Context,
+    limit: Limit = 50,
+    offset: Offset = 0,
+    type: OfType = None,  # noqa: A002
+    success: Success = None,
+) -> Page[Memory]:
+    """List what the agent remembers, newest first."""
+    where = Filter(type=type, success=success)
+    rows, total = await parts.database.read(memories.page, user, project_id, agent_id, where, limit, offset)
+    return Page(items=[memory_of(row) for row in rows], total=total, limit=limit, offset=offset)
+
+
+@router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 401, 404, 409, 413, 422, 503))
+async def add_memory(body: AddMemory, context: Context) -> Memory:
+    """Let the agent remember something."""
+    return memory_of(await context.add(NewMemory(**dict(body))))
+
+
+@router.delete("", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 404, 422, 503))
+async def clear_memory(context: Context) -> None:
+    """Let the agent forget everything."""
+    await context.clear()
+
+
+@router.post("/search", responses=documented(400, 401, 404, 413, 422, 503))
+async def search_memory(body: SearchMemory, context: Context) -> FoundMemories:
+    """Search what the agent remembers, by meaning and by words."""
+    where = Filter(type=body.type, success=body.success, since=body.since, until=body.until)
+    found = await context.search(body.query, body.top_k, where)
+    return FoundMemories(items=[FoundMemory(**dict(memory_of(each.memory)), score=each.score) for each in found])
+
+
+@router.get("/stats", responses=documented(401, 404, 422, 503))
+async def memory_stats(
+    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, parts: Parts, context: Context
+) -> MemoryStats:
+    """Say what the agent's memory amounts to."""
+    figures = await parts.database.read(memories.stats, user, project_id, agent_id)
+    health = await parts.memories.health()
+    return MemoryStats(
+        collection=context.collection,
+        count=figures.count,
+        succeeded=figures.succeeded,
+        failed=figures.count - figures.succeeded,
+        waiting=figures.waiting,
+        by_type=figures.by_type,
+        oldest=figures.oldest,
+        newest=figures.newest,
+        index_ok=health.index_ok,
+        embeddings=health.embeddings,
+    )
+
+
+@router.get("/export", response_class=JsonLines, responses=DOCUMENTED | documented(401, 404, 422, 503))
+async def export_memory(
+    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, parts: Parts, _context: Context
+) -> JsonLines:
+    """Answer everything that the agent remembers, one JSON document per line, oldest first."""
+    return await memory_lines(
+        lambda after: parts.database.read(memories.export_page, user, project_id, agent_id, after)
+    )

@@ -1,0 +1,46 @@
+"""Answers of any length: one JSON document per line, read from the database a page at a time."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from fastapi.responses import StreamingResponse
+
+from artel.contract.memory import Memory
+from artel.memories.memory_repository import StoredMemory
+
+MEDIA_TYPE = "application/x-ndjson"
+DOCUMENTED: dict[int | str, dict[str, Any]] = {
+    200: {"description": "One memory per line.", "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}
+}
+
+
+class JsonLines(StreamingResponse):
+    """JSON Lines."""
+
+    media_type = MEDIA_TYPE
+
+
+async def memory_lines(read_after: Callable[[str], Awaitable[list[StoredMemory]]]) -> JsonLines:
+    """Answer all memories, oldest first; the first page is read before, so that what is not there is answered so."""
+    first = await read_after("")
+
+    async def lines() -> AsyncIterator[str]:
+        page = first
+        while page:
+            yield "".join(f"{memory_of(row).model_dump_json()}\n" for row in page)
+            page = await read_after(page[-1].id)
+
+    return JsonLines(lines())
+
+
+def memory_of(row: StoredMemory) -> Memory:
+    """Answer a memory as the API shows it."""
+    return Memory(
+        id=row.id,
+        content=row.content,
+        type=row.type,
+        success=row.success,
+        task_id=row.task_id,
+        metadata=row.metadata,
+        created_at=row.created_at,
+    )

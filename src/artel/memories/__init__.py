@@ -1,0 +1,1 @@
+"""What agents remember: rows and the rules about them, and the index that follows the rows."""

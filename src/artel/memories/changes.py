@@ -1,0 +1,62 @@
+"""Changes of agents, projects and accounts that the index has to follow: each function is one transaction."""
+
+from sqlalchemy import Connection
+
+from artel.auth import accounts
+from artel.auth.principal import Principal
+from artel.contract.http import Agent, AgentChanges
+from artel.memories import index_queue, memories
+from artel.memory.store import collection_name
+from artel.projects import agents, projects
+from artel.projects.agent_repository import AgentRepository
+from artel.projects.project_repository import ProjectRepository
+
+
+def update_agent(
+    connection: Connection, principal: Principal, project_id: int, agent_id: int, changes: AgentChanges
+) -> Agent:
+    """Change an agent; with its name its collection's name changes too."""
+    if "name" not in changes.model_fields_set:
+        return agents.update_agent(connection, principal, project_id, agent_id, changes)
+    ProjectRepository(connection, principal).lock(project_id)  # nobody else renames meanwhile
+    before = AgentRepository(connection, principal).get(project_id, agent_id).name
+    agent = agents.update_agent(connection, principal, project_id, agent_id, changes)
+    if agent.name != before:
+        old, new = (collection_name(principal.user_id, project_id, name) for name in (before, agent.name))
+        index_queue.add_chore(connection, "rename", old, new)
+    return agent
+
+
+def delete_agent(
+    connection: Connection, principal: Principal, project_id: int, agent_id: int, *, archive: bool = False
+) -> None:
+    """Delete an agent and those that it created with what they remember, or archive that first."""
+    ProjectRepository(connection, principal).lock(project_id)
+    family = AgentRepository(connection, principal).family(project_id, agent_id)
+    if archive:
+        for member_id, name in family.items():
+            memories.archive(connection, principal, project_id, member_id, name)
+    agents.delete_agent(connection, principal, project_id, agent_id)
+    for name in family.values():
+        index_queue.add_chore(connection, "drop", collection_name(principal.user_id, project_id, name))
+
+
+def delete_project(connection: Connection, principal: Principal, project_id: int) -> None:
+    """Delete a project with its agents and what they remember."""
+    ProjectRepository(connection, principal).lock(project_id)
+    agents_there = AgentRepository(connection, principal).names(project_id)
+    projects.delete_project(connection, principal, project_id)
+    _drop(connection, principal, agents_there)
+
+
+def delete_account(connection: Connection, email_or_id: str) -> None:
+    """Delete an account with everything it has."""
+    principal = accounts.find_account(connection, email_or_id).principal
+    agents_there = AgentRepository(connection, principal).names()
+    accounts.delete_account(connection, email_or_id)
+    _drop(connection, principal, agents_there)
+
+
+def _drop(connection: Connection, principal: Principal, agents_there: list[tuple[int, str]]) -> None:
+    for project_id, name in agents_there:
+        index_queue.add_chore(connection, "drop", collection_name(principal.user_id, project_id, name))

@@ -1,0 +1,648 @@
+"""The index follows the rows, whatever happens between the two; on SQLite and PostgreSQL."""
+
+import asyncio
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from artel.auth.accounts import create_account
+from artel.auth.principal import Principal
+from artel.contract.http import AgentChanges, NewProject
+from artel.db import schema
+from artel.db.engine import Database
+from artel.errors import AgentNotFound, LimitReached
+from artel.ids import uuid7
+from artel.memories import changes, context_store, index_queue, indexer, memories
+from artel.memories.context_store import AgentContextStore
+from artel.memories.indexer import Indexer
+from artel.memories.memory_repository import NewMemory
+from artel.memories.service import Memories
+from artel.memory.edge import EdgeStore
+from artel.memory.embedder import NoEmbedder
+from artel.memory.minilm import EmbeddingsUnavailable
+from artel.memory.store import EVERYTHING, Filter, Hit, MemoryStore, MemoryUnavailable, Point, Vector, collection_name
+from artel.projects.agents import get_agent
+from artel.projects.projects import ProjectRules, create_project
+
+pytestmark = pytest.mark.anyio
+
+RULES = ProjectRules(max_projects=100, max_agents=100, planner_model="gpt-4o")
+
+
+class FlakyStore:
+    """An index in a dictionary that can be switched off, remembers what it was asked, and can be interrupted."""
+
+    def __init__(self) -> None:
+        self.points: dict[str, dict[str, Point]] = {}
+        self.down = False
+        self.failures = 0  # so many more calls fail
+        self.upserts: list[str] = []
+        self.needs_rebuild = False
+        self.before_upsert: Callable[[], object] = lambda: None
+        self.after_upsert: Callable[[], object] = lambda: None
+        self.opened = False
+
+    async def rebuilt(self) -> None:
+        self.needs_rebuild = False
+
+    async def ensure_collection(self, name: str) -> bool:
+        self._answer()
+        missing = name not in self.points
+        self.points.setdefault(name, {})
+        return missing
+
+    async def upsert(self, points: Sequence[Point]) -> None:
+        hook = self.before_upsert()
+        if asyncio.iscoroutine(hook):
+            await hook
+        self._answer()
+        for point in points:
+            self.points.setdefault(point.collection, {})[point.id] = point
+        self.upserts += [point.id for point in points]
+        hook = self.after_upsert()
+        if asyncio.iscoroutine(hook):
+            await hook
+
+    async def search(
+        self, collection: str, text: str, vector: Vector | None, top_k: int, where: Filter = EVERYTHING
+    ) -> list[Hit]:
+        self._answer()
+        assert vector is None or where
+        return [Hit(id_, 0.5) for id_, point in self.points.get(collection, {}).items() if text in point.text][:top_k]
+
+    async def delete(self, collection: str, ids: Iterable[str]) -> None:
+        self._answer()
+        for memory_id in ids:
+            self.points.get(collection, {}).pop(memory_id, None)
+
+    async def clear(self, collection: str) -> None:
+        self._answer()
+        if collection in self.points:
+            self.points[collection] = {}
+
+    async def drop(self, collection: str) -> None:
+        self._answer()
+        self.points.pop(collection, None)
+
+    async def rename(self, old: str, new: str) -> None:
+        self._answer()
+        self.points.setdefault(new, {}).update(self.points.pop(old, {}))
+
+    async def count(self, collection: str) -> int:
+        self._answer()
+        return len(self.points.get(collection, {}))
+
+    async def collections(self) -> list[str]:
+        return sorted(self.points)
+
+    async def healthy(self) -> bool:
+        self.opened = True
+        return not self.down
+
+    async def close(self) -> None:
+        self.points.clear()
+
+    def _answer(self) -> None:
+        self.opened = True
+        if self.down or self.failures > 0:
+            self.failures -= 1
+            raise MemoryUnavailable("The test switched the index off.", retry_after=1)
+
+    def ids(self, prefix: str = "") -> dict[str, set[str]]:
+        return {name: set(points) for name, points in self.points.items() if points and name.startswith(prefix)}
+
+
+@dataclass
+class World:
+    """A user with one project, a memory of its agents, and an index that may fail."""
+
+    database: Database
+    user: Principal
+    project_id: int
+    agents: list[int]
+    store: FlakyStore = field(default_factory=FlakyStore)
+
+    def __post_init__(self) -> None:
+        self.memories = Memories(self.database, self.store, NoEmbedder())
+
+    async def context(self, agent: int = 0) -> AgentContextStore:
+        found = await self.database.read(get_agent, self.user, self.project_id, self.agents[agent])
+        return self.memories.context_store(self.user, self.project_id, found.id, found.name)
+
+    async def remember(self, *contents: str, agent: int = 0) -> list[str]:
+        """Add rows as a turn does, without the index."""
+        new = [NewMemory(content) for content in contents]
+        place = self.user, self.project_id, self.agents[agent]
+        return [row.id for row in await self.database.run(memories.remember, *place, new)]
+
+    async def rename(self, name: str, agent: int = 0) -> None:
+        place = self.user, self.project_id, self.agents[agent]
+        await self.database.run(changes.update_agent, *place, AgentChanges(name=name))
+
+    async def clear(self, agent: int = 0) -> int:
+        return await self.database.run(memories.clear, self.user, self.project_id, self.agents[agent])
+
+    async def work(self) -> None:
+        """Do all that there is to do, however often it takes."""
+        for _ in range(500):
+            try:
+                if not await self.memories.indexer.step():
+                    return
+            except MemoryUnavailable:
+                continue
+        raise AssertionError("the indexer never comes to an end")
+
+    async def rows(self) -> dict[str, set[str]]:
+        """What the index ought to hold."""
+        wanted = {}
+        for number in self.agents:
+            agent = await self.database.read(get_agent, self.user, self.project_id, number)
+            found, _ = await self.database.read(memories.page, self.user, self.project_id, number, EVERYTHING, 1000, 0)
+            if found:
+                name = collection_name(self.user.user_id, self.project_id, agent.name)
+                wanted[name] = {row.id for row in found}
+        return wanted
+
+
+@pytest.fixture
+async def database(upgraded_database: Callable[[], str]) -> AsyncIterator[Database]:
+    database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"), connections=8)
+    await asyncio.to_thread(schema.upgrade, database.engine)
+    yield database
+    await database.close()
+
+
+async def new_world(database: Database) -> World:
+    user = (await database.run(create_account, f"{uuid7()}@example.org", None)).principal
+    project = await database.run(create_project, user, NewProject(name="Memory"), RULES)
+    return World(database, user, project.id, [agent.id for agent in project.agents])
+
+
+@pytest.fixture
+async def world(database: Database) -> World:
+    return await new_world(database)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        await asyncio.sleep(0.01)
+
+
+def name_of(world: World, agent: str) -> str:
+    return collection_name(world.user.user_id, world.project_id, agent)
+
+
+# In the background
+
+
+async def test_nothing_is_opened_before_there_is_something_to_do(world: World) -> None:
+    world.memories.start()
+    for _ in range(3):
+        world.memories.wake()
+        await asyncio.sleep(0.02)
+    assert not world.store.opened
+
+    await world.remember("something")
+    world.memories.wake()
+    await until(lambda: bool(world.store.upserts))
+    await world.memories.close()
+
+
+async def test_an_index_that_comes_back_catches_up_with_each_memory_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexer, "SHORTEST_PAUSE", 0.01)
+    world.store.down = True
+    ids = await world.remember(*(f"number {n}" for n in range(150)))
+    world.memories.start()
+    world.memories.wake()
+    await until(lambda: not world.memories.indexer.state.ok)
+    health = await world.memories.health(count_waiting=True)
+    assert (health.index_ok, health.waiting, health.embeddings, health.words_only) == (False, 150, "none", True)
+    assert health.detail
+
+    world.store.down = False
+
+    await until(lambda: len(world.store.upserts) == 150)
+    await until(lambda: world.memories.indexer.state.ok)
+    assert sorted(world.store.upserts) == sorted(ids)
+    assert world.store.ids() == await world.rows()
+    assert (await world.memories.health(count_waiting=True)).waiting == 0
+    await world.memories.close()
+
+
+async def test_the_background_gives_way_while_turns_run_but_not_for_ever(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexer, "GIVE_WAY_SECONDS", 0.3)
+    looks = 0
+
+    def busy() -> bool:
+        nonlocal looks
+        looks += 1
+        assert not world.store.upserts
+        return True
+
+    await world.remember("while a turn runs")
+    started = time.monotonic()
+    await world.memories.indexer.step(busy)
+
+    assert time.monotonic() - started >= 0.25
+    assert looks > 3
+    assert len(world.store.upserts) == 1
+
+
+async def test_a_text_that_cannot_be_embedded_holds_up_nobody(world: World) -> None:
+    class Fussy(NoEmbedder):
+        dimensions = 1
+
+        async def embed(self, texts: Sequence[str]) -> list[Vector]:  # type: ignore[override]
+            if "poison" in texts:
+                raise EmbeddingsUnavailable("I don't like it.")
+            return [[1.0] for _ in texts]
+
+    [*before, poison] = await world.remember("one", "two", "poison")
+    after = await world.remember("three", "four")
+    background = Indexer(world.database, world.store, Fussy())
+
+    for _ in range(30):
+        try:
+            await background.step()
+        except EmbeddingsUnavailable:
+            continue
+
+    assert set(world.store.upserts) == {*before, *after}
+    assert [row.id for row in await world.database.read(index_queue.waiting, "", 10)] == [poison]
+
+
+# Following changes
+
+
+@pytest.mark.req("UWS-21.1")
+async def test_a_memory_added_while_the_index_is_being_cleared_is_not_lost(world: World) -> None:
+    await world.remember("old")
+    await world.work()
+    await world.clear()
+    [kept] = await world.remember("new")
+
+    # It is indexed before the chore is carried out, which then takes it along, and once more after.
+    row = (await world.database.read(index_queue.waiting, "", 10))[0]
+    await world.memories.indexer.index([row])
+    await world.work()
+
+    assert world.store.ids() == await world.rows()
+    assert kept in world.store.ids()[name_of(world, "agent_coder")]
+
+
+async def test_a_clear_between_adding_and_marking_leaves_neither_ghosts_nor_gaps(world: World) -> None:
+    async def clear_and_add() -> None:
+        world.store.after_upsert = world.store.before_upsert = lambda: None
+        await world.clear()
+        await world.remember("meanwhile")
+        await world.memories.indexer.carry_out_chores()
+
+    for moment in ("before_upsert", "after_upsert"):
+        await world.remember("cleared in the middle")
+        setattr(world.store, moment, clear_and_add)
+        await world.work()
+        assert world.store.ids() == await world.rows(), moment
+
+
+async def test_a_row_upserted_just_before_the_clear_is_carried_out_is_indexed_again(world: World) -> None:
+    await world.clear()
+    await world.remember("after the clear")
+    # The clear empties the collection between our upsert and our mark.
+    world.store.after_upsert = world.memories.indexer.carry_out_chores
+    row = (await world.database.read(index_queue.waiting, "", 10))[0]
+
+    assert await world.memories.indexer.index([row]) == 0
+    world.store.after_upsert = lambda: None
+    await world.work()
+
+    assert world.store.ids() == await world.rows()
+
+
+async def test_a_renamed_agent_keeps_its_memory_and_a_new_one_with_its_old_name_gets_none_of_it(world: World) -> None:
+    [old] = await world.remember("of the first")
+    await world.work()
+    await world.rename("agent_first")
+    await world.rename("agent_coder", agent=1)
+    [new] = await world.remember("of the second", agent=1)
+    row = (await world.database.read(index_queue.waiting, "", 10))[0]
+    await world.memories.indexer.index([row])  # under the old name of the first, before the index has heard of it
+
+    await world.work()
+
+    assert world.store.ids() == {name_of(world, "agent_first"): {old}, name_of(world, "agent_coder"): {new}}
+
+
+async def test_an_agent_renamed_between_adding_and_marking_is_found_under_its_new_name(world: World) -> None:
+    async def rename() -> None:
+        world.store.after_upsert = lambda: None
+        await world.rename("agent_other")
+        await world.memories.indexer.carry_out_chores()
+
+    await world.remember("in the middle")
+    world.store.after_upsert = rename
+    await world.work()
+
+    assert world.store.ids() == await world.rows()
+    assert await world.store.collections() == [name_of(world, "agent_other")]
+
+
+@pytest.mark.req("UWS-21.2")
+async def test_what_is_deleted_leaves_no_collection(world: World) -> None:
+    for agent in range(4):
+        await world.remember("something", agent=agent)
+    await world.work()
+    place = world.user, world.project_id
+
+    await world.database.run(changes.delete_agent, *place, world.agents[0], archive=True)
+    await world.work()
+    assert name_of(world, "agent_coder") not in await world.store.collections()
+    assert len(await world.store.collections()) == 3
+    [archive], total = await world.database.read(memories.list_archives, *place, 10, 0)
+    assert (total, archive.agent, archive.memories) == (1, "agent_coder", 1)
+    assert await world.database.read(index_queue.count_waiting) == 0
+
+    await world.database.run(changes.delete_project, *place)
+    await world.work()
+    assert await world.store.collections() == []
+
+
+async def test_a_deleted_account_leaves_no_collection(world: World) -> None:
+    await world.remember("something")
+    await world.work()
+
+    await world.database.run(changes.delete_account, str(world.user.user_id))
+    await world.work()
+
+    assert await world.store.collections() == []
+
+
+async def test_an_agent_with_the_name_of_a_deleted_one_keeps_its_own_memory(world: World) -> None:
+    await world.remember("of the first")
+    await world.work()
+    await world.database.run(changes.delete_agent, world.user, world.project_id, world.agents.pop(0))
+    await world.rename("agent_coder")
+    [new] = await world.remember("of the second")
+    row = (await world.database.read(index_queue.waiting, "", 10))[0]
+    await world.memories.indexer.index([row])
+
+    await world.work()
+
+    assert world.store.ids() == {name_of(world, "agent_coder"): {new}}
+
+
+# Context stores
+
+
+@pytest.mark.req("UWS-17.1", "UWS-18.1", "UWS-20.1")
+async def test_a_context_store_finds_what_was_added_at_once(world: World) -> None:
+    context = await world.context()
+    assert context.collection == f"user{world.user.user_id}_project{world.project_id}_agent_coder_context"
+    assert await context.ensure()
+    assert not await context.ensure()
+
+    stored = await context.add(NewMemory("the red door", "lesson", success=False, task_id="t1", metadata={"a": [1]}))
+
+    [found] = await context.search("red")
+    assert found.memory.id == stored.id
+    assert (found.memory.type, found.memory.success, found.memory.task_id) == ("lesson", False, "t1")
+    assert found.memory.metadata == {"a": [1]}
+    assert found.memory.indexed_at is not None
+    assert await (await world.context(1)).search("red") == []
+    assert world.store.upserts == [stored.id]
+
+
+@pytest.mark.req("UWS-21.1")
+async def test_clearing_empties_the_collection_which_stays(world: World) -> None:
+    context, other = await world.context(), await world.context(1)
+    for content in ("one red", "two red"):
+        await context.add(NewMemory(content))
+    kept = await other.add(NewMemory("three red"))
+
+    assert await context.clear() == 2
+
+    assert await context.search("red") == []
+    assert await world.store.count(context.collection) == 0
+    assert context.collection in await world.store.collections()
+    assert [found.memory.id for found in await other.search("red")] == [kept.id]
+
+
+async def test_with_the_index_down_adding_and_clearing_work_and_searching_says_so(world: World) -> None:
+    context = await world.context()
+    world.store.down = True
+
+    stored = await context.add(NewMemory("kept all the same"))
+    with pytest.raises(MemoryUnavailable):
+        await context.search("kept")
+    assert not (await world.memories.health()).index_ok
+
+    world.store.down = False
+    await world.work()
+    assert [found.memory.id for found in await context.search("kept")] == [stored.id]
+    world.store.down = True
+    assert await context.clear() == 1
+    world.store.down = False
+    await world.work()
+    assert world.store.ids() == {}
+
+
+async def test_hits_without_a_row_and_rows_of_others_are_dropped(world: World) -> None:
+    context = await world.context()
+    kept = await context.add(NewMemory("red"))
+    foreign = await (await world.context(1)).add(NewMemory("red"))
+    points = world.store.points
+    for ghost in (uuid7(), foreign.id):
+        points[context.collection][ghost] = points[context.collection][kept.id]
+
+    assert [found.memory.id for found in await context.search("red")] == [kept.id]
+
+
+async def test_a_collection_that_somebody_removed_is_filled_again(world: World) -> None:
+    context = await world.context()
+    stored = await context.add(NewMemory("red"))
+    world.store.points.clear()
+
+    assert await context.ensure()
+    await world.work()
+
+    assert [found.memory.id for found in await context.search("red")] == [stored.id]
+
+
+async def test_an_index_that_hangs_does_not_keep_anybody_waiting(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context_store, "AT_ONCE_SECONDS", 0.05)
+    never = asyncio.Event()
+    world.store.before_upsert = never.wait
+
+    async with asyncio.timeout(5):
+        await (await world.context()).add(NewMemory("red"))
+
+    world.store.before_upsert = lambda: None
+    await world.work()
+    assert world.store.ids() == await world.rows()
+    await world.memories.close()
+
+
+async def test_a_full_memory_and_a_missing_agent_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = await world.context()
+    monkeypatch.setattr(memories, "MAX_MEMORIES", 1)
+    await context.add(NewMemory("one"))
+    with pytest.raises(LimitReached):
+        await context.add(NewMemory("two"))
+
+    monkeypatch.setattr(memories, "MAX_MEMORIES", 10)
+    await world.database.run(changes.delete_agent, world.user, world.project_id, world.agents[0])
+    with pytest.raises(AgentNotFound):
+        await context.add(NewMemory("three"))
+    assert await world.remember("four") == []
+
+
+async def test_what_no_database_can_hold_is_left_out_and_what_is_too_long_is_cut(world: World) -> None:
+    await world.remember("a\x00b\ud800c", "x" * 200_000)
+
+    rows = await world.database.read(index_queue.waiting, "", 10)
+    assert {row.content for row in rows} == {"ab?c", "x" * 100_000}
+
+
+# Losing the index
+
+
+def edge(folder: Path) -> MemoryStore:
+    return EdgeStore(folder, model="none", dimensions=0)
+
+
+async def test_an_index_whose_folder_was_deleted_is_rebuilt_from_the_rows(world: World, tmp_path: Path) -> None:
+    folder = tmp_path / "memory"
+    first = Memories(world.database, edge(folder), NoEmbedder())
+    ids = await world.remember(*(f"number {n}" for n in range(100)))
+    while await first.indexer.step():
+        pass
+    collection = name_of(world, "agent_coder")
+    assert await world.database.read(index_queue.count_waiting) == 0
+    await first.close()
+    shutil.rmtree(folder)
+
+    again = Memories(world.database, store := edge(folder), NoEmbedder())
+    again.start()
+    context = again.context_store(world.user, world.project_id, world.agents[0], "agent_coder")
+    await context.search("number")  # nobody knows before the index is opened
+    deadline = time.monotonic() + 30
+    while await store.count(collection) < 100:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+
+    assert {found.memory.id for found in await context.search("number", 100)} == set(ids)
+    assert not store.needs_rebuild
+    await again.close()
+
+
+# Whatever happens
+
+
+ACTIONS = st.sampled_from(
+    ["add", "add at once", "clear", "clear at once", "rename", "swap", "index", "chores", "fail", "wipe"]
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(actions=st.lists(st.tuples(ACTIONS, st.integers(0, 1), ACTIONS), min_size=1, max_size=12))
+def test_in_the_end_the_index_holds_exactly_the_rows(
+    upgraded_database: Callable[[], str], actions: list[tuple[str, int, str]], shared: "SharedDatabase"
+) -> None:
+    async def run() -> None:
+        database = await shared.open(upgraded_database)
+        world = await new_world(database)
+        try:
+            for action, agent, interruption in actions:
+
+                async def interrupt(what: str = interruption, who: int = agent) -> None:
+                    world.store.after_upsert = world.store.before_upsert = lambda: None
+                    await act(world, what, who)
+
+                setattr(world.store, "after_upsert" if agent else "before_upsert", interrupt)
+                await act(world, action, agent)
+            world.store.after_upsert = world.store.before_upsert = lambda: None
+            world.store.failures = 0
+            await world.work()
+            assert world.store.ids(f"user{world.user.user_id}_") == await world.rows()
+            await database.run(changes.delete_project, world.user, world.project_id)
+            await world.work()
+            assert await world.store.collections() == []
+        finally:
+            await database.close()
+
+    asyncio.run(run())
+
+
+async def act(world: World, action: str, agent: int) -> None:
+    actions: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
+        "add": lambda: world.remember("x", "y", agent=agent),
+        "add at once": lambda: _add_at_once(world, agent),
+        "clear": lambda: world.clear(agent),
+        "clear at once": lambda: _clear_at_once(world, agent),
+        "rename": lambda: world.rename(f"agent_{uuid7()}", agent),
+        "swap": lambda: _swap(world, agent),
+        "index": world.memories.indexer.step,
+        "chores": Indexer(world.database, world.store, NoEmbedder()).carry_out_chores,  # of another process
+        "fail": lambda: _fail(world),
+        "wipe": lambda: _wipe(world),
+    }
+    with suppress(MemoryUnavailable):
+        async with asyncio.timeout(10):
+            await actions[action]()
+
+
+async def _add_at_once(world: World, agent: int) -> None:
+    await (await world.context(agent)).add(NewMemory("z"))
+
+
+async def _clear_at_once(world: World, agent: int) -> None:
+    await (await world.context(agent)).clear()
+
+
+async def _swap(world: World, agent: int) -> None:
+    """Let the other agent take the name over."""
+    name = (await world.database.read(get_agent, world.user, world.project_id, world.agents[agent])).name
+    await world.rename(f"agent_{uuid7()}", agent)
+    await world.rename(name, 1 - agent)
+
+
+async def _fail(world: World) -> None:
+    world.store.failures = 2
+
+
+async def _wipe(world: World) -> None:
+    world.store.points.clear()
+    world.store.needs_rebuild = True
+
+
+class SharedDatabase:
+    """One database for all examples of a property: making one takes longer than an example."""
+
+    def __init__(self) -> None:
+        self._url: str | None = None
+
+    async def open(self, make: Callable[[], str]) -> Database:
+        fresh = self._url is None
+        self._url = self._url or make().replace("postgresql:", "postgresql+psycopg:")
+        database = Database(self._url, connections=4)
+        if fresh:
+            await asyncio.to_thread(schema.upgrade, database.engine)
+        return database
+
+
+@pytest.fixture
+def shared() -> SharedDatabase:
+    return SharedDatabase()
