@@ -1,22 +1,44 @@
 """The one place that builds the server's parts and takes them down again."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+from sqlalchemy import Connection
 
 from artel.auth.jwks import KeySet
 from artel.auth.login import Login
 from artel.auth.passwords import Passwords
 from artel.auth.secret import load_or_make_secret
 from artel.auth.tokens import Tokens
+from artel.brain.router import BrainRouter
+from artel.bus.bus import Bus
+from artel.contract.events import StoredEvent
 from artel.data_folder import DataFolder
 from artel.db import schema
 from artel.db.engine import Database
+from artel.db.tenant import Tenant
+from artel.events.hub import EventHub
+from artel.events.project_log import read_project_events
+from artel.events.session_log import read_events
+from artel.events.signals import Signals
+from artel.ids import uuid7
 from artel.memories.service import Memories
 from artel.memory.providers import MemorySettings, make_embedder, make_store
+from artel.plans.one_task import OneTaskRunner
 from artel.projects.projects import ProjectRules
 from artel.settings import Settings
+from artel.spaces.agent_cache import NoSharedCache, SharedCache
+from artel.spaces.chat_figures import ChatFigures
+from artel.spaces.desk import SpaceDesk
+from artel.spaces.host import Host
+from artel.spaces.parts import SpaceParts, TimeLimits
+from artel.spaces.project_news import ProjectNews
+from artel.spaces.spaces import Spaces
+from artel.turns.endings import Endings
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +53,83 @@ class Container:
     login: Login
     project_rules: ProjectRules
     memories: Memories
+    brain: BrainRouter
+    bus: Bus
+    hub: EventHub
+    project_hub: EventHub
+    signals: Signals
+    endings: Endings
+    desk: SpaceDesk
+    host: Host | None
+    spaces: Spaces | None
+    registry: CollectorRegistry
     opened: AsyncExitStack
 
     @classmethod
     async def open(cls, settings: Settings) -> "Container":
         """Build everything; raise, with nothing left open, when a part can't work."""
-        async with AsyncExitStack() as opened:
+        opened = AsyncExitStack()
+        try:
             folder = DataFolder.open(settings.data_dir, lock_beside=settings.sqlite_file)
             opened.callback(folder.close)
             database = await opened.enter_async_context(usable_database(settings))
             memories = await opened.enter_async_context(usable_memories(settings, database))
-            memories.start()
-            return cls._build(settings, folder, database, memories, opened.pop_all())
+            bus = await _open_bus(settings)
+            opened.push_async_callback(bus.close)
+            container = cls._build(settings, folder, database, memories, bus, opened)
+            if container.host is not None:
+                opened.push_async_callback(container.stop)
+                await container.host.start(container.desk)
+            memories.start(container.is_busy)
+        except BaseException:
+            await opened.aclose()
+            raise
+        return container
 
     @classmethod
     def _build(
-        cls, settings: Settings, folder: DataFolder, database: Database, memories: Memories, opened: AsyncExitStack
+        cls,
+        settings: Settings,
+        folder: DataFolder,
+        database: Database,
+        memories: Memories,
+        bus: Bus,
+        opened: AsyncExitStack,
     ) -> "Container":
-        passwords = Passwords()
-        tokens = make_tokens(settings)
+        passwords, tokens = Passwords(), make_tokens(settings)
+        registry = CollectorRegistry()
+        hub = EventHub(_reader(database, read_events))
+        project_hub = EventHub(_reader(database, read_project_events))
+        signals = Signals(hub, project_hub, None if settings.is_embedded else bus)
+        endings = Endings(database)
+        brain = BrainRouter(os.environ)
+        parts = SpaceParts(
+            database=database,
+            brain=brain,
+            memories=memories,
+            shared_cache=_shared_cache(settings),
+            hub=hub,
+            signals=signals,
+            endings=endings,
+            news=ProjectNews(database, signals),
+            figures=ChatFigures(registry),
+            limits=TimeLimits(
+                without_progress=settings.progress_timeout_seconds,
+                task=settings.task_timeout_seconds,
+                idle_space=settings.space_idle_seconds,
+                drain=settings.drain_seconds,
+                lease=settings.host_lease_seconds,
+            ),
+        )
+        spaces, host = None, None
+        if settings.role != "api":
+            host_id = None if settings.is_embedded else uuid7()
+            spaces = Spaces(parts, OneTaskRunner(), host_id)
+            host = Host(parts, spaces, host_id)
+            signals.add(host)
+        signals.add(EndingsBySignal(endings))
+        for close in (parts.shared_cache.close, brain.close, hub.close, project_hub.close, parts.news.close):
+            opened.push_async_callback(close)
         return cls(
             settings=settings,
             folder=folder,
@@ -63,13 +143,93 @@ class Container:
                 planner_model=settings.planner_model,
             ),
             memories=memories,
+            brain=brain,
+            bus=bus,
+            hub=hub,
+            project_hub=project_hub,
+            signals=signals,
+            endings=endings,
+            desk=SpaceDesk(database, signals, parts, spaces),
+            host=host,
+            spaces=spaces,
+            registry=registry,
             opened=opened,
         )
+
+    def gate(self, project_id: int, agent_id: int) -> None:
+        """Raise if a message to the agent would fail anyway, as far as this process knows."""
+        space = self.spaces.peek(project_id) if self.spaces else None
+        if space is not None:
+            space.refuse_if_unable(agent_id)
+
+    def is_busy(self) -> bool:
+        """Say whether turns run here, so that other work should wait."""
+        return self.host is not None and self.host.busy
+
+    def end_streams(self) -> None:
+        """Let everybody go who follows events: the server stops."""
+        for hub in (self.hub, self.project_hub):
+            hub.end_readers()
+
+    async def stop(self) -> None:
+        """Let turns finish, and end the worker spaces."""
+        await self.desk.close()
+        if self.host is not None:
+            await self.host.close()
 
     async def close(self) -> None:
         """Take everything down, in the reverse order."""
         self.passwords.close()
+        self.signals.close()
         await self.opened.aclose()
+
+
+class EndingsBySignal:
+    """Lets those who wait for turns of other processes look when something happens."""
+
+    def __init__(self, endings: Endings) -> None:
+        self._endings = endings
+
+    def session_changed(self, session_id: str) -> None:
+        """Let those look who wait for the session."""
+        self._endings.session_changed(session_id)
+
+    def work(self, project_id: int) -> None:
+        """Not ours."""
+
+    def cancelled(self, turn_id: str) -> None:
+        """Not ours: the session has an event too."""
+
+    def agents_changed(self, project_id: int, agent_id: int) -> None:
+        """Not ours."""
+
+
+def _reader(
+    database: Database, read: Callable[[Connection, Tenant, str, int, int], Sequence[StoredEvent]]
+) -> Callable[[Tenant, str, int, int], Awaitable[list[StoredEvent]]]:
+    async def page(tenant: Tenant, key: str, after: int, limit: int) -> list[StoredEvent]:
+        return list(await database.read(read, tenant, key, after, limit))
+
+    return page
+
+
+async def _open_bus(settings: Settings) -> Bus:
+    if settings.bus_url is None:
+        from artel.bus.local import LocalBus
+        from artel.bus.local_broker import LocalBroker
+
+        return LocalBus(LocalBroker())
+    from artel.bus.rabbit import RabbitBus  # here, because it takes time and few have RabbitMQ
+
+    return await RabbitBus.connect(settings.bus_url.get_secret_value())
+
+
+def _shared_cache(settings: Settings) -> SharedCache:
+    if settings.redis_url is None:
+        return NoSharedCache()
+    from artel.spaces.redis_cache import RedisCache
+
+    return RedisCache(settings.redis_url.get_secret_value())
 
 
 def open_database(settings: Settings) -> Database:

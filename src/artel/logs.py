@@ -88,8 +88,9 @@ def configure_logs(log_format: Literal["auto", "console", "json"], level: str) -
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    for noisy in ("uvicorn.access", "alembic", "httpx", "httpcore", "aiormq", "aio_pika"):
+    for noisy in ("uvicorn.access", "alembic", "httpx", "httpcore", "aio_pika"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # a traceback for every lost connection; we say it ourselves
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:

@@ -109,6 +109,27 @@ class Settings(BaseSettings):
     max_agents_per_project: int = Field(
         default=100, ge=5, le=MAX_AGENTS, description="How many agents one project may have."
     )
+    role: Literal["all", "api", "host"] = Field(
+        default="all",
+        description="What this process does: answer HTTP (`api`), run worker spaces (`host`), or both. "
+        "With SQLite one process does both.",
+    )
+    progress_timeout_seconds: float = Field(
+        default=30.0, gt=0, le=600, description="A task is stopped after so long without progress."
+    )
+    task_timeout_seconds: float = Field(default=600.0, gt=0, le=86_400, description="Longest time for one task.")
+    space_idle_seconds: float = Field(
+        default=3600.0, gt=0, description="A worker space that nobody uses for so long is cleaned up."
+    )
+    drain_seconds: float = Field(
+        default=30.0, ge=0, le=600, description="How long tasks of an agent that leaves the bus may go on."
+    )
+    host_lease_seconds: float = Field(
+        default=10.0,
+        ge=2,
+        le=300,
+        description="A process that is not heard of for so long loses its worker spaces to others (PostgreSQL).",
+    )
     planner_model: str = Field(default="gpt-4o", min_length=1, description="The orchestrator's model.")
 
     log_format: Literal["auto", "console", "json"] = Field(
@@ -151,6 +172,12 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"an external issuer needs jwks_url, issuer and audience together; missing: {', '.join(missing)}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _sqlite_is_one_process(self) -> "Settings":
+        if self.role != "all" and self.is_embedded:
+            raise ValueError("role api or host needs PostgreSQL: only one process can use a SQLite database")
         return self
 
     @property

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from artel.contract.http import Alert
+from artel.contract.spaces import Alert
 from artel.db.tables import alerts
 from artel.db.tenant import TenantRepository
 

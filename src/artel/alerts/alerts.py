@@ -5,7 +5,8 @@ from sqlalchemy import Connection
 from artel.alerts.alert_repository import AlertRepository
 from artel.auth.principal import Principal
 from artel.contract.events import AlertRaised, AlertResolved
-from artel.contract.http import Alert, Page
+from artel.contract.http import Page
+from artel.contract.spaces import Alert
 from artel.events.project_log import ProjectLog
 from artel.projects.project_repository import ProjectRepository
 

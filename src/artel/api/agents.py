@@ -6,11 +6,17 @@ from fastapi import APIRouter, Depends, Query, status
 
 from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, Parts, ProjectId, log_path_ids
 from artel.api.problems import documented
+from artel.auth.principal import Principal
+from artel.container import Container
 from artel.contract.http import Agent, AgentChanges, NewAgent, Page
+from artel.errors import SpaceUnavailable
+from artel.logs import get_logger
 from artel.memories import changes
 from artel.projects import agents
 
 Archive = Annotated[bool, Query(description="Keep what the agent remembers in an archive of the project.")]
+
+log = get_logger(__name__)
 
 router = APIRouter(prefix="/my/projects/{project_id}/agents", tags=["agents"], dependencies=[Depends(log_path_ids)])
 
@@ -18,7 +24,9 @@ router = APIRouter(prefix="/my/projects/{project_id}/agents", tags=["agents"], d
 @router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 401, 404, 409, 413, 422, 503))
 async def create_agent(project_id: ProjectId, body: NewAgent, user: CurrentUser, parts: Parts) -> Agent:
     """Add an agent to the project."""
-    return await parts.database.run(agents.create_agent, user, project_id, body, parts.project_rules.max_agents)
+    agent = await parts.database.run(agents.create_agent, user, project_id, body, parts.project_rules.max_agents)
+    await _tell_space(parts, user, project_id, "register", agent.id)
+    return agent
 
 
 @router.get("", responses=documented(401, 404, 422, 503))
@@ -42,6 +50,8 @@ async def update_agent(
     """Change an agent."""
     agent = await parts.database.run(changes.update_agent, user, project_id, agent_id, body)
     parts.memories.wake()
+    parts.signals.agents_changed(project_id, agent_id)
+    await _tell_space(parts, user, project_id, "invalidate", agent_id)
     return agent
 
 
@@ -50,5 +60,17 @@ async def delete_agent(
     project_id: ProjectId, agent_id: AgentId, user: CurrentUser, parts: Parts, archive: Archive = False
 ) -> None:
     """Delete an agent with what it remembers, or keep that in an archive."""
+    await parts.database.read(agents.get_agent, user, project_id, agent_id)
+    await _tell_space(parts, user, project_id, "deregister", agent_id)
     await parts.database.run(changes.delete_agent, user, project_id, agent_id, archive=archive)
     parts.memories.wake()
+    parts.signals.agents_changed(project_id, agent_id)
+    await _tell_space(parts, user, project_id, "remove", agent_id)
+
+
+async def _tell_space(parts: Container, user: Principal, project_id: int, operation: str, agent_id: int) -> None:
+    """Let the worker space follow a change at once; if nobody runs it, it will find the change in the database."""
+    try:
+        await parts.desk.ask(user, project_id, operation, agent_id)
+    except SpaceUnavailable as failure:
+        log.warning("space_not_told", operation=operation, reason=failure.detail)

@@ -1,13 +1,14 @@
 """The application: endpoints, and what every request passes through on its way to them."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from artel import __version__
-from artel.api import agents, archives, auth, context, health, projects, sessions, ui
+from artel.api import agents, archives, auth, chat, context, health, projects, sessions, spaces, ui
 from artel.api.metrics import HttpMetrics
 from artel.api.middleware import BodyLimitMiddleware, PathMiddleware, RequestMiddleware
 from artel.api.problems import install_problem_handlers
@@ -27,6 +28,8 @@ ROUTERS = (
     context.router,
     archives.router,
     sessions.router,
+    chat.router,
+    spaces.router,
     health.router,
     ui.router,
 )
@@ -34,9 +37,9 @@ ROUTERS = (
 
 def create_app(container: Container) -> FastAPI:
     """Answer the application over the parts of a server."""
-    app = _bare_app()
+    app = _bare_app((health.router,) if container.settings.role == "host" else ROUTERS)
     app.state.container = container
-    app.state.metrics = HttpMetrics()
+    app.state.metrics = HttpMetrics(container.registry)
     # The last one added is the outermost.
     app.add_middleware(AuthMiddleware, authenticate=container.login.authenticate, is_public=is_public)
     app.add_middleware(BodyLimitMiddleware, max_bytes=container.settings.max_body_bytes)
@@ -56,7 +59,7 @@ def openapi_document() -> dict[str, Any]:
     return _bare_app().openapi()
 
 
-def _bare_app() -> FastAPI:
+def _bare_app(routers: Sequence[APIRouter] = ROUTERS) -> FastAPI:
     app = FastAPI(
         title="Artel",
         version=__version__,
@@ -65,10 +68,10 @@ def _bare_app() -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    for router in ROUTERS:
+    for router in routers:
         app.include_router(router)
     install_problem_handlers(
-        app, [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+        app, [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     )
 
     def document() -> dict[str, Any]:

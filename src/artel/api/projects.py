@@ -5,8 +5,12 @@ from fastapi import APIRouter, Depends, status
 from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, ProjectId, log_path_ids
 from artel.api.problems import documented
 from artel.contract.http import NewProject, Page, Project, ProjectChanges, ProjectWithAgents
+from artel.errors import SpaceUnavailable
+from artel.logs import get_logger
 from artel.memories import changes
 from artel.projects import projects
+
+log = get_logger(__name__)
 
 router = APIRouter(prefix="/my/projects", tags=["projects"], dependencies=[Depends(log_path_ids)])
 
@@ -14,7 +18,12 @@ router = APIRouter(prefix="/my/projects", tags=["projects"], dependencies=[Depen
 @router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 401, 409, 413, 422, 503))
 async def create_project(body: NewProject, user: CurrentUser, parts: Parts) -> ProjectWithAgents:
     """Make a project, with the four agents of the starter pack."""
-    return await parts.database.run(projects.create_project, user, body, parts.project_rules)
+    project = await parts.database.run(projects.create_project, user, body, parts.project_rules)
+    try:
+        await parts.desk.ask(user, project.id, "ensure")
+    except SpaceUnavailable as failure:  # the first message begins it
+        log.warning("space_not_begun", project_id=project.id, reason=failure.detail)
+    return project
 
 
 @router.get("", responses=documented(401, 422, 503))

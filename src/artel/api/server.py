@@ -14,25 +14,30 @@ from artel.api.http_protocol import BoundedHttp
 from artel.container import Container
 from artel.errors import AddressUnavailable
 
-GRACE_SECONDS = 10
+GRACE_SECONDS = 6
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], stopping: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
+        self._stopping = stopping
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         # uvicorn's own way ends the process with the signal, before anybody could close the database.
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
+            loop.add_signal_handler(number, self._stop, number)
         try:
             yield
         finally:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
+
+    def _stop(self, number: int) -> None:
+        self._stopping()
+        self.handle_exit(number, None)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -62,7 +67,7 @@ async def serve(container: Container, ready: Callable[[str], None]) -> None:
         http=BoundedHttp,
     )
     with listener:
-        await _Server(config, announce).serve([listener])
+        await _Server(config, announce, container.end_streams).serve([listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:

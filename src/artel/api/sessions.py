@@ -4,9 +4,11 @@ from fastapi import APIRouter, Depends, status
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, SessionId, log_path_ids
 from artel.api.problems import documented
+from artel.contract.chat import Fork, SessionWithMessages
 from artel.contract.http import NewSession, Page, Session, SessionChanges
 from artel.ids import uuid7
-from artel.sessions import sessions
+from artel.sessions import history, sessions
+from artel.turns import fork
 
 router = APIRouter(prefix="/my/chat/sessions", tags=["chat"], dependencies=[Depends(log_path_ids)])
 
@@ -24,9 +26,20 @@ async def list_sessions(user: CurrentUser, parts: Parts, limit: Limit = 50, offs
 
 
 @router.get("/{session_id}", responses=documented(401, 404, 422, 503))
-async def get_session(session_id: SessionId, user: CurrentUser, parts: Parts) -> Session:
-    """Show a session."""
-    return await parts.database.read(sessions.get_session, user, session_id)
+async def get_session(session_id: SessionId, user: CurrentUser, parts: Parts) -> SessionWithMessages:
+    """Show a session with its latest messages."""
+    return await parts.database.read(history.get_session, user, session_id)
+
+
+@router.post(
+    "/{session_id}/fork",
+    status_code=status.HTTP_201_CREATED,
+    responses=documented(400, 401, 404, 409, 413, 422, 503),
+)
+async def fork_session(session_id: SessionId, body: Fork, user: CurrentUser, parts: Parts) -> Session:
+    """Begin another session with what was said up to a message."""
+    ids = [uuid7() for _ in range(fork.MAX_FORKED)]
+    return await parts.database.run(fork.fork_session, user, session_id, body.message_id, uuid7(), ids)
 
 
 @router.patch("/{session_id}", responses=documented(400, 401, 404, 413, 422, 503))

@@ -50,6 +50,9 @@ def up(port: Port = None, data_dir: DataDir = None, as_json: AsJson = False) -> 
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.  [default: 127.0.0.1]")] = None,
     port: Port = None,
+    role: Annotated[
+        str | None, typer.Option(help="What this process does: api, host or all (PostgreSQL).  [default: all]")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Start the server, for a machine that serves others."""
@@ -62,7 +65,7 @@ def serve(
 
         await run_server(container, ready)
 
-    _run(run, host=host, port=port)
+    _run(run, host=host, port=port, role=role)
 
 
 def _remember(url: str, token: str) -> None:

@@ -330,18 +330,6 @@ class Session(Answer):
     updated_at: datetime
 
 
-class Alert(Answer):
-    """Something in a project that needs a look, from when it began to when it was over."""
-
-    id: str = Field(examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
-    project_id: int = Field(examples=[1])
-    kind: str = Field(examples=["agent_error"])
-    severity: str = Field(examples=["warning"])
-    message: str = Field(examples=["Agent 2 has failed several times in a row."])
-    raised_at: datetime
-    resolved_at: datetime | None = Field(description="When it was over; null while it is not.")
-
-
 class Health(Answer):
     """The process is alive."""
 

@@ -106,6 +106,10 @@ class TenantRepository:
         statement = insert(self.table).returning(*self.table.c, sort_by_parameter_order=True)
         return self.connection.execute(statement, [{**row, "user_id": self.tenant.user_id} for row in rows]).all()
 
+    def _insert_one(self, values: Mapping[str, Any]) -> None:
+        """Insert a row some of whose values the database works out."""
+        self.connection.execute(insert(self.table).values({**values, "user_id": self.tenant.user_id}))
+
     def _count(self, *conditions: ColumnElement[bool]) -> int:
         number: int = self.connection.execute(self._select(func.count()).where(*conditions)).scalar_one()
         return number

@@ -51,6 +51,10 @@ class _Answer:
         return Snapshot(self.message_id, self.task_id, self.n, self.pieces[0])
 
 
+class StreamsEnd(Exception):
+    """The server stops: readers go, and come back to the next one."""
+
+
 class ReaderTooSlow(Exception):
     """The reader has not taken what there was for too long."""
 
@@ -62,6 +66,12 @@ class Reader:
         self._items: deque[Item] = deque()
         self._awake = asyncio.Event()
         self._too_slow = False
+        self._ended = False
+
+    def end(self) -> None:
+        """Let the reader go."""
+        self._ended = True
+        self._awake.set()
 
     def offer(self, item: Item) -> None:
         """Give an item to the reader; what a reader that is too slow is given is dropped."""
@@ -76,13 +86,15 @@ class Reader:
         """Answer the next item, or None after that many seconds without one."""
         try:
             async with asyncio.timeout(seconds):
-                while not self._items and not self._too_slow:
+                while not self._items and not self._too_slow and not self._ended:
                     self._awake.clear()
                     await self._awake.wait()
         except TimeoutError:
             return None
         if self._too_slow:
             raise ReaderTooSlow
+        if self._ended and not self._items:
+            raise StreamsEnd
         return self._items.popleft()
 
 
@@ -198,6 +210,18 @@ class EventHub:
         if feed := self._feeds.get(session_id):
             feed.answers.pop(message_id, None)
             self._forget_if_idle(session_id)
+
+    def notify_if_behind(self, session_id: str, last: int) -> None:
+        """Say which is the newest event of a session: it is read if it has not been."""
+        feed = self._feeds.get(session_id)
+        if feed is not None and feed.position is not None and feed.position < last:
+            self.notify(session_id)
+
+    def end_readers(self) -> None:
+        """Let every reader go."""
+        for feed in self._feeds.values():
+            for reader in feed.readers:
+                reader.end()
 
     async def close(self) -> None:
         """End what is being read."""

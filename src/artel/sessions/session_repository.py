@@ -61,6 +61,16 @@ class SessionRepository(TenantRepository):
             raise SessionNotFound("Session not found")
         return row
 
+    def titled(self, text: str, limit: int, offset: int) -> list[Session]:
+        """Answer sessions with the text in their title, the one that was used last first."""
+        newest = sessions.c.updated_at.desc(), sessions.c.id.desc()
+        asked = self._select().where(sessions.c.title.icontains(text, autoescape=True)).order_by(*newest)
+        return [_session(row) for row in self.connection.execute(asked.limit(limit).offset(offset))]
+
+    def count_titled(self, text: str) -> int:
+        """Answer how many sessions have the text in their title."""
+        return self._count(sessions.c.title.icontains(text, autoescape=True))
+
     def rename(self, session_id: str, title: str) -> None:
         """Give a session another title."""
         values = {"title": title, "updated_at": datetime.now(UTC)}

@@ -34,11 +34,6 @@ def list_sessions(connection: Connection, principal: Principal, limit: int, offs
     return Page(items=sessions.page(limit, offset), total=sessions.count(), limit=limit, offset=offset)
 
 
-def get_session(connection: Connection, principal: Principal, session_id: str) -> Session:
-    """Answer one session."""
-    return SessionRepository(connection, principal).get(session_id)
-
-
 def update_session(connection: Connection, principal: Principal, session_id: str, changes: SessionChanges) -> Session:
     """Change a session."""
     sessions = SessionRepository(connection, principal)

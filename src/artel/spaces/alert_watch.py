@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from artel.alerts.alerts import open_alerts, raise_alert, resolve_alert
-from artel.contract.http import Alert
+from artel.contract.spaces import Alert
 from artel.errors import ArtelError
 from artel.ids import uuid7
 from artel.logs import get_logger

@@ -114,9 +114,7 @@ class Execution:
         context += [_mentioned(one) for one in recalled]
         return await self._answer(agent, task, said, recalled)
 
-    async def _answer(
-        self, agent: Agent, task: Task, said: Sequence[Said], recalled: Sequence[Recalled]
-    ) -> LoopResult:
+    async def _answer(self, agent: Agent, task: Task, said: Sequence[Said], recalled: Sequence[Recalled]) -> LoopResult:
         limits = ContextLimits(window=prices.window(agent.model), max_tokens=agent.max_tokens)
         remembered = [Remembered(one.memory.content, _source(one), one.score) for one in recalled]
         messages = build_context(agent.system_prompt, said, remembered, limits, count_tokens)
@@ -125,9 +123,7 @@ class Execution:
         watch = _Watch(task.listener, self._parts.limits.without_progress, total)
         try:
             async with asyncio.timeout(self._parts.limits.without_progress) as watch.limit:
-                return await run_loop(
-                    spec, messages, self._parts.brain, self._toolbox(agent), watch, total, task.tally
-                )
+                return await run_loop(spec, messages, self._parts.brain, self._toolbox(agent), watch, total, task.tally)
         except TimeoutError as late:
             if not watch.limit.expired():
                 raise

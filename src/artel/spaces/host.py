@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import structlog
 from sqlalchemy import Connection
 
+from artel.agents.loop import load_graphs
 from artel.auth.principal import Principal
+from artel.brain import prices
 from artel.brain.tokens import count_tokens
 from artel.db.engine import Database
 from artel.errors import ArtelError, DatabaseUnavailable, ProjectNotFound, SessionNotFound
@@ -16,8 +18,9 @@ from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.sessions.message_repository import MessageRepository
 from artel.spaces import leases
-from artel.spaces.leases import SpaceElsewhere, Work
 from artel.spaces.alert_watch import AlertWatch
+from artel.spaces.desk import SpaceDesk
+from artel.spaces.leases import SpaceElsewhere, Work
 from artel.spaces.parts import SpaceParts
 from artel.spaces.spaces import Spaces
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
@@ -30,6 +33,7 @@ from artel.turns.turn_repository import TurnRepository
 PULSE_SECONDS = 1.0
 STOP_SECONDS = 5.0
 MAX_LANES = 10_000
+READ_AT_ONCE = 500
 INTERRUPTED = "The server stopped while this was being answered. Send the message again."
 
 log = get_logger(__name__)
@@ -67,6 +71,8 @@ class Host:
         self._awake = asyncio.Event()
         self._closing = False
         self._renewed = time.monotonic()
+        self._desk: SpaceDesk | None = None
+        self._loading: asyncio.Task[None] | None = None
         self._watch = AlertWatch(parts)
         spaces.recover = self._recover
 
@@ -75,13 +81,15 @@ class Host:
         """Whether any turn runs."""
         return any(lane.running for lane in self._lanes.values())
 
-    async def start(self) -> None:
+    async def start(self, desk: SpaceDesk) -> None:
         """Fail what a crash has left running, and begin to look for work."""
+        self._desk = desk
         if self._host_id is None:
             await _fail_interrupted(self._parts, await self._parts.database.read(leases.running_turns), None)
         else:
             await self._parts.database.run(leases.renew_host, self._host_id, self._parts.limits.lease)
         self._pulse = asyncio.create_task(self._beat(), name="host")
+        self._loading = asyncio.create_task(_load_slow_parts())
 
     def take(self, job: Job) -> None:
         """Run a turn as soon as it is the next of its session."""
@@ -128,6 +136,7 @@ class Host:
                 lane.work.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=STOP_SECONDS)
+        await self._spaces.close()
         if self._host_id is not None:
             await self._parts.database.run(leases.remove_host, self._host_id)
 
@@ -183,28 +192,37 @@ class Host:
                 log.info("turn_ended", mode=turn.mode, status=ended.status, duration_ms=ended.duration_ms)
                 self._parts.endings.tell(ended)
         except asyncio.CancelledError:
-            if self._closing:
-                await _fail_interrupted(
-                    self._parts, [(job.principal.user_id, turn.session_id, turn.id)], None, only_running=True
-                )
-            current = asyncio.current_task()
-            if current is not None and current.cancelling():
-                raise
-        except (LeaseLost, SpaceElsewhere):
-            self._spaces.drop(turn.project_id)
-            lane.jobs.clear()
-            lane.look = False
-        except (ProjectNotFound, SessionNotFound):
-            lane.jobs.clear()  # it was deleted meanwhile
-        except DatabaseUnavailable as failure:
-            log.warning("turn_waits_for_the_database", reason=failure.detail)
-            lane.look = False  # the pulse finds it when the database is back
-            lane.jobs.clear()
-        except Exception:
-            log.exception("turn_crashed")
-            await self._fail(job, "internal_error", "Something went wrong on the server. The log has it by turn_id.")
+            await self._was_cancelled(job)
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the next turn must not suffer
+            await self._went_wrong(lane, job, failure)
         finally:
             lane.running = lane.work = None
+
+    async def _was_cancelled(self, job: Job) -> None:
+        """The turn was stopped: by somebody who has ended it, or because the server stops."""
+        if self._closing:
+            left = [(job.principal.user_id, job.turn.session_id, job.turn.id)]
+            await _fail_interrupted(self._parts, left, None, only_running=True)
+        current = asyncio.current_task()
+        if current is not None and current.cancelling():
+            raise asyncio.CancelledError
+
+    async def _went_wrong(self, lane: _Lane, job: Job, failure: Exception) -> None:
+        match failure:
+            case LeaseLost() | SpaceElsewhere():
+                self._spaces.drop(job.turn.project_id)
+            case ProjectNotFound() | SessionNotFound():
+                pass  # it was deleted meanwhile
+            case DatabaseUnavailable():  # the pulse finds the turn when the database is back
+                log.warning("turn_waits_for_the_database", reason=failure.detail)
+            case _:
+                log.error("turn_crashed", exc_info=failure)
+                await self._fail(
+                    job, "internal_error", "Something went wrong on the server. The log has it by turn_id."
+                )
+                return
+        lane.jobs.clear()
+        lane.look = False
 
     async def _work(self, job: Job) -> Ended | None:
         while True:
@@ -249,12 +267,23 @@ class Host:
         if self._host_id is not None:
             await self._parts.database.run(leases.renew_host, self._host_id, self._parts.limits.lease)
             self._renewed = time.monotonic()
+            if self._desk is not None:
+                await self._desk.answer_others(self._host_id)
+            await self._tell_readers()
         for work in await self._parts.database.read(leases.find_work, self._host_id):
             self._look(work)
         await self._stop_ended()
         for space in self._spaces.all:
             await self._watch.check(space)
         await self._end_idle_spaces()
+
+    async def _tell_readers(self) -> None:
+        """Find what other processes have written to sessions that are listened to here."""
+        listened = self._parts.hub.sessions
+        for start in range(0, len(listened), READ_AT_ONCE):
+            some = listened[start : start + READ_AT_ONCE]
+            for session_id, last in (await self._parts.database.read(leases.last_events, some)).items():
+                self._parts.hub.notify_if_behind(session_id, last)
 
     def _look(self, work: Work) -> None:
         lane = self._lanes.get(work.session_id)
@@ -297,6 +326,13 @@ class Host:
         left = await self._parts.database.read(leases.running_turns, lease.project_id)
         await _fail_interrupted(self._parts, left, lease)
         log.info("space_taken_over", user_id=principal.user_id, project_id=lease.project_id, epoch=lease.epoch)
+
+
+async def _load_slow_parts() -> None:
+    """Read what the first turn needs, off the event loop: the graphs, the prices, the tokenizer."""
+    await load_graphs()
+    await prices.load()
+    await asyncio.to_thread(count_tokens, "Hello")
 
 
 async def _fail_interrupted(

@@ -11,8 +11,9 @@ from datetime import timedelta
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, update
 
 from artel.db.dialect import insert_into
-from artel.db.tables import hosts, sessions, spaces, turns
+from artel.db.tables import hosts, sessions, space_calls, spaces, turns
 from artel.errors import ProjectNotFound
+from artel.spaces.calls import SpaceCall
 from artel.turns.lease import Lease
 
 MAX_WORK = 1_000
@@ -83,6 +84,25 @@ def find_work(connection: Connection, host_id: str | None) -> list[Work]:
             .where(_free_or(host_id))
         )
     return [Work(row.user_id, row.project_id, row.session_id) for row in connection.execute(work)]
+
+
+def find_calls(connection: Connection, host_id: str) -> list[SpaceCall]:
+    """Answer what is asked of spaces that this host runs or may take."""
+    asked = (
+        select(space_calls)
+        .outerjoin(spaces, spaces.c.project_id == space_calls.c.project_id)
+        .outerjoin(hosts, hosts.c.id == spaces.c.owner)
+        .where(space_calls.c.answer.is_(None), space_calls.c.expires_at > func.now(), _free_or(host_id))
+        .limit(MAX_WORK)
+    )
+    return [
+        SpaceCall(row.id, row.user_id, row.project_id, row.operation, row.agent_id) for row in connection.execute(asked)
+    ]
+
+
+def forget_old_calls(connection: Connection) -> None:
+    """Forget questions that nobody waits for any more."""
+    connection.execute(delete(space_calls).where(space_calls.c.expires_at < func.now() - timedelta(minutes=1)))
 
 
 def running_turns(connection: Connection, project_id: int | None = None) -> list[tuple[int, str, str]]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Awaitable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -34,8 +34,9 @@ class RedisCache:
 
     async def get(self, prefix: str, agent_id: int) -> Agent | None:
         """Answer an agent of the worker space with this prefix, if it is there."""
-        found = await self._try(self._redis.mget(_key(prefix, agent_id), _version_key(prefix)), [None, None])
-        text, version = found
+        asked = self._redis.mget(_key(prefix, agent_id), _version_key(prefix))
+        nothing: list[str | None] = [None, None]
+        text, version = await self._try(cast("Awaitable[list[str | None]]", asked), nothing)
         if text is None:
             return None
         try:
@@ -57,7 +58,8 @@ class RedisCache:
     async def invalidate(self, prefix: str, agent_id: int) -> None:
         """Forget an agent."""
         async with self._redis.pipeline(transaction=True) as both:
-            both.incr(_version_key(prefix)).delete(_key(prefix, agent_id))
+            both.incr(_version_key(prefix))
+            both.delete(_key(prefix, agent_id))
             await self._try(both.execute(), None)
 
     async def clear(self, prefix: str) -> None:

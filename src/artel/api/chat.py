@@ -1,0 +1,269 @@
+"""Messages, turns and events of a session."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Query, Response, status
+from fastapi.responses import JSONResponse
+
+from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, SessionId, TurnId, log_path_ids
+from artel.api.event_stream import HEARTBEAT_SECONDS, EventStream
+from artel.api.problems import documented
+from artel.auth.principal import Principal
+from artel.brain.tokens import count_tokens
+from artel.container import Container
+from artel.contract.chat import (
+    ChatMessage,
+    Found,
+    IdempotencyKey,
+    MessageAccepted,
+    MessageResponse,
+    NewMessage,
+    TurnState,
+    Usage,
+)
+from artel.contract.http import Page
+from artel.errors import (
+    AgentFailed,
+    AgentInError,
+    AgentNotFound,
+    AgentNotRegistered,
+    ArtelError,
+    TaskStopped,
+    TurnCancelledByUser,
+    TurnTimedOut,
+)
+from artel.events.hub import Delta, Item
+from artel.ids import uuid7
+from artel.logs import get_logger
+from artel.sessions import history
+from artel.spaces.agent_figures import ERROR_SECONDS
+from artel.spaces.host import Job
+from artel.turns.cancel import CANCELLED, cancel_turn
+from artel.turns.endings import Ended, get_turn, read_ended
+from artel.turns.transactions import NewTurn, accept_message
+from artel.turns.turn import Mode, Turn, TurnStatus
+
+WAIT_SECONDS = 35.0
+MAX_WAIT_SECONDS = 600.0
+LONG_TEXT = 10_000
+MAX_DIGITS = 9
+_WAIT = re.compile(r"\bwait\s*=\s*(\d{1,6})")
+_TERMINAL = frozenset({"turn_completed", "turn_failed", "turn_cancelled"})
+
+router = APIRouter(tags=["chat"], dependencies=[Depends(log_path_ids)])
+
+log = get_logger(__name__)
+
+Role = Annotated[str | None, Query(pattern="^(user|assistant|system)$", description="Only messages of this role.")]
+Last = Annotated[int | None, Query(ge=1, le=100, description="Only the newest so many.")]
+After = Annotated[int | None, Query(ge=0, le=2**31 - 1, description="Begin after this number; 0 is the beginning.")]
+LastEventId = Annotated[str | None, Header(description="What `after` is for readers that reconnect by themselves.")]
+Words = Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00]*\S[^\x00]*$", examples=["landing page"])]
+
+
+@router.post(
+    "/my/chat/{session_id}/message",
+    responses={
+        200: {"model": MessageResponse, "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        202: {"model": MessageAccepted},
+        **documented(400, 401, 404, 409, 413, 422, 429, 502, 503, 504),
+    },
+)
+async def send_message(
+    session_id: SessionId,
+    body: NewMessage,
+    user: CurrentUser,
+    parts: Parts,
+    accept: Annotated[str, Header(include_in_schema=False)] = "",
+    prefer: Annotated[str, Header(description="respond-async, or wait=N for seconds.")] = "",
+    idempotency_key: Annotated[IdempotencyKey | None, Header()] = None,
+) -> Response:
+    """Send a message to an agent, or without `target_agent` to the orchestrator.
+
+    A direct message waits for the answer; `Accept: text/event-stream` streams it.
+    """
+    turn = await _accept(parts, user, session_id, body, idempotency_key)
+    if "text/event-stream" in accept:
+        return EventStream(_turn_events(parts, user, turn), session_id)
+    seconds = _patience(prefer, turn.mode)
+    if not seconds:
+        return _accepted(turn)
+    ended = await _ending(parts, user, turn, seconds)
+    if ended is None:
+        return _accepted(await parts.database.read(get_turn, user, session_id, turn.id))
+    return _answered(ended)
+
+
+@router.get("/my/chat/{session_id}/messages", responses=documented(401, 404, 422, 503))
+async def list_messages(
+    session_id: SessionId,
+    user: CurrentUser,
+    parts: Parts,
+    limit: Limit = 50,
+    offset: Offset = 0,
+    role: Role = None,
+    last: Last = None,
+) -> Page[ChatMessage]:
+    """List what was said, oldest first; with `last` the newest so many."""
+    if last is not None:
+        return await parts.database.read(history.newest_messages, user, session_id, role, last)
+    return await parts.database.read(history.list_messages, user, session_id, role, limit, offset)
+
+
+@router.get(
+    "/my/chat/{session_id}/events",
+    response_class=Response,
+    responses={
+        200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        **documented(401, 404, 422, 503),
+    },
+)
+async def follow_session(
+    session_id: SessionId, user: CurrentUser, parts: Parts, after: After = None, last_event_id: LastEventId = None
+) -> EventStream:
+    """Follow what happens in a session: from now, or after a number."""
+    newest = await parts.database.read(history.last_event, user, session_id)
+    begin = event_number(after, last_event_id, newest)
+    return EventStream(parts.hub.follow(user, session_id, begin, HEARTBEAT_SECONDS), session_id)
+
+
+@router.get("/my/chat/{session_id}/turns/{turn_id}", responses=documented(401, 404, 422, 503))
+async def show_turn(session_id: SessionId, turn_id: TurnId, user: CurrentUser, parts: Parts) -> TurnState:
+    """Show where a turn stands."""
+    return _state(await parts.database.read(get_turn, user, session_id, turn_id))
+
+
+@router.post("/my/chat/{session_id}/turns/{turn_id}/cancel", responses=documented(401, 404, 422, 503))
+async def cancel(session_id: SessionId, turn_id: TurnId, user: CurrentUser, parts: Parts) -> TurnState:
+    """Cancel a turn that waits or runs; one that has ended is left as it is."""
+    turn = await parts.database.run(cancel_turn, user, session_id, turn_id, uuid7(), count_tokens(CANCELLED))
+    parts.signals.session_changed(session_id)
+    parts.signals.cancelled(turn_id)
+    ended = await parts.database.read(read_ended, user, session_id, turn_id)
+    if ended is not None:
+        parts.endings.tell(ended)
+    return _state(turn)
+
+
+@router.get("/my/search", responses=documented(401, 422, 503))
+async def search(user: CurrentUser, parts: Parts, q: Words, limit: Limit = 50, offset: Offset = 0) -> Page[Found]:
+    """Search your sessions and messages."""
+    return await parts.database.read(history.search, user, q, limit, offset)
+
+
+def event_number(after: int | None, last_event_id: str | None, newest: int) -> int:
+    """Answer after which event a stream begins; what a reader says that is no number counts as nothing."""
+    if after is not None:
+        return after
+    if last_event_id and last_event_id.isascii() and last_event_id.isdecimal() and len(last_event_id) <= MAX_DIGITS:
+        return int(last_event_id)
+    return newest
+
+
+async def _accept(parts: Container, user: Principal, session_id: str, body: NewMessage, header_key: str | None) -> Turn:
+    tokens = count_tokens(body.content)
+    if len(body.content) > LONG_TEXT:
+        tokens = await asyncio.to_thread(count_tokens, body.content)
+    target = None if body.target_agent is None else str(body.target_agent)
+    new = NewTurn(uuid7(), uuid7(), body.content, tokens, target, body.idempotency_key or header_key)
+    turn = await parts.database.run(accept_message, user, session_id, new, parts.gate)
+    log.info("mode_chosen", session_id=session_id, mode=turn.mode, turn_id=turn.id)
+    if turn.id == new.turn_id:
+        parts.signals.session_changed(session_id)
+        if parts.host is not None:
+            parts.host.take(Job(user, turn, body.content))
+        parts.signals.work(turn.project_id)
+    return turn
+
+
+def _patience(prefer: str, mode: Mode) -> float:
+    """Answer for how many seconds the client waits for the answer itself."""
+    wait = _WAIT.search(prefer)
+    if wait:
+        return min(float(wait[1]), MAX_WAIT_SECONDS)
+    if "respond-async" in prefer or mode is Mode.ORCHESTRATED:
+        return 0.0
+    return WAIT_SECONDS
+
+
+async def _ending(parts: Container, user: Principal, turn: Turn, seconds: float) -> Ended | None:
+    if turn.status is not TurnStatus.QUEUED:  # the same request was sent before
+        ended = await parts.database.read(read_ended, user, turn.session_id, turn.id)
+        if ended is not None:
+            return ended
+    runs_here = parts.host is not None and parts.host.runs_here(turn.project_id)
+    return await parts.endings.wait(user, turn.session_id, turn.id, seconds, runs_here=runs_here)
+
+
+def _answered(ended: Ended) -> Response:
+    if ended.error_code is not None:
+        raise _error(ended)
+    return _json(
+        MessageResponse(
+            session_id=ended.session_id,
+            turn_id=ended.turn_id,
+            message_id=ended.message_id or "",
+            mode=ended.mode,
+            agent_id=ended.agent_id,
+            agent=ended.agent,
+            content=ended.content,
+            context=ended.context,
+            usage=Usage(**ended.usage),
+            duration_ms=ended.duration_ms,
+        ).model_dump_json(),
+        status.HTTP_200_OK,
+    )
+
+
+def _error(ended: Ended) -> ArtelError:
+    if ended.status is TurnStatus.TIMEOUT:
+        return TurnTimedOut(ended.content)
+    if ended.status is TurnStatus.CANCELLED:
+        return TurnCancelledByUser(ended.content)
+    known = {error.code: error for error in (AgentInError, AgentNotRegistered, AgentNotFound, TaskStopped)}
+    if ended.error_code in known:
+        return known[ended.error_code](ended.content, retry_after=ERROR_SECONDS)
+    return AgentFailed(ended.content)
+
+
+def _accepted(turn: Turn) -> Response:
+    accepted = MessageAccepted(session_id=turn.session_id, turn_id=turn.id, mode=turn.mode, status=turn.status)
+    return _json(accepted.model_dump_json(exclude_none=True), status.HTTP_202_ACCEPTED)
+
+
+def _json(text: str, code: int) -> Response:
+    return Response(text, code, media_type=JSONResponse.media_type)
+
+
+async def _turn_events(parts: Container, user: Principal, turn: Turn) -> AsyncIterator[Item | None]:
+    """Answer the events of one turn, and end with it."""
+    async for item in parts.hub.follow(user, turn.session_id, turn.number - 1, HEARTBEAT_SECONDS):
+        if item is None:
+            yield item
+        elif isinstance(item, Delta):
+            if item.task_id == turn.id:
+                yield item
+        elif item.turn_id == turn.id:
+            yield item
+            if item.type in _TERMINAL:
+                return
+
+
+def _state(turn: Turn) -> TurnState:
+    return TurnState(
+        id=turn.id,
+        session_id=turn.session_id,
+        mode=turn.mode,
+        agent_id=turn.agent_id,
+        status=turn.status,
+        error_code=turn.error_code,
+        error=turn.error,
+        usage=Usage(**turn.usage) if turn.usage else None,
+        created_at=turn.created_at,
+        started_at=turn.started_at,
+        finished_at=turn.finished_at,
+        duration_ms=turn.duration_ms,
+    )

@@ -1,0 +1,102 @@
+"""Server-sent events: a response that follows a stream until it ends, its reader goes, or it was open long enough."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from artel.contract.events import StoredEvent
+from artel.errors import ArtelError
+from artel.events.hub import Delta, Item, ReaderTooSlow, Snapshot, StreamsEnd
+from artel.logs import get_logger
+
+HEARTBEAT_SECONDS = 15.0
+SEND_SECONDS = 30.0  # a reader that takes nothing for so long is cut off
+MAX_STREAM_SECONDS = 3600.0  # then the reader connects again, with a token that is still good
+RETRY = b"retry: 1000\n\n"
+HEARTBEAT = b": still here\n\n"
+
+log = get_logger(__name__)
+
+
+class EventStream(Response):
+    """Streams what comes; None in it means that nothing came for a while."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, items: AsyncIterator[Item | None], session_id: str | None = None) -> None:
+        super().__init__(headers={"x-accel-buffering": "no", "connection": "keep-alive"})
+        del self.headers["content-length"]
+        self._items = items
+        self._session_id = session_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        """Send until something ends it."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        writing = asyncio.ensure_future(self._write(send))
+        leaving = asyncio.ensure_future(_gone(receive))
+        try:
+            await asyncio.wait({writing, leaving}, timeout=MAX_STREAM_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (writing, leaving):
+                task.cancel()
+            await asyncio.gather(writing, leaving, return_exceptions=True)
+        await _end(send)
+
+    async def _write(self, send: Send) -> None:
+        try:
+            await _send(send, RETRY)
+            async for item in self._items:
+                await _send(send, HEARTBEAT if item is None else frame(item, self._session_id))
+        except StreamsEnd:
+            log.info("stream_ended", reason="the server stops")
+        except ReaderTooSlow:
+            log.info("reader_cut_off", reason="it did not take what there was")
+        except TimeoutError:
+            log.info("reader_cut_off", reason="the connection took nothing")
+        except ArtelError as failure:  # what it listens to was deleted
+            log.info("stream_ended", reason=failure.detail)
+        finally:
+            closing = getattr(self._items, "aclose", None)
+            if closing is not None:
+                await closing()
+
+
+def frame(item: Item, session_id: str | None) -> bytes:
+    """Answer an item as it goes over the line."""
+    if isinstance(item, StoredEvent):
+        return f"id: {item.number}\nevent: {item.type}\ndata: {item.as_json()}\n\n".encode()
+    return _delta(item, session_id)
+
+
+def _delta(item: Delta, session_id: str | None) -> bytes:
+    name = "message_snapshot" if isinstance(item, Snapshot) else "message_delta"
+    data = {
+        "session_id": session_id,
+        "turn_id": item.task_id,
+        "message_id": item.message_id,
+        "task_id": item.task_id,
+        "n": item.n,
+        "text": item.text,
+    }
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+
+
+async def _send(send: Send, data: bytes) -> None:
+    async with asyncio.timeout(SEND_SECONDS):
+        await send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+async def _end(send: Send) -> None:
+    try:
+        async with asyncio.timeout(1):
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+    except (TimeoutError, OSError):
+        return
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

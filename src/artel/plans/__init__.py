@@ -1,0 +1,1 @@
+"""Requests that name no agent: who does what."""

@@ -1,0 +1,103 @@
+"""Reading what was said: each function is one transaction."""
+
+from sqlalchemy import Connection
+
+from artel.auth.principal import Principal
+from artel.contract.chat import ChatMessage, Found, SessionWithMessages
+from artel.contract.http import Page, Session
+from artel.sessions.message_repository import MessageRepository, StoredMessage
+from artel.sessions.session_repository import SessionRepository
+
+LATEST = 20
+SHOWN_CHARACTERS = 200
+
+
+def get_session(connection: Connection, principal: Principal, session_id: str) -> SessionWithMessages:
+    """Answer one session with its latest messages."""
+    sessions = SessionRepository(connection, principal)
+    session, last_event = sessions.get(session_id), sessions.last_event(session_id)
+    latest = MessageRepository(connection, principal).newest(session_id, LATEST)
+    return SessionWithMessages(**dict(session), last_event=last_event, messages=[_shown(m) for m in latest])
+
+
+def list_messages(
+    connection: Connection, principal: Principal, session_id: str, role: str | None, limit: int, offset: int
+) -> Page[ChatMessage]:
+    """Answer a page of a session's messages, oldest first."""
+    SessionRepository(connection, principal).get(session_id)
+    messages = MessageRepository(connection, principal)
+    items = [_shown(message) for message in messages.page(session_id, role, limit, offset)]
+    return Page(items=items, total=messages.count(session_id, role), limit=limit, offset=offset)
+
+
+def newest_messages(
+    connection: Connection, principal: Principal, session_id: str, role: str | None, last: int
+) -> Page[ChatMessage]:
+    """Answer the newest messages of a session, oldest of them first."""
+    SessionRepository(connection, principal).get(session_id)
+    messages = MessageRepository(connection, principal)
+    items = [_shown(message) for message in messages.newest(session_id, last, role)]
+    total = messages.count(session_id, role)
+    return Page(items=items, total=total, limit=last, offset=max(0, total - len(items)))
+
+
+def last_event(connection: Connection, principal: Principal, session_id: str) -> int:
+    """Answer the number of a session's newest event."""
+    return SessionRepository(connection, principal).last_event(session_id)
+
+
+def search(connection: Connection, principal: Principal, text: str, limit: int, offset: int) -> Page[Found]:
+    """Answer a page of the user's sessions and messages that have the text in them: sessions first."""
+    sessions, messages = SessionRepository(connection, principal), MessageRepository(connection, principal)
+    titles, said = sessions.count_titled(text), messages.count_containing(text)
+    items = [_found_session(session) for session in sessions.titled(text, limit, offset)]
+    if len(items) < limit:
+        for one in messages.containing(text, limit - len(items), max(0, offset - titles)):
+            message = one.message
+            items.append(
+                Found(
+                    kind="message",
+                    session_id=one.session_id,
+                    project_id=one.project_id,
+                    message_id=message.id,
+                    role=message.role,
+                    text=_around(message.content, text),
+                    timestamp=message.created_at,
+                )
+            )
+    return Page(items=items, total=titles + said, limit=limit, offset=offset)
+
+
+def _found_session(session: Session) -> Found:
+    return Found(
+        kind="session",
+        session_id=session.session_id,
+        project_id=session.project_id,
+        message_id=None,
+        role=None,
+        text=session.title,
+        timestamp=session.updated_at,
+    )
+
+
+def _around(content: str, text: str) -> str:
+    """Answer the part of a message where the text is."""
+    place = max(0, content.lower().find(text.lower()))
+    start = max(0, place - SHOWN_CHARACTERS // 2)
+    shown = content[start : start + SHOWN_CHARACTERS + len(text)]
+    return f"{'…' if start else ''}{shown}{'…' if start + len(shown) < len(content) else ''}"
+
+
+def _shown(message: StoredMessage) -> ChatMessage:
+    return ChatMessage(
+        id=message.id,
+        number=message.number,
+        turn_id=message.turn_id,
+        role=message.role,
+        content=message.content,
+        agent_id=message.agent_id,
+        agent=message.agent,
+        status=message.status,
+        tokens=message.tokens,
+        timestamp=message.created_at,
+    )
