@@ -242,8 +242,9 @@ class EventHub:
     def _begin_at(self, session_id: str, last: int) -> None:
         """The first reader that has caught up says from where the feed reads on; others may be further behind."""
         feed = self._feeds[session_id]
-        feed.position = last if feed.position is None else min(feed.position, last)
-        self.notify(session_id)  # something may have been written since
+        if feed.position is None or last < feed.position:
+            feed.position = last
+            self.notify(session_id)  # something may have been written since
 
     async def _catch_up(self, session_id: str, feed: _Feed) -> None:
         try:
