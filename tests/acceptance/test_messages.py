@@ -281,13 +281,13 @@ def test_a_failure_is_answered_the_same_way_again_for_the_same_key(person: Perso
 def test_a_failed_call_is_told_and_stays_in_the_history_but_not_in_later_prompts(
     person: Person, model: ModelServer, script: ByMark, server: Server, mark: str
 ) -> None:
-    script[f"{mark} fails"] = Fail(400, {"message": "No such luck.", "type": "invalid_request_error"})
+    script[f"{mark} fails"] = Fail(400)
     session = person.session()
     person.say(session, f"{mark} before")
 
     problem = assert_problem(person.post(session, f"{mark} fails"), 502, "agent_failed")
 
-    assert "No such luck." in problem["detail"]
+    assert "gpt-4" in problem["detail"]
     failure = person.history(session)[-1]
     assert (failure["role"], failure["status"]) == ("system", "failed")
     assert failure["content"] == problem["detail"]
@@ -302,7 +302,7 @@ def test_a_failed_call_is_told_and_stays_in_the_history_but_not_in_later_prompts
     person.say(session, f"{mark} after")
 
     told = model.asked_about(f"{mark} after")[0].body["messages"]
-    assert not [message for message in told if "No such luck" in message["content"]]
+    assert not [message for message in told if problem["detail"] in message["content"]]
     assert [message["content"] for message in told if message["role"] != "system"] == [
         f"{mark} before",
         f"You said: {mark} before",
@@ -407,7 +407,9 @@ def test_a_message_can_be_answered_with_its_events_and_the_stream_ends_with_the_
     assert {piece.data["message_id"] for piece in pieces} == {by_type["message_completed"]["message_id"]}
 
 
-def test_a_message_that_is_streamed_twice_by_its_key_is_told_again(person: Person, model: ModelServer, mark: str) -> None:
+def test_a_message_that_is_streamed_twice_by_its_key_is_told_again(
+    person: Person, model: ModelServer, mark: str
+) -> None:
     session = person.session()
     body = {"content": mark, "target_agent": "coder", "idempotency_key": mark}
     told = []
@@ -437,7 +439,11 @@ def test_a_client_that_goes_away_cancels_nothing(person: Person, script: ByMark,
 
 @pytest.fixture(scope="session")
 def impatient(start_server: StartServer, model: ModelServer) -> Server:
-    return start_server(**with_model(model), ARTEL_PROGRESS_TIMEOUT_SECONDS="0.5")
+    started = start_server(**with_model(model), ARTEL_PROGRESS_TIMEOUT_SECONDS="2")
+    somebody = Person.register(started.url)
+    session = somebody.session()
+    eventually(lambda: somebody.post(session, "Hello").status_code == 200)  # what is slow the first time is done
+    return started
 
 
 @pytest.mark.req("UWS-22.1", "UWS-22.3", "UWS-10.3")
@@ -480,9 +486,9 @@ def test_an_answer_that_makes_progress_may_take_longer_than_the_time_limit(
     impatient: Server, script: ByMark, mark: str
 ) -> None:
     person = Person.register(impatient.url)
-    script[mark] = Say(pieces=[f"{number} " for number in range(10)], pause=0.15)
+    script[mark] = Say(pieces=[f"{number} " for number in range(10)], pause=0.2)
 
     said = person.say(person.session(), mark)
 
     assert said["content"] == "0 1 2 3 4 5 6 7 8 9 "
-    assert said["duration_ms"] > 1000
+    assert said["duration_ms"] > 2000

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.exc import IntegrityError
@@ -134,7 +135,7 @@ class DirectTurn:
             at_work = AgentAtWork(agent.id, agent.name, old, self._space.get_agent_status(agent.id).value)
         memories = _memories(turn, self._text, result) if agent and agent.memory and result.success else []
         try:
-            await self._store(at_work, outcome, memories)
+            finished_at = await self._store(at_work, outcome, memories)
         except TurnOver:
             await self._note_usage()
             return None
@@ -154,7 +155,7 @@ class DirectTurn:
             content=outcome.content,
             context=outcome.context or [],
             usage=outcome.usage or {},
-            duration_ms=round(outcome.duration * 1000),
+            duration_ms=turn.duration_until(finished_at),
             error_code=outcome.error_code,
         )
 
@@ -174,12 +175,12 @@ class DirectTurn:
             context=result.context,
         )
 
-    async def _store(self, at_work: AgentAtWork | None, outcome: Outcome, memories: list[NewMemory]) -> None:
+    async def _store(self, at_work: AgentAtWork | None, outcome: Outcome, memories: list[NewMemory]) -> datetime:
         place = self._space.principal, self._turn.session_id, self._turn.id
         try:
-            await self._parts.database.run(finish_turn, *place, at_work, outcome, self._space.lease, memories)
+            return await self._parts.database.run(finish_turn, *place, at_work, outcome, self._space.lease, memories)
         except IntegrityError:  # the agent was deleted meanwhile, and can remember nothing
-            await self._parts.database.run(finish_turn, *place, at_work, outcome, self._space.lease, [])
+            return await self._parts.database.run(finish_turn, *place, at_work, outcome, self._space.lease, [])
 
     async def _was_cancelled(self) -> None:
         self._parts.hub.end(self._turn.session_id, self._message_id)

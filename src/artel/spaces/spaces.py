@@ -64,6 +64,12 @@ class Spaces:
         """Forget a space that another process has taken over, or whose project is gone."""
         return self._spaces.pop(project_id, None)
 
+    async def discard(self, project_id: int) -> None:
+        """End the space of a project that was deleted, at once."""
+        space = self._spaces.pop(project_id, None)
+        if space is not None:
+            await space.discard()
+
     async def close(self) -> None:
         """End every space."""
         await asyncio.gather(*(self.clean_up(project_id) for project_id in list(self._spaces)))
