@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 import structlog
 from sqlalchemy import Connection
 
-from artel.agents.loop import load_graphs
 from artel.auth.principal import Principal
-from artel.brain import prices
 from artel.brain.tokens import count_tokens
 from artel.db.engine import Database
 from artel.errors import ArtelError, DatabaseUnavailable, ProjectNotFound, SessionNotFound
@@ -72,7 +70,6 @@ class Host:
         self._closing = False
         self._renewed = time.monotonic()
         self._desk: SpaceDesk | None = None
-        self._loading: asyncio.Task[None] | None = None
         self._watch = AlertWatch(parts)
         spaces.recover = self._recover
 
@@ -89,7 +86,6 @@ class Host:
         else:
             await self._parts.database.run(leases.renew_host, self._host_id, self._parts.limits.lease)
         self._pulse = asyncio.create_task(self._beat(), name="host")
-        self._loading = asyncio.create_task(_load_slow_parts())
 
     def take(self, job: Job) -> None:
         """Run a turn as soon as it is the next of its session."""
@@ -326,13 +322,6 @@ class Host:
         left = await self._parts.database.read(leases.running_turns, lease.project_id)
         await _fail_interrupted(self._parts, left, lease)
         log.info("space_taken_over", user_id=principal.user_id, project_id=lease.project_id, epoch=lease.epoch)
-
-
-async def _load_slow_parts() -> None:
-    """Read what the first turn needs, off the event loop: the graphs, the prices, the tokenizer."""
-    await load_graphs()
-    await prices.load()
-    await asyncio.to_thread(count_tokens, "Hello")
 
 
 async def _fail_interrupted(
