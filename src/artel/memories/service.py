@@ -56,8 +56,9 @@ class Memories:
 
     async def start_over(self) -> int:
         """Empty the index and let every memory be indexed again; answer how many there are."""
+        collections = await self._store.collections()  # first: it says why, if the index can't be used
         await self.indexer.prepare()
-        await self._database.run(index_queue.start_over, await self._store.collections())
+        await self._database.run(index_queue.start_over, collections)
         await self.indexer.reset()
         await self.indexer.carry_out_chores()
         return await self._database.read(index_queue.count_waiting)
