@@ -69,6 +69,7 @@ class Host:
         self._awake = asyncio.Event()
         self._closing = False
         self._renewed = time.monotonic()
+        self._ended_before: set[str] = set()
         self._desk: SpaceDesk | None = None
         self._watch = AlertWatch(parts)
         spaces.recover = self._recover
@@ -289,11 +290,15 @@ class Host:
     async def _stop_ended(self) -> None:
         running = {lane.running: lane for lane in self._lanes.values() if lane.running}
         if not running:
+            self._ended_before = set()
             return
-        unfinished = await self._parts.database.read(leases.unfinished_of, running)
-        for turn_id, lane in running.items():
-            if turn_id not in unfinished and lane.running == turn_id and lane.work is not None:
+        ended = running.keys() - await self._parts.database.read(leases.unfinished_of, running)
+        # Only what had ended the last time too: a turn that ends by itself at this moment is about to tell of it.
+        for turn_id in ended & self._ended_before:
+            lane = running[turn_id]
+            if lane.running == turn_id and lane.work is not None:
                 lane.work.cancel()
+        self._ended_before = ended
 
     async def _end_idle_spaces(self) -> None:
         for space in self._spaces.all:
