@@ -49,8 +49,8 @@ class AnswerPrinter:
 
     def _end_line(self) -> None:
         if not self.at_line_start:
-            self._out.write("\n")
-            self._out.flush()
+            self._write("\n")
+            self._printed = ""
 
     def _write(self, text: str) -> None:
         self._out.write(text)

@@ -17,7 +17,7 @@ class StatusLine:
         self._lock = threading.Lock()
         self._text = ""
         self._begun = 0.0
-        self._drawn = False
+        self._drawn = ""
         self._wake = threading.Event()
         self.enabled = self._stream.isatty()
         if self.enabled:
@@ -38,16 +38,17 @@ class StatusLine:
             self._wake.clear()
             if self._drawn:
                 self._write(CLEAR)
-                self._drawn = False
+                self._drawn = ""
 
     def _run(self) -> None:
         while True:
             self._wake.wait()
             with self._lock:
                 seconds = time.monotonic() - self._begun
-                if self._text and seconds >= PATIENCE_SECONDS:
-                    self._write(f"{CLEAR}\x1b[2m… {self._text} ({seconds:.0f} s)\x1b[0m")
-                    self._drawn = True
+                line = f"{CLEAR}\x1b[2m… {self._text} ({seconds:.0f} s)\x1b[0m"
+                if self._text and seconds >= PATIENCE_SECONDS and line != self._drawn:
+                    self._write(line)
+                    self._drawn = line
             time.sleep(0.2)
 
     def _write(self, text: str) -> None:
