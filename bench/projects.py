@@ -30,13 +30,15 @@ def run() -> Iterator[Figure]:
 def _load(
     server: Running, token: str, method: str, path: str, body: Any, connections: int, count: int
 ) -> dict[str, Any]:
-    return client(
+    before = server.cpu_seconds()
+    measured = client(
         "requests", server, token=token, method=method, path=path, body=body, connections=connections, count=count
     )
+    return measured | {"cpu": (server.cpu_seconds() - before) / count * 1000}
 
 
 def _compare(what: str, ours: dict[str, Any], base: dict[str, Any]) -> Iterator[Figure]:
     rates = [len(side["taken"]) / side["elapsed"] for side in (ours, base)]
-    yield Figure(BENCH, what, rates[0], "per second", bare=rates[1])
-    late = [percentile(side["taken"], 0.95) * 1000 for side in (ours, base)]
-    yield Figure(BENCH, f"{what}, P95", late[0], "ms", bare=late[1])
+    late = percentile(ours["taken"], 0.95) * 1000
+    yield Figure(BENCH, what, rates[0], "per second", bare=rates[1], note=f"P95 {late:.1f} ms")
+    yield Figure(BENCH, f"{what}, CPU of the server", ours["cpu"], "ms", bare=base["cpu"])
