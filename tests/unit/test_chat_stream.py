@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from artel.client.api_client import ApiClient, ConnectionLost, ServerRefused, ServerUnreachable
 from artel.client.sse import ServerEvent, read_events
 from artel.client.turn import Answer, Turn
-from artel.client.turn_stream import TurnStream
+from artel.client.turn_stream import CONNECTION_LOST, TurnStream
 
 TURN = {"session_id": "s", "turn_id": "t"}
 ENDED = ServerEvent("turn_completed", TURN | {"status": "completed", "usage": {}}, 4)
@@ -213,7 +213,8 @@ LOST = ConnectionLost("gone")
 
 def read(line: Line) -> tuple[list[ServerEvent], list[float]]:
     pauses: list[float] = []
-    return list(TurnStream(line, "s", "?", "coder", sleep=pauses.append).events()), pauses
+    events = TurnStream(line, "s", "?", "coder", sleep=pauses.append).events()
+    return [event for event in events if event.type != CONNECTION_LOST], pauses
 
 
 def test_a_dropped_connection_is_resumed_after_the_last_number() -> None:

@@ -37,5 +37,5 @@ class LineHistory:
                 readline.set_history_length(MAX_LINES)
                 readline.append_history_file(readline.get_current_history_length() - self._known, self._path)
                 self._path.chmod(0o600)
-            except OSError:  # nor is it worth an error when leaving
+            except (OSError, AttributeError):  # not every readline can append; nor is it worth an error when leaving
                 pass

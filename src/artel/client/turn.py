@@ -11,6 +11,7 @@ PHASES = {
     "direct_agent_call": "thinks",
     "task_started": "thinks",
     "tool_result": "thinks",
+    "connection_lost": "is out of reach: connecting again",
 }
 
 
@@ -86,6 +87,7 @@ class Turn:
         if data.get("task_id") not in (None, self.id):  # a task of a plan, whose result is not yet the answer
             self.phase = "writes"
             return
+        self.phase = "writes"
         if data["message_id"] != self.message_id:
             self.message_id, self.answer = data["message_id"], Answer()
         write = self.answer.add if event.type == "message_delta" else self.answer.replace
@@ -108,7 +110,7 @@ class Turn:
         self.agent_id = event.data.get("agent_id") or self.agent_id
         if event.type in ("approval_resolved", "approval_timeout"):
             self.approval = None
-        if event.type != "message_created":
+        if event.type not in ("message_created", "connection_lost"):
             self.status = "running"
         self.phase = _phase(event) or self.phase
 

@@ -11,6 +11,7 @@ from artel.errors import Kind
 from artel.ids import uuid7
 
 OUTCOMES = frozenset({"agent_failed", "timeout"})  # refusals that say how the turn ended
+CONNECTION_LOST = "connection_lost"  # our own: the server has no say in it
 PATIENCE_SECONDS = 30.0  # without a word from a server that had the message
 
 
@@ -52,6 +53,7 @@ class TurnStream:
                 trouble = failure
             if self._ended:
                 return
+            yield ServerEvent(CONNECTION_LOST, {})
             if waited >= PATIENCE_SECONDS:
                 raise trouble
             self._sleep(pause)
