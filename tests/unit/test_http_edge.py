@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from prometheus_client import CollectorRegistry
 
 from artel.api import http_protocol
 from artel.api.http_protocol import BoundedHttp
@@ -73,7 +74,7 @@ async def test_a_request_that_is_cut_off_by_the_end_of_the_server_gets_a_problem
 
     scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "state": {}}
     with pytest.raises(asyncio.CancelledError):
-        await RequestMiddleware(cancelled, HttpMetrics())(scope, receive, send)
+        await RequestMiddleware(cancelled, HttpMetrics(CollectorRegistry()))(scope, receive, send)
 
     assert sent[0]["status"] == 503
     assert json.loads(sent[1]["body"])["code"] == "server_busy"

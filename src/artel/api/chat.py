@@ -125,6 +125,7 @@ async def follow_session(
     session_id: SessionId, user: CurrentUser, parts: Parts, after: After = None, last_event_id: LastEventId = None
 ) -> EventStream:
     """Follow what happens in a session: from now, or after a number."""
+    parts.hub.refuse_if_full()
     newest = await parts.database.read(history.last_event, user, session_id)
     begin = event_number(after, last_event_id, newest)
     return EventStream(parts.hub.follow(user, session_id, begin, HEARTBEAT_SECONDS), session_id)
@@ -164,9 +165,8 @@ def event_number(after: int | None, last_event_id: str | None, newest: int) -> i
 
 
 async def _accept(parts: Container, user: Principal, session_id: str, body: NewMessage, header_key: str | None) -> Turn:
-    tokens = count_tokens(body.content)
-    if len(body.content) > LONG_TEXT:
-        tokens = await asyncio.to_thread(count_tokens, body.content)
+    is_long = len(body.content) > LONG_TEXT
+    tokens = await asyncio.to_thread(count_tokens, body.content) if is_long else count_tokens(body.content)
     target = None if body.target_agent is None else str(body.target_agent)
     new = NewTurn(uuid7(), uuid7(), body.content, tokens, target, body.idempotency_key or header_key)
     turn = await parts.database.run(accept_message, user, session_id, new, parts.gate)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from artel import __version__
-from artel.cli import agents, chat, database, doctor, login, projects, serve, users
+from artel.cli import agents, chat, database, doctor, login, memory, projects, serve, users
 from artel.cli.exit_codes import OF_KIND, ExitCode
 from artel.cli.group import QuickGroup
 from artel.cli.plain_text import plain
@@ -32,6 +32,7 @@ app.add_typer(projects.app, name="projects")
 app.add_typer(agents.app, name="agents")
 app.add_typer(users.app, name="users")
 app.add_typer(database.app, name="db")
+app.add_typer(memory.app, name="memory")
 
 
 def _print_version(wanted: bool) -> None:

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 from artel.contract.events import StoredEvent
 from artel.db.tenant import Tenant
+from artel.errors import ServerBusy
 
 MAX_BEHIND = 1000  # items that a reader may not have taken yet
 PAGE = 500
+MAX_READERS = 20_000
 
 ReadEvents = Callable[[Tenant, str, int, int], Awaitable[list[StoredEvent]]]
 
@@ -120,11 +122,17 @@ class EventHub:
     def __init__(self, read: ReadEvents) -> None:
         self._read = read
         self._feeds: dict[str, _Feed] = {}
+        self._readers = 0
 
     @property
     def sessions(self) -> list[str]:
         """The sessions that somebody listens to."""
         return [session_id for session_id, feed in self._feeds.items() if feed.readers]
+
+    def refuse_if_full(self) -> None:
+        """Raise if as many readers listen as this process can serve."""
+        if self._readers >= MAX_READERS:
+            raise ServerBusy("Too many readers follow events here. Try again in a moment.", retry_after=5)
 
     @contextmanager
     def listen(self, tenant: Tenant, session_id: str) -> Iterator[Reader]:
@@ -136,9 +144,11 @@ class EventHub:
         for answer in feed.answers.values():
             reader.offer(answer.snapshot())
         feed.readers.add(reader)
+        self._readers += 1
         try:
             yield reader
         finally:
+            self._readers -= 1
             feed.readers.discard(reader)
             self._forget_if_idle(session_id)
 
@@ -242,8 +252,9 @@ class EventHub:
     def _begin_at(self, session_id: str, last: int) -> None:
         """The first reader that has caught up says from where the feed reads on; others may be further behind."""
         feed = self._feeds[session_id]
-        feed.position = last if feed.position is None else min(feed.position, last)
-        self.notify(session_id)  # something may have been written since
+        if feed.position is None or last < feed.position:
+            feed.position = last
+            self.notify(session_id)  # something may have been written since
 
     async def _catch_up(self, session_id: str, feed: _Feed) -> None:
         try:

@@ -119,11 +119,15 @@ class Indexer:
             if not self._store.needs_rebuild:
                 return
             log.info("memory_index_is_rebuilt")
-            last: str | None = ""
-            while last is not None:
-                last = await self._database.run(index_queue.reset_some, last)
+            await self.reset()
             await self._store.rebuilt()
             self.wake()
+
+    async def reset(self) -> None:
+        """Let every memory be indexed again, a few thousand in one transaction."""
+        last: str | None = ""
+        while last is not None:
+            last = await self._database.run(index_queue.reset_some, last)
 
     async def carry_out_chores(self) -> int:
         """Do in the index what follows from changes of the rows; answer how many chores there were."""

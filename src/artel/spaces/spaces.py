@@ -3,7 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
+from artel.agents.loop import load_graphs
 from artel.auth.principal import Principal
+from artel.brain import prices
+from artel.brain.tokens import count_tokens
 from artel.logs import get_logger
 from artel.spaces.leases import acquire_space, release_space
 from artel.spaces.parts import SpaceParts
@@ -23,6 +26,7 @@ class Spaces:
         self._spaces: dict[int, WorkerSpace] = {}
         self._making: dict[int, asyncio.Task[WorkerSpace]] = {}
         self._ending: dict[int, asyncio.Task[None]] = {}
+        self._loading: asyncio.Task[None] | None = None
         self.recover: Callable[[Principal, Lease], asyncio.Future[None]] | None = None
 
     @property
@@ -70,6 +74,8 @@ class Spaces:
         await asyncio.gather(*self._ending.values(), return_exceptions=True)
 
     async def _make(self, principal: Principal, project_id: int) -> WorkerSpace:
+        if self._loading is None:
+            self._loading = asyncio.get_running_loop().create_task(_load_slow_parts())
         if ending := self._ending.get(project_id):
             await asyncio.shield(ending)
         lease = None
@@ -98,3 +104,13 @@ class Spaces:
         await space.cleanup()
         if space.lease is not None:
             await self._parts.database.run(release_space, space.lease)
+
+
+async def _load_slow_parts() -> None:
+    """Read what the first turn needs while the first space is made: the tokenizer, the prices, LangGraph.
+
+    Not before, because a server that nobody uses does without; not on the event loop, because it takes a second.
+    """
+    await asyncio.to_thread(count_tokens, "Hello")
+    await prices.load()
+    await load_graphs()

@@ -1,0 +1,223 @@
+"""The toolbox: only what is allowed, every mistake told to the model, nothing ever raised but a cancellation."""
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from artel.brain.brain import ToolCall
+from artel.errors import AgentNotFound
+from artel.tools.recall import MemoryRead, MemoryWrite
+from artel.tools.tool import MAX_RESULT_CHARACTERS, Tool, ToolResult
+from artel.tools.toolbox import Toolbox
+from tests.agents import Broken, Endless, ListRecall, Repeat, wants
+
+pytestmark = pytest.mark.anyio
+
+
+def soon() -> float:
+    return time.monotonic() + 10
+
+
+def box(*tools: Tool) -> Toolbox:
+    return Toolbox(tools, {tool.name for tool in tools})
+
+
+@pytest.mark.req("AGT-02.5")
+async def test_only_tools_that_are_there_and_allowed_are_offered_and_called() -> None:
+    repeat, secret = Repeat(), Repeat("secret")
+    toolbox = Toolbox([repeat, secret], ["repeat", "not_there"])
+
+    assert [schema.name for schema in toolbox.schemas] == ["repeat"]
+    refused = await toolbox.call(wants("secret", text="x"), soon())
+    unknown = await toolbox.call(wants("not_there", text="x"), soon())
+
+    assert (refused.success, unknown.success) == (False, False)
+    assert refused.error == "You may not use secret. Your tools: repeat."
+    assert unknown.error == "There is no tool 'not_there'. Your tools: repeat."
+    assert secret.calls == []
+
+
+@pytest.mark.req("AGT-02.5")
+async def test_an_agent_without_an_allow_list_has_no_tools() -> None:
+    repeat = Repeat()
+    toolbox = Toolbox([repeat])
+
+    assert toolbox.schemas == ()
+    assert (await toolbox.call(wants("repeat", text="x"), soon())).error == "You may not use repeat. You have no tools."
+    assert repeat.calls == []
+
+
+@pytest.mark.req("AGT-02.2", "AGT-02.3")
+async def test_a_good_call_reaches_the_tool_with_its_arguments() -> None:
+    repeat = Repeat()
+
+    result = await box(repeat).call(wants("repeat", text="привет"), soon())
+
+    assert result == ToolResult(success=True, data={"repeated": "привет"})
+    assert repeat.calls == [{"text": "привет"}]
+    assert json.loads(result.text_for_model()) == {"success": True, "data": {"repeated": "привет"}}
+
+
+@pytest.mark.req("AGT-02.3")
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("{text: x}", "not JSON"),
+        ('{"text": "x"', "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ('{"text": NaN}', "NaN is not JSON"),
+        ('["x"]', "must be one JSON object"),
+        ("", "'text' is a required property"),
+        ("{}", "'text' is a required property"),
+        ('{"text": 5}', "text: 5 is not of type 'string'"),
+        (f'{{"text": "{"x" * 21}"}}', "text: 'xxxxxxxxxxxxxxxxxxxxx' is too long"),
+        ('{"text": "x", "user_id": 7}', "'user_id' was unexpected"),
+    ],
+)
+async def test_arguments_that_are_wrong_are_explained_and_the_tool_is_not_called(arguments: str, told: str) -> None:
+    repeat = Repeat()
+
+    result = await box(repeat).call(ToolCall("1", "repeat", arguments), soon())
+
+    assert not result.success
+    assert told in str(result.error)
+    assert str(result.error).endswith("Correct the arguments and call it again.")
+    assert repeat.calls == []
+
+
+@pytest.mark.req("AGT-02.3")
+async def test_a_tool_that_raises_is_an_error_without_its_secrets() -> None:
+    result = await box(Broken()).call(wants("broken", text="x"), soon())
+    known = await box(Broken(problem=AgentNotFound("There is no agent_x."))).call(wants("broken", text="x"), soon())
+    late = await box(Broken(problem=TimeoutError("its own"))).call(wants("broken", text="x"), soon())
+    stopped = await box(Broken(problem=asyncio.CancelledError())).call(wants("broken", text="x"), soon())
+
+    for one in (result, late, stopped):
+        assert one.error == "broken failed because of an error inside it. Try another way."
+    assert known.error == "There is no agent_x."
+
+
+@pytest.mark.req("AGT-02.3")
+async def test_a_tool_is_stopped_at_the_deadline_and_not_begun_after_it() -> None:
+    endless, repeat = Endless(), Repeat()
+
+    stopped = await box(endless).call(wants("endless", text="x"), time.monotonic() + 0.05)
+    late = await box(repeat).call(wants("repeat", text="x"), time.monotonic() - 1)
+
+    assert stopped.error == "endless was stopped: it was not done in time."
+    assert late.error == "repeat was not called: there is no time left."
+    assert (len(endless.calls), repeat.calls) == (1, [])
+
+
+async def test_a_cancelled_call_is_cancelled() -> None:
+    endless = Endless()
+    task = asyncio.create_task(box(endless).call(wants("endless", text="x"), soon()))
+    await endless.begun.wait()
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(), inner, max_size=5),
+    max_leaves=10,
+)
+
+
+@settings(deadline=None)
+@given(name=st.sampled_from(["repeat", "broken", "secret", ""]) | st.text(), arguments=st.text() | JSON.map(json.dumps))
+def test_whatever_a_model_asks_for_is_answered(name: str, arguments: str) -> None:
+    repeat, secret = Repeat(), Repeat("secret")
+    toolbox = Toolbox([repeat, Broken(), secret], ["repeat", "broken"])
+
+    result = asyncio.run(toolbox.call(ToolCall("1", name, arguments), soon()))
+
+    assert result.success == bool(repeat.calls)
+    assert bool(result.error) != result.success
+    assert secret.calls == []
+
+
+LONG = st.builds(lambda character, size: character * size, st.sampled_from('x\n\0ä"\ud800'), st.integers(1, 40_000))
+
+
+@pytest.mark.req("AGT-02.3")
+@given(data=JSON | LONG, success=st.booleans())
+def test_what_a_model_is_told_is_bounded_json_and_says_when_it_was_cut(data: Any, success: bool) -> None:
+    result = ToolResult(success=True, data=data) if success else ToolResult.failure(str(data))
+
+    text = result.text_for_model()
+
+    assert len(text) <= MAX_RESULT_CHARACTERS
+    text.encode()
+    document = json.loads(text)
+    assert document["success"] is success
+    if "cut" in document:
+        shown = document["data" if success else "error"]
+        assert len(text) > MAX_RESULT_CHARACTERS * 0.8
+        assert document["cut"] == f"Only the first {len(shown)} of {len(str(data))} characters are shown."
+
+
+async def test_text_just_as_long_as_allowed_is_not_cut() -> None:
+    frame = len(ToolResult(success=True, data="").text_for_model())
+
+    whole = ToolResult(success=True, data="x" * (MAX_RESULT_CHARACTERS - frame)).text_for_model()
+    cut = ToolResult(success=True, data="x" * (MAX_RESULT_CHARACTERS - frame + 1)).text_for_model()
+
+    assert len(whole) == MAX_RESULT_CHARACTERS
+    assert ("cut" in json.loads(whole), "cut" in json.loads(cut)) == (False, True)
+
+
+@pytest.mark.req("AGT-02.2")
+async def test_memory_is_written_and_read_by_tools() -> None:
+    recall = ListRecall()
+    toolbox = box(MemoryRead(recall), MemoryWrite(recall))
+
+    written = await toolbox.call(wants("memory_write", content="The sky is green."), soon())
+    await toolbox.call(wants("memory_write", content="The sky is high.", type="fact"), soon())
+    found = await toolbox.call(wants("memory_read", query="sky", top_k=5.0), soon())
+    facts = await toolbox.call(wants("memory_read", query="sky", type="fact"), soon())
+
+    assert written == ToolResult(success=True, data={"id": "memory-1"})
+    assert found.data == [
+        {
+            "text": text,
+            "source": "agent",
+            "score": 0.877,
+            "type": kind,
+            "created_at": "2026-11-15T00:00:00+00:00",
+        }
+        for text, kind in (("The sky is green.", "note"), ("The sky is high.", "fact"))
+    ]
+    assert [one["type"] for one in facts.data] == ["fact"]  # type: ignore[union-attr, index, call-overload]
+    assert recall.searched == [("sky", 5, None), ("sky", 5, "fact")]
+    assert all(isinstance(top_k, int) for _, top_k, _ in recall.searched)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        wants("memory_read", query=""),
+        wants("memory_read", query="x", top_k=0),
+        wants("memory_read", query="x", top_k=21),
+        wants("memory_read", query="x", agent_id=7),
+        wants("memory_write", content=""),
+        wants("memory_write", content="x" * 8001),
+        wants("memory_write", content="x", type="Not A Type"),
+        wants("memory_write", content="x", type="x" * 41),
+        wants("memory_write", content="x", user_id=7),
+    ],
+)
+async def test_memory_tools_take_only_what_they_know_and_never_an_identity(call: ToolCall) -> None:
+    recall = ListRecall()
+
+    result = await box(MemoryRead(recall), MemoryWrite(recall)).call(call, soon())
+
+    assert not result.success
+    assert (recall.kept, recall.searched) == ([], [])
