@@ -120,7 +120,7 @@ def _phase(event: ServerEvent) -> str | None:
     data = event.data
     match event.type:
         case "context_retrieved":
-            return f"remembers ({data.get('count', 0)} found)"
+            return f"thinks, with {data['count']} memories" if data.get("count") else "thinks"
         case "tool_called":
             return f"uses {data.get('tool', 'a tool')}"
         case "task_progress":
