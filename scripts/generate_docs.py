@@ -123,8 +123,8 @@ def _type(schema: dict[str, Any]) -> str:
 _STREAMS = """\
 `GET /my/chat/{session_id}/events` streams what happens in a session, `GET /my/projects/{project_id}/events` what
 happens in a project, as server-sent events: `id` is the number (from 1, without holes), `event` the type, `data` JSON
-with the fields below and `session_id`, `turn_id`, `timestamp` (or `project_id`, `timestamp`). `Last-Event-ID` or `?after=N`
-resumes after a number; 0 is the beginning; without either a stream begins now.
+with the fields below and `session_id`, `turn_id`, `timestamp` (or `project_id`, `timestamp`). `Last-Event-ID` or
+`?after=N` resumes after a number; 0 is the beginning; without either a stream begins now.
 
 Without a number: `message_delta` {message_id, task_id, n, text} is a piece of an answer that is being written,
 `message_snapshot` (the same fields) replaces what the reader has of it; deltas up to its `n` are dropped. A comment
