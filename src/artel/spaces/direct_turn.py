@@ -58,6 +58,12 @@ class DirectTurn:
 
     async def run(self) -> Ended | None:
         """Answer the turn; None if somebody else has ended it, or it is not its turn yet."""
+        try:
+            return await self._answered()
+        finally:
+            self._parts.hub.end(self._turn.session_id, self._message_id)
+
+    async def _answered(self) -> Ended | None:
         began = time.monotonic()
         agent: Agent | None = None
         try:
@@ -138,8 +144,6 @@ class DirectTurn:
         except TurnOver:
             await self._note_usage()
             return None
-        finally:
-            self._parts.hub.end(turn.session_id, self._message_id)
         self._parts.signals.session_changed(turn.session_id)
         if memories:
             self._parts.memories.wake()
@@ -168,7 +172,7 @@ class DirectTurn:
             self._message_id,
             content,
             count_tokens(content),
-            asdict(result.usage),
+            asdict(result.usage) if result.usage.calls else None,
             seconds,
             error_code=result.error_type,
             context=result.context,
@@ -182,7 +186,6 @@ class DirectTurn:
             await self._parts.database.run(finish_turn, *place, at_work, outcome, self._space.lease, [])
 
     async def _was_cancelled(self) -> None:
-        self._parts.hub.end(self._turn.session_id, self._message_id)
         await self._notes.written()
         await self._note_usage()
 
