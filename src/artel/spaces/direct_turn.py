@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy.exc import IntegrityError
-
 from artel.agents.context import MAX_HISTORY_MESSAGES, Said
 from artel.agents.task import Tally
 from artel.brain.brain import ToolCall
@@ -140,7 +138,16 @@ class DirectTurn:
             at_work = AgentAtWork(agent.id, agent.name, old, self._space.get_agent_status(agent.id).value)
         memories = _memories(turn, self._text, result) if agent and agent.memory and result.success else []
         try:
-            await self._store(at_work, outcome, memories)
+            await self._parts.database.run(
+                finish_turn,
+                self._space.principal,
+                turn.session_id,
+                turn.id,
+                at_work,
+                outcome,
+                self._space.lease,
+                memories,
+            )
         except TurnOver:
             await self._note_usage()
             return None
@@ -177,13 +184,6 @@ class DirectTurn:
             error_code=result.error_type,
             context=result.context,
         )
-
-    async def _store(self, at_work: AgentAtWork | None, outcome: Outcome, memories: list[NewMemory]) -> None:
-        place = self._space.principal, self._turn.session_id, self._turn.id
-        try:
-            await self._parts.database.run(finish_turn, *place, at_work, outcome, self._space.lease, memories)
-        except IntegrityError:  # the agent was deleted meanwhile, and can remember nothing
-            await self._parts.database.run(finish_turn, *place, at_work, outcome, self._space.lease, [])
 
     async def _was_cancelled(self) -> None:
         await self._notes.written()

@@ -25,7 +25,8 @@ from artel.contract.events import (
 )
 from artel.errors import AgentQueueFull, IdempotencyKeyReused, SessionBusy
 from artel.events.session_log import SessionLog
-from artel.memories.memory_repository import MemoryRepository, NewMemory
+from artel.memories.memories import remember
+from artel.memories.memory_repository import NewMemory
 from artel.projects.agent_repository import AgentRepository
 from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.turns.lease import Lease, require_lease
@@ -255,7 +256,7 @@ def finish_turn(
         }
     )
     if memories and agent_id is not None:
-        MemoryRepository(connection, principal).add(log.project_id, agent_id, memories)
+        remember(connection, principal, log.project_id, agent_id, memories)
 
 
 def _target(
