@@ -20,7 +20,10 @@ PUBLIC = {
     ("get", "/readyz"),
 }
 # Where an object of the victim's goes. An operation with an id that is not listed here fails the test.
-ID_PARAMETERS = ("project_id", "agent_id", "session_id")
+ID_PARAMETERS = ("project_id", "agent_id", "session_id", "archive_id")
+# Called like an id, but only a text that is kept: nothing is looked up by it.
+ONLY_TEXT = ("task_id",)
+NOT_FOUND = ("project_not_found", "agent_not_found", "session_not_found", "archive_not_found")
 METHODS = ("get", "post", "put", "patch", "delete")
 
 
@@ -36,17 +39,35 @@ class Belongings:
         self.session = person.http.post(
             "/my/chat/sessions", json={"project_id": self.project["id"], "title": f"Session {mark}"}
         ).json()
+        agents = f"/my/projects/{self.project['id']}/agents"
+        person.http.post(f"{agents}/{self.agent['id']}/context", json={"content": f"Memory {mark}"})
+        archived = person.agent(self.project["id"], name=f"archived_{mark}")["id"]
+        person.http.post(f"{agents}/{archived}/context", json={"content": f"Archive {mark}"})
+        person.http.delete(f"{agents}/{archived}", params={"archive": True})
+        self.archive = person.http.get(f"/my/projects/{self.project['id']}/archives").json()["items"][0]
         self.ids: dict[str, Any] = {
             "project_id": self.project["id"],
             "agent_id": self.agent["id"],
             "session_id": self.session["session_id"],
+            "archive_id": self.archive["id"],
         }
 
     def snapshot(self) -> list[Any]:
         """Everything that the owner sees."""
         url = f"/my/projects/{self.project['id']}"
-        paths = ("/my/projects", url, f"{url}/agents", "/auth/me", "/my/chat/sessions")
-        return [self.person.http.get(path).json() for path in paths]
+        memory = f"{url}/agents/{self.agent['id']}/context"
+        archive = f"{url}/archives/{self.archive['id']}"
+        paths = (
+            "/my/projects",
+            url,
+            f"{url}/agents",
+            "/auth/me",
+            "/my/chat/sessions",
+            f"{url}/archives",
+            archive,
+            memory,
+        )
+        return [self.person.http.get(path).text for path in paths]
 
 
 @pytest.fixture
@@ -73,7 +94,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
 
 
 def is_id(name: str) -> bool:
-    return name == "id" or name.endswith(("_id", "_ids"))
+    return (name == "id" or name.endswith(("_id", "_ids"))) and name not in ONLY_TEXT
 
 
 def schema_of(document: dict[str, Any], operation: dict[str, Any]) -> dict[str, Any]:
@@ -141,7 +162,7 @@ def test_every_operation_refuses_the_ids_of_another_user(
             }
             answer = attacker.person.http.request(method, path.format(**ids), json=body_of(document, operation, ids))
             assert answer.status_code == 404, (method, path, ids, answer.text)
-            assert answer.json()["code"] in ("project_not_found", "agent_not_found", "session_not_found")
+            assert answer.json()["code"] in NOT_FOUND
             assert victim.mark not in answer.text
             tried += 1
 
@@ -157,10 +178,10 @@ def test_every_operation_refuses_ids_of_another_project_of_the_same_user(
     before = there.snapshot()
 
     for method, path, operation in operations(document):
-        if {"project_id", "agent_id"} <= set(ids_of(document, operation)):
-            url = path.format(project_id=here.ids["project_id"], agent_id=there.ids["agent_id"])
+        for inner in {"agent_id", "archive_id"} & set(ids_of(document, operation)):
+            url = path.format(project_id=here.ids["project_id"], **{inner: there.ids[inner]})
             body = body_of(document, operation, here.ids)
-            assert_problem(person.http.request(method, url, json=body), 404, "agent_not_found")
+            assert_problem(person.http.request(method, url, json=body), 404, inner.replace("_id", "_not_found"))
 
     assert there.snapshot() == before
 

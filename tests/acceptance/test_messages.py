@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
+import httpx
 import pytest
 
 from tests.conftest import StartServer, with_model
@@ -235,7 +236,7 @@ def test_the_same_key_and_body_is_the_same_turn_with_the_same_answer(
     script[mark] = hold = Hold("Once.")
     session = person.session()
 
-    def send(text: str) -> object:
+    def send(text: str) -> httpx.Response:
         if by == "header":
             return person.post(session, text, headers={"Idempotency-Key": mark})
         return person.post(session, text, idempotency_key=mark)

@@ -38,6 +38,7 @@ class AgentSpec:
     max_tokens: int
     fallback_model: str | None = None
     loop: LoopSettings = LoopSettings()
+    max_context_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

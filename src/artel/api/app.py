@@ -21,14 +21,15 @@ DESCRIPTION = (
     "Every path works with and without a trailing slash. Errors are application/problem+json."
 )
 
+# Routes are tried in this order: what is asked most comes first.
 ROUTERS = (
+    chat.router,
     auth.router,
     projects.router,
     agents.router,
     context.router,
     archives.router,
     sessions.router,
-    chat.router,
     spaces.router,
     health.router,
     ui.router,

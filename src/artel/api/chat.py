@@ -12,7 +12,7 @@ from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, SessionId,
 from artel.api.event_stream import HEARTBEAT_SECONDS, EventStream
 from artel.api.problems import documented
 from artel.auth.principal import Principal
-from artel.brain.tokens import count_tokens
+from artel.brain.tokens import count_tokens, is_ready
 from artel.container import Container
 from artel.contract.chat import (
     ChatMessage,
@@ -125,6 +125,7 @@ async def follow_session(
     session_id: SessionId, user: CurrentUser, parts: Parts, after: After = None, last_event_id: LastEventId = None
 ) -> EventStream:
     """Follow what happens in a session: from now, or after a number."""
+    parts.hub.refuse_if_full()
     newest = await parts.database.read(history.last_event, user, session_id)
     begin = event_number(after, last_event_id, newest)
     return EventStream(parts.hub.follow(user, session_id, begin, HEARTBEAT_SECONDS), session_id)
@@ -164,8 +165,9 @@ def event_number(after: int | None, last_event_id: str | None, newest: int) -> i
 
 
 async def _accept(parts: Container, user: Principal, session_id: str, body: NewMessage, header_key: str | None) -> Turn:
-    tokens = count_tokens(body.content)
-    if len(body.content) > LONG_TEXT:
+    if is_ready() and len(body.content) <= LONG_TEXT:
+        tokens = count_tokens(body.content)
+    else:
         tokens = await asyncio.to_thread(count_tokens, body.content)
     target = None if body.target_agent is None else str(body.target_agent)
     new = NewTurn(uuid7(), uuid7(), body.content, tokens, target, body.idempotency_key or header_key)

@@ -10,12 +10,12 @@ from artel.api.json_lines import DOCUMENTED, JsonLines, memory_lines, memory_of
 from artel.api.problems import documented
 from artel.contract.http import Page
 from artel.contract.memory import (
-    TYPE_PATTERN,
     AddMemory,
     FoundMemories,
     FoundMemory,
     Memory,
     MemoryStats,
+    MemoryType,
     SearchMemory,
 )
 from artel.memories import memories
@@ -31,7 +31,7 @@ router = APIRouter(
 )
 
 # None stays out of the document: a query can leave a parameter out, but has no way to say null.
-OfType = Annotated[str | SkipJsonSchema[None], Query(pattern=TYPE_PATTERN, description="Only memories of this type.")]
+OfType = Annotated[MemoryType | SkipJsonSchema[None], Query(description="Only memories of this type.")]
 Success = Annotated[bool | SkipJsonSchema[None], Query(description="Only those of what went well, or did not.")]
 
 

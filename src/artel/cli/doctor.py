@@ -72,6 +72,8 @@ def _examine() -> Iterator[Finding]:
     yield _data_folder(settings)
     yield _port(settings)
     yield from asyncio.run(_services(settings))
+    yield _models()
+    yield _memory(settings)
     if not settings.is_embedded and settings.jwt_secret is None:
         yield Finding(
             "tokens",
@@ -110,6 +112,38 @@ def _port(settings: "Settings") -> Finding:
                 "address", Verdict.WARNING, detail, "fine if Artel is running; else set ARTEL_PORT to another"
             )
     return Finding("address", Verdict.OK, f"{settings.host}:{settings.port} is free")
+
+
+def _models() -> Finding:
+    from artel.brain.router import BrainRouter
+
+    brain = BrainRouter(os.environ).describe()
+    if brain.mode == "demo":
+        advice = "docs/how-to/models.md says how to use a real one"
+        return Finding("models", Verdict.WARNING, "none is configured, the demo brain answers", advice)
+    names = ", ".join(f"{one.name} ({one.address})" if one.address else one.name for one in brain.providers)
+    return Finding("models", Verdict.OK, names)
+
+
+def _memory(settings: "Settings") -> Finding:
+    from artel.container import memory_settings
+    from artel.memory.providers import make_embedder, make_store
+
+    chosen = memory_settings(settings)
+    try:
+        embedder = make_embedder(chosen)
+        make_store(chosen, embedder)  # opens nothing, but says what is missing
+    except ArtelError as error:
+        return Finding("memory", Verdict.FAILED, error.detail, "then check ARTEL_MEMORY_PROVIDER and ARTEL_EMBEDDING_…")
+    where = "" if settings.qdrant_url or settings.memory_provider != "qdrant" else ", in the process"
+    if embedder.dimensions:
+        return Finding("memory", Verdict.OK, f"{settings.memory_provider}{where}, embeddings by {embedder.name}")
+    return Finding(
+        "memory",
+        Verdict.WARNING,
+        f"{settings.memory_provider}{where}, searched by words alone",
+        "to find memories by meaning too, run: artel memory install-embeddings",
+    )
 
 
 async def _services(settings: "Settings") -> list[Finding]:

@@ -10,7 +10,6 @@ from artel.contract.http import Answer, Request, json_characters
 
 MAX_METADATA_CHARACTERS = 16_384
 MAX_METADATA_DEPTH = 5
-TYPE_PATTERN = r"^[a-z][a-z0-9_.-]{0,39}$"
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -36,7 +35,9 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-MemoryType = Annotated[str, Field(pattern=TYPE_PATTERN, description="What sort of memory it is.", examples=["note"])]
+MemoryType = Annotated[
+    str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,39}$", description="What sort of memory it is.", examples=["note"])
+]
 Content = Annotated[str, Field(min_length=1, max_length=100_000, pattern=r"^[^\x00]*$")]
 TaskId = Annotated[
     str,

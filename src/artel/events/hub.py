@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from artel.contract.events import StoredEvent
 from artel.db.tenant import Tenant
-from artel.errors import ArtelError, Kind
+from artel.errors import ArtelError, Kind, ServerBusy
 from artel.logs import get_logger
 
 MAX_BEHIND = 1000  # items that a reader may not have taken yet
 PAGE = 500
+MAX_READERS = 20_000
 
 log = get_logger(__name__)
 
@@ -124,11 +125,17 @@ class EventHub:
     def __init__(self, read: ReadEvents) -> None:
         self._read = read
         self._feeds: dict[str, _Feed] = {}
+        self._readers = 0
 
     @property
     def sessions(self) -> list[str]:
         """The sessions that somebody listens to."""
         return [session_id for session_id, feed in self._feeds.items() if feed.readers]
+
+    def refuse_if_full(self) -> None:
+        """Raise if as many readers listen as this process can serve."""
+        if self._readers >= MAX_READERS:
+            raise ServerBusy("Too many readers follow events here. Try again in a moment.", retry_after=5)
 
     @contextmanager
     def listen(self, tenant: Tenant, session_id: str) -> Iterator[Reader]:
@@ -140,9 +147,11 @@ class EventHub:
         for answer in feed.answers.values():
             reader.offer(answer.snapshot())
         feed.readers.add(reader)
+        self._readers += 1
         try:
             yield reader
         finally:
+            self._readers -= 1
             feed.readers.discard(reader)
             self._forget_if_idle(session_id)
 

@@ -93,8 +93,9 @@ class Indexer:
             return True
         if self._store.needs_rebuild:
             await self.prepare()
-        rows = await self._database.read(index_queue.waiting, self._after, self._batch)
-        rows = [row for row in rows if row.id not in self._in_hand]
+        limit = self._batch + len(self._in_hand)
+        found = await self._database.read(index_queue.waiting, self._after, limit)
+        rows = [row for row in found if row.id not in self._in_hand][: self._batch]
         self.state.waiting = len(rows)
         if not rows:
             return await self._look_again()
@@ -119,11 +120,15 @@ class Indexer:
             if not self._store.needs_rebuild:
                 return
             log.info("memory_index_is_rebuilt")
-            last: str | None = ""
-            while last is not None:
-                last = await self._database.run(index_queue.reset_some, last)
+            await self.reset()
             await self._store.rebuilt()
             self.wake()
+
+    async def reset(self) -> None:
+        """Let every memory be indexed again, a few thousand in one transaction."""
+        last: str | None = ""
+        while last is not None:
+            last = await self._database.run(index_queue.reset_some, last)
 
     async def carry_out_chores(self) -> int:
         """Do in the index what follows from changes of the rows; answer how many chores there were."""

@@ -54,6 +54,15 @@ class Memories:
         embeddings = self._embedder.name
         return MemoryHealth(state.ok, embeddings, self._embedder.dimensions == 0, waiting, state.detail)
 
+    async def start_over(self) -> int:
+        """Empty the index and let every memory be indexed again; answer how many there are."""
+        collections = await self._store.collections()  # first: it says why, if the index can't be used
+        await self.indexer.prepare()
+        await self._database.run(index_queue.start_over, collections)
+        await self.indexer.reset()
+        await self.indexer.carry_out_chores()
+        return await self._database.read(index_queue.count_waiting)
+
     async def close(self) -> None:
         """Stop indexing; what remains waits in the rows. Then let go of index and model."""
         tasks: list[asyncio.Task[Any]] = [*self._parts.running, *([self._background] if self._background else [])]

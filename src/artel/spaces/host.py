@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 import structlog
 from sqlalchemy import Connection
 
-from artel.agents.loop import load_graphs
 from artel.auth.principal import Principal
-from artel.brain import prices
 from artel.brain.tokens import count_tokens
 from artel.db.engine import Database
 from artel.errors import ArtelError, DatabaseUnavailable, ProjectNotFound, SessionNotFound
@@ -71,8 +69,8 @@ class Host:
         self._awake = asyncio.Event()
         self._closing = False
         self._renewed = time.monotonic()
+        self._ended_before: set[str] = set()
         self._desk: SpaceDesk | None = None
-        self._loading: asyncio.Task[None] | None = None
         self._watch = AlertWatch(parts)
         spaces.recover = self._recover
 
@@ -89,7 +87,6 @@ class Host:
         else:
             await self._parts.database.run(leases.renew_host, self._host_id, self._parts.limits.lease)
         self._pulse = asyncio.create_task(self._beat(), name="host")
-        self._loading = asyncio.create_task(_load_slow_parts())
 
     def take(self, job: Job) -> None:
         """Run a turn as soon as it is the next of its session."""
@@ -310,11 +307,15 @@ class Host:
     async def _stop_ended(self) -> None:
         running = {lane.running: lane for lane in self._lanes.values() if lane.running}
         if not running:
+            self._ended_before = set()
             return
-        unfinished = await self._parts.database.read(leases.unfinished_of, running)
-        for turn_id, lane in running.items():
-            if turn_id not in unfinished and lane.running == turn_id and lane.work is not None:
+        ended = running.keys() - await self._parts.database.read(leases.unfinished_of, running)
+        # Only what had ended the last time too: a turn that ends by itself at this moment is about to tell of it.
+        for turn_id in ended & self._ended_before:
+            lane = running[turn_id]
+            if lane.running == turn_id and lane.work is not None:
                 lane.work.cancel()
+        self._ended_before = ended
 
     async def _end_idle_spaces(self) -> None:
         for space in self._spaces.all:
@@ -343,13 +344,6 @@ class Host:
         left = await self._parts.database.read(leases.running_turns, lease.project_id)
         await _fail_interrupted(self._parts, left, lease)
         log.info("space_taken_over", user_id=principal.user_id, project_id=lease.project_id, epoch=lease.epoch)
-
-
-async def _load_slow_parts() -> None:
-    """Read what the first turn needs, off the event loop: the graphs, the prices, the tokenizer."""
-    await load_graphs()
-    await prices.load()
-    await asyncio.to_thread(count_tokens, "Hello")
 
 
 async def _fail_interrupted(

@@ -3,7 +3,11 @@
 import asyncio
 from collections.abc import Callable
 
+from artel.agents.loop import load_graphs
 from artel.auth.principal import Principal
+from artel.brain import prices
+from artel.brain.tokens import count_tokens
+from artel.errors import ProjectNotFound, TaskStopped
 from artel.logs import get_logger
 from artel.spaces.leases import acquire_space, release_space
 from artel.spaces.parts import SpaceParts
@@ -23,6 +27,7 @@ class Spaces:
         self._spaces: dict[int, WorkerSpace] = {}
         self._making: dict[int, asyncio.Task[WorkerSpace]] = {}
         self._ending: dict[int, asyncio.Task[None]] = {}
+        self._loading: asyncio.Task[None] | None = None
         self.recover: Callable[[Principal, Lease], asyncio.Future[None]] | None = None
 
     @property
@@ -45,7 +50,7 @@ class Spaces:
                 making.add_done_callback(lambda task: self._made(project_id, task))
             space = await asyncio.shield(making)
         if space.principal.user_id != principal.user_id:
-            raise PermissionError("a worker space is used by its owner only")
+            raise ProjectNotFound("Project not found")
         return space
 
     async def clean_up(self, project_id: int) -> None:
@@ -64,11 +69,13 @@ class Spaces:
         """Forget a space that another process has taken over, or whose project is gone."""
         return self._spaces.pop(project_id, None)
 
-    async def discard(self, project_id: int) -> None:
-        """End the space of a project that was deleted, at once."""
+    async def remove(self, project_id: int) -> None:
+        """Stop everything in the space of a project that was deleted."""
         space = self._spaces.pop(project_id, None)
         if space is not None:
-            await space.discard()
+            space.closed = True
+            await space.bus.close(0, TaskStopped("The project was deleted."))
+            await space.cache.clear()
 
     async def close(self) -> None:
         """End every space."""
@@ -76,6 +83,8 @@ class Spaces:
         await asyncio.gather(*self._ending.values(), return_exceptions=True)
 
     async def _make(self, principal: Principal, project_id: int) -> WorkerSpace:
+        if self._loading is None:
+            self._loading = asyncio.get_running_loop().create_task(_load_slow_parts())
         if ending := self._ending.get(project_id):
             await asyncio.shield(ending)
         lease = None
@@ -104,3 +113,13 @@ class Spaces:
         await space.cleanup()
         if space.lease is not None:
             await self._parts.database.run(release_space, space.lease)
+
+
+async def _load_slow_parts() -> None:
+    """Read what the first turn needs while the first space is made: the tokenizer, the prices, LangGraph.
+
+    Not before, because a server that nobody uses does without; not on the event loop, because it takes a second.
+    """
+    await asyncio.to_thread(count_tokens, "Hello")
+    await prices.load()
+    await load_graphs()

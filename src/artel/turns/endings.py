@@ -13,6 +13,7 @@ from artel.turns.turn import Mode, Turn, TurnStatus
 from artel.turns.turn_repository import TurnRepository
 
 LOOK_SECONDS = 1.0
+SELDOM_SECONDS = 5.0  # where whoever runs the turn tells us anyway
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,19 @@ class _Waiter:
     told: asyncio.Future[Ended]
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def tell(self, ended: Ended) -> None:
+        if not self.told.done():
+            self.told.set_result(ended)
+        self.news.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for news, but not for longer."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.news.wait()
+        except TimeoutError:
+            return
+
 
 class Endings:
     """Those who wait for the end of turns in this process."""
@@ -77,8 +91,7 @@ class Endings:
     def tell(self, ended: Ended) -> None:
         """Say how a turn ended."""
         for waiter in self._waiting.get(ended.turn_id, ()):
-            if not waiter.told.done():
-                waiter.told.set_result(ended)
+            waiter.tell(ended)
 
     def give_up(self, turn_id: str, reason: Exception) -> None:
         """Say that a turn has no end that could be told: it was deleted."""
@@ -101,9 +114,7 @@ class Endings:
         self._waiting.setdefault(turn_id, set()).add(waiter)
         try:
             async with asyncio.timeout(seconds):
-                if runs_here:
-                    return await waiter.told
-                return await self._look(principal, turn_id, waiter)
+                return await self._told(principal, turn_id, waiter, SELDOM_SECONDS if runs_here else LOOK_SECONDS)
         except TimeoutError:
             return None
         finally:
@@ -112,14 +123,13 @@ class Endings:
             if not waiters:
                 del self._waiting[turn_id]
 
-    async def _look(self, principal: Principal, turn_id: str, waiter: _Waiter) -> Ended:
+    async def _told(self, principal: Principal, turn_id: str, waiter: _Waiter, interval: float) -> Ended:
+        """Wait to be told, and look now and then: nobody tells of what another process runs."""
         while True:
+            await waiter.wait(interval)
+            if waiter.told.done():
+                return waiter.told.result()
             waiter.news.clear()
             ended = await self._database.read(read_ended, principal, waiter.session_id, turn_id)
             if ended is not None:
                 return ended
-            try:
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await waiter.news.wait()
-            except TimeoutError:
-                continue

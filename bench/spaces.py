@@ -1,0 +1,37 @@
+"""What a server costs that has nothing to do: after its start, and with a thousand spaces that were used once."""
+
+from collections.abc import Iterator
+
+from bench.figure import Figure
+from bench.processes import Team, artel, bare, client, model_server
+
+BENCH = "idle"
+SPACES = 1000
+
+
+def run() -> Iterator[Figure]:
+    """Start a server, then use a thousand projects of it once."""
+    with artel() as first:
+        started = [first.ready_seconds]
+        resident = first.megabytes()
+    for _ in range(2):
+        with artel() as again:
+            started.append(again.ready_seconds)
+    with model_server() as model, bare(model) as base:
+        yield Figure(BENCH, "ready after the start", min(started), "s", 2.0, bare=base.ready_seconds)
+        yield Figure(BENCH, "resident after the start", resident, "MB", 150.0, bare=base.megabytes())
+    with model_server() as model, artel(model) as ours:
+        team = Team.make(ours, agents=1)
+        client("calls", ours, count=100, **team.caller(1))
+        lines = [
+            {
+                "path": f"/my/chat/{team.session(team.person.project(f'Space {n}')['id'])}/message",
+                "agent": "agent_coder",
+            }
+            for n in range(SPACES)
+        ]
+        before = ours.megabytes()
+        for start in range(0, SPACES, 10):
+            used = client("calls", ours, token=team.person.token, lines=lines[start : start + 10], count=1)
+            assert not used["failures"], used["failures"][:3]
+        yield Figure(BENCH, f"{SPACES:,} spaces that were used once", ours.megabytes() - before, "MB", 100.0)

@@ -1,0 +1,74 @@
+"""`artel memory …`."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from artel.cli.group import QuickGroup
+from artel.cli.output import AsJson, show
+
+if TYPE_CHECKING:
+    from artel.memories.service import Memories
+
+app = typer.Typer(help="The memory of agents, for the operator of the server.", no_args_is_help=True, cls=QuickGroup)
+
+
+@app.command("install-embeddings")
+def install_embeddings(
+    again: Annotated[bool, typer.Option("--again", help="Fetch it even if it is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Install the built-in embedding model (90 MB), with which memories are found by meaning, not by words alone."""
+    from artel.data_folder import DataFolder
+    from artel.memory.install import install_model
+    from artel.memory.minilm import find_model
+    from artel.settings import load_settings
+
+    settings = load_settings()
+    folder = settings.data_dir / "embeddings"
+    there = None if again else find_model(folder)
+    if there is None:
+        DataFolder.open(settings.data_dir)
+        install_model(folder)
+    sentence = f"The model is in {there or folder}. " + (
+        "It was there already." if there else "Servers use it from their next start, and index all memories anew."
+    )
+    show({"folder": str(there or folder), "installed": there is None}, as_json, sentence)
+
+
+@app.command("reindex")
+def reindex(as_json: AsJson = False) -> None:
+    """Make the index of all memories anew from the database. Servers with an embedded index must be stopped."""
+    import asyncio
+
+    from artel.container import usable_database, usable_memories
+    from artel.data_folder import DataFolder
+    from artel.logs import configure_logs
+    from artel.settings import load_settings
+
+    settings = load_settings()
+    configure_logs(settings.log_format, "error")
+
+    async def run() -> int:
+        folder = DataFolder.open(settings.data_dir, lock_beside=settings.sqlite_file)
+        try:
+            async with usable_database(settings) as database, usable_memories(settings, database) as memories:
+                return await _reindex(memories, quiet=as_json or not sys.stderr.isatty())
+        finally:
+            folder.close()
+
+    indexed = asyncio.run(run())
+    show({"indexed": indexed}, as_json, f"Indexed {indexed} memories.")
+
+
+async def _reindex(memories: "Memories", *, quiet: bool) -> int:
+    """Index everything, and answer how many memories that was."""
+    total = await memories.start_over()
+    while await memories.indexer.step():
+        if not quiet:
+            left = (await memories.health(count_waiting=True)).waiting
+            typer.echo(f"\r{total - left} of {total} memories ", nl=False, err=True)
+    if not quiet:
+        typer.echo("", err=True)
+    return total

