@@ -1,6 +1,7 @@
 """The agent cache: what comes from it, what invalidates it, in memory and in Redis."""
 
 import json
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -124,13 +125,16 @@ def test_a_deleted_agent_leaves_the_cache_and_the_bus(subject: Subject) -> None:
 
 
 @pytest.fixture(scope="session")
-def redis_server(start_server: StartServer, services: ServiceRun, model: ModelServer) -> Server:
-    return start_server(**with_model(model), ARTEL_REDIS_URL=services.redis())
+def redis_server(start_server: StartServer, services: ServiceRun, model: ModelServer, backend: str) -> Server:
+    # Servers with databases of their own have the same ids: each needs a part of Redis for itself.
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    part = (2 * worker + (backend == "postgres")) % 16
+    return start_server(**with_model(model), ARTEL_REDIS_URL=f"{services.redis().rpartition('/')[0]}/{part}")
 
 
 @pytest.fixture
-def keys(services: ServiceRun) -> Iterator[redis.Redis]:
-    with redis.Redis.from_url(services.redis(), decode_responses=True) as connection:
+def keys(redis_server: Server) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(redis_server.env["ARTEL_REDIS_URL"], decode_responses=True) as connection:
         yield connection
 
 

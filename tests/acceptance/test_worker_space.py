@@ -68,6 +68,18 @@ def test_fifty_first_requests_at_once_make_one_space(person: Person, server: Ser
     assert person.get(url)["direct_calls_count"] == 10
 
 
+@pytest.mark.req("UWS-09.1")
+def test_the_space_of_another_or_of_nobody_is_not_found(person: Person, other: Person) -> None:
+    theirs = other.project()
+
+    for project_id in (theirs["id"], 2**40, 0):
+        for path in ("space", "space/health", "alerts"):
+            assert_problem(person.http.get(f"/my/projects/{project_id}/{path}"), 404, "project_not_found")
+        for path in ("reset", "cleanup"):
+            answer = person.http.post(f"/my/projects/{project_id}/space/{path}")
+            assert_problem(answer, 404, "project_not_found")
+
+
 @pytest.mark.req("UWS-02.3", "UWS-15.2")
 def test_a_new_agent_joins_the_space_at_once(person: Person) -> None:
     project = person.project()
@@ -223,11 +235,11 @@ def test_five_failures_in_a_row_are_an_error_an_alert_and_503_until_cured(
     assert seen == ["idle"] * 5
     assert person.get(f"{base}/agents/{coder}/status")["status"] == "error"
     asked = len(model.asked_about(mark))
-    refused = person.post(session, f"{mark} refused")
-    assert "Try again" in assert_problem(refused, 503, "agent_in_error")["detail"]
-    assert 1 <= int(refused.headers["retry-after"]) <= 30
+    turned_away = person.post(session, f"{mark} once more")
+    assert "Try again" in assert_problem(turned_away, 503, "agent_in_error")["detail"]
+    assert 1 <= int(turned_away.headers["retry-after"]) <= 30
     assert len(model.asked_about(mark)) == asked
-    assert not [message for message in person.history(session) if "refused" in message["content"]]
+    assert not [message for message in person.history(session) if "once more" in message["content"]]
     assert person.say(session, "Somebody else?", "writer")["agent"] == "agent_writer"
     health = person.get(f"{base}/space/health")
     assert (health["status"], [detail["part"] for detail in health["details"]]) == ("degraded", ["agent_error"])
