@@ -12,7 +12,7 @@ from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, SessionId,
 from artel.api.event_stream import HEARTBEAT_SECONDS, EventStream
 from artel.api.problems import documented
 from artel.auth.principal import Principal
-from artel.brain.tokens import count_tokens
+from artel.brain.tokens import count_tokens, is_ready
 from artel.container import Container
 from artel.contract.chat import (
     ChatMessage,
@@ -165,8 +165,10 @@ def event_number(after: int | None, last_event_id: str | None, newest: int) -> i
 
 
 async def _accept(parts: Container, user: Principal, session_id: str, body: NewMessage, header_key: str | None) -> Turn:
-    is_long = len(body.content) > LONG_TEXT
-    tokens = await asyncio.to_thread(count_tokens, body.content) if is_long else count_tokens(body.content)
+    if is_ready() and len(body.content) <= LONG_TEXT:
+        tokens = count_tokens(body.content)
+    else:
+        tokens = await asyncio.to_thread(count_tokens, body.content)
     target = None if body.target_agent is None else str(body.target_agent)
     new = NewTurn(uuid7(), uuid7(), body.content, tokens, target, body.idempotency_key or header_key)
     turn = await parts.database.run(accept_message, user, session_id, new, parts.gate)

@@ -125,9 +125,10 @@ def accept_message(
             return turn
         log.expect(1)
     agent_id = _target(connection, principal, log.project_id, new.target, gate)
-    if turns.count_unfinished(session_id) >= MAX_UNFINISHED:
+    unfinished, waiting_for_agent = turns.count_unfinished(log.project_id, session_id, agent_id)
+    if unfinished >= MAX_UNFINISHED:
         raise SessionBusy("Ten messages are waiting in this session. Wait for an answer.", retry_after=5)
-    if agent_id is not None and turns.count_waiting_for(log.project_id, agent_id) >= MAX_WAITING_FOR_AGENT:
+    if waiting_for_agent >= MAX_WAITING_FOR_AGENT:
         raise AgentQueueFull("A hundred tasks are waiting for this agent. Try again in a moment.", retry_after=5)
     turn = Turn(
         id=new.turn_id,
@@ -177,9 +178,7 @@ def start_turn(
     if agent is not None:
         happened = [DirectAgentCall(agent_id=agent.id, task_id=turn.id), agent.change]
     log = SessionLog(connection, principal, turn.session_id, len(happened))
-    turns = TurnRepository(connection, principal)
-    following = turns.next(turn.session_id)
-    if following is None or following.id != turn.id or not turns.start(turn.id):
+    if not TurnRepository(connection, principal).start(turn.session_id, turn.id):
         raise TurnOver
     if happened:
         log.write(turn.id, *happened)
