@@ -138,7 +138,7 @@ class DirectTurn:
             at_work = AgentAtWork(agent.id, agent.name, old, self._space.get_agent_status(agent.id).value)
         memories = _memories(turn, self._text, result) if agent and agent.memory and result.success else []
         try:
-            await self._parts.database.run(
+            finished_at = await self._parts.database.run(
                 finish_turn,
                 self._space.principal,
                 turn.session_id,
@@ -165,7 +165,7 @@ class DirectTurn:
             content=outcome.content,
             context=outcome.context or [],
             usage=outcome.usage or {},
-            duration_ms=round(outcome.duration * 1000),
+            duration_ms=turn.duration_until(finished_at),
             error_code=outcome.error_code,
         )
 

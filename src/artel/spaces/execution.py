@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from artel.agents.context import ContextLimits, Remembered, Said, build_context
-from artel.agents.loop import run_loop
+from artel.agents.loop import load_graphs, run_loop
 from artel.agents.task import AgentSpec, Listener, LoopResult, Tally
 from artel.auth.principal import Principal
 from artel.brain import prices
@@ -121,6 +121,7 @@ class Execution:
         remembered = [Remembered(one.memory.content, _source(one), one.score) for one in recalled]
         messages = build_context(agent.system_prompt, said, remembered, limits, count_tokens)
         spec = AgentSpec(agent.name, agent.model, agent.temperature, agent.max_tokens, max_context_tokens=limits.tokens)
+        await load_graphs()  # the first task after the start is not late because of it
         total = time.monotonic() + self._parts.limits.task
         watch = _Watch(task.listener, self._parts.limits.without_progress, total)
         try:

@@ -22,7 +22,7 @@ from artel.spaces.leases import SpaceElsewhere, Work
 from artel.spaces.parts import SpaceParts
 from artel.spaces.spaces import Spaces
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
-from artel.turns.endings import Ended
+from artel.turns.endings import Ended, read_ended
 from artel.turns.lease import Lease, LeaseLost
 from artel.turns.transactions import Outcome, TurnOver, finish_turn
 from artel.turns.turn import Turn, TurnStatus
@@ -200,16 +200,29 @@ class Host:
         if self._closing:
             left = [(job.principal.user_id, job.turn.session_id, job.turn.id)]
             await _fail_interrupted(self._parts, left, None, only_running=True)
+        await self._tell_end(job)
         current = asyncio.current_task()
         if current is not None and current.cancelling():
             raise asyncio.CancelledError
+
+    async def _tell_end(self, job: Job) -> None:
+        """Tell those who wait how a turn ended that somebody else has ended, or deleted."""
+        place = job.principal, job.turn.session_id, job.turn.id
+        try:
+            ended = await self._parts.database.read(read_ended, *place)
+        except ArtelError as failure:
+            self._parts.endings.give_up(job.turn.id, failure)
+            return
+        if ended is not None:
+            self._parts.endings.tell(ended)
 
     async def _went_wrong(self, lane: _Lane, job: Job, failure: Exception) -> None:
         match failure:
             case LeaseLost() | SpaceElsewhere():
                 self._spaces.drop(job.turn.project_id)
-            case ProjectNotFound() | SessionNotFound():
-                pass  # it was deleted meanwhile
+            case ProjectNotFound() | SessionNotFound():  # it was deleted meanwhile
+                for gone in (job, *lane.jobs):
+                    self._parts.endings.give_up(gone.turn.id, failure)
             case DatabaseUnavailable():  # the pulse finds the turn when the database is back
                 log.warning("turn_waits_for_the_database", reason=failure.detail)
             case _:
@@ -279,8 +292,12 @@ class Host:
         listened = self._parts.hub.sessions
         for start in range(0, len(listened), READ_AT_ONCE):
             some = listened[start : start + READ_AT_ONCE]
-            for session_id, last in (await self._parts.database.read(leases.last_events, some)).items():
-                self._parts.hub.notify_if_behind(session_id, last)
+            newest = await self._parts.database.read(leases.last_events, some)
+            for session_id in some:
+                if session_id in newest:
+                    self._parts.hub.notify_if_behind(session_id, newest[session_id])
+                else:
+                    self._parts.hub.notify(session_id)  # it was deleted
 
     def _look(self, work: Work) -> None:
         lane = self._lanes.get(work.session_id)
@@ -351,7 +368,7 @@ async def _end(
 ) -> Ended:
     outcome = Outcome(TurnStatus.FAILED, uuid7(), text, count_tokens(text), None, error_code=code)
     turn = await database.read(lambda c: TurnRepository(c, principal).get(session_id, turn_id))
-    await database.run(finish_turn, principal, session_id, turn_id, None, outcome, lease)
+    finished_at = await database.run(finish_turn, principal, session_id, turn_id, None, outcome, lease)
     return Ended(
         session_id=session_id,
         turn_id=turn_id,
@@ -363,7 +380,7 @@ async def _end(
         content=text,
         context=[],
         usage={},
-        duration_ms=turn.duration_ms,
+        duration_ms=turn.duration_until(finished_at),
         error_code=code,
     )
 

@@ -93,6 +93,12 @@ class Endings:
         for waiter in self._waiting.get(ended.turn_id, ()):
             waiter.tell(ended)
 
+    def give_up(self, turn_id: str, reason: Exception) -> None:
+        """Say that a turn has no end that could be told: it was deleted."""
+        for waiter in self._waiting.get(turn_id, ()):
+            if not waiter.told.done():
+                waiter.told.set_exception(reason)
+
     def session_changed(self, session_id: str) -> None:
         """Let those look again who wait for turns of the session, which another process runs."""
         for waiters in self._waiting.values():

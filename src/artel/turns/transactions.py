@@ -214,8 +214,9 @@ def finish_turn(
     outcome: Outcome,
     lease: Lease | None = None,
     memories: Sequence[NewMemory] = (),
-) -> None:
-    """Give the turn its terminal state, its message and its events; raise TurnOver if it has ended before."""
+) -> datetime:
+    """Give the turn its terminal state, its message and its events, and answer when; raise TurnOver if it has one."""
+    now = datetime.now(UTC)
     if lease is not None:
         require_lease(connection, principal, lease.project_id, lease)
     agent_id = agent.id if agent else None
@@ -231,6 +232,7 @@ def finish_turn(
         session_id,
         turn_id,
         outcome.status,
+        now,
         usage=outcome.usage,
         context=outcome.context,
         error_code=outcome.error_code,
@@ -257,6 +259,7 @@ def finish_turn(
     )
     if memories and agent_id is not None:
         remember(connection, principal, log.project_id, agent_id, memories)
+    return now
 
 
 def _target(
