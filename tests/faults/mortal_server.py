@@ -70,7 +70,7 @@ def make_mortal(mortality: Mortality) -> None:
         mortality.passed(after)
         return result
 
-    Database.run = mortal_run  # type: ignore[method-assign,assignment]
+    Database.run = mortal_run  # type: ignore[method-assign]
     DirectTurn._finish = _passing(mortality, "answer_received", DirectTurn._finish)  # type: ignore[method-assign]
     chat._answered = _passing(mortality, "before_answer", chat._answered)
 

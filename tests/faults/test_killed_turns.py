@@ -188,9 +188,7 @@ class Victim:
         made = [http.post("/my/chat/sessions", json={"project_id": self._project_id}) for _ in range(SESSIONS)]
         sessions = [answer.json()["session_id"] for answer in made]
         senders = [
-            Sender(self._client(), session_id, self._agent_id, number)
-            for session_id in sessions
-            for number in range(3)
+            Sender(self._client(), session_id, self._agent_id, number) for session_id in sessions for number in range(3)
         ]
         reader = Reader(self._client(), sessions[0])
         passage = self._chance.randint(2, 9)
