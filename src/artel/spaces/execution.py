@@ -15,7 +15,7 @@ from artel.brain.brain import Usage
 from artel.brain.errors import ModelTimedOut
 from artel.brain.tokens import count_tokens
 from artel.contract.http import Agent
-from artel.errors import AgentInError, ArtelError
+from artel.errors import AgentInError, ArtelError, DatabaseUnavailable
 from artel.logs import get_logger
 from artel.memories.context_store import AgentContextStore, Recalled
 from artel.memories.knowledge import ProjectKnowledge
@@ -94,6 +94,8 @@ class Execution:
             return result(error=str(late), kind="timeout")
         except ModelTimedOut as late:
             return result(error=late.detail, kind="timeout")
+        except DatabaseUnavailable:  # no failure of the agent's: the turn waits until the database is back
+            raise
         except ArtelError as failure:
             log.warning("task_failed", task_id=task.id, agent_id=agent.id, code=failure.code, reason=failure.detail)
             return result(error=failure.detail, kind=failure.code)

@@ -85,14 +85,13 @@ class Spaces:
             self._loading = asyncio.get_running_loop().create_task(_load_slow_parts())
         if ending := self._ending.get(project_id):
             await asyncio.shield(ending)
-        lease = None
+        lease, version = None, 0
         if self._host_id is not None:
-            lease, had_owner = await self._parts.database.run(
-                acquire_space, self._host_id, principal.user_id, project_id
-            )
-            if had_owner and self.recover is not None:
+            taken = await self._parts.database.run(acquire_space, self._host_id, principal.user_id, project_id)
+            lease, version = taken.lease, taken.config_version
+            if taken.had_owner and self.recover is not None:
                 await self.recover(principal, lease)
-        space = WorkerSpace(principal, project_id, self._parts, self._orchestrator, lease)
+        space = WorkerSpace(principal, project_id, self._parts, self._orchestrator, lease, version)
         try:
             await space.initialise()
         except BaseException:
