@@ -50,6 +50,6 @@ async def delete_project(project_id: ProjectId, user: CurrentUser, parts: Parts)
     await parts.database.run(changes.delete_project, user, project_id)
     parts.memories.wake()
     if parts.spaces is not None:
-        await parts.spaces.remove(project_id)
+        await parts.spaces.discard(project_id)
     parts.hub.notify_all_of(user)
     parts.signals.project_changed(project_id)

@@ -94,7 +94,9 @@ class ChatPrompt:
         self._agent = agent
 
     def _say_to(self, agent: str | None, text: str) -> None:
-        screen = ChatScreen(self._conversation, self._status, live=sys.stdout.isatty(), named=True)
+        screen = ChatScreen(
+            self._conversation, self._status, direct=agent is not None, live=sys.stdout.isatty(), named=True
+        )
         run_turn(self._conversation, screen, text, agent)
 
     def _is_known(self, name: str) -> bool:

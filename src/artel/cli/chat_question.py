@@ -21,9 +21,7 @@ _UNSAFE = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 def ask(conversation: "Conversation", content: str, agent: str | None, *, as_json: bool) -> ExitCode:
     """Say something, print the answer, and say how the command ends."""
-    screen = ChatScreen(
-        conversation, StatusLine(), live=sys.stdout.isatty() and not as_json, named=False, silent=as_json
-    )
+    screen = ChatScreen(conversation, StatusLine(), direct=agent is not None, live=sys.stdout.isatty(), silent=as_json)
     turn, interrupted = run_turn(conversation, screen, content, agent)
     if as_json:
         text = json.dumps(described(conversation, turn), ensure_ascii=False, indent=2)

@@ -61,9 +61,17 @@ class ChatScreen:
     """Shows one turn of a conversation on standard output, and on standard error what is no answer."""
 
     def __init__(
-        self, conversation: "Conversation", status: StatusLine, *, live: bool, named: bool, silent: bool = False
+        self,
+        conversation: "Conversation",
+        status: StatusLine,
+        *,
+        direct: bool,
+        live: bool,
+        named: bool = False,
+        silent: bool = False,
     ) -> None:
         self._conversation = conversation
+        self._direct = direct  # an agent is spoken to, not the orchestrator
         self._status = status
         self._live = live  # a terminal: print while it is written
         self._silent = silent  # somebody else prints the answer
@@ -76,7 +84,7 @@ class ChatScreen:
         """Show what the last event has changed."""
         if turn.approval is not None:
             self._ask(turn.approval)
-        if turn.answer.text and not self._silent and (self._live or turn.answer.complete):
+        if turn.answer.text and not self._silent and (turn.answer.complete or (self._live and self._knows_who(turn))):
             self._status.clear()
             self._begin(turn)
             self._printer.show(turn.answer)
@@ -103,10 +111,13 @@ class ChatScreen:
         sys.stderr.write(plain(text) + "\n")
         sys.stderr.flush()
 
+    def _knows_who(self, turn: "Turn") -> bool:
+        """Say whether the answer can be given its name: pieces of it may overtake the event that tells who writes."""
+        return not (self._named and self._direct) or turn.agent_id is not None
+
     def _begin(self, turn: "Turn") -> None:
         if self._named and not self._begun:
-            name = self._conversation.agent_name(turn.agent_id) if turn.agent_id else "orchestrator"
-            sys.stdout.write(f"{plain(name)}:\n")
+            sys.stdout.write(f"{plain(self._who(turn))}:\n")
         self._begun = True
 
     def _ask(self, approval: dict[str, object]) -> None:
@@ -122,5 +133,9 @@ class ChatScreen:
             return "waits for your approval"
         if not turn.phase:
             return "sending"
-        who = self._conversation.agent_name(turn.agent_id) if turn.agent_id else "orchestrator"
-        return plain(f"{who} {turn.phase}")
+        return plain(f"{self._who(turn)} {turn.phase}")
+
+    def _who(self, turn: "Turn") -> str:
+        if turn.agent_id is not None:
+            return self._conversation.agent_name(turn.agent_id)
+        return "the agent" if self._direct else "orchestrator"

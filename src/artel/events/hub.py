@@ -18,6 +18,8 @@ from artel.logs import get_logger
 MAX_BEHIND = 1000  # items that a reader may not have taken yet
 PAGE = 500
 MAX_READERS = 20_000
+KEPT_ENDED = 16  # turns whose end was told; what is heard of them afterwards came late
+TURN_ENDS = frozenset({"turn_completed", "turn_failed", "turn_cancelled"})
 
 log = get_logger(__name__)
 
@@ -45,9 +47,10 @@ Item = StoredEvent | Delta
 class _Answer:
     """An answer that is being written: its pieces so far."""
 
-    def __init__(self, message_id: str, task_id: str | None) -> None:
+    def __init__(self, message_id: str, task_id: str | None, *, elsewhere: bool) -> None:
         self.message_id = message_id
         self.task_id = task_id
+        self.elsewhere = elsewhere  # another process writes it
         self.n = 0
         self.pieces: list[str] = []
 
@@ -111,12 +114,26 @@ class _Feed:
         self.readers: set[Reader] = set()
         self.position: int | None = None
         self.answers: dict[str, _Answer] = {}
+        self.ended: deque[str] = deque(maxlen=KEPT_ENDED)
         self.news = False
         self.reading: asyncio.Task[None] | None = None
 
     def tell(self, item: Item) -> None:
         for reader in self.readers:
             reader.offer(item)
+
+    def tell_event(self, event: StoredEvent) -> None:
+        """Tell an event; with the end of a turn, what was being written in it is over, whoever wrote it."""
+        self.tell(event)
+        if event.type in TURN_ENDS and event.turn_id is not None:
+            self.ended.append(event.turn_id)
+            self.answers = {key: one for key, one in self.answers.items() if one.task_id != event.turn_id}
+
+    def left(self, reader: Reader) -> None:
+        """Let a reader go; with the last one, nobody hears any more what other processes write."""
+        self.readers.discard(reader)
+        if not self.readers:
+            self.answers = {key: one for key, one in self.answers.items() if not one.elsewhere}
 
 
 class EventHub:
@@ -152,7 +169,7 @@ class EventHub:
             yield reader
         finally:
             self._readers -= 1
-            feed.readers.discard(reader)
+            feed.left(reader)
             self._forget_if_idle(session_id)
 
     async def follow(self, tenant: Tenant, session_id: str, after: int, seconds: float) -> AsyncIterator[Item | None]:
@@ -207,7 +224,9 @@ class EventHub:
 
     def replace(self, tenant: Tenant, session_id: str, snapshot: Snapshot) -> None:
         """Take over what another process has of an answer that is being written there."""
-        feed, answer = self._answer(tenant, session_id, snapshot.message_id, snapshot.task_id)
+        if not self.is_listened_to(session_id) or snapshot.task_id in self._feeds[session_id].ended:
+            return  # nobody would hear of its end, or it came late
+        feed, answer = self._answer(tenant, session_id, snapshot.message_id, snapshot.task_id, elsewhere=True)
         if snapshot.n > answer.n:
             answer.n, answer.pieces = snapshot.n, [snapshot.text]
             feed.tell(snapshot)
@@ -248,13 +267,15 @@ class EventHub:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _answer(self, tenant: Tenant, session_id: str, message_id: str, task_id: str | None) -> tuple[_Feed, _Answer]:
+    def _answer(
+        self, tenant: Tenant, session_id: str, message_id: str, task_id: str | None, *, elsewhere: bool = False
+    ) -> tuple[_Feed, _Answer]:
         feed = self._feeds.get(session_id)
         if feed is None:
             feed = self._feeds[session_id] = _Feed(tenant)
         answer = feed.answers.get(message_id)
         if answer is None:
-            answer = feed.answers[message_id] = _Answer(message_id, task_id)
+            answer = feed.answers[message_id] = _Answer(message_id, task_id, elsewhere=elsewhere)
         return feed, answer
 
     def _begin_at(self, session_id: str, last: int) -> None:
@@ -270,7 +291,7 @@ class EventHub:
                 feed.news = False
                 while page := await self._read(feed.tenant, session_id, feed.position, PAGE):
                     for event in page:
-                        feed.tell(event)
+                        feed.tell_event(event)
                     feed.position = page[-1].number
         except ArtelError as failure:
             if failure.kind is Kind.NOT_FOUND:  # it was deleted

@@ -20,6 +20,7 @@ from artel.memories.memory_repository import NewMemory
 from artel.spaces.execution import ExecutionResult, Task
 from artel.tools.tool import ToolResult
 from artel.turns.endings import Ended
+from artel.turns.lease import LeaseLost
 from artel.turns.transactions import (
     AgentAtWork,
     Outcome,
@@ -117,14 +118,15 @@ class DirectTurn:
         )
 
     async def _begin(self, agent: Agent, at_work: AgentAtWork) -> tuple[Agent, list[Said]]:
+        self._space.refuse_to_begin()
         started = await self._parts.database.run(
             start_turn, self._space.principal, self._turn, at_work, MAX_HISTORY_MESSAGES, self._space.lease
         )
         self._started = True
         self._parts.signals.session_changed(self._turn.session_id)
         self._notes.open()
-        if await self._space.agents_may_have_changed(started.config_version):
-            agent = await self._space.agent(agent.id)
+        await self._space.note_version(started.config_version)
+        agent = await self._space.cache.get(agent.id)  # it may have been changed since it was queued
         said = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in started.said]
         return agent, said
 
@@ -237,8 +239,8 @@ class _Notes:
                 place = self._space.principal, self._turn, events
                 await self._space.parts.database.run(note_events, *place, self._space.lease)
                 self._space.parts.signals.session_changed(self._turn.session_id)
-        except (ArtelError, TurnOver) as failure:
-            log.info("events_not_written", turn_id=self._turn.id, reason=str(failure))
+        except (ArtelError, TurnOver, LeaseLost) as failure:
+            log.info("events_not_written", turn_id=self._turn.id, reason=repr(failure))
         finally:
             self._writing = None
 

@@ -7,7 +7,7 @@ from artel.agents.loop import load_graphs
 from artel.auth.principal import Principal
 from artel.brain import prices
 from artel.brain.tokens import count_tokens
-from artel.errors import ProjectNotFound, TaskStopped
+from artel.errors import ProjectNotFound
 from artel.logs import get_logger
 from artel.spaces.leases import acquire_space, release_space
 from artel.spaces.parts import SpaceParts
@@ -69,13 +69,11 @@ class Spaces:
         """Forget a space that another process has taken over, or whose project is gone."""
         return self._spaces.pop(project_id, None)
 
-    async def remove(self, project_id: int) -> None:
-        """Stop everything in the space of a project that was deleted."""
+    async def discard(self, project_id: int) -> None:
+        """End the space of a project that was deleted, at once."""
         space = self._spaces.pop(project_id, None)
         if space is not None:
-            space.closed = True
-            await space.bus.close(0, TaskStopped("The project was deleted."))
-            await space.cache.clear()
+            await space.discard()
 
     async def close(self) -> None:
         """End every space."""
@@ -87,14 +85,13 @@ class Spaces:
             self._loading = asyncio.get_running_loop().create_task(_load_slow_parts())
         if ending := self._ending.get(project_id):
             await asyncio.shield(ending)
-        lease = None
+        lease, version = None, 0
         if self._host_id is not None:
-            lease, had_owner = await self._parts.database.run(
-                acquire_space, self._host_id, principal.user_id, project_id
-            )
-            if had_owner and self.recover is not None:
+            taken = await self._parts.database.run(acquire_space, self._host_id, principal.user_id, project_id)
+            lease, version = taken.lease, taken.config_version
+            if taken.had_owner and self.recover is not None:
                 await self.recover(principal, lease)
-        space = WorkerSpace(principal, project_id, self._parts, self._orchestrator, lease)
+        space = WorkerSpace(principal, project_id, self._parts, self._orchestrator, lease, version)
         try:
             await space.initialise()
         except BaseException:

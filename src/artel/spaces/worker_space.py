@@ -104,6 +104,7 @@ class WorkerSpace:
         parts: SpaceParts,
         orchestrator: TurnRunner,
         lease: Lease | None = None,
+        config_version: int = 0,
     ) -> None:
         self.principal = principal
         self.project_id = project_id
@@ -120,7 +121,8 @@ class WorkerSpace:
         self._orchestrator = orchestrator
         self._execution = Execution(principal, project_id, parts, self.bus)
         self._began = self._used = time.monotonic()
-        self._config_version: int | None = None
+        self._config_version = config_version
+        self._begins = True
         self._off_the_bus: set[int] = set()
 
     # Life cycle
@@ -145,6 +147,15 @@ class WorkerSpace:
         await self.bus.close(self.parts.limits.drain, SpaceClosed())
         await self.cache.clear()
         log.info("space_cleaned_up", user_prefix=self.user_prefix, project_id=self.project_id)
+
+    def begin_no_more(self) -> None:
+        """Let what runs finish, and leave what waits to whoever runs the space next."""
+        self._begins = False
+
+    def refuse_to_begin(self) -> None:
+        """Raise SpaceClosed if nothing may be begun here any more."""
+        if not self._begins:
+            raise SpaceClosed
 
     async def reset(self) -> None:
         """Stop every task at once, clear everything and begin anew."""
@@ -184,13 +195,11 @@ class WorkerSpace:
         """Forget every agent's configuration; the bus is left alone."""
         await self.cache.clear()
 
-    async def agents_may_have_changed(self, version: int) -> bool:
-        """Take note of the version of the project's agents; forget what is older and say whether there was any."""
-        before, self._config_version = self._config_version, version
-        if before is None or before == version:
-            return False
-        await self.cache.clear()
-        return True
+    async def note_version(self, version: int) -> None:
+        """Take note of the version of the project's agents, and forget what is older."""
+        if version > self._config_version:
+            self._config_version = version
+            await self.cache.clear()
 
     def get_agent_status(self, agent_id: int) -> AgentStatus:
         """Answer how an agent is doing."""
