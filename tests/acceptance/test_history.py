@@ -82,7 +82,7 @@ def test_the_history_is_read_page_by_page_by_role_or_from_its_end(person: Person
 
 
 @pytest.mark.parametrize("query", [{"role": "robot"}, {"last": 0}, {"last": 101}, {"limit": 101}, {"offset": -1}])
-def test_a_bad_page_is_refused(person: Person, query: dict[str, object]) -> None:
+def test_a_bad_page_is_refused(person: Person, query: dict[str, str | int]) -> None:
     answer = person.http.get(f"/my/chat/{person.session()}/messages", params=query)
 
     assert_problem(answer, 422, "invalid_request")

@@ -167,6 +167,13 @@ class WorkerSpace:
         await self.initialise()
         log.info("space_reset", user_prefix=self.user_prefix, project_id=self.project_id)
 
+    async def discard(self) -> None:
+        """End at once: the project is gone."""
+        self.closed = True
+        await self.bus.close(0, TaskStopped("The project was deleted."))
+        await self.cache.clear()
+        log.info("space_discarded", user_prefix=self.user_prefix, project_id=self.project_id)
+
     @property
     def idle_seconds(self) -> float:
         """How long nothing was done here; 0 while something is."""
