@@ -1,0 +1,111 @@
+"""Server-sent events as they go over the line."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from artel.api import event_stream
+from artel.api.event_stream import HEARTBEAT, HEARTBEAT_SECONDS, RETRY, EventStream
+from artel.auth.principal import Principal
+from artel.contract.events import StoredEvent
+from artel.errors import SessionNotFound
+from artel.events.hub import Delta, EventHub, Item, ReaderTooSlow
+
+pytestmark = pytest.mark.anyio
+
+EVENT = StoredEvent(7, "turn_completed", datetime(2026, 3, 1, tzinfo=UTC), {"status": "completed"}, "s", "t")
+
+
+class Connection:
+    """What a stream sends, and a client that stays until it is told to go."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.gone = asyncio.Event()
+
+    async def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    async def receive(self) -> dict[str, Any]:
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    @property
+    def body(self) -> list[bytes]:
+        return [message["body"] for message in self.sent[1:]]
+
+    async def follow(self, items: AsyncIterator[Item | None]) -> None:
+        await EventStream(items, "s")({"type": "http"}, self.receive, self.send)
+
+
+async def test_events_have_a_number_and_pieces_have_none() -> None:
+    async def items() -> AsyncIterator[Item | None]:
+        yield EVENT
+        yield Delta("m", "t", 2, "two\nlines")
+
+    connection = Connection()
+    await connection.follow(items())
+
+    assert connection.sent[0]["status"] == 200
+    assert connection.body[0] == RETRY
+    assert connection.body[1].startswith(b"id: 7\nevent: turn_completed\ndata: {")
+    assert connection.body[2].startswith(b"event: message_delta\ndata: {")
+    assert b"two\\nlines" in connection.body[2]
+    assert all(piece.endswith(b"\n\n") for piece in connection.body[:3])
+    assert connection.sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
+
+
+async def test_a_comment_keeps_the_line_open_when_nothing_happens() -> None:
+    async def nothing(*_: Any) -> list[StoredEvent]:
+        return []
+
+    class Patient(Connection):
+        async def send(self, message: Any) -> None:
+            await super().send(message)
+            if self.body.count(HEARTBEAT) == 3:
+                self.gone.set()
+
+    async with asyncio.timeout(10):
+        await Patient().follow(EventHub(nothing).follow(Principal(1), "s", 0, 0.001))
+
+    assert HEARTBEAT.startswith(b":")
+    assert HEARTBEAT_SECONDS == 15
+
+
+@pytest.mark.parametrize("end", [SessionNotFound("Session not found"), ReaderTooSlow(), TimeoutError()])
+async def test_a_stream_that_can_not_go_on_ends_in_good_order(end: Exception) -> None:
+    async def items() -> AsyncIterator[Item | None]:
+        yield EVENT
+        raise end
+
+    connection = Connection()
+    await connection.follow(items())
+
+    assert len(connection.body) == 3
+    assert connection.sent[-1]["more_body"] is False
+
+
+async def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "SEND_SECONDS", 0.01)
+    closed = asyncio.Event()
+
+    async def items() -> AsyncIterator[Item | None]:
+        try:
+            while True:
+                yield EVENT
+        finally:
+            closed.set()
+
+    class Stuck(Connection):
+        async def send(self, message: Any) -> None:
+            if message.get("body") and len(self.sent) > 2:
+                await asyncio.Event().wait()
+            await super().send(message)
+
+    async with asyncio.timeout(10):
+        await Stuck().follow(items())
+
+    assert closed.is_set()
