@@ -29,9 +29,7 @@ def model() -> Iterator[ModelServer]:
 
 
 @pytest.fixture(scope="module")
-def new_team(
-    services: ServiceRun, model: ModelServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[NewTeam]:
+def new_team(services: ServiceRun, model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewTeam]:
     teams: list[Team] = []
 
     def make(**variables: str) -> Team:
@@ -320,9 +318,9 @@ def test_when_the_database_goes_away_during_turns_each_of_them_ends_once(
         assert until(lambda: bool(team.rows("SELECT 1 FROM turns WHERE status = 'completed'")), PATIENCE)
         with away(services.postgres(), team.database.rsplit("/", 1)[1]):
             assert until(lambda: httpx.get(f"{team.servers[0].url}/readyz", timeout=30).status_code == 503, PATIENCE)
-        assert until(
-            lambda: not team.rows("SELECT 1 FROM turns WHERE finished_at IS NULL"), PATIENCE
-        ), team.rows("SELECT status, error_code FROM turns")
+        assert until(lambda: not team.rows("SELECT 1 FROM turns WHERE finished_at IS NULL"), PATIENCE), team.rows(
+            "SELECT status, error_code FROM turns"
+        )
     finally:
         team.model.default = Say()
 
