@@ -1,4 +1,4 @@
-"""A server that is asked to stop: short turns finish, long ones are failed once, queued ones wait for the next start."""
+"""A server that is asked to stop: short turns finish, long ones fail once, queued ones wait for the next start."""
 
 import signal
 import threading
@@ -52,7 +52,7 @@ def test_a_server_that_is_stopped_loses_nothing_and_keeps_nobody_waiting(
     server = Server.start(tmp_path, env)
     person = Person.register(server.url)
     project = person.project()["id"]
-    talk = Talk(person.http, project, person.agent(project, name="echo", memory=False)["id"])
+    talk = Talk(person.http, project, person.agent(project, name="echo", memory=False, concurrency_limit=2)["id"])
     short, long = talk.session(), talk.session()
     follower = talk.follow(long)
     hang = Hang("half")
@@ -64,6 +64,8 @@ def test_a_server_that_is_stopped_loses_nothing_and_keeps_nobody_waiting(
     model.script(Say(pause=0.3))
     finishes = Call(talk, short, "Just a few words")
     assert until(lambda: len(model.asked) == 2, PATIENCE)
+    slotless = talk.session()
+    queued_for_a_slot = talk.begin(slotless, "Waits for a slot")
     assert until(lambda: talk.http.get(f"/my/chat/{long}/messages").json()["total"] == 4, PATIENCE)
 
     server.process.send_signal(signal.SIGTERM)
@@ -82,7 +84,8 @@ def test_a_server_that_is_stopped_loses_nothing_and_keeps_nobody_waiting(
     assert (interrupted.answer.status_code, interrupted.answer.json()["code"]) == (502, "agent_failed")
     assert waits.answer is not None
     assert (waits.answer.status_code, waits.answer.json()["status"]) == (202, "queued")
-    server.kill()
+    server.kill()  # closes its output
+    assert len(model.asked) == 2, "something was begun although the server was stopping"
 
     server = Server.start(tmp_path, env)
     talk = Talk(httpx.Client(base_url=server.url, headers=person.http.headers), project, talk.agent_id)
@@ -92,6 +95,13 @@ def test_a_server_that_is_stopped_loses_nothing_and_keeps_nobody_waiting(
         assert [kind for kind in followed.kinds if kind.startswith("turn_")] == ["turn_failed", *["turn_completed"] * 3]
         assert followed.numbers == list(range(1, len(followed.numbers) + 1))
         assert [talk.turn(long, turn)["status"] for turn in queued] == ["completed", "completed"]
-        said = [asked.text for asked in model.asked]
-        assert said[2:] == ["Queued 0", "Queued 1", "Queued 2"], "begun although the server was stopping, or twice"
+        assert until(lambda: talk.turn(slotless, queued_for_a_slot)["status"] == "completed", PATIENCE)
+        assert sorted(asked.text for asked in model.asked) == [
+            "For ever",
+            "Just a few words",
+            "Queued 0",
+            "Queued 1",
+            "Queued 2",
+            "Waits for a slot",
+        ]
         assert server.stop() == 0

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
 from artel.contract.http import AgentChanges, NewAgent, NewProject, NewSession
-from artel.db import schema
+from artel.db import engine, schema
 from artel.db.engine import Database
 from artel.ids import uuid7
 from artel.memories import changes
@@ -159,7 +159,10 @@ async def test_every_change_of_an_agent_raises_the_version_that_a_turn_begins_wi
     assert started.config_version == before + 4
 
 
-async def test_a_change_of_an_agent_waits_for_no_turn_and_no_turn_for_it(hosts: Hosts) -> None:
+async def test_changes_of_an_agent_and_its_turns_never_wait_for_each_other_in_a_circle(
+    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_RUN_AGAIN", frozenset())  # a deadlock is an error here
     await hosts.live("first")
     lease = (await hosts.acquire("first")).lease
 
