@@ -10,7 +10,7 @@ from sqlalchemy import text
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
 from artel.contract.http import AgentChanges, NewAgent, NewProject, NewSession
-from artel.db import engine, schema
+from artel.db import schema
 from artel.db.engine import Database
 from artel.ids import uuid7
 from artel.memories import changes
@@ -157,25 +157,3 @@ async def test_every_change_of_an_agent_raises_the_version_that_a_turn_begins_wi
     lease = (await hosts.acquire("first")).lease
     started = await hosts.database.run(start_turn, hosts.user, turn, None, 10, lease)
     assert started.config_version == before + 4
-
-
-async def test_changes_of_an_agent_and_its_turns_never_wait_for_each_other_in_a_circle(
-    hosts: Hosts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine, "_RUN_AGAIN", frozenset())  # a deadlock is an error here
-    await hosts.live("first")
-    lease = (await hosts.acquire("first")).lease
-
-    async def rename(number: int) -> None:
-        new = AgentChanges(name=f"agent_{number}")
-        await hosts.database.run(changes.update_agent, hosts.user, hosts.project_id, hosts.agent_id, new)
-
-    async def run() -> None:
-        turn = await hosts.turn()
-        agent = AgentAtWork(hosts.agent_id, "agent_coder", "idle", "processing")
-        await hosts.database.run(start_turn, hosts.user, turn, agent, 10, lease)
-        outcome = Outcome(TurnStatus.COMPLETED, uuid7(), "Hi", 1, None)
-        await hosts.database.run(finish_turn, hosts.user, turn.session_id, turn.id, agent, outcome, lease)
-
-    async with asyncio.timeout(30):
-        await asyncio.gather(*(rename(number) for number in range(20)), *(run() for _ in range(20)))
