@@ -15,28 +15,26 @@ from bench.listening import listen
 Measured = dict[str, Any]
 
 
-async def calls(port: int, token: str, lines: list[dict[str, str]], count: int, warm: int = 0) -> Measured:
-    """Send messages on every line at once, on each one after the other; the warm ones are not measured."""
+async def calls(port: int, token: str, lines: list[dict[str, str]], count: int, apart: float = 0) -> Measured:
+    """Send messages on every line at once, on each one after the other; each line begins a little later."""
     connections = [await Connection.open(port, token) for _ in lines]
     sent: dict[str, float] = {}
     taken: list[float] = []
     failures: list[str] = []
 
-    async def line(number: int, prefix: str, times: int) -> None:
+    async def line(number: int) -> None:
+        await asyncio.sleep(apart * number)  # people don't press the key at the same moment
         path, agent = lines[number]["path"], lines[number]["agent"]
-        for index in range(times):
-            text = f"{prefix} {number} {index}"
+        for index in range(count):
+            text = f"call {number} {index}"
             began, sent[text] = time.perf_counter(), time.time()
             status, body = await connections[number].call("POST", path, _message(text, agent))
             taken.append(time.perf_counter() - began)
             if status != 200:
                 failures.append(f"{status} {body[:200]!r}")
 
-    await asyncio.gather(*(line(number, "warm", warm) for number in range(len(lines))))
-    sent.clear()
-    taken.clear()
     began = time.perf_counter()
-    await asyncio.gather(*(line(number, "call", count) for number in range(len(lines))))
+    await asyncio.gather(*(line(number) for number in range(len(lines))))
     elapsed = time.perf_counter() - began
     for connection in connections:
         await connection.close()

@@ -21,7 +21,7 @@ from tests.running import ARTEL, clean_environment
 
 ROOT = Path(__file__).parents[1]
 STOP_SECONDS = 30
-CLIENT_SECONDS = 240
+CLIENT_SECONDS = 120
 
 
 @dataclass(frozen=True)
