@@ -47,6 +47,13 @@ class Running:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def settle(self) -> None:
+        """Wait until the process does nothing any more, for as long as it takes but a minute."""
+        deadline, before = time.monotonic() + 60, -1.0
+        while time.monotonic() < deadline and self.cpu_seconds() - before > 0.05:
+            before = self.cpu_seconds()
+            time.sleep(1)
+
 
 class Model(Running):
     """A model server in the language of OpenAI, which notes when it was asked."""
