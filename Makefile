@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint fix bench conformance docs build lock clean
+.PHONY: help setup run test faults lint fix bench conformance docs build lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -28,6 +28,9 @@ run: setup ## Set everything up and run Artel on http://127.0.0.1:8700
 
 test: lint ## Set everything up, lint, and run all tests
 	@$(BIN)/pytest
+
+faults: setup ## Kill the server at every named point of a turn, 20 times each and database
+	@KILLS_PER_POINT=20 $(BIN)/pytest tests/faults/test_killed_turns.py
 
 lint: setup ## Check style, types, import directions, tenant scope and generated docs
 	@$(BIN)/ruff check .

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,13 +46,15 @@ class Server:
     log: Path
 
     @classmethod
-    def start(cls, folder: Path, env: dict[str, str], command: str = "serve") -> "Server":
+    def start(
+        cls, folder: Path, env: dict[str, str], command: str = "serve", *options: str, program: Sequence[str] = (ARTEL,)
+    ) -> "Server":
         """Start it on a free port and wait until it says that it is ready."""
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / "server.log"
         with log.open("a") as stderr:
             process = subprocess.Popen(
-                [ARTEL, command, "--port", "0", "--json"],
+                [*program, command, "--port", "0", "--json", *options],
                 env=env,
                 stdout=subprocess.PIPE,
                 stderr=stderr,

@@ -21,6 +21,7 @@ from artel.data_folder import DataFolder
 from artel.db import schema
 from artel.db.engine import Database
 from artel.db.tenant import Tenant
+from artel.events.event_pulse import EventPulse
 from artel.events.hub import EventHub
 from artel.events.project_log import read_project_events
 from artel.events.session_log import read_events
@@ -31,6 +32,7 @@ from artel.memory.providers import MemorySettings, make_embedder, make_store
 from artel.plans.one_task import OneTaskRunner
 from artel.projects.projects import ProjectRules
 from artel.settings import Settings
+from artel.spaces import leases
 from artel.spaces.agent_cache import NoSharedCache, SharedCache
 from artel.spaces.chat_figures import ChatFigures
 from artel.spaces.desk import SpaceDesk
@@ -57,6 +59,7 @@ class Container:
     bus: Bus
     hub: EventHub
     project_hub: EventHub
+    pulses: tuple[EventPulse, ...]
     signals: Signals
     endings: Endings
     desk: SpaceDesk
@@ -77,6 +80,10 @@ class Container:
             bus = await _open_bus(settings)
             opened.push_async_callback(bus.close)
             container = cls._build(settings, folder, database, memories, bus, opened)
+            if not settings.is_embedded:
+                for pulse in container.pulses:
+                    opened.push_async_callback(pulse.close)
+                    pulse.start()
             if container.host is not None:
                 opened.push_async_callback(container.stop)
                 await container.host.start(container.desk)
@@ -147,6 +154,10 @@ class Container:
             bus=bus,
             hub=hub,
             project_hub=project_hub,
+            pulses=(
+                EventPulse(hub, lambda ids: database.read(leases.last_events, ids)),
+                EventPulse(project_hub, lambda ids: database.read(leases.last_project_events, ids)),
+            ),
             signals=signals,
             endings=endings,
             desk=SpaceDesk(database, signals, parts, spaces),
@@ -166,10 +177,14 @@ class Container:
         """Say whether turns run here, so that other work should wait."""
         return self.host is not None and self.host.busy
 
-    def end_streams(self) -> None:
-        """Let everybody go who follows events: the server stops."""
+    def begin_to_stop(self) -> None:
+        """Let everybody go who follows events, and begin no more turns: the server stops."""
         for hub in (self.hub, self.project_hub):
             hub.end_readers()
+        if self.host is not None:
+            self.host.stop()
+        else:
+            self.endings.let_go()
 
     async def stop(self) -> None:
         """Let turns finish, and end the worker spaces."""

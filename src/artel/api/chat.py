@@ -35,7 +35,7 @@ from artel.errors import (
     TurnCancelledByUser,
     TurnTimedOut,
 )
-from artel.events.hub import Delta, Item
+from artel.events.hub import TURN_ENDS, Delta, Item
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.sessions import history
@@ -43,7 +43,7 @@ from artel.spaces.agent_figures import ERROR_SECONDS
 from artel.spaces.host import Job
 from artel.turns.cancel import CANCELLED, cancel_turn
 from artel.turns.endings import Ended, get_turn, read_ended
-from artel.turns.transactions import NewTurn, accept_message
+from artel.turns.transactions import NewTurn, TurnOver, accept_message
 from artel.turns.turn import Mode, Turn, TurnStatus
 
 WAIT_SECONDS = 35.0
@@ -51,7 +51,6 @@ MAX_WAIT_SECONDS = 600.0
 LONG_TEXT = 10_000
 MAX_DIGITS = 9
 _WAIT = re.compile(r"\bwait\s*=\s*(\d{1,6})")
-_TERMINAL = frozenset({"turn_completed", "turn_failed", "turn_cancelled"})
 
 router = APIRouter(tags=["chat"], dependencies=[Depends(log_path_ids)])
 
@@ -140,7 +139,10 @@ async def show_turn(session_id: SessionId, turn_id: TurnId, user: CurrentUser, p
 @router.post("/my/chat/{session_id}/turns/{turn_id}/cancel", responses=documented(401, 404, 422, 503))
 async def cancel(session_id: SessionId, turn_id: TurnId, user: CurrentUser, parts: Parts) -> TurnState:
     """Cancel a turn that waits or runs; one that has ended is left as it is."""
-    turn = await parts.database.run(cancel_turn, user, session_id, turn_id, uuid7(), count_tokens(CANCELLED))
+    try:
+        turn = await parts.database.run(cancel_turn, user, session_id, turn_id, uuid7(), count_tokens(CANCELLED))
+    except TurnOver:  # it ended at this very moment
+        return await show_turn(session_id, turn_id, user, parts)
     parts.signals.session_changed(session_id)
     parts.signals.cancelled(turn_id)
     ended = await parts.database.read(read_ended, user, session_id, turn_id)
@@ -250,7 +252,7 @@ async def _turn_events(parts: Container, user: Principal, turn: Turn) -> AsyncIt
                 yield item
         elif item.turn_id == turn.id:
             yield item
-            if item.type in _TERMINAL:
+            if item.type in TURN_ENDS:
                 return
 
 

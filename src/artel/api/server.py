@@ -67,7 +67,7 @@ async def serve(container: Container, ready: Callable[[str], None]) -> None:
         http=BoundedHttp,
     )
     with listener:
-        await _Server(config, announce, container.end_streams).serve([listener])
+        await _Server(config, announce, container.begin_to_stop).serve([listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -12,11 +12,16 @@ from dataclasses import dataclass
 
 from artel.contract.events import StoredEvent
 from artel.db.tenant import Tenant
-from artel.errors import ServerBusy
+from artel.errors import ArtelError, Kind, ServerBusy
+from artel.logs import get_logger
 
 MAX_BEHIND = 1000  # items that a reader may not have taken yet
 PAGE = 500
 MAX_READERS = 20_000
+KEPT_ENDED = 16  # turns whose end was told; what is heard of them afterwards came late
+TURN_ENDS = frozenset({"turn_completed", "turn_failed", "turn_cancelled"})
+
+log = get_logger(__name__)
 
 ReadEvents = Callable[[Tenant, str, int, int], Awaitable[list[StoredEvent]]]
 
@@ -42,9 +47,10 @@ Item = StoredEvent | Delta
 class _Answer:
     """An answer that is being written: its pieces so far."""
 
-    def __init__(self, message_id: str, task_id: str | None) -> None:
+    def __init__(self, message_id: str, task_id: str | None, *, elsewhere: bool) -> None:
         self.message_id = message_id
         self.task_id = task_id
+        self.elsewhere = elsewhere  # another process writes it
         self.n = 0
         self.pieces: list[str] = []
 
@@ -68,11 +74,11 @@ class Reader:
         self._items: deque[Item] = deque()
         self._awake = asyncio.Event()
         self._too_slow = False
-        self._ended = False
+        self._end: Exception | None = None
 
-    def end(self) -> None:
-        """Let the reader go."""
-        self._ended = True
+    def end(self, reason: Exception) -> None:
+        """Let the reader go, once it has what there is."""
+        self._end = reason
         self._awake.set()
 
     def offer(self, item: Item) -> None:
@@ -88,15 +94,15 @@ class Reader:
         """Answer the next item, or None after that many seconds without one."""
         try:
             async with asyncio.timeout(seconds):
-                while not self._items and not self._too_slow and not self._ended:
+                while not self._items and not self._too_slow and not self._end:
                     self._awake.clear()
                     await self._awake.wait()
         except TimeoutError:
             return None
         if self._too_slow:
             raise ReaderTooSlow
-        if self._ended and not self._items:
-            raise StreamsEnd
+        if self._end and not self._items:
+            raise self._end
         return self._items.popleft()
 
 
@@ -108,12 +114,26 @@ class _Feed:
         self.readers: set[Reader] = set()
         self.position: int | None = None
         self.answers: dict[str, _Answer] = {}
+        self.ended: deque[str] = deque(maxlen=KEPT_ENDED)
         self.news = False
         self.reading: asyncio.Task[None] | None = None
 
     def tell(self, item: Item) -> None:
         for reader in self.readers:
             reader.offer(item)
+
+    def tell_event(self, event: StoredEvent) -> None:
+        """Tell an event; with the end of a turn, what was being written in it is over, whoever wrote it."""
+        self.tell(event)
+        if event.type in TURN_ENDS and event.turn_id is not None:
+            self.ended.append(event.turn_id)
+            self.answers = {key: one for key, one in self.answers.items() if one.task_id != event.turn_id}
+
+    def left(self, reader: Reader) -> None:
+        """Let a reader go; with the last one, nobody hears any more what other processes write."""
+        self.readers.discard(reader)
+        if not self.readers:
+            self.answers = {key: one for key, one in self.answers.items() if not one.elsewhere}
 
 
 class EventHub:
@@ -149,7 +169,7 @@ class EventHub:
             yield reader
         finally:
             self._readers -= 1
-            feed.readers.discard(reader)
+            feed.left(reader)
             self._forget_if_idle(session_id)
 
     async def follow(self, tenant: Tenant, session_id: str, after: int, seconds: float) -> AsyncIterator[Item | None]:
@@ -182,6 +202,11 @@ class EventHub:
         if feed.reading is None:
             feed.reading = asyncio.get_running_loop().create_task(self._catch_up(session_id, feed))
 
+    def notify_all_of(self, tenant: Tenant) -> None:
+        """Say that something of a user was deleted, whatever hung on it."""
+        for session_id in [key for key, feed in self._feeds.items() if feed.tenant.user_id == tenant.user_id]:
+            self.notify(session_id)
+
     def write(self, tenant: Tenant, session_id: str, message_id: str, task_id: str | None, text: str) -> None:
         """Add a piece to an answer that is being written."""
         feed, answer = self._answer(tenant, session_id, message_id, task_id)
@@ -199,7 +224,9 @@ class EventHub:
 
     def replace(self, tenant: Tenant, session_id: str, snapshot: Snapshot) -> None:
         """Take over what another process has of an answer that is being written there."""
-        feed, answer = self._answer(tenant, session_id, snapshot.message_id, snapshot.task_id)
+        if not self.is_listened_to(session_id) or snapshot.task_id in self._feeds[session_id].ended:
+            return  # nobody would hear of its end, or it came late
+        feed, answer = self._answer(tenant, session_id, snapshot.message_id, snapshot.task_id, elsewhere=True)
         if snapshot.n > answer.n:
             answer.n, answer.pieces = snapshot.n, [snapshot.text]
             feed.tell(snapshot)
@@ -231,7 +258,7 @@ class EventHub:
         """Let every reader go."""
         for feed in self._feeds.values():
             for reader in feed.readers:
-                reader.end()
+                reader.end(StreamsEnd())
 
     async def close(self) -> None:
         """End what is being read."""
@@ -240,13 +267,15 @@ class EventHub:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _answer(self, tenant: Tenant, session_id: str, message_id: str, task_id: str | None) -> tuple[_Feed, _Answer]:
+    def _answer(
+        self, tenant: Tenant, session_id: str, message_id: str, task_id: str | None, *, elsewhere: bool = False
+    ) -> tuple[_Feed, _Answer]:
         feed = self._feeds.get(session_id)
         if feed is None:
             feed = self._feeds[session_id] = _Feed(tenant)
         answer = feed.answers.get(message_id)
         if answer is None:
-            answer = feed.answers[message_id] = _Answer(message_id, task_id)
+            answer = feed.answers[message_id] = _Answer(message_id, task_id, elsewhere=elsewhere)
         return feed, answer
 
     def _begin_at(self, session_id: str, last: int) -> None:
@@ -262,8 +291,14 @@ class EventHub:
                 feed.news = False
                 while page := await self._read(feed.tenant, session_id, feed.position, PAGE):
                     for event in page:
-                        feed.tell(event)
+                        feed.tell_event(event)
                     feed.position = page[-1].number
+        except ArtelError as failure:
+            if failure.kind is Kind.NOT_FOUND:  # it was deleted
+                for reader in feed.readers:
+                    reader.end(failure)
+            else:
+                log.warning("events_not_read", reason=failure.detail)  # the next hint makes it read again
         finally:
             feed.reading = None
 

@@ -119,8 +119,7 @@ class Signals:
                 self._tell(lambda listener: listener.agents_changed(int(project_id), int(agent_id)))
             case "written":
                 user_id, session_id, message_id, task_id, n, text = json.loads(hint.key)
-                if self._hub.is_listened_to(session_id):
-                    self._hub.replace(_Owner(user_id), session_id, Snapshot(message_id, task_id, n, text))
+                self._hub.replace(_Owner(user_id), session_id, Snapshot(message_id, task_id, n, text))
 
     def _tell(self, call: Callable[[OnSignal], None]) -> None:
         for listener in self._listeners:

@@ -6,6 +6,7 @@ from artel.auth.principal import Principal
 from artel.contract.http import Agent, AgentChanges, NewAgent, Page
 from artel.errors import LimitReached
 from artel.projects.agent_repository import AgentRepository
+from artel.projects.agent_versions import AgentVersionRepository
 from artel.projects.project_repository import ProjectRepository
 
 
@@ -17,6 +18,7 @@ def create_agent(
     repository = AgentRepository(connection, principal)
     if repository.count(project_id) >= max_agents:
         raise LimitReached(f"A project may have {max_agents} agents. Delete one that is not needed.")
+    AgentVersionRepository(connection, principal).raise_version(project_id)
     [agent] = repository.add(project_id, repository.root_id(project_id), [new])
     return agent
 
@@ -42,6 +44,7 @@ def update_agent(
     ProjectRepository(connection, principal).get(project_id)
     repository = AgentRepository(connection, principal)
     if changes.model_fields_set:
+        AgentVersionRepository(connection, principal).raise_version(project_id)
         repository.change(project_id, agent_id, changes)
     return repository.get(project_id, agent_id)
 
@@ -49,4 +52,5 @@ def update_agent(
 def delete_agent(connection: Connection, principal: Principal, project_id: int, agent_id: int) -> None:
     """Delete an agent of the project."""
     ProjectRepository(connection, principal).get(project_id)
+    AgentVersionRepository(connection, principal).raise_version(project_id)
     AgentRepository(connection, principal).remove(project_id, agent_id)

@@ -125,12 +125,14 @@ class AgentCache:
         """Forget an agent everywhere."""
         self.forget(agent_id)
         await self._shared.invalidate(self.prefix, agent_id)
+        self.forget(agent_id)  # what was read meanwhile may have come from there
         log.info("agent_invalidated", agent_id=agent_id)
 
     async def clear(self) -> None:
         """Forget every agent everywhere."""
         self.forget_all()
         await self._shared.clear(self.prefix)
+        self.forget_all()  # what was read meanwhile may have come from there
         log.info("agent_cache_cleared", user_prefix=self.prefix)
 
     async def _fetch(self, agent_id: int) -> Agent:

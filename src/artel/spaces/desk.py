@@ -1,6 +1,7 @@
 """Where worker spaces are asked, whichever process runs them."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from artel.auth.principal import Principal
@@ -15,6 +16,7 @@ from artel.spaces.leases import SpaceElsewhere
 from artel.spaces.operations import carry_out
 from artel.spaces.parts import SpaceParts
 from artel.spaces.spaces import Spaces
+from artel.turns.lease import LeaseLost
 
 ANSWER_SECONDS = 10.0
 SLOW_SECONDS = 45.0  # an agent that leaves the bus may finish what it does
@@ -54,6 +56,8 @@ class SpaceDesk:
                 return await carry_out(self._spaces, self._parts, principal, project_id, operation, agent_id)
             except SpaceElsewhere:
                 pass
+            except LeaseLost:
+                self._spaces.drop(project_id)
         return await self._ask_others(principal, SpaceCall(uuid7(), principal.user_id, project_id, operation, agent_id))
 
     async def _ask_others(self, principal: Principal, call: SpaceCall) -> Json:
@@ -84,7 +88,7 @@ class SpaceDesk:
                 self._answering.add(call.id)
                 task = asyncio.get_running_loop().create_task(self._answer(call))
                 self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                task.add_done_callback(partial(self._answered, call.id))
         await self._database.run(leases.forget_old_calls)
 
     async def close(self) -> None:
@@ -92,6 +96,12 @@ class SpaceDesk:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _answered(self, call_id: str, task: asyncio.Task[None]) -> None:
+        self._answering.discard(call_id)
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()):
+            log.warning("call_not_answered", call_id=call_id, exc_info=failure)
 
     async def _answer(self, call: SpaceCall) -> None:
         principal = Principal(call.user_id)
@@ -101,11 +111,9 @@ class SpaceDesk:
                 self._spaces, self._parts, principal, call.project_id, call.operation, call.agent_id
             )
             answer: Json = {"result": result}
-        except SpaceElsewhere:
-            return
+        except (SpaceElsewhere, LeaseLost):
+            return  # for others to answer
         except ArtelError as failure:
             told = {"kind": failure.kind, "code": failure.code, "detail": failure.detail}
             answer = {"error": told | {"retry_after": failure.retry_after}}
-        finally:
-            self._answering.discard(call.id)
         await self._database.run(calls.answer_call, principal, call.id, answer)

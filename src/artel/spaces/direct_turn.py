@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy.exc import IntegrityError
-
 from artel.agents.context import MAX_HISTORY_MESSAGES, Said
 from artel.agents.task import Tally
 from artel.brain.brain import ToolCall
@@ -22,6 +20,7 @@ from artel.memories.memory_repository import NewMemory
 from artel.spaces.execution import ExecutionResult, Task
 from artel.tools.tool import ToolResult
 from artel.turns.endings import Ended
+from artel.turns.lease import LeaseLost
 from artel.turns.transactions import (
     AgentAtWork,
     Outcome,
@@ -58,6 +57,12 @@ class DirectTurn:
 
     async def run(self) -> Ended | None:
         """Answer the turn; None if somebody else has ended it, or it is not its turn yet."""
+        try:
+            return await self._answered()
+        finally:
+            self._parts.hub.end(self._turn.session_id, self._message_id)
+
+    async def _answered(self) -> Ended | None:
         began = time.monotonic()
         agent: Agent | None = None
         try:
@@ -113,14 +118,15 @@ class DirectTurn:
         )
 
     async def _begin(self, agent: Agent, at_work: AgentAtWork) -> tuple[Agent, list[Said]]:
+        self._space.refuse_to_begin()
         started = await self._parts.database.run(
             start_turn, self._space.principal, self._turn, at_work, MAX_HISTORY_MESSAGES, self._space.lease
         )
         self._started = True
         self._parts.signals.session_changed(self._turn.session_id)
         self._notes.open()
-        if await self._space.agents_may_have_changed(started.config_version):
-            agent = await self._space.agent(agent.id)
+        await self._space.note_version(started.config_version)
+        agent = await self._space.cache.get(agent.id)  # it may have been changed since it was queued
         said = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in started.said]
         return agent, said
 
@@ -134,12 +140,19 @@ class DirectTurn:
             at_work = AgentAtWork(agent.id, agent.name, old, self._space.get_agent_status(agent.id).value)
         memories = _memories(turn, self._text, result) if agent and agent.memory and result.success else []
         try:
-            await self._store(at_work, outcome, memories)
+            finished_at = await self._parts.database.run(
+                finish_turn,
+                self._space.principal,
+                turn.session_id,
+                turn.id,
+                at_work,
+                outcome,
+                self._space.lease,
+                memories,
+            )
         except TurnOver:
             await self._note_usage()
             return None
-        finally:
-            self._parts.hub.end(turn.session_id, self._message_id)
         self._parts.signals.session_changed(turn.session_id)
         if memories:
             self._parts.memories.wake()
@@ -154,7 +167,7 @@ class DirectTurn:
             content=outcome.content,
             context=outcome.context or [],
             usage=outcome.usage or {},
-            duration_ms=round(outcome.duration * 1000),
+            duration_ms=turn.duration_until(finished_at),
             error_code=outcome.error_code,
         )
 
@@ -168,21 +181,13 @@ class DirectTurn:
             self._message_id,
             content,
             count_tokens(content),
-            asdict(result.usage),
+            asdict(result.usage) if result.usage.calls else None,
             seconds,
             error_code=result.error_type,
             context=result.context,
         )
 
-    async def _store(self, at_work: AgentAtWork | None, outcome: Outcome, memories: list[NewMemory]) -> None:
-        place = self._space.principal, self._turn.session_id, self._turn.id
-        try:
-            await self._parts.database.run(finish_turn, *place, at_work, outcome, self._space.lease, memories)
-        except IntegrityError:  # the agent was deleted meanwhile, and can remember nothing
-            await self._parts.database.run(finish_turn, *place, at_work, outcome, self._space.lease, [])
-
     async def _was_cancelled(self) -> None:
-        self._parts.hub.end(self._turn.session_id, self._message_id)
         await self._notes.written()
         await self._note_usage()
 
@@ -234,8 +239,8 @@ class _Notes:
                 place = self._space.principal, self._turn, events
                 await self._space.parts.database.run(note_events, *place, self._space.lease)
                 self._space.parts.signals.session_changed(self._turn.session_id)
-        except (ArtelError, TurnOver) as failure:
-            log.info("events_not_written", turn_id=self._turn.id, reason=str(failure))
+        except (ArtelError, TurnOver, LeaseLost) as failure:
+            log.info("events_not_written", turn_id=self._turn.id, reason=repr(failure))
         finally:
             self._writing = None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from artel.agents.context import ContextLimits, Remembered, Said, build_context
-from artel.agents.loop import run_loop
+from artel.agents.loop import load_graphs, run_loop
 from artel.agents.task import AgentSpec, Listener, LoopResult, Tally
 from artel.auth.principal import Principal
 from artel.brain import prices
@@ -15,15 +15,17 @@ from artel.brain.brain import Usage
 from artel.brain.errors import ModelTimedOut
 from artel.brain.tokens import count_tokens
 from artel.contract.http import Agent
-from artel.errors import AgentInError, ArtelError
+from artel.errors import AgentInError, ArtelError, DatabaseUnavailable
 from artel.logs import get_logger
 from artel.memories.context_store import AgentContextStore, Recalled
+from artel.memories.knowledge import ProjectKnowledge
 from artel.memories.memory_repository import NewMemory
 from artel.memory.store import Filter
+from artel.projects.projects import get_project
 from artel.spaces.agent_bus import AgentBus
 from artel.spaces.agent_figures import ERROR_SECONDS, AgentStatus
 from artel.spaces.parts import SpaceParts
-from artel.tools.recall import MemoryRead, MemoryWrite, Recollection
+from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead, Recollection
 from artel.tools.toolbox import Toolbox
 from artel.turns.transactions import AgentAtWork
 
@@ -92,6 +94,8 @@ class Execution:
             return result(error=str(late), kind="timeout")
         except ModelTimedOut as late:
             return result(error=late.detail, kind="timeout")
+        except DatabaseUnavailable:  # no failure of the agent's: the turn waits until the database is back
+            raise
         except ArtelError as failure:
             log.warning("task_failed", task_id=task.id, agent_id=agent.id, code=failure.code, reason=failure.detail)
             return result(error=failure.detail, kind=failure.code)
@@ -119,6 +123,7 @@ class Execution:
         remembered = [Remembered(one.memory.content, _source(one), one.score) for one in recalled]
         messages = build_context(agent.system_prompt, said, remembered, limits, count_tokens)
         spec = AgentSpec(agent.name, agent.model, agent.temperature, agent.max_tokens, max_context_tokens=limits.tokens)
+        await load_graphs()  # the first task after the start is not late because of it
         total = time.monotonic() + self._parts.limits.task
         watch = _Watch(task.listener, self._parts.limits.without_progress, total)
         try:
@@ -145,7 +150,8 @@ class Execution:
         recall = _AgentRecall(
             self._parts.memories.context_store(self._principal, self._project_id, agent.id, agent.name)
         )
-        return Toolbox([MemoryRead(recall), MemoryWrite(recall)], agent.tools)
+        everybody = _ProjectRecall(self._parts, self._principal, self._project_id)
+        return Toolbox([MemoryRead(recall), ProjectMemoryRead(everybody), MemoryWrite(recall)], agent.tools)
 
 
 class _Watch:
@@ -208,6 +214,33 @@ class _AgentRecall:
 
     async def remember(self, content: str, type: str) -> str:  # noqa: A002
         return (await self._store.add(NewMemory(content, type, metadata={"source": "agent"}))).id
+
+
+class _ProjectRecall:
+    """What all agents of the project remember, for an agent that was let in."""
+
+    def __init__(self, parts: SpaceParts, principal: Principal, project_id: int) -> None:
+        self._parts = parts
+        self._principal = principal
+        self._project_id = project_id
+
+    async def search(self, query: str, top_k: int, type: str | None) -> list[Recollection]:  # noqa: A002
+        project = await self._parts.database.read(get_project, self._principal, self._project_id)
+        agents = [(agent.id, agent.name) for agent in project.agents if agent.memory]
+        knowledge = ProjectKnowledge(self._parts.memories, self._principal, self._project_id, agents)
+        return [
+            Recollection(
+                one.memory.content,
+                f"{one.memory.type} of {one.agent}",
+                one.score,
+                one.memory.type,
+                one.memory.created_at,
+            )
+            for one in await knowledge.search(query, top_k, Filter(type=type))
+        ]
+
+    async def remember(self, content: str, type: str) -> str:  # noqa: A002, ARG002
+        raise PermissionError("what others remember can only be read")
 
 
 def in_error(name: str) -> AgentInError:

@@ -22,7 +22,7 @@ from artel.spaces.leases import SpaceElsewhere, Work
 from artel.spaces.parts import SpaceParts
 from artel.spaces.spaces import Spaces
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
-from artel.turns.endings import Ended
+from artel.turns.endings import Ended, read_ended
 from artel.turns.lease import Lease, LeaseLost
 from artel.turns.transactions import Outcome, TurnOver, finish_turn
 from artel.turns.turn import Turn, TurnStatus
@@ -30,8 +30,8 @@ from artel.turns.turn_repository import TurnRepository
 
 PULSE_SECONDS = 1.0
 STOP_SECONDS = 5.0
+CANCEL_SECONDS = 3.0
 MAX_LANES = 10_000
-READ_AT_ONCE = 500
 INTERRUPTED = "The server stopped while this was being answered. Send the message again."
 
 log = get_logger(__name__)
@@ -66,6 +66,8 @@ class Host:
         self._host_id = host_id
         self._lanes: dict[str, _Lane] = {}
         self._pulse: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
         self._awake = asyncio.Event()
         self._closing = False
         self._renewed = time.monotonic()
@@ -86,6 +88,8 @@ class Host:
             await _fail_interrupted(self._parts, await self._parts.database.read(leases.running_turns), None)
         else:
             await self._parts.database.run(leases.renew_host, self._host_id, self._parts.limits.lease)
+            self._renewed = time.monotonic()
+            self._renewing = asyncio.create_task(self._renew(self._host_id), name="host-lease")
         self._pulse = asyncio.create_task(self._beat(), name="host")
 
     def take(self, job: Job) -> None:
@@ -119,23 +123,39 @@ class Host:
         if space is not None:
             space.cache.forget(agent_id)
 
-    async def close(self) -> None:
+    def stop(self) -> "asyncio.Task[None]":
         """Start nothing more; let turns finish for a while, then fail them; queued ones wait for the next start."""
-        self._closing = True
+        if self._stopping is None:
+            self._closing = True
+            self._stopping = asyncio.get_running_loop().create_task(self._stop())
+        return self._stopping
+
+    async def close(self) -> None:
+        """Stop, end the worker spaces and let others have them."""
+        await self.stop()
+        await self._spaces.close()
+        if self._renewing is not None:
+            self._renewing.cancel()
+        if self._host_id is not None:
+            try:
+                await self._parts.database.run(leases.remove_host, self._host_id)
+            except DatabaseUnavailable as failure:  # others wait until the lease is over
+                log.warning("host_not_removed", reason=failure.detail)
+
+    async def _stop(self) -> None:
         if self._pulse is not None:
             self._pulse.cancel()
+        for space in self._spaces.all:
+            space.begin_no_more()
         tasks = [lane.task for lane in self._lanes.values() if lane.task]
         if tasks:
             await asyncio.wait(tasks, timeout=STOP_SECONDS)
-        interrupted = [lane for lane in self._lanes.values() if lane.running]
-        for lane in interrupted:
+        for lane in self._lanes.values():
             if lane.work is not None:
                 lane.work.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=STOP_SECONDS)
-        await self._spaces.close()
-        if self._host_id is not None:
-            await self._parts.database.run(leases.remove_host, self._host_id)
+            await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
+        self._parts.endings.let_go()
 
     # Lanes
 
@@ -199,17 +219,32 @@ class Host:
         """The turn was stopped: by somebody who has ended it, or because the server stops."""
         if self._closing:
             left = [(job.principal.user_id, job.turn.session_id, job.turn.id)]
-            await _fail_interrupted(self._parts, left, None, only_running=True)
+            space = self._spaces.peek(job.turn.project_id)
+            if space is not None:  # else it is for others to say what became of it
+                await _fail_interrupted(self._parts, left, space.lease, only_running=True)
+        await self._tell_end(job)
         current = asyncio.current_task()
         if current is not None and current.cancelling():
             raise asyncio.CancelledError
+
+    async def _tell_end(self, job: Job) -> None:
+        """Tell those who wait how a turn ended that somebody else has ended, or deleted."""
+        place = job.principal, job.turn.session_id, job.turn.id
+        try:
+            ended = await self._parts.database.read(read_ended, *place)
+        except ArtelError as failure:
+            self._parts.endings.give_up(job.turn.id, failure)
+            return
+        if ended is not None:
+            self._parts.endings.tell(ended)
 
     async def _went_wrong(self, lane: _Lane, job: Job, failure: Exception) -> None:
         match failure:
             case LeaseLost() | SpaceElsewhere():
                 self._spaces.drop(job.turn.project_id)
-            case ProjectNotFound() | SessionNotFound():
-                pass  # it was deleted meanwhile
+            case ProjectNotFound() | SessionNotFound():  # it was deleted meanwhile
+                for gone in (job, *lane.jobs):
+                    self._parts.endings.give_up(gone.turn.id, failure)
             case DatabaseUnavailable():  # the pulse finds the turn when the database is back
                 log.warning("turn_waits_for_the_database", reason=failure.detail)
             case _:
@@ -231,13 +266,18 @@ class Host:
             try:
                 return await space.handle_message(job.turn, job.text)
             except SpaceClosed:
-                continue
+                if self._closing:
+                    return None  # it stays queued
 
     async def _fail(self, job: Job, code: str, message: str) -> None:
         turn = job.turn
+        space = self._spaces.peek(turn.project_id)
+        lease = space.lease if space else None
+        if lease is None and self._host_id is not None:
+            return  # whoever runs the space now finds the turn
         try:
-            ended = await _end(self._parts.database, job.principal, turn.session_id, turn.id, code, message, None)
-        except (TurnOver, ArtelError):
+            ended = await _end(self._parts.database, job.principal, turn.session_id, turn.id, code, message, lease)
+        except (TurnOver, ArtelError, LeaseLost):
             return
         self._parts.signals.session_changed(turn.session_id)
         self._parts.endings.tell(ended)
@@ -256,31 +296,18 @@ class Host:
                 await self._look_around()
             except ArtelError as failure:
                 log.warning("pulse_failed", reason=failure.detail)
-                self._stop_if_cut_off()
             except Exception:
                 log.exception("pulse_crashed")
 
     async def _look_around(self) -> None:
-        if self._host_id is not None:
-            await self._parts.database.run(leases.renew_host, self._host_id, self._parts.limits.lease)
-            self._renewed = time.monotonic()
-            if self._desk is not None:
-                await self._desk.answer_others(self._host_id)
-            await self._tell_readers()
+        if self._host_id is not None and self._desk is not None:
+            await self._desk.answer_others(self._host_id)
         for work in await self._parts.database.read(leases.find_work, self._host_id):
             self._look(work)
         await self._stop_ended()
         for space in self._spaces.all:
             await self._watch.check(space)
         await self._end_idle_spaces()
-
-    async def _tell_readers(self) -> None:
-        """Find what other processes have written to sessions that are listened to here."""
-        listened = self._parts.hub.sessions
-        for start in range(0, len(listened), READ_AT_ONCE):
-            some = listened[start : start + READ_AT_ONCE]
-            for session_id, last in (await self._parts.database.read(leases.last_events, some)).items():
-                self._parts.hub.notify_if_behind(session_id, last)
 
     def _look(self, work: Work) -> None:
         lane = self._lanes.get(work.session_id)
@@ -309,9 +336,24 @@ class Host:
     def _is_used(self, space: WorkerSpace) -> bool:
         return any(job.turn.project_id == space.project_id for lane in self._lanes.values() for job in lane.jobs)
 
+    async def _renew(self, host_id: str) -> None:
+        """Say again and again that this host lives, until it is closed, whatever else it does."""
+        lease = self._parts.limits.lease
+        while True:
+            await asyncio.sleep(min(PULSE_SECONDS, lease / 4))
+            self._stop_if_cut_off()  # before the lease is renewed: this process may have been asleep
+            asked = time.monotonic()
+            try:
+                await self._parts.database.run(leases.renew_host, host_id, lease)
+                self._renewed = asked
+            except ArtelError as failure:
+                log.warning("lease_not_renewed", reason=failure.detail)
+            except Exception:
+                log.exception("lease_not_renewed")
+
     def _stop_if_cut_off(self) -> None:
         """Stop everything when nobody can be sure any more that the spaces are ours."""
-        if self._host_id is None or time.monotonic() - self._renewed < self._parts.limits.lease:
+        if time.monotonic() - self._renewed < self._parts.limits.lease or not self._spaces.all:
             return
         log.error("host_cut_off", seconds=round(time.monotonic() - self._renewed))
         for lane in self._lanes.values():
@@ -351,7 +393,7 @@ async def _end(
 ) -> Ended:
     outcome = Outcome(TurnStatus.FAILED, uuid7(), text, count_tokens(text), None, error_code=code)
     turn = await database.read(lambda c: TurnRepository(c, principal).get(session_id, turn_id))
-    await database.run(finish_turn, principal, session_id, turn_id, None, outcome, lease)
+    finished_at = await database.run(finish_turn, principal, session_id, turn_id, None, outcome, lease)
     return Ended(
         session_id=session_id,
         turn_id=turn_id,
@@ -363,7 +405,7 @@ async def _end(
         content=text,
         context=[],
         usage={},
-        duration_ms=turn.duration_ms,
+        duration_ms=turn.duration_until(finished_at),
         error_code=code,
     )
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, update
 
 from artel.db.dialect import insert_into
-from artel.db.tables import hosts, sessions, space_calls, spaces, turns
+from artel.db.tables import hosts, projects, sessions, space_calls, spaces, turns
 from artel.errors import ProjectNotFound
 from artel.spaces.calls import SpaceCall
 from artel.turns.lease import Lease
@@ -21,6 +21,15 @@ MAX_WORK = 1_000
 
 class SpaceElsewhere(Exception):
     """Another host runs the worker space."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acquired:
+    """A space that a host has taken: whether somebody had it before, and the version of the project's agents."""
+
+    lease: Lease
+    had_owner: bool
+    config_version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +56,8 @@ def remove_host(connection: Connection, host_id: str) -> None:
     connection.execute(delete(hosts).where(hosts.c.id == host_id))
 
 
-def acquire_space(connection: Connection, host_id: str, user_id: int, project_id: int) -> tuple[Lease, bool]:
-    """Take a space that nobody runs; answer the lease, and whether somebody else had it before."""
+def acquire_space(connection: Connection, host_id: str, user_id: int, project_id: int) -> Acquired:
+    """Take a space that nobody runs, or that this host has already."""
     values = {"project_id": project_id, "user_id": user_id, "owner": None, "epoch": 0, "config_version": 0}
     connection.execute(insert_into(connection, spaces).values(values).on_conflict_do_nothing())
     mine = spaces.c.project_id == project_id, spaces.c.user_id == user_id
@@ -56,11 +65,12 @@ def acquire_space(connection: Connection, host_id: str, user_id: int, project_id
     if row is None:
         raise ProjectNotFound("Project not found")
     if row.owner == host_id:
-        return Lease(project_id, host_id, row.epoch), False
+        return Acquired(Lease(project_id, host_id, row.epoch), had_owner=False, config_version=row.config_version)
     if row.owner is not None and connection.execute(select(hosts.c.id).where(*_alive(row.owner))).first():
         raise SpaceElsewhere
     connection.execute(update(spaces).where(*mine).values(owner=host_id, epoch=row.epoch + 1))
-    return Lease(project_id, host_id, row.epoch + 1), row.epoch > 0
+    lease = Lease(project_id, host_id, row.epoch + 1)
+    return Acquired(lease, had_owner=row.epoch > 0, config_version=row.config_version)
 
 
 def release_space(connection: Connection, lease: Lease) -> None:
@@ -133,6 +143,12 @@ def last_events(connection: Connection, session_ids: Iterable[str]) -> dict[str,
     """Answer the number of the newest event of sessions that somebody listens to."""
     asked = select(sessions.c.id, sessions.c.last_event).where(sessions.c.id.in_(list(session_ids)))
     return {row.id: row.last_event for row in connection.execute(asked)}
+
+
+def last_project_events(connection: Connection, project_ids: Iterable[str]) -> dict[str, int]:
+    """Answer the number of the newest event of projects that somebody listens to."""
+    asked = select(projects.c.id, projects.c.last_event).where(projects.c.id.in_([int(one) for one in project_ids]))
+    return {str(row.id): row.last_event for row in connection.execute(asked)}
 
 
 def _alive(host_id: str) -> tuple[ColumnElement[bool], ...]:

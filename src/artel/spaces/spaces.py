@@ -7,6 +7,7 @@ from artel.agents.loop import load_graphs
 from artel.auth.principal import Principal
 from artel.brain import prices
 from artel.brain.tokens import count_tokens
+from artel.errors import ProjectNotFound
 from artel.logs import get_logger
 from artel.spaces.leases import acquire_space, release_space
 from artel.spaces.parts import SpaceParts
@@ -49,7 +50,7 @@ class Spaces:
                 making.add_done_callback(lambda task: self._made(project_id, task))
             space = await asyncio.shield(making)
         if space.principal.user_id != principal.user_id:
-            raise PermissionError("a worker space is used by its owner only")
+            raise ProjectNotFound("Project not found")
         return space
 
     async def clean_up(self, project_id: int) -> None:
@@ -68,6 +69,12 @@ class Spaces:
         """Forget a space that another process has taken over, or whose project is gone."""
         return self._spaces.pop(project_id, None)
 
+    async def discard(self, project_id: int) -> None:
+        """End the space of a project that was deleted, at once."""
+        space = self._spaces.pop(project_id, None)
+        if space is not None:
+            await space.discard()
+
     async def close(self) -> None:
         """End every space."""
         await asyncio.gather(*(self.clean_up(project_id) for project_id in list(self._spaces)))
@@ -78,14 +85,13 @@ class Spaces:
             self._loading = asyncio.get_running_loop().create_task(_load_slow_parts())
         if ending := self._ending.get(project_id):
             await asyncio.shield(ending)
-        lease = None
+        lease, version = None, 0
         if self._host_id is not None:
-            lease, had_owner = await self._parts.database.run(
-                acquire_space, self._host_id, principal.user_id, project_id
-            )
-            if had_owner and self.recover is not None:
+            taken = await self._parts.database.run(acquire_space, self._host_id, principal.user_id, project_id)
+            lease, version = taken.lease, taken.config_version
+            if taken.had_owner and self.recover is not None:
                 await self.recover(principal, lease)
-        space = WorkerSpace(principal, project_id, self._parts, self._orchestrator, lease)
+        space = WorkerSpace(principal, project_id, self._parts, self._orchestrator, lease, version)
         try:
             await space.initialise()
         except BaseException:

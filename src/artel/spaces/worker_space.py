@@ -104,6 +104,7 @@ class WorkerSpace:
         parts: SpaceParts,
         orchestrator: TurnRunner,
         lease: Lease | None = None,
+        config_version: int = 0,
     ) -> None:
         self.principal = principal
         self.project_id = project_id
@@ -120,7 +121,8 @@ class WorkerSpace:
         self._orchestrator = orchestrator
         self._execution = Execution(principal, project_id, parts, self.bus)
         self._began = self._used = time.monotonic()
-        self._config_version: int | None = None
+        self._config_version = config_version
+        self._begins = True
         self._off_the_bus: set[int] = set()
 
     # Life cycle
@@ -129,7 +131,6 @@ class WorkerSpace:
         """Register all agents of the project and make sure that their collections are there."""
         project = await self.parts.database.read(get_project, self.principal, self.project_id)
         for agent in project.agents:
-            self.cache.put(agent)
             self.bus.register(agent.id, agent.concurrency_limit)
         await self._ensure_collections([agent for agent in project.agents if agent.memory])
         log.info(
@@ -147,6 +148,15 @@ class WorkerSpace:
         await self.cache.clear()
         log.info("space_cleaned_up", user_prefix=self.user_prefix, project_id=self.project_id)
 
+    def begin_no_more(self) -> None:
+        """Let what runs finish, and leave what waits to whoever runs the space next."""
+        self._begins = False
+
+    def refuse_to_begin(self) -> None:
+        """Raise SpaceClosed if nothing may be begun here any more."""
+        if not self._begins:
+            raise SpaceClosed
+
     async def reset(self) -> None:
         """Stop every task at once, clear everything and begin anew."""
         stopped = TaskStopped("The worker space was reset.")
@@ -156,6 +166,13 @@ class WorkerSpace:
         self._off_the_bus.clear()
         await self.initialise()
         log.info("space_reset", user_prefix=self.user_prefix, project_id=self.project_id)
+
+    async def discard(self) -> None:
+        """End at once: the project is gone."""
+        self.closed = True
+        await self.bus.close(0, TaskStopped("The project was deleted."))
+        await self.cache.clear()
+        log.info("space_discarded", user_prefix=self.user_prefix, project_id=self.project_id)
 
     @property
     def idle_seconds(self) -> float:
@@ -185,13 +202,11 @@ class WorkerSpace:
         """Forget every agent's configuration; the bus is left alone."""
         await self.cache.clear()
 
-    async def agents_may_have_changed(self, version: int) -> bool:
-        """Take note of the version of the project's agents; forget what is older and say whether there was any."""
-        before, self._config_version = self._config_version, version
-        if before is None or before == version:
-            return False
-        await self.cache.clear()
-        return True
+    async def note_version(self, version: int) -> None:
+        """Take note of the version of the project's agents, and forget what is older."""
+        if version > self._config_version:
+            self._config_version = version
+            await self.cache.clear()
 
     def get_agent_status(self, agent_id: int) -> AgentStatus:
         """Answer how an agent is doing."""
@@ -220,6 +235,7 @@ class WorkerSpace:
         await self.deregister_agent(agent_id)
         self.bus.forget(agent_id)
         self.hung.pop(agent_id, None)
+        self._off_the_bus.discard(agent_id)  # its row is gone: nothing can bring it back
         await self.cache.invalidate(agent_id)
 
     def refuse_if_unable(self, agent_id: int) -> None:

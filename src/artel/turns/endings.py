@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
 from artel.db.engine import Database
+from artel.errors import DatabaseUnavailable
 from artel.sessions.message_repository import MessageRepository
 from artel.turns.turn import Mode, Turn, TurnStatus
 from artel.turns.turn_repository import TurnRepository
@@ -64,18 +65,15 @@ def get_turn(connection: Connection, principal: Principal, session_id: str, turn
 @dataclass(eq=False, slots=True)
 class _Waiter:
     session_id: str
-    told: asyncio.Future[Ended]
+    runs_here: bool
+    ended: Ended | None = None
+    gone: Exception | None = None
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def tell(self, ended: Ended) -> None:
-        if not self.told.done():
-            self.told.set_result(ended)
-        self.news.set()
-
-    async def wait(self, seconds: float) -> None:
-        """Wait for news, but not for longer."""
+    async def wait(self) -> None:
+        """Wait for news, but not for long."""
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(SELDOM_SECONDS if self.runs_here else LOOK_SECONDS):
                 await self.news.wait()
         except TimeoutError:
             return
@@ -87,28 +85,46 @@ class Endings:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._waiting: dict[str, set[_Waiter]] = {}
+        self._closed = False
 
     def tell(self, ended: Ended) -> None:
         """Say how a turn ended."""
         for waiter in self._waiting.get(ended.turn_id, ()):
-            waiter.tell(ended)
+            waiter.ended = waiter.ended or ended
+            waiter.news.set()
+
+    def give_up(self, turn_id: str, reason: Exception) -> None:
+        """Say that a turn has no end that could be told: it was deleted."""
+        for waiter in self._waiting.get(turn_id, ()):
+            waiter.gone = reason
+            waiter.news.set()
 
     def session_changed(self, session_id: str) -> None:
         """Let those look again who wait for turns of the session, which another process runs."""
         for waiters in self._waiting.values():
             for waiter in waiters:
-                if waiter.session_id == session_id:
+                if waiter.session_id == session_id and not waiter.runs_here:
                     waiter.news.set()
+
+    def let_go(self) -> None:
+        """Let nobody wait any more: what has not ended goes on after the next start."""
+        self._closed = True
+        for waiters in self._waiting.values():
+            for waiter in waiters:
+                waiter.news.set()
 
     async def wait(
         self, principal: Principal, session_id: str, turn_id: str, seconds: float, *, runs_here: bool
     ) -> Ended | None:
-        """Answer how a turn ends, or None if it goes on for longer; whoever runs it here says so by `tell`."""
-        waiter = _Waiter(session_id, asyncio.get_running_loop().create_future())
+        """Answer how a turn ends, or None if it goes on for longer; whoever runs it here says so by `tell`.
+
+        The database is asked all the same, now and then: a space that is here may be lost to another process.
+        """
+        waiter = _Waiter(session_id, runs_here)
         self._waiting.setdefault(turn_id, set()).add(waiter)
         try:
             async with asyncio.timeout(seconds):
-                return await self._told(principal, turn_id, waiter, SELDOM_SECONDS if runs_here else LOOK_SECONDS)
+                return await self._look(principal, turn_id, waiter)
         except TimeoutError:
             return None
         finally:
@@ -117,13 +133,21 @@ class Endings:
             if not waiters:
                 del self._waiting[turn_id]
 
-    async def _told(self, principal: Principal, turn_id: str, waiter: _Waiter, interval: float) -> Ended:
-        """Wait to be told, and look now and then: nobody tells of what another process runs."""
-        while True:
-            await waiter.wait(interval)
-            if waiter.told.done():
-                return waiter.told.result()
+    async def _look(self, principal: Principal, turn_id: str, waiter: _Waiter) -> Ended | None:
+        look = not waiter.runs_here
+        while waiter.ended is None:
+            if waiter.gone is not None:
+                raise waiter.gone
             waiter.news.clear()
-            ended = await self._database.read(read_ended, principal, waiter.session_id, turn_id)
-            if ended is not None:
+            ended = await self._read(principal, waiter.session_id, turn_id) if look or self._closed else None
+            if ended is not None or self._closed:
                 return ended
+            await waiter.wait()
+            look = True
+        return waiter.ended
+
+    async def _read(self, principal: Principal, session_id: str, turn_id: str) -> Ended | None:
+        try:
+            return await self._database.read(read_ended, principal, session_id, turn_id)
+        except DatabaseUnavailable:  # whoever waits has patience: it may be back in time
+            return None

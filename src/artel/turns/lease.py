@@ -49,11 +49,6 @@ class LeaseRepository(TenantRepository):
             raise LeaseLost
         return version
 
-    def agents_changed(self, project_id: int) -> None:
-        """Let whoever runs the space load its agents again before the next turn."""
-        newer = {"config_version": spaces.c.config_version + 1}
-        self.connection.execute(self._update(newer).where(spaces.c.project_id == project_id))
-
 
 def require_lease(connection: Connection, tenant: Tenant, project_id: int, lease: Lease | None) -> int:
     """Raise LeaseLost unless the lease still holds; answer the version of the project's agents."""

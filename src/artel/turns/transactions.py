@@ -25,7 +25,8 @@ from artel.contract.events import (
 )
 from artel.errors import AgentQueueFull, IdempotencyKeyReused, SessionBusy
 from artel.events.session_log import SessionLog
-from artel.memories.memory_repository import MemoryRepository, NewMemory
+from artel.memories.memories import remember
+from artel.memories.memory_repository import NewMemory
 from artel.projects.agent_repository import AgentRepository
 from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.turns.lease import Lease, require_lease
@@ -213,8 +214,9 @@ def finish_turn(
     outcome: Outcome,
     lease: Lease | None = None,
     memories: Sequence[NewMemory] = (),
-) -> None:
-    """Give the turn its terminal state, its message and its events; raise TurnOver if it has ended before."""
+) -> datetime:
+    """Give the turn its terminal state, its message and its events, and answer when; raise TurnOver if it has one."""
+    now = datetime.now(UTC)
     if lease is not None:
         require_lease(connection, principal, lease.project_id, lease)
     agent_id = agent.id if agent else None
@@ -230,6 +232,7 @@ def finish_turn(
         session_id,
         turn_id,
         outcome.status,
+        now,
         usage=outcome.usage,
         context=outcome.context,
         error_code=outcome.error_code,
@@ -255,7 +258,8 @@ def finish_turn(
         }
     )
     if memories and agent_id is not None:
-        MemoryRepository(connection, principal).add(log.project_id, agent_id, memories)
+        remember(connection, principal, log.project_id, agent_id, memories)
+    return now
 
 
 def _target(

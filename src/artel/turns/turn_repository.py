@@ -113,10 +113,11 @@ class TurnRepository(TenantRepository):
         """Mark a turn as running; say whether it was queued, and the session's next."""
         return bool(self._run(self._start, session=session_id, turn=turn_id, now=datetime.now(UTC)).rowcount)
 
-    def finish(self, session_id: str, turn_id: str, status: TurnStatus, **values: Any) -> Row[Any] | None:
+    def finish(
+        self, session_id: str, turn_id: str, status: TurnStatus, now: datetime, **values: Any
+    ) -> Row[Any] | None:
         """Give a turn its terminal status and answer its number and agent; None if it has one, as one writer wins."""
         new = {f"new_{name}": values.get(name) for name in ("usage", "context", "error_code", "error")}
-        now = datetime.now(UTC)
         return self._run(
             self._finish, session=session_id, turn=turn_id, new_status=status, now=now, **new
         ).one_or_none()

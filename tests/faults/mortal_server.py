@@ -1,0 +1,89 @@
+"""`artel`, with points at which it kills itself: python -m tests.faults.mortal_server serve …
+
+The product knows nothing of this: its parts are wrapped here, in the process that runs it. A point is armed by writing
+`name count` into the file that MORTAL_FILE names; the process dies at that passage of the point, as by kill -9.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from artel.api import chat
+from artel.cli.main import main
+from artel.db.engine import Database
+from artel.spaces.direct_turn import DirectTurn
+
+# Transactions: the point before the commit, and the one after it.
+TRANSACTIONS = {
+    "accept_message": (None, "accepted"),
+    "start_turn": ("before_start", "started"),
+    "finish_turn": ("before_finish", "finished"),
+    "cancel_turn": ("cancelling", None),
+}
+POINTS_INSIDE = (
+    *(point for points in TRANSACTIONS.values() for point in points if point),
+    "answer_received",
+    "before_answer",
+)
+
+
+class Mortality:
+    """Counts the passages of the point that is armed."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._armed = ""
+        self._left = 0
+        self._lock = threading.Lock()  # transactions pass on threads
+
+    def passed(self, point: str | None) -> None:
+        """Die, if this is the passage that was asked for."""
+        if point is None or not self._file.exists():
+            return
+        with self._lock:
+            armed = self._file.read_text()
+            if armed != self._armed:
+                self._armed, self._left = armed, int(armed.split()[1])
+            if armed.split()[0] == point:
+                self._left -= 1
+                if self._left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def make_mortal(mortality: Mortality) -> None:
+    """Wrap the parts that have points."""
+    run = Database.run
+
+    async def mortal_run(self: Database, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        before, after = TRANSACTIONS.get(getattr(transaction, "__name__", ""), (None, None))
+
+        def mortal_transaction(*with_connection: Any, **named: Any) -> Any:
+            result = transaction(*with_connection, **named)
+            mortality.passed(before)
+            return result
+
+        result = await run(self, mortal_transaction, *args, **kwargs)
+        mortality.passed(after)
+        return result
+
+    Database.run = mortal_run  # type: ignore[method-assign]
+    DirectTurn._finish = _passing(mortality, "answer_received", DirectTurn._finish)  # type: ignore[method-assign]
+    chat._answered = _passing(mortality, "before_answer", chat._answered)
+
+
+def _passing(mortality: Mortality, point: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def mortal(*args: Any, **kwargs: Any) -> Any:
+        mortality.passed(point)
+        return function(*args, **kwargs)
+
+    return mortal
+
+
+if __name__ == "__main__":
+    make_mortal(Mortality(Path(os.environ["MORTAL_FILE"])))
+    main()
