@@ -34,8 +34,8 @@ def run() -> Iterator[Figure]:
         ]
         ours.settle()
         before = ours.megabytes()
-        for start in range(0, SPACES, 10):
-            used = client("calls", ours, token=team.person.token, lines=lines[start : start + 10], count=1)
-            assert not used["failures"], used["failures"][:3]
+        yield Figure(BENCH, "resident, after 100 calls", before, "MB")
+        used = client("calls", ours, token=team.person.token, lines=lines, count=1, at_once=4)
+        assert not used["failures"], used["failures"][:3]
         ours.settle()
         yield Figure(BENCH, f"{SPACES:,} spaces that were used once", ours.megabytes() - before, "MB", 100.0)
