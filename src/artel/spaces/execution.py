@@ -133,6 +133,8 @@ class Execution:
             if not watch.limit.expired():
                 raise
             raise TimedOut(watch.complaint()) from late
+        finally:
+            task.tally.settle("".join(watch.written))
 
     async def _recall(self, agent: Agent, task: Task) -> list[Recalled]:
         store = self._parts.memories.context_store(self._principal, self._project_id, agent.id, agent.name)
@@ -164,12 +166,15 @@ class _Watch:
         self._without_progress = without_progress
         self._total = total
         self._until = 0.0
+        self.written: list[str] = []
 
     def token(self, text: str) -> None:
         self._progress()
+        self.written.append(text)
         self._listener.token(text)
 
     def restart(self) -> None:
+        self.written.clear()
         self._listener.restart()
 
     def phase(self, name: str) -> None:
