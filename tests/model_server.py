@@ -245,7 +245,7 @@ class Hold:
             if self.word:
                 await response.prepare(http)
                 await response.write(_delta(asked, {"content": self.word}))
-            while not self._released.is_set():
+            while not self._released.is_set():  # noqa: ASYNC110 - it is released from another thread
                 await asyncio.sleep(0.005)
         except asyncio.CancelledError:
             self.abandoned.set()

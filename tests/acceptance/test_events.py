@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
+from tests.conftest import StartServer
 from tests.deadlines import eventually
 from tests.model_server import ByMark, Fail, Hold, Say
 from tests.people import Person, assert_problem
@@ -199,8 +200,8 @@ def test_a_stream_is_not_kept_by_anything_on_its_way(person: Person) -> None:
         assert "content-length" not in following.response.headers
 
 
-def test_readers_are_let_go_when_the_server_stops(start_server: object, model: object) -> None:
-    started = start_server()  # type: ignore[operator]
+def test_readers_are_let_go_when_the_server_stops(start_server: StartServer) -> None:
+    started = start_server()
     person = Person.register(started.url)
     with person.follow(person.session()) as following:
         assert following.first_line()

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
+import httpx
 import pytest
 
 from tests.conftest import StartServer, with_model
@@ -149,11 +150,13 @@ def test_a_target_is_named_in_full_in_short_or_by_its_id_and_the_exact_name_come
     assert answered == ["coder", "agent_coder", "agent_writer", "agent_coder", "coder"]
 
 
-def test_an_agent_of_another_project_is_no_target(person: Person) -> None:
+@pytest.mark.req("UWS-09.1", "UWS-09.2")
+def test_an_agent_of_another_project_or_user_is_no_target(person: Person, other: Person) -> None:
     here, there = person.project("here"), person.project("there")
     only_there = person.agent(there["id"], name="only_there")
+    foreign = other.project()["agents"][0]["id"]
 
-    for target in ("only_there", only_there["id"], there["agents"][0]["id"]):
+    for target in ("only_there", only_there["id"], there["agents"][0]["id"], foreign):
         assert_problem(person.post(person.session(here["id"]), "Hello", target), 404, "agent_not_found")
 
 
@@ -235,7 +238,7 @@ def test_the_same_key_and_body_is_the_same_turn_with_the_same_answer(
     script[mark] = hold = Hold("Once.")
     session = person.session()
 
-    def send(text: str) -> object:
+    def send(text: str) -> httpx.Response:
         if by == "header":
             return person.post(session, text, headers={"Idempotency-Key": mark})
         return person.post(session, text, idempotency_key=mark)

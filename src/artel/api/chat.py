@@ -60,7 +60,9 @@ Role = Annotated[str | None, Query(pattern="^(user|assistant|system)$", descript
 Last = Annotated[int | None, Query(ge=1, le=100, description="Only the newest so many.")]
 After = Annotated[int | None, Query(ge=0, le=2**31 - 1, description="Begin after this number; 0 is the beginning.")]
 LastEventId = Annotated[str | None, Header(description="What `after` is for readers that reconnect by themselves.")]
-Words = Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00]*\S[^\x00]*$", examples=["landing page"])]
+Words = Annotated[
+    str, Query(min_length=1, max_length=200, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$", examples=["landing page"])
+]
 
 
 @router.post(
