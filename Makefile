@@ -44,8 +44,8 @@ fix: setup ## Format, and mend what can be mended automatically
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
 
-bench: setup ## Measure speed and memory against a bare baseline
-	@$(BIN)/python -m bench
+bench: setup ## Measure speed and memory against a bare baseline (BENCH=calls: one part)
+	@$(BIN)/python -m bench $(BENCH)
 
 conformance: setup ## Run the tests and print, for every requirement id, which tests prove it
 	@rm -f build/conformance.json

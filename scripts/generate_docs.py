@@ -1,4 +1,4 @@
-"""Writes docs/reference from the code: settings, command line, HTTP. With --check it only says what is stale."""
+"""Writes docs/reference from the code: settings, command line, HTTP, events. With --check it says what is stale."""
 
 import json
 import os
@@ -120,7 +120,39 @@ def _type(schema: dict[str, Any]) -> str:
     return " ".join([str(schema.get("type", "anything")), *limits])
 
 
-PAGES = {"settings.md": settings_page, "command-line.md": command_line_page, "http.md": http_page}
+_STREAMS = """\
+`GET /my/chat/{session_id}/events` streams what happens in a session, `GET /my/projects/{project_id}/events` what
+happens in a project, as server-sent events: `id` is the number (from 1, without holes), `event` the type, `data` JSON
+with the fields below and `session_id`, `turn_id`, `timestamp` (or `project_id`, `timestamp`). `Last-Event-ID` or
+`?after=N` resumes after a number; 0 is the beginning; without either a stream begins now.
+
+Without a number: `message_delta` {message_id, task_id, n, text} is a piece of an answer that is being written,
+`message_snapshot` (the same fields) replaces what the reader has of it; deltas up to its `n` are dropped. A comment
+every 15 seconds keeps the line open. `GET /my/chat/{session_id}/messages` has what was said.
+"""
+
+
+def events_page() -> str:
+    """Answer the page about events."""
+    from artel.contract import events
+
+    parts = [f"# Events\n\n{NOTE}\n{_STREAMS}"]
+    for model in sorted(events.EventData.__subclasses__(), key=lambda model: model.type):
+        fields = [f"- `{name}`: {_type(field)}" for name, field in _fields(model.model_json_schema())]
+        parts.append("\n".join([f"\n## {model.type}\n\n{model.__doc__}\n", *fields]) + "\n")
+    return "".join(parts)
+
+
+def _fields(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield from schema.get("properties", {}).items()
+
+
+PAGES = {
+    "events.md": events_page,
+    "settings.md": settings_page,
+    "command-line.md": command_line_page,
+    "http.md": http_page,
+}
 
 
 def main() -> int:

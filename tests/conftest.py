@@ -2,17 +2,24 @@
 
 import itertools
 import os
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from hypothesis import settings
 
+from tests.model_server import ByMark, ModelServer
 from tests.people import Person, close_clients
 from tests.requirements import RequirementReport, mark_properties
 from tests.running import Server, artel, clean_environment
 from tests.services import ServiceRun
+
+# How long something takes is measured by `make bench`, never by a test: the machine may have other things to do.
+settings.register_profile("artel", deadline=None)
+settings.load_profile("artel")
 
 JWT_SECRET = "a-secret-of-the-tests-that-is-long-enough"
 
@@ -120,6 +127,36 @@ def start_server(
 def server(start_server: StartServer) -> Server:
     """A server that tests share; whoever needs settings or a state of its own starts another."""
     return start_server()
+
+
+@pytest.fixture(scope="session")
+def model() -> Iterator[ModelServer]:
+    """A model that echoes; `script[mark]` says what else it does when the mark is in what the user says."""
+    with ModelServer(ByMark()).running_in_thread() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def script(model: ModelServer) -> ByMark:
+    assert isinstance(model.default, ByMark)
+    return model.default
+
+
+@pytest.fixture
+def mark() -> str:
+    """A word that no other test has."""
+    return f"mark{uuid.uuid4().hex[:12]}"
+
+
+def with_model(model: ModelServer) -> dict[str, str]:
+    """Answer the settings of a server whose agents ask the model."""
+    return {"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": model.url}
+
+
+@pytest.fixture(scope="session")
+def chat_server(start_server: StartServer, model: ModelServer) -> Server:
+    """A server that tests share, whose agents ask the scripted model."""
+    return start_server(**with_model(model))
 
 
 @pytest.fixture(autouse=True)

@@ -224,6 +224,60 @@ class Hang:
         raise AssertionError("nobody sets that event")
 
 
+class Hold:
+    """Answer when released, from whatever thread; the first word may come before."""
+
+    def __init__(self, text: str = "done", word: str = "") -> None:
+        self.text = text
+        self.word = word
+        self.arrived: deque[float] = deque()
+        self.abandoned = threading.Event()
+        self._released = threading.Event()
+
+    def release(self) -> None:
+        """Let every request that waits, or comes later, have its answer."""
+        self._released.set()
+
+    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+        self.arrived.append(time.monotonic())
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        try:
+            if self.word:
+                await response.prepare(http)
+                await response.write(_delta(asked, {"content": self.word}))
+            while not self._released.is_set():  # noqa: ASYNC110 - it is released from another thread
+                await asyncio.sleep(0.005)
+        except asyncio.CancelledError:
+            self.abandoned.set()
+            raise
+        if not self.word:
+            return await Say(self.text)(asked, http)
+        for event in Say(self.text)._events(asked):
+            await response.write(event)
+        await response.write_eof()
+        return response
+
+
+class ByMark:
+    """Choose what to do by a mark in what the user said last, so that tests that run at once don't disturb each other.
+
+    The last behaviour of a mark stays.
+    """
+
+    def __init__(self) -> None:
+        self._scripts: dict[str, deque[Behaviour]] = {}
+
+    def __setitem__(self, mark: str, behaviours: "Behaviour | Sequence[Behaviour]") -> None:
+        self._scripts[mark] = deque(behaviours if isinstance(behaviours, Sequence) else [behaviours])
+
+    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+        behaviour: Behaviour = Say()
+        for mark, script in list(self._scripts.items()):
+            if mark in asked.text:
+                behaviour = script.popleft() if len(script) > 1 else script[0]
+        return await behaviour(asked, http)
+
+
 class ModelServer:
     """The server: a queue of behaviours, a default one, and what was asked."""
 
@@ -238,6 +292,10 @@ class ModelServer:
     def script(self, *behaviours: Behaviour) -> None:
         """Do these with the next requests, one each, before the default again."""
         self.queue.extend(behaviours)
+
+    def asked_about(self, mark: str) -> list[Asked]:
+        """Answer the requests with this mark in what the user said last, in the order of their arrival."""
+        return [asked for asked in self.asked.copy() if mark in asked.text]
 
     @asynccontextmanager
     async def running(self, port: int = 0) -> AsyncIterator["ModelServer"]:

@@ -2,10 +2,14 @@
 
 import itertools
 import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
+
+from tests.streams import TERMINAL, Event, Stream, stream
 
 PASSWORD = "correct horse battery staple"
 _numbers = itertools.count(1)
@@ -43,6 +47,80 @@ class Person:
         assert answer.status_code == 201, answer.text
         agent: dict[str, Any] = answer.json()
         return agent
+
+    def session(self, project_id: int | None = None, **fields: Any) -> str:
+        """Begin a session."""
+        place = {} if project_id is None else {"project_id": project_id}
+        answer = self.http.post("/my/chat/sessions", json=place | fields)
+        assert answer.status_code == 201, answer.text
+        session_id: str = answer.json()["session_id"]
+        return session_id
+
+    def post(
+        self,
+        session_id: str,
+        content: str,
+        target: str | int | None = "coder",
+        headers: Mapping[str, str] | None = None,
+        **fields: Any,
+    ) -> httpx.Response:
+        """Send a message, to the coder unless another is named; None is for the orchestrator."""
+        meant = {} if target is None else {"target_agent": target}
+        body = {"content": content} | meant | fields
+        return self.http.post(f"/my/chat/{session_id}/message", json=body, headers=headers)
+
+    def say(self, session_id: str, content: str, target: str | int = "coder") -> dict[str, Any]:
+        """Send a message and answer the agent's answer."""
+        answer = self.post(session_id, content, target)
+        assert answer.status_code == 200, answer.text
+        said: dict[str, Any] = answer.json()
+        return said
+
+    def submit(self, session_id: str, content: str, target: str | int | None = "coder") -> str:
+        """Send a message without waiting for the answer; answer the turn's id."""
+        answer = self.post(session_id, content, target, {"Prefer": "respond-async"})
+        assert answer.status_code == 202, answer.text
+        turn_id: str = answer.json()["turn_id"]
+        return turn_id
+
+    def turn(self, session_id: str, turn_id: str) -> dict[str, Any]:
+        """Answer where a turn stands."""
+        return self.get(f"/my/chat/{session_id}/turns/{turn_id}")
+
+    def history(self, session_id: str, **query: Any) -> list[dict[str, Any]]:
+        """Answer what was said."""
+        items: list[dict[str, Any]] = self.get(f"/my/chat/{session_id}/messages", **query)["items"]
+        return items
+
+    def get(self, url: str, **query: Any) -> dict[str, Any]:
+        """Answer what is there."""
+        answer = self.http.get(url, params=query)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def follow(
+        self, session_id: str, after: int | None = None, headers: Mapping[str, str] | None = None
+    ) -> AbstractContextManager[Stream]:
+        """Follow what happens in a session."""
+        query = {} if after is None else {"after": after}
+        return stream(self.http, "GET", f"/my/chat/{session_id}/events", headers, params=query)
+
+    def follow_project(self, project_id: int, after: int | None = None) -> AbstractContextManager[Stream]:
+        """Follow what happens in a project."""
+        query = {} if after is None else {"after": after}
+        return stream(self.http, "GET", f"/my/projects/{project_id}/events", params=query)
+
+    def events_of(self, session_id: str, turn_id: str) -> list[Event]:
+        """Answer the events of a turn, once it has ended."""
+        events: list[Event] = []
+        with self.follow(session_id, 0) as following:
+            for event in following:
+                if event.data["turn_id"] == turn_id and event.number is not None:
+                    events.append(event)
+                    if event.type in TERMINAL:
+                        break
+        return events
 
 
 def client(url: str, token: str | None = None) -> httpx.Client:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import structlog
-from structlog.typing import EventDict, Processor, WrappedLogger
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
 MASK = "***"
 _SECRET_KEY = re.compile(r"password|passwd|secret|token|authorization|cookie|api_?key|credential", re.IGNORECASE)
@@ -55,13 +55,17 @@ def _mask_event(_logger: WrappedLogger, _method: str, event: EventDict) -> Event
     return masked
 
 
+def _add_name(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    event["logger"] = event.pop("_name", None)
+    return event
+
+
 def configure_logs(log_format: Literal["auto", "console", "json"], level: str) -> None:
     """Send our own log lines and those of libraries to standard error, in one format."""
     in_terminal = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
+        structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
         structlog.processors.format_exc_info,
@@ -72,16 +76,17 @@ def configure_logs(log_format: Literal["auto", "console", "json"], level: str) -
         if in_terminal
         else structlog.processors.JSONRenderer(ensure_ascii=False)
     )
+    # Our own lines go straight to the stream: the standard library's way takes three times as long.
     structlog.configure(
-        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
+        processors=[_add_name, *shared, renderer],
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler()
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
@@ -93,7 +98,7 @@ def configure_logs(log_format: Literal["auto", "console", "json"], level: str) -
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # a traceback for every lost connection; we say it ourselves
 
 
-def get_logger(name: str) -> structlog.stdlib.BoundLogger:
+def get_logger(name: str) -> FilteringBoundLogger:
     """Answer the logger of a module."""
-    logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
+    logger: FilteringBoundLogger = structlog.get_logger(_name=name)
     return logger

@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from artel.api.app import ROUTERS, is_public
 from tests.people import Person, assert_problem
 from tests.running import Server
+from tests.streams import stream
 
 # Operations that need no token. Everything else must answer 401 without one.
 PUBLIC = {
@@ -20,10 +21,10 @@ PUBLIC = {
     ("get", "/readyz"),
 }
 # Where an object of the victim's goes. An operation with an id that is not listed here fails the test.
-ID_PARAMETERS = ("project_id", "agent_id", "session_id", "archive_id")
+ID_PARAMETERS = ("project_id", "agent_id", "session_id", "archive_id", "turn_id", "message_id")
 # Called like an id, but only a text that is kept: nothing is looked up by it.
 ONLY_TEXT = ("task_id",)
-NOT_FOUND = ("project_not_found", "agent_not_found", "session_not_found", "archive_not_found")
+NOT_FOUND = {name.replace("_id", "_not_found") for name in ID_PARAMETERS}
 METHODS = ("get", "post", "put", "patch", "delete")
 
 
@@ -45,10 +46,13 @@ class Belongings:
         person.http.post(f"{agents}/{archived}/context", json={"content": f"Archive {mark}"})
         person.http.delete(f"{agents}/{archived}", params={"archive": True})
         self.archive = person.http.get(f"/my/projects/{self.project['id']}/archives").json()["items"][0]
+        turn = person.say(self.session["session_id"], f"Message {mark}", self.agent["id"])
         self.ids: dict[str, Any] = {
             "project_id": self.project["id"],
             "agent_id": self.agent["id"],
             "session_id": self.session["session_id"],
+            "turn_id": turn["turn_id"],
+            "message_id": turn["message_id"],
             "archive_id": self.archive["id"],
         }
 
@@ -63,6 +67,8 @@ class Belongings:
             f"{url}/agents",
             "/auth/me",
             "/my/chat/sessions",
+            f"/my/chat/sessions/{self.ids['session_id']}",
+            f"/my/chat/{self.ids['session_id']}/turns/{self.ids['turn_id']}",
             f"{url}/archives",
             archive,
             memory,
@@ -166,7 +172,7 @@ def test_every_operation_refuses_the_ids_of_another_user(
             assert victim.mark not in answer.text
             tried += 1
 
-    assert tried >= 18
+    assert tried >= 75
     assert victim.snapshot() == before
 
 
@@ -177,12 +183,17 @@ def test_every_operation_refuses_ids_of_another_project_of_the_same_user(
     here, there = Belongings(person, "here"), Belongings(person, "there")
     before = there.snapshot()
 
-    for method, path, operation in operations(document):
-        for inner in {"agent_id", "archive_id"} & set(ids_of(document, operation)):
-            url = path.format(project_id=here.ids["project_id"], **{inner: there.ids[inner]})
-            body = body_of(document, operation, here.ids)
-            assert_problem(person.http.request(method, url, json=body), 404, inner.replace("_id", "_not_found"))
+    tried = 0
 
+    for method, path, operation in operations(document):
+        outer, *inner = ids_of(document, operation) or [""]
+        if inner:
+            ids = there.ids | {outer: here.ids[outer]}
+            answer = person.http.request(method, path.format(**ids), json=body_of(document, operation, ids))
+            assert_problem(answer, 404, inner[0].replace("_id", "_not_found"))
+            tried += 1
+
+    assert tried >= 18
     assert there.snapshot() == before
 
 
@@ -192,10 +203,20 @@ def test_no_answer_shows_anything_of_another_user(
 ) -> None:
     for method, path, _ in operations(document):
         if method == "get":
-            answer = attacker.person.http.get(path.format(**attacker.ids))
-            assert answer.status_code == 200, (path, answer.text)
-            assert victim.mark not in answer.text, path
-            assert victim.person.email not in answer.text, path
+            text = shown_to(attacker, path)
+            assert victim.mark not in text, path
+            assert victim.person.email not in text, path
+
+
+def shown_to(owner: Belongings, path: str) -> str:
+    """Answer what the owner of some ids is shown at an address."""
+    url = path.format(**owner.ids)
+    if path.endswith("/events"):  # a stream that does not end: its first event is enough
+        with stream(owner.person.http, "GET", url, params={"after": 0}) as following:
+            return str(following.take(1))
+    answer = owner.person.http.get(url, params={"q": "mark"} if path == "/my/search" else {})
+    assert answer.status_code == 200, (path, answer.text)
+    return answer.text
 
 
 def test_every_operation_without_a_token_is_refused_unless_it_is_public(

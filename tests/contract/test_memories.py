@@ -360,6 +360,15 @@ async def test_an_agent_renamed_between_adding_and_marking_is_found_under_its_ne
     assert await world.store.collections() == [name_of(world, "agent_other")]
 
 
+async def test_what_was_added_under_an_old_name_is_not_taken_for_indexed(world: World) -> None:
+    [memory_id] = await world.remember("in the middle")
+    ticket = await world.database.run(index_queue.take_ticket, [memory_id])
+    await world.rename("agent_other")
+
+    assert await world.database.run(index_queue.return_ticket, ticket) == 0
+    assert [row.id for row in await world.database.read(index_queue.waiting, "", 10)] == [memory_id]
+
+
 @pytest.mark.req("UWS-21.2")
 async def test_what_is_deleted_leaves_no_collection(world: World) -> None:
     for agent in range(4):
@@ -492,6 +501,22 @@ async def test_an_index_that_hangs_does_not_keep_anybody_waiting(world: World, m
     world.store.before_upsert = lambda: None
     await world.work()
     assert world.store.ids() == await world.rows()
+    await world.memories.close()
+
+
+async def test_what_could_not_be_marked_at_once_is_not_left_lying(world: World) -> None:
+    async def interfere() -> None:
+        world.store.after_upsert = lambda: None
+        await world.database.run(index_queue.break_off)
+        world.memories.wake()
+
+    world.memories.start()
+    world.store.after_upsert = interfere
+    context = await world.context()
+
+    stored = await context.add(NewMemory("red"))
+
+    await until(lambda: world.store.upserts == [stored.id, stored.id], seconds=10)
     await world.memories.close()
 
 

@@ -15,7 +15,9 @@ from artel.agents.context import (
     Remembered,
     Said,
     build_context,
+    fit_tool_results,
 )
+from artel.brain.brain import Message
 
 
 def count(text: str) -> int:
@@ -102,3 +104,33 @@ def test_without_memory_there_is_no_empty_quotation() -> None:
 def test_a_task_that_can_not_fit_is_refused_with_advice() -> None:
     with pytest.raises(ContextTooLarge, match="Shorten"):
         build_context("p" * 5000, [said("user", "t" * 5000)], [], ContextLimits(), count)
+
+
+@pytest.mark.req("AGT-03.2")
+@given(
+    results=st.lists(st.text(alphabet='ab \n"é', max_size=4_000), min_size=1, max_size=8),
+    tokens=st.integers(500, 3_000),
+)
+def test_what_tools_answer_is_cut_until_it_fits(results: list[str], tokens: int) -> None:
+    asked = Message("user", "Do it")
+    exchange = tuple(Message("tool", text, tool_call_id=str(number)) for number, text in enumerate(results))
+    fitting = fit_tool_results((asked, *exchange), tokens, len)
+
+    whole = sum(len(message.content) + TOKENS_PER_MESSAGE for message in (asked, *exchange))
+    assert [message.tool_call_id for message in fitting] == [None, *(str(number) for number in range(len(results)))]
+    assert fitting[0] == asked
+    if whole <= tokens:
+        assert fitting == (asked, *exchange)
+    else:
+        assert sum(len(message.content) + TOKENS_PER_MESSAGE for message in fitting) <= max(tokens, 600)
+    for before, after in zip(exchange, fitting[1:], strict=True):
+        assert after == before or "cut" in json.loads(after.content)
+
+
+def test_the_newest_tool_result_stays_whole_when_an_older_one_can_make_room() -> None:
+    old, new = (Message("tool", letter * 1_000, tool_call_id=letter) for letter in "ab")
+
+    fitting = fit_tool_results((old, new), 1_500, len)
+
+    assert fitting[1] == new
+    assert json.loads(fitting[0].content)["begin"].startswith("aaa")

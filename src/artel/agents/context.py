@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from artel.brain.brain import Message, Role
 from artel.errors import ArtelError, Kind
@@ -112,3 +112,27 @@ def _quoted(remembered: Sequence[Remembered], tokens: int, count: Callable[[str]
 
 def _cost(tokens: int) -> int:
     return tokens + TOKENS_PER_MESSAGE
+
+
+def fit_tool_results(messages: tuple[Message, ...], tokens: int, count: Callable[[str], int]) -> tuple[Message, ...]:
+    """Shorten what tools have answered, the oldest first, until everything fits; each says that it was cut."""
+    over = sum(_cost(count(message.content)) for message in messages) - tokens
+    fitting = list(messages)
+    for place, message in enumerate(messages):
+        if over <= 0:
+            break
+        if message.role == "tool":
+            before = count(message.content)
+            fitting[place] = replace(message, content=_cut(message.content, max(0, before - over), before))
+            over -= before - count(fitting[place].content)
+    return tuple(fitting)
+
+
+def _cut(text: str, tokens: int, of_tokens: int) -> str:
+    """Answer the beginning and the end of a text, as JSON that says so; never longer than the text."""
+    kept = max(0, int(len(text) * tokens / max(1, of_tokens)) - 100) // 2
+    cut = {"cut": "the middle was left out, to make room"} | (
+        {"begin": text[:kept], "end": text[-kept:]} if kept else {}
+    )
+    shorter = json.dumps(cut, ensure_ascii=False)
+    return shorter if len(shorter) < len(text) else text

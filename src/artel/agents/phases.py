@@ -7,9 +7,11 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
 from artel.agents import prompts
+from artel.agents.context import fit_tool_results
 from artel.agents.task import AgentSpec, Listener, Tally
 from artel.brain.brain import Brain, Completion, Message, Request, Schema, TokenSink, ToolCall, ToolSchema, Usage
 from artel.brain.errors import ModelAnswerInvalid, ModelError
+from artel.brain.tokens import count_tokens
 from artel.errors import ArtelError, Kind
 from artel.logs import get_logger
 from artel.tools.tool import ToolResult
@@ -172,7 +174,7 @@ async def _ask(
     spec = run.spec
     request = Request(
         model=spec.model,
-        messages=_messages(state, told),
+        messages=_fitting(_messages(state, told), state, spec),
         temperature=spec.temperature,
         max_tokens=spec.max_tokens,
         deadline=run.deadline,
@@ -197,6 +199,13 @@ def _messages(state: State, told: tuple[Message, ...]) -> tuple[Message, ...]:
         return state.messages + state.exchange
     head = tuple(takewhile(lambda message: message.role == "system", state.messages))
     return head + notes + state.messages[len(head) :] + state.exchange
+
+
+def _fitting(messages: tuple[Message, ...], state: State, spec: AgentSpec) -> tuple[Message, ...]:
+    """Answer what fits into what the agent may be sent; without tools that was seen to before."""
+    if not state.exchange or spec.max_context_tokens is None:
+        return messages
+    return fit_tool_results(messages, spec.max_context_tokens, count_tokens)
 
 
 def _sendable(call: ToolCall) -> ToolCall:

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from artel.brain import prices
 from artel.brain.brain import Request, TokenSink, ToolCall, Usage
+from artel.brain.tokens import count_tokens
 from artel.tools.tool import ToolResult
 
 MAX_ITERATIONS = 5
@@ -38,6 +40,7 @@ class AgentSpec:
     max_tokens: int
     fallback_model: str | None = None
     loop: LoopSettings = LoopSettings()
+    max_context_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,14 @@ class Tally:
     def begin(self, request: Request) -> None:
         """Note that a model is asked."""
         self.pending = request
+
+    def settle(self, written: str) -> None:
+        """Count a call that was cut off, by what was sent and what had been written until then."""
+        if self.pending is not None:
+            model = self.pending.model
+            sent = sum(count_tokens(message.content) for message in self.pending.messages)
+            got = count_tokens(written)
+            self.add(Usage(model, sent, got, prices.cost(model, sent, got), calls=1))
 
     def add(self, usage: Usage) -> None:
         """Count what the call took."""

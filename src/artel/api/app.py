@@ -8,7 +8,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from artel import __version__
-from artel.api import agents, archives, auth, chat, context, health, projects, sessions, spaces, ui
+from artel.api import agents, archives, auth, chat, context, health, knowledge, projects, sessions, spaces, ui
 from artel.api.metrics import HttpMetrics
 from artel.api.middleware import BodyLimitMiddleware, PathMiddleware, RequestMiddleware
 from artel.api.problems import install_problem_handlers
@@ -28,6 +28,7 @@ ROUTERS = (
     projects.router,
     agents.router,
     context.router,
+    knowledge.router,
     archives.router,
     sessions.router,
     spaces.router,

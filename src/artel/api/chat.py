@@ -12,7 +12,7 @@ from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, SessionId,
 from artel.api.event_stream import HEARTBEAT_SECONDS, EventStream
 from artel.api.problems import documented
 from artel.auth.principal import Principal
-from artel.brain.tokens import count_tokens
+from artel.brain.tokens import count_tokens, is_ready
 from artel.container import Container
 from artel.contract.chat import (
     ChatMessage,
@@ -60,7 +60,9 @@ Role = Annotated[str | None, Query(pattern="^(user|assistant|system)$", descript
 Last = Annotated[int | None, Query(ge=1, le=100, description="Only the newest so many.")]
 After = Annotated[int | None, Query(ge=0, le=2**31 - 1, description="Begin after this number; 0 is the beginning.")]
 LastEventId = Annotated[str | None, Header(description="What `after` is for readers that reconnect by themselves.")]
-Words = Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00]*\S[^\x00]*$", examples=["landing page"])]
+Words = Annotated[
+    str, Query(min_length=1, max_length=200, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$", examples=["landing page"])
+]
 
 
 @router.post(
@@ -167,8 +169,10 @@ def event_number(after: int | None, last_event_id: str | None, newest: int) -> i
 
 
 async def _accept(parts: Container, user: Principal, session_id: str, body: NewMessage, header_key: str | None) -> Turn:
-    is_long = len(body.content) > LONG_TEXT
-    tokens = await asyncio.to_thread(count_tokens, body.content) if is_long else count_tokens(body.content)
+    if is_ready() and len(body.content) <= LONG_TEXT:
+        tokens = count_tokens(body.content)
+    else:
+        tokens = await asyncio.to_thread(count_tokens, body.content)
     target = None if body.target_agent is None else str(body.target_agent)
     new = NewTurn(uuid7(), uuid7(), body.content, tokens, target, body.idempotency_key or header_key)
     turn = await parts.database.run(accept_message, user, session_id, new, parts.gate)

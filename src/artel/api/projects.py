@@ -49,3 +49,7 @@ async def delete_project(project_id: ProjectId, user: CurrentUser, parts: Parts)
     """Delete a project with its agents. The files in your folder are not touched."""
     await parts.database.run(changes.delete_project, user, project_id)
     parts.memories.wake()
+    if parts.spaces is not None:
+        await parts.spaces.discard(project_id)
+    parts.hub.notify_all_of(user)
+    parts.signals.project_changed(project_id)

@@ -52,3 +52,4 @@ async def update_session(session_id: SessionId, body: SessionChanges, user: Curr
 async def delete_session(session_id: SessionId, user: CurrentUser, parts: Parts) -> None:
     """Delete a session with everything that was said in it."""
     await parts.database.run(sessions.delete_session, user, session_id)
+    parts.signals.session_changed(session_id)

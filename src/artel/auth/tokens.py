@@ -1,6 +1,7 @@
 """Tokens: those that we sign ourselves, and those of an external issuer."""
 
 import time
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ LOCAL_ALGORITHM = "HS256"
 EXTERNAL_ALGORITHMS = ("RS256", "ES256")
 ISSUER = AUDIENCE = "artel"
 MAX_TOKEN_CHARACTERS = 8192
+MAX_VERIFIED = 4_096  # tokens whose signature was checked
 MAX_SUBJECT_CHARACTERS = 500
 # Our own clock signs and checks our own tokens; another issuer's clock may be a little off.
 EXTERNAL_LEEWAY_SECONDS = 5
@@ -48,6 +50,7 @@ class Tokens:
         self._keys = keys
         self._issuer = issuer
         self._audience = audience
+        self._verified: OrderedDict[str, tuple[LocalSubject, int]] = OrderedDict()
 
     def issue(self, user_id: int) -> str:
         """Answer a token that speaks for the user."""
@@ -65,6 +68,8 @@ class Tokens:
 
     async def verify(self, token: str) -> LocalSubject | ExternalSubject:
         """Answer whom the token speaks for, or raise."""
+        if (known := self._verified.get(token)) and time.time() < known[1]:
+            return known[0]
         if len(token) > MAX_TOKEN_CHARACTERS:
             raise TokenInvalid("The token is too long.")
         try:
@@ -94,7 +99,11 @@ class Tokens:
         user_id = int(claims["sub"])
         if not 0 < user_id <= MAX_ID:
             raise ValueError("no such number")
-        return LocalSubject(user_id, int(claims["iat"]))
+        subject = LocalSubject(user_id, int(claims["iat"]))
+        self._verified[token] = subject, int(claims["exp"])  # what it says never changes, only when it ends
+        if len(self._verified) > MAX_VERIFIED:
+            self._verified.popitem(last=False)
+        return subject
 
     async def _external(self, token: str, algorithm: str, key_id: Any, keys: KeySet) -> ExternalSubject:
         key = await keys.find(key_id if isinstance(key_id, str) else None, algorithm)

@@ -51,6 +51,11 @@ def count_tokens(text: str, model: str | None = None) -> int:
     return sum(counter(text[start : start + PIECE_CHARACTERS]) for start in range(0, len(text), PIECE_CHARACTERS))
 
 
+def is_ready() -> bool:
+    """Say whether the vocabulary of GPT-4 was read, so that counting takes no time."""
+    return encoding_of(None) in _counters
+
+
 def encoding_of(model: str | None) -> str:
     """Answer the name of the vocabulary that a model uses."""
     if model and _O200K_MODELS.match(model.rpartition("/")[2]):

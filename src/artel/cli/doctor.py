@@ -72,6 +72,7 @@ def _examine() -> Iterator[Finding]:
     yield _data_folder(settings)
     yield _port(settings)
     yield from asyncio.run(_services(settings))
+    yield _models()
     yield _memory(settings)
     if not settings.is_embedded and settings.jwt_secret is None:
         yield Finding(
@@ -111,6 +112,17 @@ def _port(settings: "Settings") -> Finding:
                 "address", Verdict.WARNING, detail, "fine if Artel is running; else set ARTEL_PORT to another"
             )
     return Finding("address", Verdict.OK, f"{settings.host}:{settings.port} is free")
+
+
+def _models() -> Finding:
+    from artel.brain.router import BrainRouter
+
+    brain = BrainRouter(os.environ).describe()
+    if brain.mode == "demo":
+        advice = "docs/how-to/models.md says how to use a real one"
+        return Finding("models", Verdict.WARNING, "none is configured, the demo brain answers", advice)
+    names = ", ".join(f"{one.name} ({one.address})" if one.address else one.name for one in brain.providers)
+    return Finding("models", Verdict.OK, names)
 
 
 def _memory(settings: "Settings") -> Finding:

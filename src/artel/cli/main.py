@@ -7,9 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from artel import __version__
-from artel.cli import agents, database, doctor, login, memory, projects, serve, users
+from artel.cli import agents, chat, database, doctor, login, memory, projects, serve, users
 from artel.cli.exit_codes import OF_KIND, ExitCode
 from artel.cli.group import QuickGroup
+from artel.cli.plain_text import plain
 from artel.errors import ArtelError
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 app.command()(serve.up)
 app.command()(serve.serve)
+app.command()(chat.chat)
 app.command()(doctor.doctor)
 app.command()(login.login)
 app.command()(login.logout)
@@ -53,7 +55,8 @@ def main() -> None:
     try:
         sys.exit(app(standalone_mode=False) or ExitCode.OK)
     except ArtelError as error:
-        _complain(error.code, error.detail)
+        again = f" Try again in {error.retry_after} s." if error.retry_after else ""
+        _complain(error.code, error.detail + again)
         sys.exit(OF_KIND[error.kind])
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(ExitCode.INTERRUPTED)
@@ -76,7 +79,7 @@ def _complain(code: str, detail: str) -> None:
     if "--json" in sys.argv:
         typer.echo(json.dumps({"code": code, "detail": detail}, ensure_ascii=False), err=True)
     else:
-        typer.echo(f"artel: {detail}", err=True)
+        typer.echo(plain(f"artel: {detail}"), err=True)
 
 
 def _complain_of_usage(error: Any) -> None:

@@ -39,7 +39,9 @@ def up(port: Port = None, data_dir: DataDir = None, as_json: AsJson = False) -> 
             typer.echo(f"  Open      {link}")
             typer.echo(f"  Project   {project.name} ({project.id})")
             typer.echo(f"  API       {url}/docs")
-            typer.echo(f"  Data      {container.folder.path}\n")
+            typer.echo(f"  Data      {container.folder.path}")
+            typer.echo(f"  Models    {_models(container)}")
+            typer.echo("  Talk      artel chat, in another terminal\n")
             typer.echo("  The link logs in whoever has it: keep it to yourself. Ctrl-C stops Artel.\n")
 
         await run_server(container, ready)
@@ -66,6 +68,13 @@ def serve(
         await run_server(container, ready)
 
     _run(run, host=host, port=port, role=role)
+
+
+def _models(container: "Container") -> str:
+    brain = container.brain.describe()
+    if brain.mode == "demo":
+        return "none yet, the demo brain answers (docs/how-to/models.md)"
+    return ", ".join(provider.name for provider in brain.providers)
 
 
 def _remember(url: str, token: str) -> None:

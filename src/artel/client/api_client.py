@@ -1,5 +1,7 @@
 """Talks to the HTTP API."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Self
 
@@ -9,6 +11,7 @@ from artel import __version__
 from artel.errors import ArtelError, Kind
 
 TIMEOUT = httpx.Timeout(30, connect=5)
+STREAM_TIMEOUT = httpx.Timeout(40, connect=5)  # a stream says something every 15 seconds
 MAX_PAGE = 100
 
 _KINDS = {
@@ -29,11 +32,15 @@ class ServerUnreachable(ArtelError):
     code = "server_unreachable"
 
 
+class ConnectionLost(ServerUnreachable):
+    """The connection broke, or nothing came, after something was sent: the server may have done it or not."""
+
+
 class ServerRefused(ArtelError):
     """The server answered with an error."""
 
-    def __init__(self, status: int, code: str, detail: str) -> None:
-        super().__init__(detail)
+    def __init__(self, status: int, code: str, detail: str, retry_after: int | None = None) -> None:
+        super().__init__(detail, retry_after=retry_after)
         self.kind = _KINDS.get(status, Kind.INVALID if status < HTTPStatus.INTERNAL_SERVER_ERROR else Kind.UNAVAILABLE)
         self.code = code
 
@@ -59,17 +66,24 @@ class ApiClient:
 
     def call(self, method: str, path: str, **options: Any) -> Any:
         """Answer the body of a successful call, or raise what the server said."""
-        try:
+        with self._translated():
             response = self._http.request(method, path, **options)
-        except httpx.LocalProtocolError as failure:  # its text holds the headers, and those the token
-            raise ServerUnreachable(f"The request to {self.server} can't be sent as it is.") from failure
-        except (httpx.TransportError, httpx.InvalidURL) as failure:
-            raise ServerUnreachable(
-                f"No answer from {self.server} ({failure}). Is it running? `artel up` starts one here."
-            ) from failure
         if response.is_success:
             return response.json() if response.content else None
         raise _refused(response)
+
+    @contextmanager
+    def stream(self, method: str, path: str, headers: dict[str, str] | None = None, **options: Any) -> Iterator[Any]:
+        """Open a successful answer that is read as it comes, of type `httpx.Response`."""
+        wanted = {"Accept": "text/event-stream"} | (headers or {})
+        with (
+            self._translated(),
+            self._http.stream(method, path, headers=wanted, timeout=STREAM_TIMEOUT, **options) as response,
+        ):
+            if not response.is_success:
+                response.read()
+                raise _refused(response)
+            yield response
 
     def all_items(self, path: str) -> list[Any]:
         """Answer a list as a whole, page by page."""
@@ -80,12 +94,30 @@ class ApiClient:
             if not page["items"] or len(items) >= page["total"]:
                 return items
 
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Raise our own errors for those of the HTTP client."""
+        try:
+            yield
+        except httpx.LocalProtocolError as failure:  # its text holds the headers, and those the token
+            raise ServerUnreachable(f"The request to {self.server} can't be sent as it is.") from failure
+        except (httpx.TransportError, httpx.InvalidURL) as failure:
+            connected = not isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout | httpx.InvalidURL)
+            raise (ConnectionLost if connected else ServerUnreachable)(
+                f"No answer from {self.server} ({failure}). Is it running? `artel up` starts one here."
+            ) from failure
+
 
 def _refused(response: httpx.Response) -> ServerRefused:
     try:
         problem = response.json()
-        return ServerRefused(response.status_code, problem["code"], problem["detail"])
+        return ServerRefused(response.status_code, problem["code"], problem["detail"], _retry_after(response))
     except (ValueError, KeyError, TypeError):
         return ServerRefused(
             response.status_code, "no_artel", f"{response.url} answered {response.status_code}; is it an Artel server?"
         )
+
+
+def _retry_after(response: httpx.Response) -> int | None:
+    seconds = response.headers.get("retry-after", "")
+    return int(seconds) if seconds.isdecimal() else None

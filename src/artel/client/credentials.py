@@ -34,12 +34,7 @@ class Credentials:
 
     def save(self) -> None:
         """Write the file, whole or not at all."""
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        aside = self.path.with_name(f".credentials.{secrets.token_hex(8)}")
-        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump({"current": self.current, "tokens": self.tokens}, file, indent=2)
-        aside.replace(self.path)
+        write_private(self.path, json.dumps({"current": self.current, "tokens": self.tokens}, indent=2))
 
     def remember(self, server: str, token: str) -> None:
         """Keep a token for a server, which is the current one from now on; the oldest of too many is forgotten."""
@@ -89,6 +84,16 @@ def _is_loopback(url: str) -> bool:
     except ValueError:
         return False
     return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, whole or not at all."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.stem}.{secrets.token_hex(8)}")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    aside.replace(path)
 
 
 def config_folder() -> Path:

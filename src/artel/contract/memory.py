@@ -90,6 +90,19 @@ class FoundMemory(Memory):
     score: float = Field(description="From 0 to 1; compares only within one answer.", examples=[0.87])
 
 
+class KnownMemory(FoundMemory):
+    """A memory of one of the agents of a project."""
+
+    agent_id: int = Field(examples=[2])
+    agent: str = Field(examples=["agent_coder"])
+
+
+class KnownMemories(Answer):
+    """What a search of the project's knowledge base found, best first."""
+
+    items: list[KnownMemory]
+
+
 class FoundMemories(Answer):
     """What a search found, best first."""
 

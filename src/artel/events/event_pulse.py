@@ -47,5 +47,10 @@ class EventPulse:
     async def _look(self) -> None:
         followed = self._hub.sessions
         for start in range(0, len(followed), READ_AT_ONCE):
-            for key, last in (await self._newest(followed[start : start + READ_AT_ONCE])).items():
-                self._hub.notify_if_behind(key, last)
+            some = followed[start : start + READ_AT_ONCE]
+            newest = await self._newest(some)
+            for key in some:
+                if key in newest:
+                    self._hub.notify_if_behind(key, newest[key])
+                else:
+                    self._hub.notify(key)  # it was deleted: reading it says so

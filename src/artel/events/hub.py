@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from artel.contract.events import StoredEvent
 from artel.db.tenant import Tenant
-from artel.errors import ArtelError, ServerBusy
+from artel.errors import ArtelError, Kind, ServerBusy
 from artel.logs import get_logger
 
 MAX_BEHIND = 1000  # items that a reader may not have taken yet
@@ -74,11 +74,11 @@ class Reader:
         self._items: deque[Item] = deque()
         self._awake = asyncio.Event()
         self._too_slow = False
-        self._ended = False
+        self._end: Exception | None = None
 
-    def end(self) -> None:
-        """Let the reader go."""
-        self._ended = True
+    def end(self, reason: Exception) -> None:
+        """Let the reader go, once it has what there is."""
+        self._end = reason
         self._awake.set()
 
     def offer(self, item: Item) -> None:
@@ -94,15 +94,15 @@ class Reader:
         """Answer the next item, or None after that many seconds without one."""
         try:
             async with asyncio.timeout(seconds):
-                while not self._items and not self._too_slow and not self._ended:
+                while not self._items and not self._too_slow and not self._end:
                     self._awake.clear()
                     await self._awake.wait()
         except TimeoutError:
             return None
         if self._too_slow:
             raise ReaderTooSlow
-        if self._ended and not self._items:
-            raise StreamsEnd
+        if self._end and not self._items:
+            raise self._end
         return self._items.popleft()
 
 
@@ -202,6 +202,11 @@ class EventHub:
         if feed.reading is None:
             feed.reading = asyncio.get_running_loop().create_task(self._catch_up(session_id, feed))
 
+    def notify_all_of(self, tenant: Tenant) -> None:
+        """Say that something of a user was deleted, whatever hung on it."""
+        for session_id in [key for key, feed in self._feeds.items() if feed.tenant.user_id == tenant.user_id]:
+            self.notify(session_id)
+
     def write(self, tenant: Tenant, session_id: str, message_id: str, task_id: str | None, text: str) -> None:
         """Add a piece to an answer that is being written."""
         feed, answer = self._answer(tenant, session_id, message_id, task_id)
@@ -253,7 +258,7 @@ class EventHub:
         """Let every reader go."""
         for feed in self._feeds.values():
             for reader in feed.readers:
-                reader.end()
+                reader.end(StreamsEnd())
 
     async def close(self) -> None:
         """End what is being read."""
@@ -288,8 +293,12 @@ class EventHub:
                     for event in page:
                         feed.tell_event(event)
                     feed.position = page[-1].number
-        except ArtelError as failure:  # the next signal, or the pulse, makes it read again
-            log.info("events_not_read", reason=failure.detail)
+        except ArtelError as failure:
+            if failure.kind is Kind.NOT_FOUND:  # it was deleted
+                for reader in feed.readers:
+                    reader.end(failure)
+            else:
+                log.warning("events_not_read", reason=failure.detail)  # the next hint makes it read again
         finally:
             feed.reading = None
 

@@ -82,12 +82,15 @@ class AgentContextStore:
         """Store a memory, which can be found from then on; if the index is down, as soon as it is back."""
         parts = self._parts
         parts.indexer.take_in_hand(new.id)
+        indexed = 0
         try:
             stored = await parts.database.run(memories.add, self._tenant, self._project_id, self._agent_id, new)
             row = Waiting(stored.id, stored.content, stored.type, stored.success, stored.created_at)
-            await self._at_once(parts.indexer.index([row]))
+            indexed = await self._at_once(parts.indexer.index([row]))
         finally:
             parts.indexer.let_go(new.id)
+            if not indexed:  # whatever the reason, be it that nobody waits for the answer any more
+                parts.indexer.wake()
         return stored
 
     async def clear(self) -> int:
@@ -97,7 +100,7 @@ class AgentContextStore:
         await self._at_once(parts.indexer.carry_out_chores())
         return deleted
 
-    async def _at_once(self, work: Coroutine[Any, Any, int]) -> None:
+    async def _at_once(self, work: Coroutine[Any, Any, int]) -> int:
         """Wait for the index for a moment; what it doesn't manage is left to the background."""
         parts = self._parts
         task = asyncio.create_task(work)
@@ -105,12 +108,13 @@ class AgentContextStore:
         task.add_done_callback(parts.running.discard)
         try:
             async with asyncio.timeout(AT_ONCE_SECONDS):
-                await asyncio.shield(task)
+                return await asyncio.shield(task)
         except (ArtelError, TimeoutError) as failure:
             detail = failure.detail if isinstance(failure, ArtelError) else "The memory index did not answer in time."
             log.warning("memory_index_lags", reason=detail)
             parts.indexer.state.failed(detail)
             parts.indexer.wake()
+            return 0
 
     async def _asked(self, call: Coroutine[Any, Any, T]) -> T:
         state = self._parts.indexer.state

@@ -93,8 +93,9 @@ class Indexer:
             return True
         if self._store.needs_rebuild:
             await self.prepare()
-        rows = await self._database.read(index_queue.waiting, self._after, self._batch)
-        rows = [row for row in rows if row.id not in self._in_hand]
+        limit = self._batch + len(self._in_hand)
+        found = await self._database.read(index_queue.waiting, self._after, limit)
+        rows = [row for row in found if row.id not in self._in_hand][: self._batch]
         self.state.waiting = len(rows)
         if not rows:
             return await self._look_again()

@@ -1,10 +1,10 @@
 """The memory of all agents: one per process."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from artel.db.engine import Database
 from artel.db.tenant import Tenant
@@ -13,6 +13,9 @@ from artel.memories.context_store import AgentContextStore, ContextParts
 from artel.memories.indexer import Indexer
 from artel.memory.embedder import Embedder
 from artel.memory.store import MemoryStore
+
+if TYPE_CHECKING:
+    from artel.memory.minilm import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,10 @@ class Memories:
     def context_store(self, tenant: Tenant, project_id: int, agent_id: int, agent_name: str) -> AgentContextStore:
         """Answer the memory of one agent."""
         return AgentContextStore(self._parts, tenant, project_id, agent_id, agent_name)
+
+    async def embed(self, texts: Sequence[str]) -> "list[Array]":
+        """Answer vectors of texts; raise EmbeddingsUnavailable when there is no model for it."""
+        return await self._embedder.embed(texts)
 
     def wake(self) -> None:
         """Say that there are new rows, or chores for the index."""

@@ -67,6 +67,13 @@ def query_vector(text: str) -> SparseVector:
     return SparseVector(indices, [1.0] * len(indices))
 
 
+def likeness(query: str, text: str) -> float:
+    """Answer how much of a query a text has, all words counting alike; 0 when it has nothing of it."""
+    wanted, document = query_vector(query), document_vector(text)
+    weights = dict(zip(document.indices, document.values, strict=True))
+    return sum(weights.get(index, 0.0) for index in wanted.indices)
+
+
 def rarity(documents: int, with_term: int) -> float:
     """Answer the idf of a term, by the formula that Qdrant uses."""
     return math.log((documents - with_term + 0.5) / (with_term + 0.5) + 1)

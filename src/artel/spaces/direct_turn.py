@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy.exc import IntegrityError
-
 from artel.agents.context import MAX_HISTORY_MESSAGES, Said
 from artel.agents.task import Tally
 from artel.brain.brain import ToolCall
@@ -59,6 +57,12 @@ class DirectTurn:
 
     async def run(self) -> Ended | None:
         """Answer the turn; None if somebody else has ended it, or it is not its turn yet."""
+        try:
+            return await self._answered()
+        finally:
+            self._parts.hub.end(self._turn.session_id, self._message_id)
+
+    async def _answered(self) -> Ended | None:
         began = time.monotonic()
         agent: Agent | None = None
         try:
@@ -136,12 +140,19 @@ class DirectTurn:
             at_work = AgentAtWork(agent.id, agent.name, old, self._space.get_agent_status(agent.id).value)
         memories = _memories(turn, self._text, result) if agent and agent.memory and result.success else []
         try:
-            await self._store(at_work, outcome, memories)
+            finished_at = await self._parts.database.run(
+                finish_turn,
+                self._space.principal,
+                turn.session_id,
+                turn.id,
+                at_work,
+                outcome,
+                self._space.lease,
+                memories,
+            )
         except TurnOver:
             await self._note_usage()
             return None
-        finally:
-            self._parts.hub.end(turn.session_id, self._message_id)
         self._parts.signals.session_changed(turn.session_id)
         if memories:
             self._parts.memories.wake()
@@ -156,7 +167,7 @@ class DirectTurn:
             content=outcome.content,
             context=outcome.context or [],
             usage=outcome.usage or {},
-            duration_ms=round(outcome.duration * 1000),
+            duration_ms=turn.duration_until(finished_at),
             error_code=outcome.error_code,
         )
 
@@ -170,21 +181,13 @@ class DirectTurn:
             self._message_id,
             content,
             count_tokens(content),
-            asdict(result.usage),
+            asdict(result.usage) if result.usage.calls else None,
             seconds,
             error_code=result.error_type,
             context=result.context,
         )
 
-    async def _store(self, at_work: AgentAtWork | None, outcome: Outcome, memories: list[NewMemory]) -> None:
-        place = self._space.principal, self._turn.session_id, self._turn.id
-        try:
-            await self._parts.database.run(finish_turn, *place, at_work, outcome, self._space.lease, memories)
-        except IntegrityError:  # the agent was deleted meanwhile, and can remember nothing
-            await self._parts.database.run(finish_turn, *place, at_work, outcome, self._space.lease, [])
-
     async def _was_cancelled(self) -> None:
-        self._parts.hub.end(self._turn.session_id, self._message_id)
         await self._notes.written()
         await self._note_usage()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from artel.agents.context import ContextLimits, Remembered, Said, build_context
-from artel.agents.loop import run_loop
+from artel.agents.loop import load_graphs, run_loop
 from artel.agents.task import AgentSpec, Listener, LoopResult, Tally
 from artel.auth.principal import Principal
 from artel.brain import prices
@@ -18,12 +18,14 @@ from artel.contract.http import Agent
 from artel.errors import AgentInError, ArtelError, DatabaseUnavailable
 from artel.logs import get_logger
 from artel.memories.context_store import AgentContextStore, Recalled
+from artel.memories.knowledge import ProjectKnowledge
 from artel.memories.memory_repository import NewMemory
 from artel.memory.store import Filter
+from artel.projects.projects import get_project
 from artel.spaces.agent_bus import AgentBus
 from artel.spaces.agent_figures import ERROR_SECONDS, AgentStatus
 from artel.spaces.parts import SpaceParts
-from artel.tools.recall import MemoryRead, MemoryWrite, Recollection
+from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead, Recollection
 from artel.tools.toolbox import Toolbox
 from artel.turns.transactions import AgentAtWork
 
@@ -120,7 +122,8 @@ class Execution:
         limits = ContextLimits(window=prices.window(agent.model), max_tokens=agent.max_tokens)
         remembered = [Remembered(one.memory.content, _source(one), one.score) for one in recalled]
         messages = build_context(agent.system_prompt, said, remembered, limits, count_tokens)
-        spec = AgentSpec(agent.name, agent.model, agent.temperature, agent.max_tokens)
+        spec = AgentSpec(agent.name, agent.model, agent.temperature, agent.max_tokens, max_context_tokens=limits.tokens)
+        await load_graphs()  # the first task after the start is not late because of it
         total = time.monotonic() + self._parts.limits.task
         watch = _Watch(task.listener, self._parts.limits.without_progress, total)
         try:
@@ -130,6 +133,8 @@ class Execution:
             if not watch.limit.expired():
                 raise
             raise TimedOut(watch.complaint()) from late
+        finally:
+            task.tally.settle("".join(watch.written))
 
     async def _recall(self, agent: Agent, task: Task) -> list[Recalled]:
         store = self._parts.memories.context_store(self._principal, self._project_id, agent.id, agent.name)
@@ -147,7 +152,8 @@ class Execution:
         recall = _AgentRecall(
             self._parts.memories.context_store(self._principal, self._project_id, agent.id, agent.name)
         )
-        return Toolbox([MemoryRead(recall), MemoryWrite(recall)], agent.tools)
+        everybody = _ProjectRecall(self._parts, self._principal, self._project_id)
+        return Toolbox([MemoryRead(recall), ProjectMemoryRead(everybody), MemoryWrite(recall)], agent.tools)
 
 
 class _Watch:
@@ -160,12 +166,15 @@ class _Watch:
         self._without_progress = without_progress
         self._total = total
         self._until = 0.0
+        self.written: list[str] = []
 
     def token(self, text: str) -> None:
         self._progress()
+        self.written.append(text)
         self._listener.token(text)
 
     def restart(self) -> None:
+        self.written.clear()
         self._listener.restart()
 
     def phase(self, name: str) -> None:
@@ -210,6 +219,33 @@ class _AgentRecall:
 
     async def remember(self, content: str, type: str) -> str:  # noqa: A002
         return (await self._store.add(NewMemory(content, type, metadata={"source": "agent"}))).id
+
+
+class _ProjectRecall:
+    """What all agents of the project remember, for an agent that was let in."""
+
+    def __init__(self, parts: SpaceParts, principal: Principal, project_id: int) -> None:
+        self._parts = parts
+        self._principal = principal
+        self._project_id = project_id
+
+    async def search(self, query: str, top_k: int, type: str | None) -> list[Recollection]:  # noqa: A002
+        project = await self._parts.database.read(get_project, self._principal, self._project_id)
+        agents = [(agent.id, agent.name) for agent in project.agents if agent.memory]
+        knowledge = ProjectKnowledge(self._parts.memories, self._principal, self._project_id, agents)
+        return [
+            Recollection(
+                one.memory.content,
+                f"{one.memory.type} of {one.agent}",
+                one.score,
+                one.memory.type,
+                one.memory.created_at,
+            )
+            for one in await knowledge.search(query, top_k, Filter(type=type))
+        ]
+
+    async def remember(self, content: str, type: str) -> str:  # noqa: A002, ARG002
+        raise PermissionError("what others remember can only be read")
 
 
 def in_error(name: str) -> AgentInError:

@@ -22,7 +22,7 @@ from artel.spaces.leases import SpaceElsewhere, Work
 from artel.spaces.parts import SpaceParts
 from artel.spaces.spaces import Spaces
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
-from artel.turns.endings import Ended
+from artel.turns.endings import Ended, read_ended
 from artel.turns.lease import Lease, LeaseLost
 from artel.turns.transactions import Outcome, TurnOver, finish_turn
 from artel.turns.turn import Turn, TurnStatus
@@ -71,6 +71,7 @@ class Host:
         self._awake = asyncio.Event()
         self._closing = False
         self._renewed = time.monotonic()
+        self._ended_before: set[str] = set()
         self._desk: SpaceDesk | None = None
         self._watch = AlertWatch(parts)
         spaces.recover = self._recover
@@ -221,16 +222,29 @@ class Host:
             space = self._spaces.peek(job.turn.project_id)
             if space is not None:  # else it is for others to say what became of it
                 await _fail_interrupted(self._parts, left, space.lease, only_running=True)
+        await self._tell_end(job)
         current = asyncio.current_task()
         if current is not None and current.cancelling():
             raise asyncio.CancelledError
+
+    async def _tell_end(self, job: Job) -> None:
+        """Tell those who wait how a turn ended that somebody else has ended, or deleted."""
+        place = job.principal, job.turn.session_id, job.turn.id
+        try:
+            ended = await self._parts.database.read(read_ended, *place)
+        except ArtelError as failure:
+            self._parts.endings.give_up(job.turn.id, failure)
+            return
+        if ended is not None:
+            self._parts.endings.tell(ended)
 
     async def _went_wrong(self, lane: _Lane, job: Job, failure: Exception) -> None:
         match failure:
             case LeaseLost() | SpaceElsewhere():
                 self._spaces.drop(job.turn.project_id)
-            case ProjectNotFound() | SessionNotFound():
-                pass  # it was deleted meanwhile
+            case ProjectNotFound() | SessionNotFound():  # it was deleted meanwhile
+                for gone in (job, *lane.jobs):
+                    self._parts.endings.give_up(gone.turn.id, failure)
             case DatabaseUnavailable():  # the pulse finds the turn when the database is back
                 log.warning("turn_waits_for_the_database", reason=failure.detail)
             case _:
@@ -304,11 +318,15 @@ class Host:
     async def _stop_ended(self) -> None:
         running = {lane.running: lane for lane in self._lanes.values() if lane.running}
         if not running:
+            self._ended_before = set()
             return
-        unfinished = await self._parts.database.read(leases.unfinished_of, running)
-        for turn_id, lane in running.items():
-            if turn_id not in unfinished and lane.running == turn_id and lane.work is not None:
+        ended = running.keys() - await self._parts.database.read(leases.unfinished_of, running)
+        # Only what had ended the last time too: a turn that ends by itself at this moment is about to tell of it.
+        for turn_id in ended & self._ended_before:
+            lane = running[turn_id]
+            if lane.running == turn_id and lane.work is not None:
                 lane.work.cancel()
+        self._ended_before = ended
 
     async def _end_idle_spaces(self) -> None:
         for space in self._spaces.all:
@@ -376,7 +394,7 @@ async def _end(
 ) -> Ended:
     outcome = Outcome(TurnStatus.FAILED, uuid7(), text, count_tokens(text), None, error_code=code)
     turn = await database.read(lambda c: TurnRepository(c, principal).get(session_id, turn_id))
-    await database.run(finish_turn, principal, session_id, turn_id, None, outcome, lease)
+    finished_at = await database.run(finish_turn, principal, session_id, turn_id, None, outcome, lease)
     return Ended(
         session_id=session_id,
         turn_id=turn_id,
@@ -388,7 +406,7 @@ async def _end(
         content=text,
         context=[],
         usage={},
-        duration_ms=turn.duration_ms,
+        duration_ms=turn.duration_until(finished_at),
         error_code=code,
     )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, update
+from sqlalchemy.exc import IntegrityError
 
 from artel.db.dialect import insert_into
 from artel.db.tables import hosts, projects, sessions, space_calls, spaces, turns
@@ -59,7 +60,10 @@ def remove_host(connection: Connection, host_id: str) -> None:
 def acquire_space(connection: Connection, host_id: str, user_id: int, project_id: int) -> Acquired:
     """Take a space that nobody runs, or that this host has already."""
     values = {"project_id": project_id, "user_id": user_id, "owner": None, "epoch": 0, "config_version": 0}
-    connection.execute(insert_into(connection, spaces).values(values).on_conflict_do_nothing())
+    try:
+        connection.execute(insert_into(connection, spaces).values(values).on_conflict_do_nothing())
+    except IntegrityError:  # the user has no such project, or not any more
+        raise ProjectNotFound("Project not found") from None
     mine = spaces.c.project_id == project_id, spaces.c.user_id == user_id
     row = connection.execute(select(spaces).where(*mine).with_for_update()).one_or_none()
     if row is None:

@@ -19,6 +19,7 @@ from artel.ids import uuid7
 from artel.spaces.parts import SpaceParts
 from artel.spaces.spaces import Spaces
 from artel.spaces.worker_space import WorkerSpace
+from artel.turns.endings import read_ended
 from artel.turns.transactions import Outcome, TurnOver, finish_turn
 from artel.turns.turn import TurnStatus
 from artel.turns.turn_repository import TurnRepository
@@ -109,6 +110,8 @@ async def _reset(_spaces: Spaces, parts: SpaceParts, space: WorkerSpace, _agent_
             continue
         parts.signals.session_changed(turn.session_id)
         parts.signals.cancelled(turn.id)
+        if ended := await parts.database.read(read_ended, *place):
+            parts.endings.tell(ended)
     await space.reset()
     return {"cancelled_turns": len(left)}
 

@@ -7,6 +7,7 @@ from artel.agents.loop import load_graphs
 from artel.auth.principal import Principal
 from artel.brain import prices
 from artel.brain.tokens import count_tokens
+from artel.errors import ProjectNotFound
 from artel.logs import get_logger
 from artel.spaces.leases import acquire_space, release_space
 from artel.spaces.parts import SpaceParts
@@ -49,7 +50,7 @@ class Spaces:
                 making.add_done_callback(lambda task: self._made(project_id, task))
             space = await asyncio.shield(making)
         if space.principal.user_id != principal.user_id:
-            raise PermissionError("a worker space is used by its owner only")
+            raise ProjectNotFound("Project not found")
         return space
 
     async def clean_up(self, project_id: int) -> None:
@@ -67,6 +68,12 @@ class Spaces:
     def drop(self, project_id: int) -> WorkerSpace | None:
         """Forget a space that another process has taken over, or whose project is gone."""
         return self._spaces.pop(project_id, None)
+
+    async def discard(self, project_id: int) -> None:
+        """End the space of a project that was deleted, at once."""
+        space = self._spaces.pop(project_id, None)
+        if space is not None:
+            await space.discard()
 
     async def close(self) -> None:
         """End every space."""

@@ -131,7 +131,6 @@ class WorkerSpace:
         """Register all agents of the project and make sure that their collections are there."""
         project = await self.parts.database.read(get_project, self.principal, self.project_id)
         for agent in project.agents:
-            self.cache.put(agent)
             self.bus.register(agent.id, agent.concurrency_limit)
         await self._ensure_collections([agent for agent in project.agents if agent.memory])
         log.info(
@@ -167,6 +166,13 @@ class WorkerSpace:
         self._off_the_bus.clear()
         await self.initialise()
         log.info("space_reset", user_prefix=self.user_prefix, project_id=self.project_id)
+
+    async def discard(self) -> None:
+        """End at once: the project is gone."""
+        self.closed = True
+        await self.bus.close(0, TaskStopped("The project was deleted."))
+        await self.cache.clear()
+        log.info("space_discarded", user_prefix=self.user_prefix, project_id=self.project_id)
 
     @property
     def idle_seconds(self) -> float:
@@ -229,6 +235,7 @@ class WorkerSpace:
         await self.deregister_agent(agent_id)
         self.bus.forget(agent_id)
         self.hung.pop(agent_id, None)
+        self._off_the_bus.discard(agent_id)  # its row is gone: nothing can bring it back
         await self.cache.invalidate(agent_id)
 
     def refuse_if_unable(self, agent_id: int) -> None:

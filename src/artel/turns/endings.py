@@ -14,6 +14,7 @@ from artel.turns.turn import Mode, Turn, TurnStatus
 from artel.turns.turn_repository import TurnRepository
 
 LOOK_SECONDS = 1.0
+SELDOM_SECONDS = 5.0  # where whoever runs the turn tells us anyway
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,16 @@ class _Waiter:
     session_id: str
     runs_here: bool
     ended: Ended | None = None
+    gone: Exception | None = None
     news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def wait(self) -> None:
+        """Wait for news, but not for long."""
+        try:
+            async with asyncio.timeout(SELDOM_SECONDS if self.runs_here else LOOK_SECONDS):
+                await self.news.wait()
+        except TimeoutError:
+            return
 
 
 class Endings:
@@ -81,6 +91,12 @@ class Endings:
         """Say how a turn ended."""
         for waiter in self._waiting.get(ended.turn_id, ()):
             waiter.ended = waiter.ended or ended
+            waiter.news.set()
+
+    def give_up(self, turn_id: str, reason: Exception) -> None:
+        """Say that a turn has no end that could be told: it was deleted."""
+        for waiter in self._waiting.get(turn_id, ()):
+            waiter.gone = reason
             waiter.news.set()
 
     def session_changed(self, session_id: str) -> None:
@@ -102,7 +118,7 @@ class Endings:
     ) -> Ended | None:
         """Answer how a turn ends, or None if it goes on for longer; whoever runs it here says so by `tell`.
 
-        The database is asked all the same, once a second: a space that is here may be lost to another process.
+        The database is asked all the same, now and then: a space that is here may be lost to another process.
         """
         waiter = _Waiter(session_id, runs_here)
         self._waiting.setdefault(turn_id, set()).add(waiter)
@@ -120,15 +136,13 @@ class Endings:
     async def _look(self, principal: Principal, turn_id: str, waiter: _Waiter) -> Ended | None:
         look = not waiter.runs_here
         while waiter.ended is None:
+            if waiter.gone is not None:
+                raise waiter.gone
             waiter.news.clear()
             ended = await self._read(principal, waiter.session_id, turn_id) if look or self._closed else None
             if ended is not None or self._closed:
                 return ended
-            try:
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await waiter.news.wait()
-            except TimeoutError:
-                pass
+            await waiter.wait()
             look = True
         return waiter.ended
 

@@ -25,7 +25,8 @@ from artel.contract.events import (
 )
 from artel.errors import AgentQueueFull, IdempotencyKeyReused, SessionBusy
 from artel.events.session_log import SessionLog
-from artel.memories.memory_repository import MemoryRepository, NewMemory
+from artel.memories.memories import remember
+from artel.memories.memory_repository import NewMemory
 from artel.projects.agent_repository import AgentRepository
 from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.turns.lease import Lease, require_lease
@@ -125,9 +126,10 @@ def accept_message(
             return turn
         log.expect(1)
     agent_id = _target(connection, principal, log.project_id, new.target, gate)
-    if turns.count_unfinished(session_id) >= MAX_UNFINISHED:
+    unfinished, waiting_for_agent = turns.count_unfinished(log.project_id, session_id, agent_id)
+    if unfinished >= MAX_UNFINISHED:
         raise SessionBusy("Ten messages are waiting in this session. Wait for an answer.", retry_after=5)
-    if agent_id is not None and turns.count_waiting_for(log.project_id, agent_id) >= MAX_WAITING_FOR_AGENT:
+    if waiting_for_agent >= MAX_WAITING_FOR_AGENT:
         raise AgentQueueFull("A hundred tasks are waiting for this agent. Try again in a moment.", retry_after=5)
     turn = Turn(
         id=new.turn_id,
@@ -177,9 +179,7 @@ def start_turn(
     if agent is not None:
         happened = [DirectAgentCall(agent_id=agent.id, task_id=turn.id), agent.change]
     log = SessionLog(connection, principal, turn.session_id, len(happened))
-    turns = TurnRepository(connection, principal)
-    following = turns.next(turn.session_id)
-    if following is None or following.id != turn.id or not turns.start(turn.id):
+    if not TurnRepository(connection, principal).start(turn.session_id, turn.id):
         raise TurnOver
     if happened:
         log.write(turn.id, *happened)
@@ -214,8 +214,9 @@ def finish_turn(
     outcome: Outcome,
     lease: Lease | None = None,
     memories: Sequence[NewMemory] = (),
-) -> None:
-    """Give the turn its terminal state, its message and its events; raise TurnOver if it has ended before."""
+) -> datetime:
+    """Give the turn its terminal state, its message and its events, and answer when; raise TurnOver if it has one."""
+    now = datetime.now(UTC)
     if lease is not None:
         require_lease(connection, principal, lease.project_id, lease)
     agent_id = agent.id if agent else None
@@ -231,6 +232,7 @@ def finish_turn(
         session_id,
         turn_id,
         outcome.status,
+        now,
         usage=outcome.usage,
         context=outcome.context,
         error_code=outcome.error_code,
@@ -256,7 +258,8 @@ def finish_turn(
         }
     )
     if memories and agent_id is not None:
-        MemoryRepository(connection, principal).add(log.project_id, agent_id, memories)
+        remember(connection, principal, log.project_id, agent_id, memories)
+    return now
 
 
 def _target(

@@ -54,4 +54,8 @@ class Turn:
     @property
     def duration_ms(self) -> int:
         """How long it took from acceptance to its end; 0 while it goes on."""
-        return round((self.finished_at - self.created_at).total_seconds() * 1000) if self.finished_at else 0
+        return self.duration_until(self.finished_at) if self.finished_at else 0
+
+    def duration_until(self, end: datetime) -> int:
+        """Answer the milliseconds from acceptance to an end."""
+        return round((end - self.created_at).total_seconds() * 1000)

@@ -31,22 +31,19 @@ class TurnRepository(TenantRepository):
         return cls._prepare_select().where(_in_session(), _unfinished()).order_by(turns.c.number).limit(1)
 
     @prepared
-    def _count_unfinished(cls) -> Select[Any]:  # noqa: N805
-        return cls._prepare_select(func.count()).where(_in_session(), _unfinished())
-
-    @prepared
     def _count_waiting(cls) -> Select[Any]:  # noqa: N805
-        return cls._prepare_select(func.count()).where(
-            turns.c.project_id == bindparam("project"),
-            turns.c.agent_id == bindparam("agent"),
-            _unfinished(),
-            turns.c.status == TurnStatus.QUEUED,
+        for_agent = turns.c.agent_id == bindparam("agent"), turns.c.status == TurnStatus.QUEUED
+        return cls._prepare_select(func.count().filter(_in_session()), func.count().filter(*for_agent)).where(
+            turns.c.project_id == bindparam("project"), _unfinished()
         )
 
     @prepared
     def _start(cls) -> Update:  # noqa: N805
+        first = cls._prepare_select(turns.c.id).where(_in_session(), _unfinished()).order_by(turns.c.number).limit(1)
         return cls._prepare_update(status=TurnStatus.RUNNING, started_at=bindparam("now")).where(
-            turns.c.id == bindparam("turn"), turns.c.status == TurnStatus.QUEUED
+            turns.c.id == bindparam("turn"),
+            turns.c.status == TurnStatus.QUEUED,
+            turns.c.id == first.correlate(None).scalar_subquery(),
         )
 
     @prepared
@@ -88,15 +85,10 @@ class TurnRepository(TenantRepository):
         row = self._run(self._by_key, session=session_id, key=key).one_or_none()
         return (turn_of(row), row.request_hash) if row else None
 
-    def count_unfinished(self, session_id: str) -> int:
-        """Answer how many turns of the session are not finished."""
-        count: int = self._run(self._count_unfinished, session=session_id).scalar_one()
-        return count
-
-    def count_waiting_for(self, project_id: int, agent_id: int) -> int:
-        """Answer how many turns wait for the agent."""
-        count: int = self._run(self._count_waiting, project=project_id, agent=agent_id).scalar_one()
-        return count
+    def count_unfinished(self, project_id: int, session_id: str, agent_id: int | None) -> tuple[int, int]:
+        """Answer how many turns of the session are not finished, and how many of the project wait for the agent."""
+        counted: Any = self._run(self._count_waiting, project=project_id, session=session_id, agent=agent_id).one()
+        return counted[0], counted[1]
 
     def get(self, session_id: str, turn_id: str) -> Turn:
         """Answer one turn of the session."""
@@ -117,14 +109,15 @@ class TurnRepository(TenantRepository):
         )
         return [turn_of(row) for row in rows]
 
-    def start(self, turn_id: str) -> bool:
-        """Mark a queued turn as running; say whether it was queued."""
-        return bool(self._run(self._start, turn=turn_id, now=datetime.now(UTC)).rowcount)
+    def start(self, session_id: str, turn_id: str) -> bool:
+        """Mark a turn as running; say whether it was queued, and the session's next."""
+        return bool(self._run(self._start, session=session_id, turn=turn_id, now=datetime.now(UTC)).rowcount)
 
-    def finish(self, session_id: str, turn_id: str, status: TurnStatus, **values: Any) -> Row[Any] | None:
+    def finish(
+        self, session_id: str, turn_id: str, status: TurnStatus, now: datetime, **values: Any
+    ) -> Row[Any] | None:
         """Give a turn its terminal status and answer its number and agent; None if it has one, as one writer wins."""
         new = {f"new_{name}": values.get(name) for name in ("usage", "context", "error_code", "error")}
-        now = datetime.now(UTC)
         return self._run(
             self._finish, session=session_id, turn=turn_id, new_status=status, now=now, **new
         ).one_or_none()

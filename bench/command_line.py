@@ -1,0 +1,26 @@
+"""How long a command takes to say what it can do."""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+
+from bench.figure import Figure
+from tests.running import ARTEL
+
+BENCH = "command-line"
+
+
+def run() -> Iterator[Figure]:
+    """Ask for help."""
+    for command in (["--help"], ["projects", "create", "--help"], ["chat", "--help"]):
+        yield Figure(BENCH, f"artel {' '.join(command)}", _best_of(5, [ARTEL, *command]), "s", 0.3)
+
+
+def _best_of(times: int, command: list[str]) -> float:
+    taken = []
+    for _ in range(times):
+        began = time.perf_counter()
+        subprocess.run(command, env=os.environ, check=True, capture_output=True, timeout=60)
+        taken.append(time.perf_counter() - began)
+    return min(taken)

@@ -1,0 +1,185 @@
+"""The processes of a measurement: Artel, the bare baseline, the model and the client, each on its own."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.people import Person
+from tests.running import ARTEL, clean_environment
+
+ROOT = Path(__file__).parents[1]
+STOP_SECONDS = 30
+CLIENT_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server under measurement."""
+
+    url: str
+    pid: int
+    ready_seconds: float = 0
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return httpx.URL(self.url).port or 0
+
+    def megabytes(self) -> float:
+        """Answer how much memory the process holds."""
+        status = dict(text.split(":", 1) for text in Path(f"/proc/{self.pid}/status").read_text().splitlines())
+        return int(status["VmRSS"].split()[0]) / 1024
+
+    def cpu_seconds(self) -> float:
+        """Answer the CPU time that the process has used so far, in all its threads."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def settle(self) -> None:
+        """Wait until the process does nothing any more, for as long as it takes but a minute."""
+        deadline, before = time.monotonic() + 60, -1.0
+        while time.monotonic() < deadline and self.cpu_seconds() - before > 0.05:
+            before = self.cpu_seconds()
+            time.sleep(1)
+
+
+class Model(Running):
+    """A model server in the language of OpenAI, which notes when it was asked."""
+
+    def arrivals(self) -> dict[str, float]:
+        """Answer when each text arrived, and forget it."""
+        answer = httpx.delete(f"http://127.0.0.1:{self.port}/asked", timeout=30)
+        return {asked["text"]: asked["arrived"] for asked in answer.json()}
+
+
+def allow_many_files() -> None:
+    """Let this process and those that it starts open as many files as the machine allows."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+@contextmanager
+def artel(model: Running | None = None, **variables: str) -> Iterator[Running]:
+    """Run `artel serve` with a data folder of its own, as it is by default: it logs, and keeps its limits."""
+    with tempfile.TemporaryDirectory() as folder:
+        models = {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none"} if model else {}
+        limits = {"ARTEL_MAX_PROJECTS_PER_USER": "1000000"}
+        env = clean_environment(Path(folder), **models, **limits, **variables)
+        with _started([ARTEL, "serve", "--port", "0", "--json"], env, Path(folder) / "log") as running:
+            yield running
+
+
+@contextmanager
+def bare(model: Running | None = None) -> Iterator[Running]:
+    """Run the baseline: FastAPI, two rows in SQLite, one call to the model."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "bench.baseline", f"{folder}/bare.db", model.url if model else ""]
+        with _started(command, dict(os.environ), Path(folder) / "log") as running:
+            yield running
+
+
+@contextmanager
+def model_server(delay_ms: float = 0, words: int | None = None) -> Iterator[Model]:
+    """Run a model that answers after so long."""
+    command = [sys.executable, "-m", "tests.model_server", "--port", "0", "--delay-ms", str(delay_ms)]
+    if words is not None:
+        command += ["--words", str(words)]
+    with tempfile.TemporaryDirectory() as folder, _started(command, dict(os.environ), Path(folder) / "log") as running:
+        yield Model(running.url, running.pid)
+
+
+@contextmanager
+def both(delay_ms: float = 0, **variables: str) -> Iterator[tuple[Running, Running, Model]]:
+    """Run Artel and the baseline before the same model."""
+    with ExitStack() as stack:
+        model = stack.enter_context(model_server(delay_ms))
+        ours, baseline = stack.enter_context(artel(model, **variables)), stack.enter_context(bare(model))
+        yield ours, baseline, model
+
+
+def client(task: str, server: Running, **what: Any) -> dict[str, Any]:
+    """Let a client in a process of its own do something; answer what it measured."""
+    asked = json.dumps({"port": server.port} | what)
+    command = [sys.executable, "-m", "bench.client", task]
+    done = subprocess.run(
+        command, input=asked, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT, timeout=CLIENT_SECONDS
+    )
+    measured: dict[str, Any] = json.loads(done.stdout)
+    return measured
+
+
+@contextmanager
+def _started(command: list[str], env: dict[str, str], log: Path) -> Iterator[Running]:
+    """Run a server that prints one line of JSON with its url when it is ready."""
+    began = time.perf_counter()
+    with log.open("a") as stderr:
+        process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=ROOT)
+    try:
+        assert process.stdout
+        line = process.stdout.readline()
+        assert line, f"{command} did not start"
+        yield Running(json.loads(line)["url"], process.pid, time.perf_counter() - began)
+    except BaseException:
+        sys.stderr.write(log.read_text()[-2000:])
+        raise
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@dataclass(frozen=True)
+class Team:
+    """A user with agents that take ten tasks at once, and sessions to talk in."""
+
+    person: Person
+    project_id: int
+    agents: list[dict[str, Any]]
+
+    @classmethod
+    def make(cls, server: Running, agents: int, *, memory: bool = False) -> "Team":
+        """Register somebody and make a project with so many agents."""
+        person = Person.register(server.url)
+        number = person.project("Bench")["id"]
+        made = [
+            person.agent(number, name=f"bench_{n}", memory=memory, tools=[], concurrency_limit=10)
+            for n in range(agents)
+        ]
+        return cls(person, number, made)
+
+    def session(self, project_id: int | None = None) -> str:
+        """Begin a session."""
+        answer = self.person.http.post("/my/chat/sessions", json={"project_id": project_id or self.project_id})
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["session_id"])
+
+    def lines(self, count: int) -> list[dict[str, str]]:
+        """Answer so many places to send messages to: sessions of their own, spread over the agents."""
+        return [
+            {"path": f"/my/chat/{self.session()}/message", "agent": self.agents[n % len(self.agents)]["name"]}
+            for n in range(count)
+        ]
+
+    def caller(self, count: int) -> dict[str, Any]:
+        """Answer what the client needs to send messages."""
+        return {"token": self.person.token, "lines": self.lines(count)}
+
+
+def bare_caller(count: int) -> dict[str, Any]:
+    """Answer what the client needs to send messages to the baseline."""
+    return {"token": "", "lines": [{"path": "/message", "agent": ""}] * count}

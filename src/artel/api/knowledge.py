@@ -1,0 +1,28 @@
+"""What all agents of a project remember together."""
+
+from fastapi import APIRouter, Depends
+
+from artel.api.dependencies import CurrentUser, Parts, ProjectId, log_path_ids
+from artel.api.json_lines import memory_of
+from artel.api.problems import documented
+from artel.contract.memory import KnownMemories, KnownMemory, SearchMemory
+from artel.memories.knowledge import ProjectKnowledge
+from artel.memory.store import Filter
+from artel.projects.projects import get_project
+
+router = APIRouter(prefix="/my/projects/{project_id}/context", tags=["memory"], dependencies=[Depends(log_path_ids)])
+
+
+@router.post("/search", responses=documented(400, 401, 404, 413, 422, 503))
+async def search_knowledge(project_id: ProjectId, body: SearchMemory, user: CurrentUser, parts: Parts) -> KnownMemories:
+    """Search what all agents of the project remember."""
+    project = await parts.database.read(get_project, user, project_id)
+    agents = [(agent.id, agent.name) for agent in project.agents]
+    where = Filter(type=body.type, success=body.success, since=body.since, until=body.until)
+    found = await ProjectKnowledge(parts.memories, user, project_id, agents).search(body.query, body.top_k, where)
+    return KnownMemories(
+        items=[
+            KnownMemory(**dict(memory_of(one.memory)), score=one.score, agent_id=one.agent_id, agent=one.agent)
+            for one in found
+        ]
+    )

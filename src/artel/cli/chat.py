@@ -1,0 +1,61 @@
+"""`artel chat`."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from artel.cli.connection import connect
+from artel.cli.exit_codes import ExitCode
+from artel.cli.output import AsJson, Server
+
+
+def chat(
+    message: Annotated[
+        str | None, typer.Argument(help="What to say; else it is asked for, or read from standard input.")
+    ] = None,
+    project: Annotated[
+        str | None,
+        typer.Option(
+            "--project", "-p", help="The project's number or name; else your default project, or the only one."
+        ),
+    ] = None,
+    session: Annotated[str | None, typer.Option("--session", help="The session to go on with; else the last.")] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", "-a", help="Who is spoken to, such as coder; else the orchestrator.")
+    ] = None,
+    new: Annotated[bool, typer.Option("--new", help="Begin another session.")] = False,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Talk to the agents of a project: one message, or a conversation in the terminal."""
+    if new and session is not None:
+        raise typer.BadParameter("say --new or --session, not both")
+    interactive = message is None and sys.stdin.isatty()
+    if interactive and as_json:
+        raise typer.BadParameter("say what to ask: artel chat MESSAGE --json")
+    content = "" if interactive else _content(message)
+    with connect(server) as client:
+        # Imported here: the HTTP client takes a tenth of a second to import, and `artel --help` must not.
+        from artel.client.conversation import Conversation
+        from artel.client.credentials import config_folder
+        from artel.client.last_sessions import LastSessions
+
+        conversation = Conversation.open(client, project, session, new=new, remembered=LastSessions())
+        if interactive:
+            from artel.cli.chat_prompt import ChatPrompt
+
+            ChatPrompt(conversation, agent, config_folder() / "chat_history").run()
+        else:
+            from artel.cli.chat_question import ask
+
+            code = ask(conversation, content, agent, as_json=as_json)
+            if code is not ExitCode.OK:
+                raise typer.Exit(code)
+
+
+def _content(message: str | None) -> str:
+    text = sys.stdin.read() if message in (None, "-") else message or ""
+    if not text.strip():
+        raise typer.BadParameter("there is nothing to say: the message is empty")
+    return text.rstrip("\n")

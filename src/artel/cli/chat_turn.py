@@ -1,0 +1,75 @@
+"""One turn of a chat on the command line: from what was typed to how it ended."""
+
+from typing import TYPE_CHECKING, Any
+
+from artel.cli.chat_screen import ChatScreen
+from artel.client.api_client import ServerRefused
+from artel.client.turn import Turn
+from artel.client.turn_stream import OUTCOMES, TurnStream
+from artel.errors import ArtelError, Kind
+
+if TYPE_CHECKING:
+    from artel.client.conversation import Conversation
+
+
+class NoSuchAgent(ArtelError):
+    """The project has no agent of this name."""
+
+    kind = Kind.NOT_FOUND
+    code = "agent_not_found"
+
+
+def run_turn(conversation: "Conversation", screen: ChatScreen, content: str, agent: str | None) -> tuple[Turn, bool]:
+    """Say something and show what comes; answer the turn, and whether Ctrl-C was pressed, which cancels it."""
+    stream, turn = conversation.send(content, agent), Turn()
+    interrupted = False
+    try:
+        while not turn.ended:
+            try:
+                _follow(stream, turn, screen)
+            except KeyboardInterrupt:
+                if interrupted:  # once more: don't wait for the end
+                    raise
+                interrupted = True
+                stream.cancel()
+    except ServerRefused as refused:
+        if refused.code == NoSuchAgent.code and agent:
+            raise unknown_agent(conversation, agent) from refused
+        raise
+    finally:
+        screen.leave()
+    screen.end(turn)
+    return turn, interrupted
+
+
+def unknown_agent(conversation: "Conversation", name: str) -> NoSuchAgent:
+    """Answer the error that says which agents there are."""
+    names = ", ".join(str(agent["name"]) for agent in conversation.agents())
+    return NoSuchAgent(f"This project has no agent called {name}. Its agents: {names}.")
+
+
+def described(conversation: "Conversation", turn: Turn) -> dict[str, Any]:
+    """Answer the turn as `--json` prints it."""
+    return {
+        "session_id": conversation.session_id,
+        "turn_id": turn.id,
+        "message_id": turn.message_id,
+        "status": turn.status,
+        "agent_id": turn.agent_id,
+        "agent": conversation.agent_name(turn.agent_id) if turn.agent_id else None,
+        "content": turn.answer.text if turn.answer.complete else None,
+        "usage": turn.usage,
+        "error": {"code": turn.error_code, "detail": turn.error} if turn.error_code else None,
+    }
+
+
+def _follow(stream: TurnStream, turn: Turn, screen: ChatScreen) -> None:
+    try:
+        for event in stream.events():
+            turn.take(event)
+            screen.show(turn)
+    except ServerRefused as refused:
+        if refused.code not in OUTCOMES:
+            raise
+        turn.ended, turn.status = True, "timeout" if refused.code == "timeout" else "failed"
+        turn.error_code, turn.error = refused.code, refused.detail

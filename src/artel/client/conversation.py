@@ -1,0 +1,132 @@
+"""A session as a person has it: its messages, the agents that can be spoken to, and what to say next."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from artel.client.api_client import ApiClient, ServerRefused
+from artel.client.last_sessions import LastSessions
+from artel.client.turn_stream import TurnStream
+from artel.errors import ArtelError, Kind
+
+
+class NoSuchProject(ArtelError):
+    """No project of the user has this name, or several have."""
+
+    kind = Kind.NOT_FOUND
+    code = "project_not_found"
+
+
+@dataclass
+class Conversation:
+    """One session in one project."""
+
+    api: ApiClient
+    session: dict[str, Any]
+    remembered: LastSessions
+    is_new: bool = False
+    _names: dict[int, str] = field(default_factory=dict)
+
+    @classmethod
+    def open(
+        cls, api: ApiClient, project: str | None, session_id: str | None, *, new: bool, remembered: LastSessions
+    ) -> "Conversation":
+        """Go on with the session asked for, or with the last one of the project, or begin one."""
+        if session_id is not None:
+            return cls(api, api.call("GET", f"/my/chat/sessions/{session_id}"), remembered)
+        project_id = _project_id(api, project)
+        last = None if new or project_id is None else remembered.get(api.server, project_id)
+        if last is not None:
+            try:
+                session = api.call("GET", f"/my/chat/sessions/{last}")
+                if session["project_id"] == project_id:
+                    return cls(api, session, remembered)
+            except ServerRefused as refused:
+                if refused.kind not in (Kind.NOT_FOUND, Kind.INVALID):
+                    raise
+        begun = api.call("POST", "/my/chat/sessions", json={} if project_id is None else {"project_id": project_id})
+        return cls(api, begun, remembered, is_new=True)
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return str(self.session["session_id"])
+
+    @property
+    def project_id(self) -> int:
+        """The number of the session's project."""
+        return int(self.session["project_id"])
+
+    def project_name(self) -> str:
+        """Answer what the project is called."""
+        return str(self.api.call("GET", f"/my/projects/{self.project_id}")["name"])
+
+    def sessions(self, count: int) -> list[dict[str, Any]]:
+        """Answer the sessions of the project that were used last."""
+        page = self.api.call("GET", "/my/chat/sessions", params={"limit": 100})
+        return [session for session in page["items"] if session["project_id"] == self.project_id][:count]
+
+    def agent_name(self, agent_id: int) -> str:
+        """Answer what an agent of the project is called; one that can't be found has a number."""
+        if agent_id not in self._names:
+            try:
+                self._names |= {agent["id"]: str(agent["name"]) for agent in self.agents()}
+            except ArtelError:  # a name is not worth losing an answer for
+                self._names[agent_id] = f"agent {agent_id}"
+        return self._names.setdefault(agent_id, f"agent {agent_id}")
+
+    def agents(self) -> list[dict[str, Any]]:
+        """Answer the agents of the project."""
+        return self.api.all_items(f"/my/projects/{self.project_id}/agents")
+
+    def messages(self, count: int) -> list[dict[str, Any]]:
+        """Answer the newest messages, oldest of them first."""
+        page = self.api.call("GET", f"/my/chat/{self.session_id}/messages", params={"last": count})
+        return list(page["items"])
+
+    def send(self, content: str, agent: str | None) -> TurnStream:
+        """Say something, to an agent or to the orchestrator; nothing is sent before the events are read."""
+        self.remembered.remember(self.api.server, self.project_id, self.session_id)
+        return TurnStream(self.api, self.session_id, content, agent)
+
+    def cancel_last(self) -> bool:
+        """Cancel the turn of the newest message; say whether it was still going on."""
+        turn_id = next((message["turn_id"] for message in reversed(self.messages(1))), None)
+        if turn_id is None:
+            return False
+        place = f"/my/chat/{self.session_id}/turns/{turn_id}"
+        if self.api.call("GET", place)["status"] not in ("queued", "running", "waiting"):
+            return False
+        try:
+            self.api.call("POST", f"{place}/cancel")
+        except ServerRefused as refused:
+            if refused.kind is Kind.CONFLICT:
+                return False
+            raise
+        return True
+
+    def another(self) -> "Conversation":
+        """Begin another session in the same project."""
+        begun = self.api.call("POST", "/my/chat/sessions", json={"project_id": self.project_id})
+        return Conversation(self.api, begun, self.remembered, is_new=True)
+
+
+def _project_id(api: ApiClient, asked: str | None) -> int | None:
+    """Answer the number of the project asked for, or of the user's own; None leaves it to the server."""
+    if asked is not None and asked.isdecimal():
+        return int(asked)
+    projects = api.all_items("/my/projects")
+    if asked is None:
+        chosen = [project for project in projects if project["is_default"]] or projects
+        if len(chosen) > 1:
+            raise NoSuchProject(f"You have several projects. Say which: --project NUMBER. {_listed(projects)}")
+    else:
+        chosen = [project for project in projects if project["name"] == asked]
+        if len(chosen) != 1:
+            found = "Several projects are" if chosen else "No project is"
+            raise NoSuchProject(f"{found} called {asked}. Say --project NUMBER. {_listed(projects)}")
+    return int(chosen[0]["id"]) if chosen else None
+
+
+def _listed(projects: list[dict[str, Any]]) -> str:
+    names = ", ".join(f"{project['id']} ({project['name']})" for project in projects[:20])
+    return f"Yours: {names}." if names else "You have none yet: artel projects create NAME"

@@ -1,0 +1,50 @@
+"""Server-sent events as the API sends them, taken apart wherever the network cut them."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvent:
+    """One event; only what is stored has a number."""
+
+    type: str
+    data: dict[str, Any]
+    number: int | None = None
+
+
+def read_events(pieces: Iterable[bytes]) -> Iterator[ServerEvent]:
+    """Answer the events in pieces of a byte stream; one that the stream's end cuts off is dropped."""
+    fields: dict[bytes, bytes] = {}
+    for line in _lines(pieces):
+        if line:
+            name, _, value = line.partition(b":")
+            value = value.removeprefix(b" ")
+            fields[name] = fields[name] + b"\n" + value if name == b"data" and name in fields else value
+            continue
+        if event := _event(fields):
+            yield event
+        fields = {}
+
+
+def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    rest: list[bytes] = []  # of one line, joined once: a long line comes in many pieces
+    for piece in pieces:
+        *whole, last = piece.split(b"\n")
+        for line in whole:
+            yield b"".join([*rest, line]).removesuffix(b"\r")
+            rest = []
+        rest.append(last)
+
+
+def _event(fields: dict[bytes, bytes]) -> ServerEvent | None:
+    """Answer the event of these fields, unless it is a comment or something that is not ours."""
+    try:
+        data = json.loads(fields[b"data"])
+        number = int(fields[b"id"]) if b"id" in fields else None
+        kind = fields[b"event"].decode()
+    except (KeyError, ValueError):
+        return None
+    return ServerEvent(kind, data, number) if isinstance(data, dict) else None

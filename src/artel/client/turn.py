@@ -1,0 +1,131 @@
+"""A turn as a client sees it: the answer that grows, who works on it, how it ended."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from artel.client.sse import ServerEvent
+
+ENDINGS = frozenset({"turn_completed", "turn_failed", "turn_cancelled"})
+PHASES = {
+    "message_created": "waits for its turn",
+    "direct_agent_call": "thinks",
+    "task_started": "thinks",
+    "tool_result": "thinks",
+    "connection_lost": "is out of reach: connecting again",
+}
+
+
+@dataclass(slots=True)
+class Answer:
+    """A message that is being written: deltas add to it, a snapshot replaces it, the stored one is the last word."""
+
+    n: int = 0
+    text: str = ""
+    complete: bool = False
+    # A piece is missing; what comes can't be appended until a snapshot or the whole message says what it was.
+    broken: bool = False
+
+    def add(self, n: int, text: str) -> None:
+        """Take a delta; one that is contained already is dropped."""
+        if self.complete or self.broken or n <= self.n:
+            return
+        if n > self.n + 1:
+            self.broken = True
+            return
+        self.n, self.text = n, self.text + text
+
+    def replace(self, n: int, text: str) -> None:
+        """Take a snapshot."""
+        if not self.complete:
+            self.n, self.text, self.broken = n, text, False
+
+    def finish(self, text: str) -> None:
+        """Take the message as it was stored."""
+        self.text, self.complete, self.broken = text, True, False
+
+
+@dataclass(slots=True)
+class Turn:
+    """What is known of a turn after the events so far."""
+
+    id: str | None = None
+    message_id: str | None = None
+    answer: Answer = field(default_factory=Answer)
+    agent_id: int | None = None
+    phase: str = ""
+    # An approval that the turn waits for.
+    approval: dict[str, Any] | None = None
+    ended: bool = False
+    status: str = "queued"
+    usage: dict[str, Any] = field(default_factory=dict)
+    error_code: str | None = None
+    error: str | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether there is an answer to rely on."""
+        return self.status in ("completed", "partial")
+
+    def take(self, event: ServerEvent) -> None:
+        """Take the next event of this turn."""
+        data = event.data
+        self.id = self.id or data.get("turn_id")
+        match event.type:
+            case "message_delta" | "message_snapshot":
+                self._write(event)
+            case "message_completed":
+                self._complete(data)
+            case "tool_request" | "plan_request":
+                self.approval, self.status = data, "waiting"
+            case kind if kind in ENDINGS:
+                self._end(data)
+            case _:
+                self._follow(event)
+
+    def _write(self, event: ServerEvent) -> None:
+        data = event.data
+        if data.get("task_id") not in (None, self.id):  # a task of a plan, whose result is not yet the answer
+            self.phase = "writes"
+            return
+        self.phase = "writes"
+        if data["message_id"] != self.message_id:
+            self.message_id, self.answer = data["message_id"], Answer()
+        write = self.answer.add if event.type == "message_delta" else self.answer.replace
+        write(data["n"], data["text"])
+
+    def _complete(self, data: dict[str, Any]) -> None:
+        if data["role"] != "assistant":  # the note of a failure, which the turn's end tells too
+            return
+        if data["message_id"] != self.message_id:
+            self.message_id, self.answer = data["message_id"], Answer()
+        self.agent_id = data.get("agent_id")
+        self.answer.finish(data["content"])
+
+    def _end(self, data: dict[str, Any]) -> None:
+        self.ended, self.status, self.approval = True, data["status"], None
+        self.usage = data.get("usage") or {}
+        self.error_code, self.error = data.get("code"), data.get("error")
+
+    def _follow(self, event: ServerEvent) -> None:
+        self.agent_id = event.data.get("agent_id") or self.agent_id
+        if event.type in ("approval_resolved", "approval_timeout"):
+            self.approval = None
+        if event.type not in ("message_created", "connection_lost"):
+            self.status = "running"
+        self.phase = _phase(event) or self.phase
+
+
+def _phase(event: ServerEvent) -> str | None:
+    """Answer what an event says about what is being done, for people."""
+    data = event.data
+    match event.type:
+        case "context_retrieved":
+            return f"thinks, with {data['count']} memories" if data.get("count") else "thinks"
+        case "tool_called":
+            return f"uses {data.get('tool', 'a tool')}"
+        case "task_progress":
+            return data.get("phase")
+        case "task_plan_created":
+            return f"has a plan of {len(data.get('tasks', ()))} tasks"
+        case kind:
+            return PHASES.get(kind)

@@ -1,0 +1,122 @@
+"""One message to a session, and everything that happens because of it, over as many connections as it takes."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from artel.client.api_client import ApiClient, ConnectionLost, ServerRefused, ServerUnreachable
+from artel.client.sse import ServerEvent, read_events
+from artel.client.turn import ENDINGS
+from artel.errors import Kind
+from artel.ids import uuid7
+
+OUTCOMES = frozenset({"agent_failed", "timeout"})  # refusals that say how the turn ended
+CONNECTION_LOST = "connection_lost"  # our own: the server has no say in it
+PATIENCE_SECONDS = 30.0  # without a word from a server that had the message
+
+
+class TurnStream:
+    """Sends the message once, however often the line breaks, and reads the events of its turn without a hole."""
+
+    def __init__(
+        self,
+        api: ApiClient,
+        session_id: str,
+        content: str,
+        agent: str | None = None,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._api = api
+        self._place = f"/my/chat/{session_id}"
+        self._body = {"content": content, "idempotency_key": uuid7()} | ({"target_agent": agent} if agent else {})
+        self._sleep = sleep
+        self._sent = False
+        self._last = 0
+        self._ended = False
+        self.turn_id: str | None = None
+
+    def events(self) -> Iterator[ServerEvent]:
+        """Answer what happens, to the end of the turn. When left early it can be called again, and goes on."""
+        waited, pause = 0.0, 0.1
+        while not self._ended:
+            try:
+                for event in self._connection():
+                    waited, pause = 0.0, 0.1
+                    yield event
+                trouble: ServerUnreachable | ServerRefused = ConnectionLost(
+                    f"{self._api.server} ended the stream too early."
+                )
+            except (ServerUnreachable, ServerRefused) as failure:
+                if not self._passes(failure):
+                    raise
+                trouble = failure
+            if self._ended:
+                return
+            yield ServerEvent(CONNECTION_LOST, {})
+            if waited >= PATIENCE_SECONDS:
+                raise trouble
+            self._sleep(pause)
+            waited, pause = waited + pause, min(pause * 2, 3.0)
+
+    def cancel(self) -> None:
+        """Ask the server to stop working on the message; an answer that is finished stays."""
+        if self.turn_id is None:  # interrupted before the server said which turn it is
+            accepted = self._api.call(
+                "POST", f"{self._place}/message", json=self._body, headers={"Prefer": "respond-async"}
+            )
+            self.turn_id = accepted["turn_id"]
+        try:
+            self._api.call("POST", f"{self._place}/turns/{self.turn_id}/cancel")
+        except ServerRefused as refused:
+            if refused.kind is not Kind.CONFLICT:
+                raise
+
+    def _passes(self, failure: ServerUnreachable | ServerRefused) -> bool:
+        """Say whether the trouble may pass: the server has, or may have, the message and does not answer now."""
+        if isinstance(failure, ConnectionLost):
+            self._sent = True
+        return self._sent and failure.kind is Kind.UNAVAILABLE and failure.code not in OUTCOMES
+
+    def _connection(self) -> Iterator[ServerEvent]:
+        """Answer the events that one connection brings."""
+        if self.turn_id is None:
+            call: dict[str, Any] = {"method": "POST", "path": f"{self._place}/message", "json": self._body}
+        else:
+            call = {"method": "GET", "path": f"{self._place}/events", "headers": {"Last-Event-ID": str(self._last)}}
+        with self._api.stream(**call) as response:
+            self._sent = True
+            if not response.headers.get("content-type", "").startswith("text/event-stream"):
+                response.read()
+                yield from self._answered(response.json())
+                return
+            for event in read_events(response.iter_bytes()):
+                if self._is_new(event):
+                    yield event
+                if self._ended:
+                    return
+
+    def _answered(self, answer: dict[str, Any]) -> Iterator[ServerEvent]:
+        """Take an answer that is no stream: the turn was accepted, and its events follow, or it is over already."""
+        self.turn_id = answer["turn_id"]
+        if "content" not in answer:
+            yield from self._connection()
+            return
+        self._ended = True
+        turn = {"turn_id": self.turn_id}
+        yield ServerEvent("message_completed", turn | {"role": "assistant"} | answer)
+        yield ServerEvent("turn_completed", turn | {"status": "completed", "usage": answer.get("usage")})
+
+    def _is_new(self, event: ServerEvent) -> bool:
+        """Note where the stream stands; say whether the event is one of this turn that was not read before."""
+        turn_id = event.data.get("turn_id")
+        if event.number is not None:
+            if event.number <= self._last:
+                return False
+            self._last = event.number
+        if self.turn_id is None:
+            self.turn_id = turn_id
+        if turn_id not in (None, self.turn_id):
+            return False
+        self._ended = event.type in ENDINGS
+        return True

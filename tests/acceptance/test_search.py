@@ -1,0 +1,74 @@
+"""Searching one's own sessions and messages."""
+
+import pytest
+
+from tests.people import Person, assert_problem
+from tests.running import Server
+
+
+@pytest.fixture(scope="session")
+def server(chat_server: Server) -> Server:
+    return chat_server
+
+
+@pytest.mark.req("UWS-09.3")
+def test_only_ones_own_sessions_and_messages_are_found(person: Person, other: Person, mark: str) -> None:
+    for who in (person, other):
+        session = who.session(title=f"About {mark}")
+        who.say(session, f"What about {mark}, {who.email}?")
+
+    found = person.get("/my/search", q=mark.upper())
+
+    assert found["total"] == 3
+    assert [(item["kind"], item["role"]) for item in found["items"]] == [
+        ("session", None),
+        ("message", "assistant"),
+        ("message", "user"),
+    ]
+    assert other.email not in str(found)
+    assert all(mark in item["text"] for item in found["items"])
+    [session] = person.get("/my/chat/sessions")["items"]
+    assert {item["session_id"] for item in found["items"]} == {session["session_id"]}
+    assert {item["project_id"] for item in found["items"]} == {session["project_id"]}
+    messages = {one["id"] for one in person.history(session["session_id"])}
+    assert {item["message_id"] for item in found["items"][1:]} == messages
+
+
+def test_what_is_found_is_read_page_by_page(person: Person, mark: str) -> None:
+    for number in range(3):
+        person.say(person.session(title=f"{mark} {number}"), f"{mark} in message {number}")
+    everything = person.get("/my/search", q=mark)
+
+    pages = [person.get("/my/search", q=mark, limit=2, offset=offset) for offset in range(0, 10, 2)]
+
+    assert everything["total"] == 9
+    assert [item for page in pages for item in page["items"]] == everything["items"]
+    assert {page["total"] for page in pages} == {9}
+
+
+@pytest.mark.parametrize("wild", ["%", "_", "\\", "/", "'", '"', "a%b", "100_percent"])
+def test_every_character_means_itself(person: Person, wild: str) -> None:
+    session = person.session(title="Plain")
+    person.say(session, "aXb 100Xpercent")
+    assert person.get("/my/search", q=wild)["total"] == 0
+
+    person.http.patch(f"/my/chat/sessions/{session}", json={"title": f"This is {wild} here"})
+
+    assert [item["text"] for item in person.get("/my/search", q=wild)["items"]] == [f"This is {wild} here"]
+
+
+def test_a_long_message_is_shown_around_what_was_found(person: Person, mark: str) -> None:
+    session = person.session()
+    person.say(session, "before " * 200 + mark + " after" * 200)
+
+    item = person.get("/my/search", q=mark)["items"][-1]
+
+    assert mark in item["text"]
+    assert len(item["text"]) < 300
+    assert item["text"].startswith("…")
+    assert item["text"].endswith("…")
+
+
+@pytest.mark.parametrize("query", ["", " ", "x" * 201, "a\x00b"])
+def test_a_bad_search_is_refused(person: Person, query: str) -> None:
+    assert_problem(person.http.get("/my/search", params={"q": query}), 422, "invalid_request")

@@ -1,0 +1,27 @@
+"""A task that makes progress for ever is ended all the same."""
+
+import pytest
+
+from tests.conftest import StartServer
+from tests.model_server import ModelServer, Say
+from tests.people import Person, assert_problem
+
+
+@pytest.mark.req("CHT-08.3")
+def test_a_task_that_takes_too_long_in_all_is_ended_and_answered_as_a_time_out(start_server: StartServer) -> None:
+    endless = Say(pieces=["more "] * 2_000, pause=0.02)
+    with ModelServer(endless).running_in_thread() as model:
+        limits = {"ARTEL_TASK_TIMEOUT_SECONDS": "1", "ARTEL_PROGRESS_TIMEOUT_SECONDS": "30"}
+        person = Person.register(start_server(OPENAI_API_KEY="x", OPENAI_BASE_URL=model.url, **limits).url)
+        project = person.project()
+        person.agent(project["id"], name="agent_talker", model="gpt-4o-mini")
+        session = person.session(project["id"])
+
+        answer = person.post(session, "Talk.", target_agent="talker")
+
+        assert_problem(answer, 504, "timeout")
+        note = person.history(session)[-1]
+        assert (note["role"], note["status"]) == ("system", "failed")
+        turn = person.turn(session, note["turn_id"])
+        assert (turn["status"], turn["error_code"]) == ("timeout", "timeout")
+        assert turn["usage"]["calls"] == 1

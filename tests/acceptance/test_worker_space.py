@@ -1,0 +1,393 @@
+"""Worker spaces: how they begin and end, what they tell, and that they share nothing."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.conftest import StartServer, with_model
+from tests.deadlines import eventually
+from tests.model_server import ByMark, Fail, Hold, ModelServer
+from tests.people import Person, assert_problem
+from tests.running import Server
+
+
+@pytest.fixture(scope="session")
+def server(chat_server: Server) -> Server:
+    return chat_server
+
+
+def initialised(server: Server, project_id: int) -> list[dict[str, object]]:
+    lines = server.log_lines()
+    return [line for line in lines if line["event"] == "space_initialised" and line["project_id"] == project_id]
+
+
+@pytest.mark.req("UWS-02.2", "UWS-03.1", "UWS-06.1", "UWS-25.1")
+def test_a_new_project_has_a_space_that_is_ready(person: Person, server: Server) -> None:
+    project = person.project()
+
+    space = person.get(f"/my/projects/{project['id']}/space")
+
+    assert space["user_prefix"] == f"user{person.user_id}_project{project['id']}"
+    assert (space["user_id"], space["project_id"]) == (person.user_id, project["id"])
+    assert (space["active_agents"], space["cache_size"]) == (4, 0)
+    assert (space["queued_tasks"], space["active_tasks"], space["total_tasks_processed"]) == (0, 0, 0)
+    assert space["is_healthy"] is True
+    assert space["uptime"] >= 0
+    assert len(initialised(server, project["id"])) == 1
+    for agent in project["agents"]:
+        url = f"/my/projects/{project['id']}/agents/{agent['id']}"
+        status = person.get(f"{url}/status")
+        assert (status["status"], status["registered"], status["concurrency_limit"]) == ("idle", True, 3)
+        stats = person.get(f"{url}/context/stats")
+        assert stats["collection"] == f"{space['user_prefix']}_{agent['name']}_context"
+        assert (stats["count"], stats["index_ok"]) == (0, True)
+    assert person.say(person.session(project["id"]), "Ready?")["content"] == "You said: Ready?"
+
+
+@pytest.mark.req("UWS-03.1", "UWS-03.2", "UWS-03.3")
+def test_fifty_first_requests_at_once_make_one_space(person: Person, server: Server) -> None:
+    project = person.project()
+    url = f"/my/projects/{project['id']}/space"
+    assert person.http.post(f"{url}/cleanup").status_code == 204  # so that the next request is the first
+    before = len(initialised(server, project["id"]))
+    sessions = [person.session(project["id"]) for _ in range(10)]
+
+    def ask(number: int) -> int:
+        if number % 5 == 0:
+            return person.post(sessions[number // 5], f"Message {number}").status_code
+        return person.http.get(url).status_code
+
+    with ThreadPoolExecutor(50) as threads:
+        answers = list(threads.map(ask, range(50)))
+
+    assert answers == [200] * 50
+    assert len(initialised(server, project["id"])) == before + 1
+    assert person.get(url)["direct_calls_count"] == 10
+
+
+@pytest.mark.req("UWS-09.1")
+def test_the_space_of_another_or_of_nobody_is_not_found(person: Person, other: Person) -> None:
+    theirs = other.project()
+
+    for project_id in (theirs["id"], 2**40, 0):
+        for path in ("space", "space/health", "alerts"):
+            assert_problem(person.http.get(f"/my/projects/{project_id}/{path}"), 404, "project_not_found")
+        for path in ("reset", "cleanup"):
+            answer = person.http.post(f"/my/projects/{project_id}/space/{path}")
+            assert_problem(answer, 404, "project_not_found")
+
+
+@pytest.mark.req("UWS-02.3", "UWS-15.2")
+def test_a_new_agent_joins_the_space_at_once(person: Person) -> None:
+    project = person.project()
+    space = f"/my/projects/{project['id']}/space"
+    before = person.get(space)["active_agents"]
+
+    agent = person.agent(project["id"], name="newcomer", concurrency_limit=7)
+
+    assert person.get(space)["active_agents"] == before + 1
+    status = person.get(f"/my/projects/{project['id']}/agents/{agent['id']}/status")
+    assert (status["registered"], status["concurrency_limit"]) == (True, 7)
+    assert person.say(person.session(project["id"]), "Welcome", "newcomer")["agent"] == "newcomer"
+
+
+@pytest.mark.req("UWS-08.1", "UWS-05.3", "UWS-08.4")
+def test_a_clean_up_lets_tasks_finish_and_what_waits_goes_on_in_the_next_space(
+    person: Person, script: ByMark, server: Server, mark: str, tmp_path: Path
+) -> None:
+    script[f"{mark} long"] = hold = Hold("Finished.")
+    project = person.project()
+    agent = person.agent(project["id"], name="single", concurrency_limit=1)
+    url = f"/my/projects/{project['id']}/space"
+    sessions = [person.session(project["id"]) for _ in range(2)]
+    mine = tmp_path / "mine.txt"
+    mine.write_text("untouched")
+    first = person.submit(sessions[0], f"{mark} long", agent["id"])
+    eventually(lambda: hold.arrived)
+    second = person.submit(sessions[1], f"{mark} next", agent["id"])
+    eventually(lambda: person.get(url)["queued_tasks"] == 1)
+
+    with ThreadPoolExecutor(1) as threads:
+        ending = threads.submit(person.http.post, f"{url}/cleanup")
+        eventually(ending.running)
+        assert person.turn(sessions[0], first)["status"] == "running"
+        hold.release()
+        assert ending.result().status_code == 204
+
+    assert person.turn(sessions[0], first)["status"] == "completed"
+    assert person.history(sessions[0])[-1]["content"] == "Finished."
+    eventually(lambda: person.turn(sessions[1], second)["status"] == "completed")
+    assert not hold.abandoned.is_set()
+    events = [line["event"] for line in server.log_lines() if line.get("project_id") == project["id"]]
+    assert events.count("space_cleaned_up") == 1
+    assert mine.read_text() == "untouched"
+
+
+@pytest.mark.req("UWS-08.1", "UWS-05.3")
+def test_a_space_that_nobody_uses_is_cleaned_up_and_begins_again(start_server: StartServer, model: ModelServer) -> None:
+    started = start_server(**with_model(model), ARTEL_SPACE_IDLE_SECONDS="1")
+    person = Person.register(started.url)
+    project = person.project()
+
+    def events() -> list[str]:
+        return [line["event"] for line in started.log_lines() if line.get("project_id") == project["id"]]
+
+    eventually(lambda: "space_cleaned_up" in events())
+
+    assert person.say(person.session(project["id"]), "Back again")["content"] == "You said: Back again"
+    assert events().count("space_initialised") == 2
+
+
+@pytest.mark.req("UWS-08.2", "UWS-08.4")
+def test_a_reset_stops_every_task_at_once_and_begins_anew(
+    person: Person, script: ByMark, server: Server, mark: str
+) -> None:
+    script[mark] = hold = Hold(word="Well, ")
+    project = person.project()
+    url = f"/my/projects/{project['id']}/space"
+    session = person.session(project["id"])
+    person.say(session, "Remember the milk")
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(person.post, session, mark)
+        eventually(lambda: hold.arrived)
+        queued = person.submit(session, f"{mark} queued")
+
+        answer = person.http.post(f"{url}/reset")
+
+        assert answer.status_code == 200
+        assert_problem(waiting.result(timeout=10), 409, "cancelled")
+    assert hold.abandoned.wait(10)
+    state = answer.json()
+    assert (state["active_tasks"], state["queued_tasks"], state["active_agents"]) == (0, 0, 4)
+    assert person.turn(session, queued)["status"] == "cancelled"
+    assert person.turn(session, queued)["error_code"] == "space_reset"
+    assert len(initialised(server, project["id"])) == 2
+    coder = project["agents"][0]
+    assert person.get(f"/my/projects/{project['id']}/agents/{coder['id']}/context/stats")["count"] == 1
+    assert person.say(session, "And now?")["content"] == "You said: And now?"
+    assert len(hold.arrived) == 1
+
+
+@pytest.mark.req("UWS-10.1", "UWS-05.1", "UWS-05.2", "UWS-13.1", "UWS-13.2", "CHT-02.1")
+def test_an_agent_never_runs_more_tasks_than_its_limit_and_the_rest_waits(
+    person: Person, model: ModelServer, script: ByMark, mark: str
+) -> None:
+    script[mark] = hold = Hold()
+    project = person.project()
+    agent = person.agent(project["id"], name="pair", concurrency_limit=2)
+    status = f"/my/projects/{project['id']}/agents/{agent['id']}/status"
+    sessions = [person.session(project["id"]) for _ in range(5)]
+    seen = [person.get(status)["status"]]
+    turns = [person.submit(sessions[0], f"{mark} 0", "pair")]
+    eventually(lambda: hold.arrived)
+    seen.append(person.get(status)["status"])
+    turns += [person.submit(session, f"{mark} {number}", "pair") for number, session in enumerate(sessions[1:], 1)]
+    eventually(lambda: person.get(status)["queued_tasks"] == 3)
+    now = person.get(status)
+    space = person.get(f"/my/projects/{project['id']}/space")
+    asked = len(model.asked_about(mark))
+
+    hold.release()
+
+    assert seen == ["idle", "processing"]
+    assert (now["status"], now["active_tasks"], now["queued_tasks"]) == ("at_capacity", 2, 3)
+    assert (space["active_tasks"], space["queued_tasks"], space["active_agents"]) == (2, 3, 5)
+    assert asked == 2
+    pairs = list(zip(sessions, turns, strict=True))
+    eventually(lambda: {person.turn(*pair)["status"] for pair in pairs} == {"completed"})
+    done = person.get(status)
+    assert (done["status"], done["active_tasks"], done["queued_tasks"]) == ("idle", 0, 0)
+
+
+@pytest.mark.req("UWS-25.1", "CHT-06.4")
+def test_a_space_counts_its_turns_by_mode_and_how_long_they_take(person: Person) -> None:
+    project = person.project()
+    session = person.session(project["id"])
+    took = [person.say(session, "Hello")["duration_ms"] for _ in range(2)]
+    took_all = person.post(session, "Hello all", None, {"Prefer": "wait=30"}).json()["duration_ms"]
+
+    space = person.get(f"/my/projects/{project['id']}/space")
+
+    assert (space["direct_calls_count"], space["orchestrated_calls_count"]) == (2, 1)
+    assert space["direct_average_ms"] == pytest.approx(sum(took) / 2, abs=1)
+    assert space["orchestrated_average_ms"] == pytest.approx(took_all, abs=1)
+    assert space["total_tasks_processed"] == 3
+
+
+@pytest.mark.req("UWS-10.2", "UWS-10.3", "UWS-13.1", "UWS-13.3", "UWS-14.2", "CHT-08.4")
+@pytest.mark.parametrize("cure", ["register", "invalidate"])
+def test_five_failures_in_a_row_are_an_error_an_alert_and_503_until_cured(
+    person: Person, model: ModelServer, script: ByMark, mark: str, cure: str
+) -> None:
+    script[f"{mark} fails"] = Fail(400)
+    project = person.project()
+    coder = next(agent["id"] for agent in project["agents"] if agent["name"] == "agent_coder")
+    base = f"/my/projects/{project['id']}"
+    session = person.session(project["id"])
+    seen = []
+    for number in range(5):
+        seen.append(person.get(f"{base}/agents/{coder}/status")["status"])
+        assert_problem(person.post(session, f"{mark} fails {number}"), 502, "agent_failed")
+
+    assert seen == ["idle"] * 5
+    assert person.get(f"{base}/agents/{coder}/status")["status"] == "error"
+    asked = len(model.asked_about(mark))
+    turned_away = person.post(session, f"{mark} once more")
+    assert "Try again" in assert_problem(turned_away, 503, "agent_in_error")["detail"]
+    assert 1 <= int(turned_away.headers["retry-after"]) <= 30
+    assert len(model.asked_about(mark)) == asked
+    assert not [message for message in person.history(session) if "once more" in message["content"]]
+    assert person.say(session, "Somebody else?", "writer")["agent"] == "agent_writer"
+    health = person.get(f"{base}/space/health")
+    assert (health["status"], [detail["part"] for detail in health["details"]]) == ("degraded", ["agent_error"])
+    with person.follow_project(project["id"], 0) as following:
+        alert = following.until("alert")[-1]
+    assert (alert.data["kind"], alert.data["severity"]) == ("agent_error", "warning")
+    [raised] = person.get(f"{base}/alerts")["items"]
+    assert (raised["kind"], raised["resolved_at"], raised["id"]) == ("agent_error", None, alert.data["alert_id"])
+
+    cured = person.http.post(f"{base}/agents/{coder}/{cure}").json()
+
+    assert (cured["status"], cured["registered"]) == ("idle", True)
+    assert person.say(session, f"{mark} works")["content"] == f"You said: {mark} works"
+    eventually(lambda: person.get(f"{base}/alerts")["items"][0]["resolved_at"])
+    assert person.get(f"{base}/space/health")["status"] == "healthy"
+    figures = person.get(f"{base}/agents/{coder}/metrics")
+    assert (figures["tasks_processed"], figures["tasks_failed"]) == (6, 5)
+    assert figures["error_rate"] == pytest.approx(5 / 6)
+
+
+def test_a_success_begins_the_count_of_failures_anew(person: Person, script: ByMark, mark: str) -> None:
+    script[f"{mark} fails"] = Fail(400)
+    session = person.session()
+
+    for text in ("fails", "fails", "fails", "fails", "works", "fails"):
+        person.post(session, f"{mark} {text}")
+
+    assert person.post(session, f"{mark} works").status_code == 200
+
+
+@pytest.mark.req("UWS-14.1")
+def test_the_figures_of_an_agent_follow_what_it_does(person: Person, script: ByMark, mark: str) -> None:
+    script[f"{mark} fails"] = Fail(400)
+    project = person.project()
+    url = f"/my/projects/{project['id']}/agents/{project['agents'][0]['id']}/metrics"
+    fresh = person.get(url)
+    session = person.session(project["id"])
+
+    person.say(session, f"{mark} one")
+    person.say(session, f"{mark} two")
+    person.post(session, f"{mark} fails")
+
+    figures = person.get(url)
+    assert fresh == {
+        "agent_id": project["agents"][0]["id"],
+        "tasks_processed": 0,
+        "tasks_failed": 0,
+        "avg_processing_time": 0.0,
+        "last_activity": None,
+        "error_rate": 0.0,
+    }
+    assert (figures["tasks_processed"], figures["tasks_failed"]) == (3, 1)
+    assert figures["error_rate"] == pytest.approx(1 / 3)
+    assert 0 < figures["avg_processing_time"] < 30
+    assert figures["last_activity"] > project["created_at"]
+
+
+@pytest.mark.req("UWS-14.2")
+def test_prometheus_has_the_figures_without_any_name_of_a_tenant(person: Person, server: Server, mark: str) -> None:
+    project = person.project(f"Project {mark}")
+    agent = person.agent(project["id"], name=f"agent_{mark}")
+    session = person.session(project["id"])
+    person.say(session, f"Hello {mark}", agent["id"])
+
+    text = httpx.get(f"{server.url}/metrics", timeout=30).text
+
+    assert 'artel_turns_total{mode="direct",status="completed"}' in text
+    assert 'artel_turn_seconds_count{mode="direct"}' in text
+    for tenant in (mark, session, person.email, str(project["id"]) + "/"):
+        assert tenant not in text
+    assert "user_id" not in text
+    assert "project_id=" not in text
+
+
+@pytest.mark.req("UWS-01.1", "UWS-09.1", "UWS-09.2", "UWS-09.3")
+def test_nothing_of_a_space_shows_up_in_another(
+    person: Person, other: Person, model: ModelServer, server: Server, mark: str
+) -> None:
+    secret = f"secret{mark}"
+    mine, second, theirs = person.project("mine"), person.project("second"), other.project("theirs")
+    session = person.session(mine["id"])
+    person.say(session, f"The password is {secret}")
+    eventually(lambda: person.get(f"/my/projects/{mine['id']}/agents/{mine['agents'][0]['id']}/context")["total"] == 1)
+    prefixes = set()
+
+    for number, (who, project) in enumerate([(person, second), (other, theirs)]):
+        space = who.get(f"/my/projects/{project['id']}/space")
+        prefixes.add(space["user_prefix"])
+        assert (space["total_tasks_processed"], space["direct_calls_count"]) == (0, 0)
+        elsewhere = who.session(project["id"])
+        said = who.say(elsewhere, f"{mark} {number}: what is the password that was told?")
+        assert said["context"] == []
+        [asked] = model.asked_about(f"{mark} {number}")
+        assert secret not in json.dumps(asked.body)
+        texts = [
+            json.dumps([event.data for event in who.events_of(elsewhere, said["turn_id"])]),
+            *(
+                who.http.get(f"/my/projects/{project['id']}/{path}").text
+                for path in (
+                    "space",
+                    "space/health",
+                    "alerts",
+                    "archives",
+                    f"agents/{project['agents'][0]['id']}/context",
+                )
+            ),
+            who.http.post(
+                f"/my/projects/{project['id']}/agents/{project['agents'][0]['id']}/context/search",
+                json={"query": "password"},
+            ).text,
+            other.http.get("/my/search", params={"q": "secret"}).text,
+            other.http.get(f"/my/chat/{session}/messages").text,
+        ]
+        assert not [text for text in texts if secret in text]
+    assert len({*prefixes, person.get(f"/my/projects/{mine['id']}/space")["user_prefix"]}) == 3
+    lines = server.log_lines()
+    assert not [line for line in lines if secret in json.dumps(line)]
+    of_other = [line for line in lines if line.get("user_id") == other.user_id]
+    assert not [line for line in of_other if line.get("project_id") in (mine["id"], second["id"])]
+
+
+@pytest.mark.req("UWS-01.2")
+def test_two_projects_of_a_user_work_at_the_same_time_without_conflict(person: Person, mark: str) -> None:
+    projects = [person.project(f"Project {number}") for number in range(2)]
+    sessions = [person.session(project["id"]) for project in projects]
+
+    def talk(number: int) -> list[str]:
+        return [person.say(sessions[number], f"{mark} {number} {n}")["content"] for n in range(5)]
+
+    with ThreadPoolExecutor(2) as threads:
+        answers = list(threads.map(talk, range(2)))
+
+    assert answers == [[f"You said: {mark} {number} {n}" for n in range(5)] for number in range(2)]
+    for number, project in enumerate(projects):
+        assert person.get(f"/my/projects/{project['id']}/space")["direct_calls_count"] == 5
+        assert {message["role"] for message in person.history(sessions[number])} == {"user", "assistant"}
+
+
+def test_a_deleted_project_stops_what_runs_in_it(person: Person, script: ByMark, mark: str) -> None:
+    script[mark] = hold = Hold(word="Well, ")
+    project = person.project()
+    session = person.session(project["id"])
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(person.post, session, mark)
+        eventually(lambda: hold.arrived)
+
+        assert person.http.delete(f"/my/projects/{project['id']}").status_code == 204
+
+        assert hold.abandoned.wait(10)
+        assert waiting.result(timeout=10).status_code == 404
+    assert_problem(person.http.get(f"/my/projects/{project['id']}/space"), 404, "project_not_found")

@@ -1,0 +1,63 @@
+"""A line to a server that a test can cut."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+
+class CutLine:
+    """Passes connections on to a server, and breaks them all when told to."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._loop = asyncio.new_event_loop()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self.connections = 0
+        self.url = ""
+
+    @contextmanager
+    def running(self) -> Iterator["CutLine"]:
+        """Pass on in a thread of its own."""
+        ready, stopped = threading.Event(), asyncio.Event()
+
+        async def serve() -> None:
+            server = await asyncio.start_server(self._pass_on, "127.0.0.1", 0)
+            self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            ready.set()
+            await stopped.wait()
+            server.close()
+            self._break_all()
+
+        thread = threading.Thread(target=lambda: self._loop.run_until_complete(serve()), name="cut-line")
+        thread.start()
+        assert ready.wait(10)
+        try:
+            yield self
+        finally:
+            self._loop.call_soon_threadsafe(stopped.set)
+            thread.join(10)
+            self._loop.close()
+
+    def cut(self) -> None:
+        """Break every connection that is open."""
+        self._loop.call_soon_threadsafe(self._break_all)
+
+    def _break_all(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        there, back = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writers |= {writer, back}
+        await asyncio.gather(_copy(reader, back), _copy(there, writer))
+        self._writers -= {writer, back}
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()

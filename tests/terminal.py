@@ -1,0 +1,96 @@
+"""Somebody at a real terminal: a pseudo-terminal, keys that are pressed, a screen that is read."""
+
+import fcntl
+import os
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Mapping
+from typing import Self
+
+from tests.running import ARTEL
+
+CTRL_C, CTRL_D, UP = "\x03", "\x04", "\x1b[A"
+WAIT_SECONDS = 20.0
+
+
+class Terminal:
+    """`artel …` in a terminal of its own; what it printed is read up to what a test waits for."""
+
+    def __init__(self, *arguments: str, env: Mapping[str, str]) -> None:
+        self._master, slave = os.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+        self._process = subprocess.Popen(
+            [ARTEL, *arguments],
+            env={**env, "TERM": "dumb"},
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd="/",
+            start_new_session=True,
+            preexec_fn=_take_the_terminal,  # noqa: PLW1509 - so that Ctrl-C reaches it; the child has no threads yet
+        )
+        os.close(slave)
+        self._unread = ""
+        self.screen = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exit_details: object) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        os.close(self._master)
+
+    def press(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._master, keys.encode())
+
+    def type(self, line: str) -> None:
+        """Type a line."""
+        self.press(f"{line}\n")
+
+    def until(self, text: str) -> str:
+        """Wait until the text is on the screen; answer what came since the last time, up to its end."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while text not in self._unread:
+            if not self._read(deadline):
+                raise AssertionError(f"{text!r} did not come; the screen:\n{self.screen}")
+        found, self._unread = self._unread.split(text, 1)
+        return found + text
+
+    def end(self) -> tuple[int, str]:
+        """Wait until the command ends; answer its exit code and what came since the last time."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while self._read(deadline):
+            pass
+        assert time.monotonic() < deadline, f"it did not end; the screen:\n{self.screen}"
+        rest, self._unread = self._unread, ""
+        return self._process.wait(5), rest
+
+    def _read(self, deadline: float) -> bool:
+        """Read what there is; say whether there may be more."""
+        if not select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            return False
+        try:
+            data = os.read(self._master, 65536)
+        except OSError:  # the command has ended, and its terminal with it
+            return False
+        text = data.decode(errors="replace").replace("\r\n", "\n")
+        self.screen += text
+        self._unread += text
+        return bool(data)
+
+
+def without_status(text: str) -> str:
+    """Answer what stays of a screen when the status lines on it are gone."""
+    return re.sub(r"(?:\r\x1b\[K|\x1b\[2m… [^\x1b]*\x1b\[0m)", "", text)
+
+
+def _take_the_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

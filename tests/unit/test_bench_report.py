@@ -1,0 +1,52 @@
+"""What the report of `make bench` says of a figure."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+from bench.figure import Figure, number, percentile
+from bench.plot import plot
+
+
+@pytest.mark.parametrize(
+    ("measured", "bound", "target", "verdict"),
+    [
+        (6.9, "under", 7, "met"),
+        (7.0, "under", 7, "missed"),
+        (150, "at least", 150, "met"),
+        (149, "at least", 150, "missed"),
+        (0, "at most", 0, "met"),
+        (1, "at most", 0, "missed"),
+        (None, "under", 7, "not measured"),
+        (5, "under", None, ""),
+    ],
+)
+def test_a_target_is_met_or_missed_or_was_not_measured(
+    measured: float | None, bound: str, target: float | None, verdict: str
+) -> None:
+    figure = Figure("calls", "a call", measured, "ms", target, bound)  # type: ignore[arg-type]
+
+    assert figure.verdict == verdict
+    assert figure.cells()[3] == verdict
+
+
+def test_the_plot_shows_every_target_and_those_that_were_missed() -> None:
+    figures = [
+        Figure("calls", "fast & good", 1, "ms", 7),
+        Figure("calls", "slow", 70, "ms", 7),
+        Figure("calls", "few", 0, "per second", 150, "at least"),
+        Figure("calls", "unknown", None, "ms", 7),
+        Figure("calls", "no target", 1, "ms"),
+    ]
+
+    picture = ElementTree.fromstring(plot(figures))  # noqa: S314 - our own
+
+    bars = [bar.get("class") for bar in picture.iter("{http://www.w3.org/2000/svg}rect")]
+    assert bars == ["met", "missed", "missed", "missed"]
+
+
+def test_numbers_have_the_digits_that_mean_something() -> None:
+    assert [number(value) for value in (0, 0.123, 5.678, 12.34, 150, 2876.5)] == [
+        "0", "0.12", "5.68", "12.3", "150", "2,876",
+    ]  # fmt: skip
+    assert percentile([float(n) for n in range(1, 101)], 0.95) == 95

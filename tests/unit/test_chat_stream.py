@@ -1,0 +1,296 @@
+"""What a client makes of the stream of a turn, however it was cut, repeated and resumed."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from artel.client.api_client import ApiClient, ConnectionLost, ServerRefused, ServerUnreachable
+from artel.client.sse import ServerEvent, read_events
+from artel.client.turn import Answer, Turn
+from artel.client.turn_stream import CONNECTION_LOST, TurnStream
+
+TURN = {"session_id": "s", "turn_id": "t"}
+ENDED = ServerEvent("turn_completed", TURN | {"status": "completed", "usage": {}}, 4)
+
+
+def sse(event: ServerEvent) -> bytes:
+    number = f"id: {event.number}\n" if event.number is not None else ""
+    return f"{number}event: {event.type}\ndata: {json.dumps(event.data)}\n\n".encode()
+
+
+def delta(n: int, text: str, kind: str = "message_delta", **more: str) -> ServerEvent:
+    return ServerEvent(kind, {"message_id": "m", "n": n, "text": text, "task_id": "t"} | more)
+
+
+def completed(text: str) -> ServerEvent:
+    message = {"message_id": "m", "role": "assistant", "content": text, "agent_id": 7}
+    return ServerEvent("message_completed", TURN | message, 3)
+
+
+@given(
+    st.lists(st.builds(ServerEvent, st.sampled_from(["a", "b"]), st.dictionaries(st.text(), st.text()), st.none())),
+    st.data(),
+)
+def test_events_are_read_wherever_the_network_cut_them(events: list[ServerEvent], data: st.DataObject) -> None:
+    whole = b": comment\n\n".join([b"", *(sse(event) for event in events)])
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)))))
+    pieces = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+
+    assert list(read_events(pieces)) == events
+
+
+@pytest.mark.parametrize(
+    "rubbish", [b"data: {\n\n", b"event: a\ndata: 1\n\n", b"event: a\ndata: {}\nid: x\n\n", b"data"]
+)
+def test_what_is_no_event_of_ours_is_left_out(rubbish: bytes) -> None:
+    good = b"id: 3\r\nevent: a\r\ndata: {\r\ndata: }\r\n\r\n"
+
+    assert list(read_events([rubbish if rubbish.endswith(b"\n\n") else b"", good, rubbish])) == [
+        ServerEvent("a", {}, 3),
+    ]
+
+
+@dataclass
+class Writer:
+    """A server that writes an answer, to a reader whose connection may break at any point."""
+
+    pieces: list[str]
+    written: int = 0
+    text: str = ""
+    answer: Answer = field(default_factory=Answer)
+    connected: bool = True
+
+    def write(self) -> None:
+        """Write the next piece."""
+        if self.written < len(self.pieces):
+            piece = self.pieces[self.written]
+            self.written, self.text = self.written + 1, self.text + piece
+            if self.connected:
+                self.answer.add(self.written, piece)
+
+    def cut(self) -> None:
+        """Lose the connection."""
+        self.connected = False
+
+    def connect(self) -> None:
+        """Begin with a snapshot, as for everybody who comes while an answer is written."""
+        self.connected = True
+        self.answer.replace(self.written, self.text)
+
+    def repeat(self) -> None:
+        """Send deltas that the reader has, as they overlap with a snapshot."""
+        if self.connected:
+            for n in range(self.written // 2 + 1, self.written + 1):
+                self.answer.add(n, self.pieces[n - 1])
+
+
+@given(
+    st.lists(st.text(), max_size=12), st.lists(st.sampled_from(["cut", "connect", "repeat", "write"])), st.booleans()
+)
+def test_any_interleaving_of_deltas_snapshots_and_reconnects_yields_the_final_text(
+    pieces: list[str], steps: list[str], finished_while_away: bool
+) -> None:
+    writer = Writer(pieces)
+    for step in [*steps, *["write"] * len(pieces)]:
+        getattr(writer, step)()
+        if writer.connected:
+            assert writer.answer.text == writer.text
+
+    if not writer.connected and not finished_while_away:
+        writer.connect()
+    if finished_while_away:
+        writer.answer.finish("".join(pieces))
+        writer.answer.add(writer.written + 1, "too late")
+        writer.answer.replace(1, "too late")
+
+    assert writer.answer.text == "".join(pieces)
+
+
+def test_after_a_hole_nothing_is_added_until_a_snapshot_says_what_was_lost() -> None:
+    answer = Answer()
+    answer.add(1, "a")
+    answer.add(3, "c")
+    answer.add(4, "d")
+    assert answer.text == "a"
+
+    answer.replace(4, "abcd")
+    answer.add(4, "d")
+    answer.add(5, "e")
+
+    assert answer.text == "abcde"
+
+
+def test_a_retried_model_call_begins_again_from_nothing() -> None:
+    answer = Answer()
+    answer.add(1, "wrong")
+    answer.replace(2, "")
+    answer.add(3, "right")
+
+    assert answer.text == "right"
+
+
+def test_a_turn_is_followed_to_its_end() -> None:
+    turn = Turn()
+    seen = []
+    for event in (
+        ServerEvent("message_created", TURN | {"message_id": "u", "role": "user", "content": "?"}, 1),
+        ServerEvent("direct_agent_call", TURN | {"agent_id": 7, "task_id": "t"}, 2),
+        ServerEvent("tool_called", TURN | {"tool": "tool_stat", "agent_id": 7}, 3),
+        delta(1, "not part of the answer", task_id="another task"),
+        delta(1, "Hel"),
+        completed("Hello"),
+        ENDED,
+    ):
+        turn.take(event)
+        seen.append((turn.phase, turn.answer.text))
+
+    assert [phase for phase, _ in seen[:3]] == ["waits for its turn", "thinks", "uses tool_stat"]
+    assert [text for _, text in seen[3:]] == ["", "Hel", "Hello", "Hello"]
+    assert (turn.ended, turn.succeeded, turn.agent_id) == (True, True, 7)
+
+
+def test_a_failed_turn_tells_why_and_has_no_answer() -> None:
+    turn = Turn()
+    note = {"message_id": "x", "role": "system", "content": "It broke.", "agent_id": 7}
+    turn.take(ServerEvent("message_completed", TURN | note, 1))
+    turn.take(ServerEvent("turn_failed", TURN | {"status": "timeout", "code": "timeout", "error": "Too long."}, 2))
+
+    assert (turn.succeeded, turn.status, turn.error, turn.answer.text) == (False, "timeout", "Too long.", "")
+
+
+class Line(ApiClient):
+    """A connection to a server of which the test says what each call brings."""
+
+    def __init__(self, *answers: Any) -> None:
+        super().__init__("http://127.0.0.1:1")
+        self._answers = iter(answers)
+        self.calls: list[tuple[str, str, str | None]] = []
+        self.keys: set[str] = set()
+
+    def call(self, method: str, path: str, **_: Any) -> Any:
+        self.calls.append((method, path, None))
+        return {"turn_id": "t"} if "message" in path else None
+
+    @contextmanager
+    def stream(self, method: str, path: str, headers: dict[str, str] | None = None, **options: Any) -> Iterator[Any]:
+        self.calls.append((method, path, (headers or {}).get("Last-Event-ID")))
+        if method == "POST":
+            self.keys.add(options["json"]["idempotency_key"])
+        answer = next(self._answers)
+        if isinstance(answer, Exception):
+            raise answer
+        yield answer
+
+
+class Response:
+    """What a call brings: a stream that may break, or a document."""
+
+    def __init__(self, *events: Any, document: Any = None) -> None:
+        self._events, self._document = events, document
+        self.headers = {"content-type": "application/json" if document else "text/event-stream; charset=utf-8"}
+
+    def read(self) -> None: ...
+
+    def json(self) -> Any:
+        return self._document
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        for event in self._events:
+            if isinstance(event, Exception):
+                raise event
+            yield sse(event)
+
+
+CREATED = ServerEvent("message_created", TURN | {"message_id": "u", "role": "user", "content": "?"}, 2)
+LOST = ConnectionLost("gone")
+
+
+def read(line: Line) -> tuple[list[ServerEvent], list[float]]:
+    pauses: list[float] = []
+    events = TurnStream(line, "s", "?", "coder", sleep=pauses.append).events()
+    return [event for event in events if event.type != CONNECTION_LOST], pauses
+
+
+def test_a_dropped_connection_is_resumed_after_the_last_number() -> None:
+    line = Line(
+        Response(CREATED, delta(1, "a"), LOST),
+        LOST,
+        ServerRefused(503, "server_busy", "Busy."),
+        Response(CREATED, delta(2, "ab", "message_snapshot")),
+        Response(completed("abc"), ENDED, ServerEvent("message_created", {}, 9)),
+    )
+
+    events, pauses = read(line)
+
+    assert events == [CREATED, delta(1, "a"), delta(2, "ab", "message_snapshot"), completed("abc"), ENDED]
+    assert line.calls == [("POST", "/my/chat/s/message", None)] + [("GET", "/my/chat/s/events", "2")] * 4
+    assert pauses == [0.1, 0.2, 0.4, 0.1]
+
+
+def test_a_message_that_may_have_arrived_is_sent_again_under_the_same_key() -> None:
+    line = Line(LOST, ServerUnreachable("starting"), Response(CREATED, completed("a"), ENDED))
+
+    events, _ = read(line)
+
+    assert events[-1] == ENDED
+    assert [call[0] for call in line.calls] == ["POST"] * 3
+    assert len(line.keys) == 1
+
+
+def test_a_server_that_never_had_the_message_is_not_waited_for() -> None:
+    with pytest.raises(ServerUnreachable):
+        read(Line(ServerUnreachable("nobody")))
+    with pytest.raises(ServerRefused):
+        read(Line(ServerRefused(503, "agent_unavailable", "In error.")))
+
+
+def test_patience_ends() -> None:
+    with pytest.raises(ConnectionLost):
+        read(Line(Response(CREATED), *[LOST] * 100))
+
+
+@pytest.mark.parametrize(
+    "first", [Response(document={"turn_id": "t", "status": "queued"}), Response(CREATED, ServerEvent("x", {}, None))]
+)
+def test_an_accepted_turn_is_followed_and_events_of_others_are_left_out(first: Response) -> None:
+    other = ServerEvent("turn_completed", {"turn_id": "other", "status": "completed"}, 3)
+    ours = ServerEvent("message_completed", completed("a").data, 4), ServerEvent("turn_completed", ENDED.data, 5)
+
+    events, _ = read(Line(first, Response(other, *ours)))
+
+    assert [event.type for event in events][-2:] == ["message_completed", "turn_completed"]
+    assert other not in events
+
+
+def test_an_answer_that_is_no_stream_is_taken_as_it_is() -> None:
+    document = {"turn_id": "t", "message_id": "m", "content": "Hello", "agent_id": 7, "usage": {"model": "demo"}}
+    turn = Turn()
+    for event in read(Line(Response(document=document)))[0]:
+        turn.take(event)
+
+    assert (turn.answer.text, turn.succeeded, turn.usage) == ("Hello", True, {"model": "demo"})
+
+
+def test_what_is_left_early_can_be_cancelled_and_read_to_its_end() -> None:
+    line = Line(Response(CREATED, delta(1, "a")), Response(ServerEvent("turn_cancelled", TURN | {"status": "x"}, 3)))
+    stream = TurnStream(line, "s", "?")
+    next(stream.events())
+
+    stream.cancel()
+
+    assert [event.type for event in stream.events()] == ["turn_cancelled"]
+    assert ("POST", "/my/chat/s/turns/t/cancel", None) in line.calls
+
+
+def test_a_turn_whose_id_is_not_known_yet_is_asked_for_and_cancelled() -> None:
+    line = Line()
+
+    TurnStream(line, "s", "?").cancel()
+
+    assert [path for _, path, _ in line.calls] == ["/my/chat/s/message", "/my/chat/s/turns/t/cancel"]
