@@ -302,7 +302,7 @@ def reconnected(server: Server) -> bool:
 def test_when_the_database_goes_away_during_turns_each_of_them_ends_once(
     new_team: NewTeam, services: ServiceRun, processes: int
 ) -> None:
-    team = new_team()
+    team = new_team(ARTEL_HOST_LEASE_SECONDS="30")
     for _ in range(processes):
         team.start()
     talks = [team.at(server) for server in team.servers]
@@ -325,7 +325,8 @@ def test_when_the_database_goes_away_during_turns_each_of_them_ends_once(
     ended = [talks[0].turn(*turn) for turn in turns]
     assert {turn["status"] for turn in ended} <= {"completed", "failed"}
     assert {turn["error_code"] for turn in ended} <= {None, "interrupted"}
-    assert [turn["status"] for turn in ended].count("completed") >= 5, "queued turns did not go on"
+    # A turn may fail whose start was stored just when the connection broke.
+    assert [turn["status"] for turn in ended].count("completed") >= 10, "answers were lost, or queued turns"
     ends = team.rows("SELECT count(*) FROM events WHERE type IN ('turn_completed', 'turn_failed') GROUP BY turn_id")
     assert ends == [(1,)] * len(turns)
     for talk in talks:
