@@ -33,7 +33,7 @@ def main() -> None:
         figures += _measured(name)
     print_table(figures)
     if not chosen:
-        write_report(figures, time.monotonic() - began, busy)
+        write_report(figures, time.monotonic() - began, os.getloadavg()[2])
     if missed := sum(figure.verdict in ("missed", "not measured") for figure in figures):
         print(f"\n{missed} targets were missed, or not measured.")
 
