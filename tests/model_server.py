@@ -240,7 +240,7 @@ class Dictate:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(http)
         while True:
-            while not self.words:
+            while not self.words:  # noqa: ASYNC110 - the test is in another thread
                 await asyncio.sleep(0.01)
             word = self.words.popleft()
             if word is None:
