@@ -27,6 +27,8 @@ class Talk {
   drafts = new Map(); // answers that are being written, by message id: { item, turn, n, text, frame }
   over = new Set(); // turns that have ended: what still comes of them is dropped
   pending = null; // what is being sent: { item, content }
+  isReady = false; // whether it is known what was said before
+  isWaiting = false; // for that, with something to send
   offline = false;
 }
 
@@ -57,13 +59,16 @@ export async function open(opened, wanted, takesFocus) {
     else $("no-messages").hidden = false;
     if (mine !== talk) return;
     mark(id);
-    text.value = unsent.get(keyOf(id)) ?? "";
+    text.value ||= unsent.get(keyOf(id)) ?? "";
+    mine.isReady = true;
     if (takesFocus && hasMouse.matches) text.focus();
+    if (mine.isWaiting) compose.requestSubmit();
   } catch (trouble) {
     if (mine !== talk) return;
     const gone = trouble.status === 404 || trouble.status === 422;
     $("session-error").textContent = gone ? "There is no such conversation. Choose another, or begin a new one." : trouble.message;
     $("sessions").open = true;
+    if (mine.isWaiting) complain("No conversation is open. Choose one, or begin a new one.");
     if (!(trouble instanceof Problem)) throw trouble;
   }
 }
@@ -131,7 +136,7 @@ async function load(mine, id) {
   toEnd();
   showWork();
   listen(mine, session.last_event);
-  await lookUpTurns(mine, session.messages.findLast(({ role, turn_id }) => role === "assistant" && turn_id)?.turn_id);
+  lookUpTurns(mine, session.messages.findLast(({ role, turn_id }) => role === "assistant" && turn_id)?.turn_id);
 }
 
 /** Ask who is at work, and which model has answered last: that was told before we came. */
@@ -391,6 +396,8 @@ compose.addEventListener("submit", async (event) => {
   event.preventDefault();
   const [mine, content, target] = [talk, text.value, to.value];
   if (!content.trim() || isBusy(compose)) return;
+  mine.isWaiting = !mine.isReady;
+  if (mine.isWaiting) return;
   compose.ariaBusy = "true";
   complain("");
   text.value = "";
@@ -403,7 +410,7 @@ compose.addEventListener("submit", async (event) => {
     if (!mine.id) await begin(mine, content);
     accepted(item, (await post(mine.id, content, target)).turn_id);
   } catch (trouble) {
-    if (mine !== talk) return;
+    if (mine !== talk || item.dataset.turn) return; // gone elsewhere, or its event says that it is stored
     item.remove();
     $("no-messages").hidden = list.children.length > 0;
     text.value = text.value ? `${content}\n${text.value}` : content;

@@ -3,6 +3,7 @@
 import { $, Problem, call, clock, day, follow } from "./basics.js";
 
 const REFRESH_SECONDS = 5;
+const MAX_SEEN = 720;
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT] = [300, 80];
 const STATUSES = { idle: "idle", processing: "at work", at_capacity: "at capacity", error: "in error" };
@@ -13,10 +14,12 @@ const CHARTS = [
 
 let project = null;
 let watch = null; // aborted when the panel closes
+let seen = []; // figures since then: the server keeps only some
 
 export function open(opened) {
   project = opened;
   watch = new AbortController();
+  seen = [];
   const { signal } = watch;
   $("statuses").replaceChildren(...project.agents.map(statusItem));
   refresh(signal);
@@ -96,7 +99,10 @@ function duration(seconds) {
 // --- Charts ----------------------------------------------------------------------------------------------------------
 
 function showCharts(figures) {
-  const samples = [...figures.history, { ...figures, at: new Date().toISOString() }];
+  seen.push({ ...figures, history: null, at: new Date().toISOString() });
+  seen = seen.slice(-MAX_SEEN);
+  const last = Date.parse(figures.history.at(-1)?.at ?? 0);
+  const samples = [...figures.history, ...seen.filter(({ at }, place) => place === seen.length - 1 || Date.parse(at) > last)];
   $("charts").replaceChildren(...CHARTS.map((chart) => chartOf(chart, samples)));
 }
 
