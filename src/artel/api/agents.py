@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, status
+from fastapi import APIRouter, Query, status
 
-from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, Parts, ProjectId, log_path_ids
+from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, Parts, ProjectId
 from artel.api.problems import documented
 from artel.auth.principal import Principal
 from artel.container import Container
@@ -18,7 +18,7 @@ Archive = Annotated[bool, Query(description="Keep what the agent remembers in an
 
 log = get_logger(__name__)
 
-router = APIRouter(prefix="/my/projects/{project_id}/agents", tags=["agents"], dependencies=[Depends(log_path_ids)])
+router = APIRouter(prefix="/my/projects/{project_id}/agents", tags=["agents"])
 
 
 @router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 401, 404, 409, 413, 422, 503))

@@ -78,8 +78,10 @@ def _bare_app(routers: Sequence[APIRouter] = ROUTERS) -> FastAPI:
 
     def document() -> dict[str, Any]:
         if not app.openapi_schema:
-            app.openapi_schema = _with_problems(
-                get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+            app.openapi_schema = _with_security(
+                _with_problems(
+                    get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+                )
             )
         return app.openapi_schema
 
@@ -96,4 +98,15 @@ def _with_problems(document: dict[str, Any]) -> dict[str, Any]:
     problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(problem.pop("$defs"))
     schemas["Problem"] = problem
+    return document
+
+
+def _with_security(document: dict[str, Any]) -> dict[str, Any]:
+    """Say what needs a token: the middleware asks for it, so no endpoint does."""
+    flows = {"password": {"scopes": {}, "tokenUrl": "auth/token"}}
+    document["components"]["securitySchemes"] = {"bearer": {"type": "oauth2", "flows": flows}}
+    for path, operations in document["paths"].items():
+        if not is_public(path):
+            for operation in operations.values():
+                operation["security"] = [{"bearer": []}]
     return document

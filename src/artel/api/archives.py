@@ -1,15 +1,15 @@
 """What agents remembered that were deleted since."""
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 
-from artel.api.dependencies import ArchiveId, CurrentUser, Limit, Offset, Parts, ProjectId, log_path_ids
+from artel.api.dependencies import ArchiveId, CurrentUser, Limit, Offset, Parts, ProjectId
 from artel.api.json_lines import DOCUMENTED, JsonLines, memory_lines
 from artel.api.problems import documented
 from artel.contract.http import Page
 from artel.contract.memory import MemoryArchive
 from artel.memories import memories
 
-router = APIRouter(prefix="/my/projects/{project_id}/archives", tags=["memory"], dependencies=[Depends(log_path_ids)])
+router = APIRouter(prefix="/my/projects/{project_id}/archives", tags=["memory"])
 
 
 @router.get("", responses=documented(401, 404, 422, 503))

@@ -5,10 +5,10 @@ import re
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Query, Response, status
+from fastapi import APIRouter, Header, Query, Response, status
 from fastapi.responses import JSONResponse
 
-from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, SessionId, TurnId, log_path_ids
+from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, SessionId, TurnId
 from artel.api.event_stream import HEARTBEAT_SECONDS, EventStream
 from artel.api.problems import documented
 from artel.auth.principal import Principal
@@ -52,7 +52,7 @@ LONG_TEXT = 10_000
 MAX_DIGITS = 9
 _WAIT = re.compile(r"\bwait\s*=\s*(\d{1,6})")
 
-router = APIRouter(tags=["chat"], dependencies=[Depends(log_path_ids)])
+router = APIRouter(tags=["chat"])
 
 log = get_logger(__name__)
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, status
 from pydantic.json_schema import SkipJsonSchema
 
-from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, Parts, ProjectId, log_path_ids
+from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, Parts, ProjectId
 from artel.api.json_lines import DOCUMENTED, JsonLines, memory_lines, memory_of
 from artel.api.problems import documented
 from artel.contract.http import Page
@@ -27,7 +27,6 @@ from artel.projects.agents import get_agent
 router = APIRouter(
     prefix="/my/projects/{project_id}/agents/{agent_id}/context",
     tags=["memory"],
-    dependencies=[Depends(log_path_ids)],
 )
 
 # None stays out of the document: a query can leave a parameter out, but has no way to say null.

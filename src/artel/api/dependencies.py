@@ -4,15 +4,11 @@ from typing import Annotated
 
 import structlog
 from fastapi import Depends, Path, Query, Request
-from fastapi.security import OAuth2PasswordBearer
 
 from artel.auth.principal import Principal
 from artel.container import Container
 from artel.contract.http import MAX_ID
 from artel.errors import NotAuthenticated
-
-# Only for the OpenAPI document: the middleware has looked at the token before any endpoint is reached.
-_documented_scheme = OAuth2PasswordBearer(tokenUrl="auth/token", auto_error=False, scheme_name="bearer")
 
 
 # Coroutines, though they wait for nothing: the framework runs plain functions on another thread, which takes longer.
@@ -21,14 +17,15 @@ async def _container(request: Request) -> Container:
     return container
 
 
-async def _principal(request: Request, _token: Annotated[str | None, Depends(_documented_scheme)]) -> Principal:
+async def _principal(request: Request) -> Principal:
     principal = getattr(request.state, "principal", None)
     if not isinstance(principal, Principal):  # no middleware, no entry
         raise NotAuthenticated("Send a token in the header: Authorization: Bearer …")
+    _log_path_ids(request)
     return principal
 
 
-async def log_path_ids(request: Request) -> None:
+def _log_path_ids(request: Request) -> None:
     """Put the ids in the path on every log line of the request."""
     ids = {name: int(value) if _is_id(value) else value[:64] for name, value in request.path_params.items()}
     structlog.contextvars.bind_contextvars(**ids)

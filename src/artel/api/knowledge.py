@@ -1,8 +1,8 @@
 """What all agents of a project remember together."""
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 
-from artel.api.dependencies import CurrentUser, Parts, ProjectId, log_path_ids
+from artel.api.dependencies import CurrentUser, Parts, ProjectId
 from artel.api.json_lines import memory_of
 from artel.api.problems import documented
 from artel.contract.memory import KnownMemories, KnownMemory, SearchMemory
@@ -10,7 +10,7 @@ from artel.memories.knowledge import ProjectKnowledge
 from artel.memory.store import Filter
 from artel.projects.projects import get_project
 
-router = APIRouter(prefix="/my/projects/{project_id}/context", tags=["memory"], dependencies=[Depends(log_path_ids)])
+router = APIRouter(prefix="/my/projects/{project_id}/context", tags=["memory"])
 
 
 @router.post("/search", responses=documented(400, 401, 404, 413, 422, 503))

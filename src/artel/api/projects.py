@@ -1,8 +1,8 @@
 """Projects."""
 
-from fastapi import APIRouter, Depends, status
+from fastapi import APIRouter, status
 
-from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, ProjectId, log_path_ids
+from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, ProjectId
 from artel.api.problems import documented
 from artel.contract.http import NewProject, Page, Project, ProjectChanges, ProjectWithAgents
 from artel.errors import SpaceUnavailable
@@ -12,7 +12,7 @@ from artel.projects import projects
 
 log = get_logger(__name__)
 
-router = APIRouter(prefix="/my/projects", tags=["projects"], dependencies=[Depends(log_path_ids)])
+router = APIRouter(prefix="/my/projects", tags=["projects"])
 
 
 @router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 401, 409, 413, 422, 503))

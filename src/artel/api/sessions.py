@@ -1,8 +1,8 @@
 """Sessions of the chat."""
 
-from fastapi import APIRouter, Depends, status
+from fastapi import APIRouter, status
 
-from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, SessionId, log_path_ids
+from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, SessionId
 from artel.api.problems import documented
 from artel.contract.chat import Fork, SessionWithMessages
 from artel.contract.http import NewSession, Page, Session, SessionChanges
@@ -10,7 +10,7 @@ from artel.ids import uuid7
 from artel.sessions import history, sessions
 from artel.turns import fork
 
-router = APIRouter(prefix="/my/chat/sessions", tags=["chat"], dependencies=[Depends(log_path_ids)])
+router = APIRouter(prefix="/my/chat/sessions", tags=["chat"])
 
 
 @router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 401, 404, 409, 413, 422, 503))

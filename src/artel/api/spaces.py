@@ -1,17 +1,17 @@
 """Worker spaces: their figures, health, life cycle, alerts and events; and what they do with agents."""
 
-from fastapi import APIRouter, Depends, Response, status
+from fastapi import APIRouter, Response, status
 
 from artel.alerts import alerts
 from artel.api.chat import After, LastEventId, event_number
-from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, Parts, ProjectId, log_path_ids
+from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, Parts, ProjectId
 from artel.api.event_stream import HEARTBEAT_SECONDS, EventStream
 from artel.api.problems import documented
 from artel.contract.http import Page
 from artel.contract.spaces import AgentFiguresAnswer, AgentStatusAnswer, Alert, SpaceHealth, SpaceState
 from artel.events.project_log import last_project_event
 
-router = APIRouter(prefix="/my/projects/{project_id}", tags=["worker space"], dependencies=[Depends(log_path_ids)])
+router = APIRouter(prefix="/my/projects/{project_id}", tags=["worker space"])
 
 ANSWERS = documented(401, 404, 422, 503)
 

@@ -11,12 +11,13 @@ import re
 import threading
 from binascii import a2b_base64
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 # Long texts are counted in pieces, because a long run of one character takes more than proportionally long.
 PIECE_CHARACTERS = 16_384
 BYTES_PER_TOKEN = 4
+REMEMBERED_CHARACTERS = 4_000
 
 _O200K_MODELS = re.compile(r"(gpt-4o|gpt-4\.[1-9]|gpt-[5-9]|chatgpt-4o|o[1-9](-|$)|gpt-oss)")
 _CL100K_PATTERN = (
@@ -45,6 +46,17 @@ _counters: dict[str, Counter] = {}
 def count_tokens(text: str, model: str | None = None) -> int:
     """Answer the number of tokens; without a model, that of GPT-4. The first call reads a vocabulary (0.2 s)."""
     name = encoding_of(model)
+    if len(text) <= REMEMBERED_CHARACTERS:  # prompts are counted again and again
+        return _remembered(name, text)
+    return _counted(name, text)
+
+
+@lru_cache(maxsize=1_024)
+def _remembered(name: str, text: str) -> int:
+    return _counted(name, text)
+
+
+def _counted(name: str, text: str) -> int:
     counter = _counters.get(name) or _loaded(name)
     if len(text) <= PIECE_CHARACTERS:
         return counter(text)
