@@ -67,7 +67,7 @@ class EventStream(Response):
 def frame(item: Item, session_id: str | None) -> bytes:
     """Answer an item as it goes over the line."""
     if isinstance(item, StoredEvent):
-        return f"id: {item.number}\nevent: {item.type}\ndata: {item.as_json()}\n\n".encode()
+        return item.frame
     return _delta(item, session_id)
 
 

@@ -13,6 +13,7 @@ from artel.api.app import create_app
 from artel.api.http_protocol import BoundedHttp
 from artel.container import Container
 from artel.errors import AddressUnavailable
+from artel.garbage import look_seldom
 
 GRACE_SECONDS = 6
 
@@ -51,6 +52,7 @@ async def serve(container: Container, ready: Callable[[str], None]) -> None:
     url = f"http://{_for_url(settings.host)}:{listener.getsockname()[1]}"
 
     def announce() -> None:
+        look_seldom()
         container.folder.announce(url)
         ready(url)
 

@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -150,7 +151,7 @@ class AlertResolved(EventData):
     subject: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoredEvent:
     """An event with its number in the session, or in the project."""
 
@@ -162,10 +163,12 @@ class StoredEvent:
     turn_id: str | None = None
     project_id: int | None = None
 
-    def as_json(self) -> str:
-        """Answer the data as it is streamed."""
+    @cached_property
+    def frame(self) -> bytes:
+        """The event as it is streamed; made once, however many read it."""
         if self.session_id is None:
             place: dict[str, Any] = {"project_id": self.project_id}
         else:
             place = {"session_id": self.session_id, "turn_id": self.turn_id}
-        return json.dumps({**place, "timestamp": self.timestamp.isoformat(), **self.data}, ensure_ascii=False)
+        data = json.dumps({**place, "timestamp": self.timestamp.isoformat(), **self.data}, ensure_ascii=False)
+        return f"id: {self.number}\nevent: {self.type}\ndata: {data}\n\n".encode()

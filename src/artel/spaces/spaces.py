@@ -8,6 +8,7 @@ from artel.auth.principal import Principal
 from artel.brain import prices
 from artel.brain.tokens import count_tokens
 from artel.errors import ProjectNotFound
+from artel.garbage import look_seldom
 from artel.logs import get_logger
 from artel.spaces.leases import acquire_space, release_space
 from artel.spaces.parts import SpaceParts
@@ -120,3 +121,4 @@ async def _load_slow_parts() -> None:
     await asyncio.to_thread(count_tokens, "Hello")
     await prices.load()
     await load_graphs()
+    look_seldom()
