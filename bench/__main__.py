@@ -33,8 +33,8 @@ def main() -> None:
         figures += _measured(name)
     print_table(figures)
     if not chosen:
-        write_report(figures, time.monotonic() - began, busy)
-    if missed := sum(figure.verdict != "met" for figure in figures if figure.target is not None):
+        write_report(figures, time.monotonic() - began, os.getloadavg()[2])
+    if missed := sum(figure.verdict in ("missed", "not measured") for figure in figures):
         print(f"\n{missed} targets were missed, or not measured.")
 
 
@@ -45,7 +45,7 @@ def _measured(name: str) -> Iterator[Figure]:
         yield from BENCHES[name]()
     except Exception as failure:  # noqa: BLE001 - what breaks is a result too
         reason = f"{type(failure).__name__}: {failure}".splitlines()[0][:100]
-        yield Figure(name, f"{name}: broke off", None, "", 0, note=reason)
+        yield Figure(name, f"{name}: broke off", None, "", note=reason)
 
 
 if __name__ == "__main__":

@@ -7,13 +7,14 @@ from bench.figure import Figure, percentile
 from bench.processes import Model, Running, Team, bare_caller, both, client
 
 BENCH = "start"
+DELAY_MS = 200
 
 
 def run() -> Iterator[Figure]:
     """Measure one client with a fast model, and many with one that takes its time."""
     with both() as (ours, bare, model):
         yield _figure("1 client", 10.0, _starts(ours, Team.make(ours, 1).caller(1), model, 400), bare, model, 1)
-    with both(delay_ms=200) as (ours, bare, model):
+    with both(delay_ms=DELAY_MS) as (ours, bare, model):
         yield _figure("64 clients", 100.0, _starts(ours, Team.make(ours, 8).caller(64), model, 15), bare, model, 64)
 
 
@@ -34,7 +35,8 @@ def _starts(server: Running, caller: dict[str, Any], model: Model, count: int) -
     """Answer the seconds from each request to its arrival at the model."""
     client("calls", server, count=max(3, 50 // len(caller["lines"])), **caller)
     model.arrivals()
-    measured = client("calls", server, count=count, **caller)
+    lines = len(caller["lines"])
+    measured = client("calls", server, count=count, apart=DELAY_MS / 1000 / lines, **caller)
     assert not measured["failures"], measured["failures"][:3]
     arrived = model.arrivals()
     return [arrived[text] - sent for text, sent in measured["sent"].items()]

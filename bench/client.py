@@ -15,32 +15,32 @@ from bench.listening import listen
 Measured = dict[str, Any]
 
 
-async def calls(port: int, token: str, lines: list[dict[str, str]], count: int, warm: int = 0) -> Measured:
-    """Send messages on every line at once, on each one after the other; the warm ones are not measured."""
-    connections = [await Connection.open(port, token) for _ in lines]
+async def calls(
+    port: int, token: str, lines: list[dict[str, str]], count: int, apart: float = 0, at_once: int = 1000
+) -> Measured:
+    """Send messages on every line at once, on each one after the other; each line begins a little later."""
     sent: dict[str, float] = {}
     taken: list[float] = []
     failures: list[str] = []
+    room = asyncio.Semaphore(at_once)
 
-    async def line(number: int, prefix: str, times: int) -> None:
+    async def line(number: int) -> None:
+        await asyncio.sleep(apart * number)  # people don't press the key at the same moment
         path, agent = lines[number]["path"], lines[number]["agent"]
-        for index in range(times):
-            text = f"{prefix} {number} {index}"
-            began, sent[text] = time.perf_counter(), time.time()
-            status, body = await connections[number].call("POST", path, _message(text, agent))
-            taken.append(time.perf_counter() - began)
-            if status != 200:
-                failures.append(f"{status} {body[:200]!r}")
+        async with room:
+            connection = await Connection.open(port, token)
+            for index in range(count):
+                text = f"call {number} {index}"
+                began, sent[text] = time.perf_counter(), time.time()
+                status, body = await connection.call("POST", path, _message(text, agent))
+                taken.append(time.perf_counter() - began)
+                if status != 200:
+                    failures.append(f"{status} {body[:200]!r}")
+            await connection.close()
 
-    await asyncio.gather(*(line(number, "warm", warm) for number in range(len(lines))))
-    sent.clear()
-    taken.clear()
     began = time.perf_counter()
-    await asyncio.gather(*(line(number, "call", count) for number in range(len(lines))))
-    elapsed = time.perf_counter() - began
-    for connection in connections:
-        await connection.close()
-    return {"taken": taken, "sent": sent, "elapsed": elapsed, "failures": failures}
+    await asyncio.gather(*(line(number) for number in range(len(lines))))
+    return {"taken": taken, "sent": sent, "elapsed": time.perf_counter() - began, "failures": failures}
 
 
 async def requests(port: int, token: str, method: str, path: str, body: Any, connections: int, count: int) -> Measured:

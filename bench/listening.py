@@ -3,7 +3,7 @@
 import asyncio
 import time
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from bench.connection import Connection, request
 
@@ -22,9 +22,8 @@ class Listener(asyncio.Protocol):
         self.heard = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.write(self._asks)
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's own is none by its class
+        self.transport.write(self._asks)
 
     def data_received(self, data: bytes) -> None:
         if not self.connected.done():

@@ -21,7 +21,7 @@ from tests.running import ARTEL, clean_environment
 
 ROOT = Path(__file__).parents[1]
 STOP_SECONDS = 30
-CLIENT_SECONDS = 240
+CLIENT_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,13 @@ class Running:
         """Answer the CPU time that the process has used so far, in all its threads."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def settle(self) -> None:
+        """Wait until the process does nothing any more, for as long as it takes but a minute."""
+        deadline, before = time.monotonic() + 60, -1.0
+        while time.monotonic() < deadline and self.cpu_seconds() - before > 0.05:
+            before = self.cpu_seconds()
+            time.sleep(1)
 
 
 class Model(Running):

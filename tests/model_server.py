@@ -278,6 +278,34 @@ class ByMark:
         return await behaviour(asked, http)
 
 
+@dataclass(frozen=True)
+class Dictate:
+    """Say what the test says, when it says it, until it says that this is all."""
+
+    words: deque[str | None] = field(default_factory=deque)
+
+    def say(self, *words: str) -> None:
+        self.words.extend(words)
+
+    def end(self) -> None:
+        self.words.append(None)
+
+    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(http)
+        while True:
+            while not self.words:  # noqa: ASYNC110 - the test is in another thread
+                await asyncio.sleep(0.01)
+            word = self.words.popleft()
+            if word is None:
+                break
+            await response.write(_delta(asked, {"content": word}))
+        for event in (_delta(asked, {}, "stop"), Say("").usage_event(asked), b"data: [DONE]\n\n"):
+            await response.write(event)
+        await response.write_eof()
+        return response
+
+
 class ModelServer:
     """The server: a queue of behaviours, a default one, and what was asked."""
 

@@ -107,7 +107,8 @@ class Container:
         registry = CollectorRegistry()
         hub = EventHub(_reader(database, read_events))
         project_hub = EventHub(_reader(database, read_project_events))
-        signals = Signals(hub, project_hub, None if settings.is_embedded else bus)
+        alone = settings.is_embedded or settings.bus_url is None  # or others only see what is in the database
+        signals = Signals(hub, project_hub, None if alone else bus)
         endings = Endings(database)
         brain = BrainRouter(os.environ)
         parts = SpaceParts(

@@ -144,7 +144,7 @@ def test_a_server_that_does_not_answer_is_named(terminal: Terminal, person: Pers
 
 
 @pytest.mark.parametrize(
-    "command", [(), ("projects",), ("projects", "create"), ("agents", "update"), ("db", "upgrade"), ("up",)]
+    "command", [(), ("projects",), ("projects", "create"), ("agents", "update"), ("db", "upgrade"), ("up",), ("chat",)]
 )
 def test_help_needs_none_of_the_heavy_packages(command: tuple[str, ...], tmp_path: Path) -> None:
     import subprocess
@@ -180,7 +180,7 @@ def test_the_client_imports_nothing_of_the_server(tmp_path: Path) -> None:
         "import sys\n"
         "for name in ('fastapi', 'sqlalchemy', 'structlog', 'argon2', 'jwt', 'pydantic_settings', 'uvicorn'):\n"
         "    sys.modules[name] = None\n"
-        "import artel.client.api_client, artel.client.credentials\n"
+        "import artel.client.api_client, artel.client.conversation, artel.client.credentials\n"
         "from artel.cli.main import main\n"
         "sys.argv = ['artel', 'serve']\n"
         "main()\n"

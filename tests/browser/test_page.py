@@ -2,111 +2,16 @@
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, Route, expect, sync_playwright
+from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.visits import Complaints, Held, arrive, open_project, show_agents, width_of_contents
 from tests.people import PASSWORD, Person
-from tests.running import Server
 
 pytestmark = pytest.mark.xdist_group("browser")
 
-ARGUMENTS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-)
 STARTER_PACK = ["agent_coder", "agent_analyzer", "agent_writer", "agent_researcher"]
-
-
-@pytest.fixture(scope="session", params=["sqlite"])
-def backend() -> str:
-    """Only one database: the page sees the HTTP API, which is tested on both."""
-    return "sqlite"
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=chromium, args=list(ARGUMENTS))
-        yield launched
-        launched.close()
-
-
-@dataclass
-class Complaints:
-    """What the browser complains about: script errors, broken policies, failed requests, dialogs of scripts."""
-
-    expected: list[str] = field(default_factory=list)
-    heard: list[str] = field(default_factory=list)
-
-    def listen(self, page: Page) -> None:
-        page.on("console", self._console)
-        page.on("pageerror", lambda error: self.heard.append(f"uncaught: {error}"))
-        page.on("dialog", self._dialog)
-        page.on("requestfailed", lambda request: self.heard.append(f"request failed: {request.url}"))
-
-    def unexpected(self) -> list[str]:
-        return [text for text in self.heard if not any(part in text for part in self.expected)]
-
-    def _dialog(self, dialog: Dialog) -> None:
-        self.heard.append(f"dialog: {dialog.message}")
-        dialog.dismiss()
-
-    def _console(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            self.heard.append(f"{message.type}: {message.text}")
-
-
-class Held:
-    """Requests that wait until the test lets them go on."""
-
-    def __init__(self) -> None:
-        self.routes: list[Route] = []
-
-    def hold(self, route: Route) -> None:
-        self.routes.append(route)
-
-    def let_go(self) -> None:
-        for route in self.routes:
-            route.continue_()
-
-
-@pytest.fixture
-def complaints() -> Complaints:
-    return Complaints()
-
-
-@pytest.fixture
-def page(browser: Browser, server: Server, complaints: Complaints) -> Iterator[Page]:
-    """A page in a profile of its own; after every test the browser must have had nothing to complain about."""
-    context = browser.new_context(base_url=server.url, viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(10_000)
-    opened = context.new_page()
-    complaints.listen(opened)
-    yield opened
-    context.close()
-    assert complaints.unexpected() == []
-
-
-def arrive(page: Page, person: Person) -> None:
-    """Come by a link as `artel up` prints it."""
-    page.goto(f"/#token={person.token}")
-    expect(page.get_by_role("heading", name="Projects", exact=True)).to_be_focused()
-
-
-def open_project(page: Page, person: Person, name: str = "Website") -> int:
-    """Make a project and look at it; answer its id."""
-    project_id: int = person.project(name)["id"]
-    arrive(page, person)
-    page.get_by_role("link", name=name, exact=True).click()
-    expect(page.get_by_role("heading", level=1, name=name, exact=True)).to_be_focused()
-    return project_id
 
 
 def agent_names(page: Page) -> Locator:
@@ -122,15 +27,6 @@ def stored(page: Page) -> dict[str, str]:
     """Answer all that the page keeps in the browser."""
     kept: dict[str, str] = page.evaluate("({ ...localStorage, ...sessionStorage })")
     return kept | {cookie["name"]: cookie["value"] for cookie in page.context.cookies()}
-
-
-def width_of_contents(page: Page) -> int:
-    """Answer how wide the widest thing is that can be scrolled sideways: the page, or a dialog on it."""
-    widest: int = page.evaluate(
-        """Math.max(document.documentElement.scrollWidth,
-          ...[...document.querySelectorAll("dialog[open]")].map((d) => innerWidth + d.scrollWidth - d.clientWidth))"""
-    )
-    return widest
 
 
 def test_the_token_of_the_link_is_taken_and_leaves_address_and_history(page: Page, person: Person) -> None:
@@ -173,6 +69,7 @@ def test_a_newcomer_registers_creates_a_project_and_meets_the_team(page: Page) -
     page.get_by_role("button", name="Create project").click()
 
     expect(page.get_by_role("heading", level=1, name="My first project")).to_be_focused()
+    show_agents(page)
     expect(agent_names(page)).to_have_text(STARTER_PACK)
     coder = card_of(page, "agent_coder")
     for text in ("developer", "gpt-4", "0.3", "4096", "tool_run_command", "local"):
@@ -399,11 +296,16 @@ def test_everything_works_by_keyboard(page: Page, person: Person) -> None:
     page.keyboard.type("By keyboard")
     press("Enter")
     expect(page.get_by_role("heading", level=1, name="By keyboard")).to_be_focused()
+    press("Tab")
+    press("Tab")
+    expect(page.get_by_role("link", name="Agents", exact=True)).to_be_focused()
+    press("Enter")
     expect(agent_names(page)).to_have_text(STARTER_PACK)
+    page.get_by_role("heading", level=1).focus()
 
     # From the heading on, Tab reaches all that can be used, in the order of the page, and one sees where one is.
     tools = [card_of(page, agent).get_by_text("Tools (").inner_text() for agent in STARTER_PACK]
-    expected = ["Rename", "Delete", "Add an agent"]
+    expected = ["Rename", "Delete", "Chat", "Agents", "Worker space", "Add an agent"]
     for agent, summary in zip(STARTER_PACK, tools, strict=True):
         expected += ["System prompt", summary, f"Edit {agent}", f"Delete {agent}"]
     reached = []
@@ -427,7 +329,7 @@ def test_everything_works_by_keyboard(page: Page, person: Person) -> None:
 
 
 def test_back_and_forward_go_between_list_and_project(page: Page, person: Person) -> None:
-    open_project(page, person)
+    open_project(page, person, agents=False)
     page.go_back()
     expect(page.get_by_role("heading", name="Projects", exact=True)).to_be_focused()
     page.go_forward()
@@ -436,7 +338,7 @@ def test_back_and_forward_go_between_list_and_project(page: Page, person: Person
 
 def test_a_late_answer_does_not_replace_what_is_shown(page: Page, person: Person) -> None:
     held = Held()
-    project_id = open_project(page, person)
+    project_id = open_project(page, person, agents=False)
     page.go_back()
     page.route(f"**/my/projects/{project_id}", held.hold)
     with page.expect_request(f"**/my/projects/{project_id}"):

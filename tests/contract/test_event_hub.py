@@ -201,3 +201,45 @@ async def test_hints_for_sessions_that_nobody_listens_to_cost_nothing(hub: Event
     await asyncio.sleep(0)
 
     assert caught_up.empty()
+
+
+async def test_an_answer_of_another_process_is_shown_until_its_turn_ends_and_never_after(
+    chat: Chat, hub: EventHub
+) -> None:
+    session = await chat.session()
+    reader = Listening(hub, chat.user, session, 0)
+    turn = await chat.accept(session)
+    hub.notify(session)
+    await reader.until(1)
+    half, late = (Snapshot("m", turn.id, n, "half" * n) for n in (1, 2))
+
+    hub.replace(chat.user, session, half)
+    second = Listening(hub, chat.user, session, 1)
+    assert await second.until(1) == [half]
+    await chat.start(session, turn.id)
+    await chat.finish(session, turn.id)
+    hub.notify(session)
+    await reader.until(8)
+    hub.replace(chat.user, session, late)
+    third = Listening(hub, chat.user, session, 7)
+    await run_turn(chat, hub, session)
+
+    assert numbers(await third.until(7)) == list(range(8, 15))
+    assert len(third.items) == 7, "something of the first turn is shown still"
+    assert [item for item in await reader.until(15) if not isinstance(item, StoredEvent)] == [half]
+    for one in (reader, second, third):
+        await one.stop()
+
+
+async def test_an_answer_of_another_process_is_forgotten_with_the_last_reader(chat: Chat, hub: EventHub) -> None:
+    session = await chat.session()
+    turn = await chat.accept(session)
+    reader = Listening(hub, chat.user, session, 0)
+    await reader.until(1)
+    hub.replace(chat.user, session, Snapshot("m", turn.id, 1, "half"))
+    await reader.until(2)
+
+    await reader.stop()
+    hub.replace(chat.user, session, Snapshot("m", turn.id, 2, "half and"))
+
+    assert hub._feeds == {}

@@ -27,6 +27,9 @@ def _swagger_folder() -> Path:
 _SWAGGER = _swagger_folder()
 _ASSETS = {
     "app.js": _HERE / "app.js",
+    "basics.js": _HERE / "basics.js",
+    "chat.js": _HERE / "chat.js",
+    "space.js": _HERE / "space.js",
     "app.css": _HERE / "app.css",
     "docs.js": _HERE / "docs.js",
     "icon.svg": _HERE / "icon.svg",

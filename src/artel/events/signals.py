@@ -10,6 +10,7 @@ from typing import Protocol
 from artel.bus.bus import Bus, Hint
 from artel.db.tenant import Tenant
 from artel.events.hub import EventHub, Snapshot
+from artel.ids import uuid7
 from artel.logs import get_logger
 
 MAX_REMOTE_TEXT = 262_144  # a longer answer is seen by readers at other processes when it is whole
@@ -47,6 +48,7 @@ class Signals:
         self._hub = hub
         self._project_hub = project_hub
         self._bus = bus
+        self._origin = uuid7()  # of what this process sends, which comes back to it and says nothing new
         self._listeners: list[OnSignal] = []
         self._stop: Callable[[], None] = bus.on_hint(self._hint) if bus else lambda: None
 
@@ -95,30 +97,32 @@ class Signals:
 
     def _send(self, kind: str, key: str) -> None:
         if self._bus is not None:
-            self._bus.send_hint(Hint(kind, key))
+            self._bus.send_hint(Hint(kind, f"{self._origin} {key}"))
 
     def _hint(self, hint: Hint) -> None:
         try:
-            self._take(hint)
+            origin, key = hint.key.split(" ", 1)
+            if origin != self._origin:
+                self._take(hint.kind, key)
         except (ValueError, TypeError, KeyError) as failure:  # of another version, perhaps
             log.info("hint_not_understood", kind=hint.kind, error=str(failure))
 
-    def _take(self, hint: Hint) -> None:
-        match hint.kind:
+    def _take(self, kind: str, key: str) -> None:
+        match kind:
             case "session":
-                self._hub.notify(hint.key)
-                self._tell(lambda listener: listener.session_changed(hint.key))
+                self._hub.notify(key)
+                self._tell(lambda listener: listener.session_changed(key))
             case "project":
-                self._project_hub.notify(hint.key)
+                self._project_hub.notify(key)
             case "work":
-                self._tell(lambda listener: listener.work(int(hint.key)))
+                self._tell(lambda listener: listener.work(int(key)))
             case "cancelled":
-                self._tell(lambda listener: listener.cancelled(hint.key))
+                self._tell(lambda listener: listener.cancelled(key))
             case "agents":
-                project_id, agent_id = hint.key.split("/")
+                project_id, agent_id = key.split("/")
                 self._tell(lambda listener: listener.agents_changed(int(project_id), int(agent_id)))
             case "written":
-                user_id, session_id, message_id, task_id, n, text = json.loads(hint.key)
+                user_id, session_id, message_id, task_id, n, text = json.loads(key)
                 self._hub.replace(_Owner(user_id), session_id, Snapshot(message_id, task_id, n, text))
 
     def _tell(self, call: Callable[[OnSignal], None]) -> None:

@@ -1,6 +1,7 @@
 """Where worker spaces are asked, whichever process runs them."""
 
 import asyncio
+import time
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,7 @@ from artel.turns.lease import LeaseLost
 ANSWER_SECONDS = 10.0
 SLOW_SECONDS = 45.0  # an agent that leaves the bus may finish what it does
 LOOK_SECONDS = 0.1
+FORGET_SECONDS = 60.0
 _SLOW = frozenset({"deregister", "remove", "clean_up", "reset"})
 
 Json = dict[str, Any]
@@ -47,6 +49,7 @@ class SpaceDesk:
         self._parts = parts
         self._spaces = spaces
         self._answering: set[str] = set()
+        self._forgot = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, principal: Principal, project_id: int, operation: str, agent_id: int | None = None) -> Json:
@@ -89,7 +92,9 @@ class SpaceDesk:
                 task = asyncio.get_running_loop().create_task(self._answer(call))
                 self._tasks.add(task)
                 task.add_done_callback(partial(self._answered, call.id))
-        await self._database.run(leases.forget_old_calls)
+        if time.monotonic() - self._forgot > FORGET_SECONDS:
+            self._forgot = time.monotonic()
+            await self._database.run(leases.forget_old_calls)
 
     async def close(self) -> None:
         """Leave what is asked to others."""

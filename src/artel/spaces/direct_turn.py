@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from artel.agents.context import MAX_HISTORY_MESSAGES, Said
@@ -12,7 +13,7 @@ from artel.brain.brain import ToolCall
 from artel.brain.tokens import count_tokens
 from artel.contract.events import ContextRetrieved, EventData, ToolCalled, ToolReturned
 from artel.contract.http import Agent
-from artel.errors import AgentNotFound, ArtelError
+from artel.errors import AgentNotFound, ArtelError, DatabaseUnavailable
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.memories.context_store import Recalled
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from artel.spaces.worker_space import WorkerSpace
 
 SHOW_OTHERS_SECONDS = 0.1
+STORE_SECONDS = 10.0
+STORE_AGAIN_SECONDS = 0.2
 
 log = get_logger(__name__)
 
@@ -140,16 +143,7 @@ class DirectTurn:
             at_work = AgentAtWork(agent.id, agent.name, old, self._space.get_agent_status(agent.id).value)
         memories = _memories(turn, self._text, result) if agent and agent.memory and result.success else []
         try:
-            finished_at = await self._parts.database.run(
-                finish_turn,
-                self._space.principal,
-                turn.session_id,
-                turn.id,
-                at_work,
-                outcome,
-                self._space.lease,
-                memories,
-            )
+            finished_at = await self._store(at_work, outcome, memories)
         except TurnOver:
             await self._note_usage()
             return None
@@ -170,6 +164,21 @@ class DirectTurn:
             duration_ms=turn.duration_until(finished_at),
             error_code=outcome.error_code,
         )
+
+    async def _store(self, at_work: AgentAtWork | None, outcome: Outcome, memories: list[NewMemory]) -> datetime:
+        """Store the end of the turn; a database that is away for a moment must not cost the answer."""
+        place = self._space.principal, self._turn.session_id, self._turn.id
+        until = time.monotonic() + STORE_SECONDS
+        while True:
+            try:
+                return await self._parts.database.run(
+                    finish_turn, *place, at_work, outcome, self._space.lease, memories
+                )
+            except DatabaseUnavailable as failure:
+                if time.monotonic() > until:
+                    raise
+                log.warning("answer_waits_for_the_database", reason=failure.detail)
+            await asyncio.sleep(STORE_AGAIN_SECONDS)
 
     def _outcome(self, result: ExecutionResult, seconds: float) -> Outcome:
         content = result.response if result.success else result.error or "The agent failed."

@@ -259,6 +259,8 @@ class Host:
     async def _work(self, job: Job) -> Ended | None:
         while True:
             space = await self._spaces.get(job.principal, job.turn.project_id)
+            if self._closing:
+                return None  # it stays queued
             if job.turn.status is TurnStatus.RUNNING:  # the database was away when it should have ended
                 left = [(job.principal.user_id, job.turn.session_id, job.turn.id)]
                 await _fail_interrupted(self._parts, left, space.lease)
@@ -266,8 +268,7 @@ class Host:
             try:
                 return await space.handle_message(job.turn, job.text)
             except SpaceClosed:
-                if self._closing:
-                    return None  # it stays queued
+                continue
 
     async def _fail(self, job: Job, code: str, message: str) -> None:
         turn = job.turn

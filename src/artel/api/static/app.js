@@ -1,105 +1,24 @@
 // The page at `/`. What users wrote reaches the document as text only, never as HTML.
 
-const PAGE_SIZE = 50;
-const DEADLINE_SECONDS = 30;
-const TOKEN = "artel.token";
+import { $, Problem, call, copyOf, day, field, fill, isBusy, keepToken, onSubmit, token, valuesOf, view } from "./basics.js";
+import * as chat from "./chat.js";
+import * as space from "./space.js";
 
-const $ = (id) => document.getElementById(id);
-const token = () => sessionStorage.getItem(TOKEN);
+const PAGE_SIZE = 50;
 
 let account = null; // whom the token speaks for
 let project = null; // the one that is open
-let turn = 0; // grows when something else is to be shown: answers to earlier calls are of no use then
-
-/** Something that is said to the user; without a text it needs no saying. */
-class Problem extends Error {}
-
-// --- The API ---------------------------------------------------------------------------------------------------------
-
-async function call(method, path, body) {
-  const [mine, bearer] = [turn, token()];
-  const headers = bearer ? { Authorization: `Bearer ${bearer}` } : {};
-  if (body && !(body instanceof URLSearchParams)) {
-    headers["Content-Type"] = "application/json";
-    body = JSON.stringify(body);
-  }
-  let response, answer;
-  try {
-    const signal = AbortSignal.timeout(DEADLINE_SECONDS * 1000);
-    response = await fetch(path, { method, headers, body, signal });
-    answer = await response.text();
-  } catch (failure) {
-    const late = failure.name === "TimeoutError";
-    const reason = late ? `did not answer within ${DEADLINE_SECONDS} seconds` : "can't be reached";
-    throw new Problem(mine === turn ? `The server ${reason}. See whether it is running, and try again.` : "");
-  }
-  if (mine !== turn) throw new Problem();
-  if (response.ok) return answer ? JSON.parse(answer) : null;
-  const detail = detailOf(response, answer);
-  if (response.status !== 401 || !bearer) throw new Problem(detail);
-  signOut(`You were signed out: ${detail}`);
-  throw new Problem();
-}
-
-function detailOf(response, answer) {
-  try {
-    const { detail } = JSON.parse(answer);
-    if (typeof detail === "string") return detail;
-  } catch {
-    // Not from Artel, but from something on the way to it.
-  }
-  const wait = response.headers.get("Retry-After");
-  return `The server answered with error ${response.status}. Try again ${wait ? `in ${wait} seconds` : "later"}.`;
-}
-
-// --- Tools -----------------------------------------------------------------------------------------------------------
-
-const field = (root, name) => root.querySelector(`[data-field="${name}"]`);
-const copyOf = (template) => $(template).content.firstElementChild.cloneNode(true);
-const day = (date) => new Date(date).toLocaleDateString("en", { dateStyle: "medium" });
-const isBusy = (form) => form.ariaBusy === "true";
-
-function fill(root, values) {
-  for (const [name, value] of Object.entries(values)) field(root, name).textContent = value;
-}
 
 function tidy() {
   for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
   for (const error of document.querySelectorAll(".error")) error.textContent = "";
 }
 
-function show(view, title, focused) {
-  for (const section of document.querySelectorAll(".view")) section.hidden = section.id !== view;
+function show(name, title, focused) {
+  for (const section of document.querySelectorAll(".view")) section.hidden = section.id !== name;
   $("account").hidden = !token();
   document.title = `${title} – Artel`;
   focused?.focus();
-}
-
-/** Run the action when the form is submitted: its button is busy then, and the form says what goes wrong. */
-function onSubmit(form, action) {
-  const [error, button] = [form.querySelector("[role=alert]"), form.querySelector("[type=submit]")];
-  const setBusy = (busy) => (form.ariaBusy = button.ariaDisabled = String(busy)); // `disabled` would lose the focus
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    if (isBusy(form)) return;
-    $("announcement").textContent = error.textContent = "";
-    setBusy(true);
-    try {
-      await action(form);
-      $("announcement").textContent = form.dataset.done ?? "";
-    } catch (trouble) {
-      error.textContent = trouble.message;
-      error.scrollIntoView({ block: "nearest" });
-      if (!(trouble instanceof Problem)) throw trouble;
-    } finally {
-      setBusy(false);
-    }
-  });
-}
-
-function valuesOf(form) {
-  const inputs = [...form.elements].filter((input) => input.name && !input.disabled);
-  return Object.fromEntries(inputs.map((input) => [input.name, input.type === "number" ? input.valueAsNumber : input.value]));
 }
 
 // --- Signing in and out ----------------------------------------------------------------------------------------------
@@ -109,13 +28,15 @@ function takeTokenFromAddress() {
   const found = new URLSearchParams(location.hash.slice(1)).get("token");
   if (found === null) return;
   history.replaceState(null, "", location.pathname);
-  sessionStorage.setItem(TOKEN, found);
+  keepToken(found);
   account = null;
 }
 
 function signOut(reason) {
-  turn += 1;
-  sessionStorage.removeItem(TOKEN);
+  view.round += 1;
+  space.close();
+  chat.forget();
+  keepToken(null);
   account = project = null;
   for (const form of document.forms) form.reset();
   for (const shown of document.querySelectorAll(".data, #project-list, #agent-list")) shown.replaceChildren();
@@ -123,6 +44,8 @@ function signOut(reason) {
   show("sign-in", "Sign in");
   setMode("known");
 }
+
+view.signOut = signOut;
 
 function setMode(mode) {
   tidy();
@@ -138,7 +61,7 @@ onSubmit($("sign-in-form"), async (form) => {
     form.dataset.mode === "new"
       ? await call("POST", "/auth/register", { email, password })
       : await call("POST", "/auth/token", new URLSearchParams({ username: email, password }));
-  sessionStorage.setItem(TOKEN, access_token);
+  keepToken(access_token);
   form.reset();
   await route();
 });
@@ -154,20 +77,29 @@ $("sign-out").addEventListener("click", () => {
 
 // --- What the address asks for ---------------------------------------------------------------------------------------
 
+/** `#/projects/7` is the chat, `…/chat/ID` one conversation, `…/agents` the team, `…/space` the worker space. */
+function placeOf(hash) {
+  const found = /^#\/projects\/(\d+)(?:\/(chat|agents|space)(?:\/([\w-]+))?)?$/.exec(hash);
+  return found && { id: Number(found[1]), tab: found[2] ?? "chat", session: found[3] };
+}
+
 async function route() {
   takeTokenFromAddress();
   if (!token()) return signOut("");
   tidy();
-  const mine = ++turn;
-  const id = /^#\/projects\/(\d+)$/.exec(location.hash)?.[1];
-  show("loading", "Loading…");
+  const mine = ++view.round;
+  const place = placeOf(location.hash);
+  const isOpen = !$("project").hidden && project?.id === place?.id; // then it stays in sight
+  chat.close();
+  space.close();
+  if (!isOpen) show("loading", "Loading…");
   try {
     account ??= await call("GET", "/auth/me");
     $("account-name").textContent = account.email ?? `User ${account.user_id}`;
-    if (id) showProject(await call("GET", `/my/projects/${id}`));
+    if (place) showProject(await call("GET", `/my/projects/${place.id}`), place, isOpen);
     else showProjects(await call("GET", `/my/projects?limit=${PAGE_SIZE}`));
   } catch (trouble) {
-    if (mine !== turn) return;
+    if (mine !== view.round) return;
     $("trouble-detail").textContent = trouble.message;
     show("trouble", "Trouble", $("trouble-title"));
     if (!(trouble instanceof Problem)) throw trouble;
@@ -211,17 +143,22 @@ onSubmit($("create-form"), async (form) => {
   location.hash = `#/projects/${id}`;
 });
 
-function showProject(opened) {
+function showProject(opened, { tab, session }, isOpen) {
   project = opened;
-  $("agent-list").replaceChildren(...project.agents.map(cardOf));
   describeProject();
-  show("project", project.name, $("project-name"));
+  for (const link of document.querySelectorAll("#tabs a")) {
+    link.href = `#/projects/${project.id}${link.dataset.tab === "chat" ? "" : `/${link.dataset.tab}`}`;
+    link.ariaCurrent = link.dataset.tab === tab ? "page" : null;
+  }
+  for (const panel of document.querySelectorAll("[data-panel]")) panel.hidden = panel.dataset.panel !== tab;
+  show("project", project.name, isOpen ? null : $("project-name"));
+  if (tab === "agents") showAgents();
+  if (tab === "chat") chat.open(project, session, isOpen && Boolean(session));
+  if (tab === "space") space.open(project);
 }
 
 function describeProject() {
-  const count = $("agent-list").children.length;
-  fill($("project"), { name: project.name, id: project.id, since: day(project.created_at), count });
-  $("no-agents").hidden = count > 0;
+  fill($("project"), { name: project.name, id: project.id, since: day(project.created_at) });
 }
 
 $("rename-project").addEventListener("click", () => {
@@ -246,6 +183,17 @@ $("delete-project").addEventListener("click", () => {
 // --- Agents ----------------------------------------------------------------------------------------------------------
 
 const agentsPath = () => `/my/projects/${project.id}/agents`;
+
+function showAgents() {
+  $("agent-list").replaceChildren(...project.agents.map(cardOf));
+  countAgents();
+}
+
+function countAgents() {
+  const count = $("agent-list").children.length;
+  fill($("project"), { count });
+  $("no-agents").hidden = count > 0;
+}
 
 function cardOf(agent) {
   const card = copyOf("agent-card");
@@ -275,7 +223,7 @@ $("add-agent").addEventListener("click", () => {
   const form = openAgentDialog(null, async () => {
     const card = cardOf(await call("POST", agentsPath(), valuesOf(form)));
     $("agent-list").append(card);
-    describeProject();
+    countAgents();
     return field(card, "name");
   });
 });
@@ -296,7 +244,8 @@ function deleteAgent(agent, card) {
   confirmDelete("the agent", agent.name, consequence, async () => {
     await call("DELETE", `${agentsPath()}/${agent.id}`);
     const place = [...$("agent-list").children].indexOf(card);
-    showProject(await call("GET", `/my/projects/${project.id}`));
+    project = await call("GET", `/my/projects/${project.id}`);
+    showAgents();
     const cards = $("agent-list").children;
     return cards.length ? field(cards[Math.min(place, cards.length - 1)], "name") : $("add-agent");
   });

@@ -1,0 +1,471 @@
+// Talking to the agents of a project: its conversations, and the one that is open, live.
+
+import { $, Problem, call, clock, copyOf, day, field, fill, follow, isBusy, onSubmit } from "./basics.js";
+
+const NEW = "new"; // in the address, instead of a conversation's id
+const LATEST = 20; // so many messages come with a conversation
+const EARLIER = 50;
+const LISTED = 100;
+const TOLD_CHARACTERS = 1000;
+const NEAR_PIXELS = 40;
+
+const [list, log, text, to] = [$("messages"), $("log"), $("text"), $("to")];
+const wide = matchMedia("(min-width: 48rem)");
+const hasMouse = matchMedia("(hover: hover)");
+const unsent = new Map(); // what was written and not sent, by conversation
+const chosen = new Map(); // who was spoken to last, by project
+
+let project = null;
+let talk = null; // the conversation that is open
+let unsure = null; // a message that may have arrived, or not: sent again, it has the same key
+let atEnd = true; // whether the reader sees the newest
+
+class Talk {
+  id = null; // none before the first message
+  stop = new AbortController();
+  turns = new Map(); // those that are not over, in order: { agent, tool }; without an agent it waits
+  drafts = new Map(); // answers that are being written, by message id: { item, turn, n, text, frame }
+  over = new Set(); // turns that have ended: what still comes of them is dropped
+  pending = null; // what is being sent: { item, content }
+  isReady = false; // whether it is known what was said before
+  isWaiting = false; // for that, with something to send
+  offline = false;
+}
+
+// --- Conversations ---------------------------------------------------------------------------------------------------
+
+const addressOf = (id) => `#/projects/${project.id}/chat/${id}`;
+const keyOf = (id) => `${project.id}/${id ?? NEW}`;
+const linkTo = (id) => [...$("session-list").querySelectorAll("a")].find((link) => link.hash === addressOf(id));
+
+/** Show the chat of a project: the conversation that is wanted, else the one that was used last. */
+export async function open(opened, wanted, takesFocus) {
+  project = opened;
+  const mine = (talk = new Talk());
+  $("session-error").textContent = $("chat-news").textContent = $("session-title").textContent = "";
+  $("new-session").href = addressOf(NEW);
+  list.replaceChildren();
+  $("earlier").hidden = $("no-messages").hidden = $("demo").hidden = true;
+  fillAgents();
+  fitList();
+  showWork();
+  try {
+    const sessions = await sessionsOf(project.id);
+    if (mine !== talk) return;
+    $("session-list").replaceChildren(...sessions.map(sessionItem));
+    const id = wanted === NEW ? null : (wanted ?? sessions[0]?.session_id ?? null);
+    if (id && !wanted) history.replaceState(null, "", addressOf(id));
+    if (id) await load(mine, id);
+    else $("no-messages").hidden = false;
+    if (mine !== talk) return;
+    mark(id);
+    text.value ||= unsent.get(keyOf(id)) ?? "";
+    mine.isReady = true;
+    if (takesFocus && hasMouse.matches) text.focus();
+    if (mine.isWaiting) compose.requestSubmit();
+  } catch (trouble) {
+    if (mine !== talk) return;
+    const gone = trouble.status === 404 || trouble.status === 422;
+    $("session-error").textContent = gone ? "There is no such conversation. Choose another, or begin a new one." : trouble.message;
+    $("sessions").open = true;
+    if (mine.isWaiting) complain("No conversation is open. Choose one, or begin a new one.");
+    if (!(trouble instanceof Problem)) throw trouble;
+  }
+}
+
+export function close() {
+  if (!talk) return;
+  if (text.value.trim()) unsent.set(keyOf(talk.id), text.value);
+  else unsent.delete(keyOf(talk.id));
+  text.value = "";
+  talk.stop.abort();
+  talk = null;
+}
+
+/** Leave nothing of what was said to whoever signs in next. */
+export function forget() {
+  close();
+  unsent.clear();
+  chosen.clear();
+  project = unsure = null;
+  for (const shown of [list, $("session-list"), $("session-title"), $("chat-news"), to]) shown.replaceChildren();
+}
+
+/** Answer a project's newest conversations; the server lists those of all projects together. */
+async function sessionsOf(id) {
+  const found = [];
+  for (let offset = 0; ; offset += LISTED) {
+    const { items, total } = await call("GET", `/my/chat/sessions?limit=${LISTED}&offset=${offset}`);
+    found.push(...items.filter((session) => session.project_id === id));
+    if (found.length >= LISTED || offset + LISTED >= total) return found;
+  }
+}
+
+function sessionItem({ session_id, title }) {
+  const item = copyOf("session-item");
+  fill(item, { title });
+  field(item, "title").href = addressOf(session_id);
+  return item;
+}
+
+function mark(id) {
+  for (const link of $("session-list").querySelectorAll("a")) link.ariaCurrent = null;
+  const link = id && linkTo(id);
+  if (link) link.ariaCurrent = "true";
+  $("session-title").textContent ||= link ? link.textContent : "New conversation";
+}
+
+function fitList() {
+  $("sessions").open = wide.matches;
+}
+
+wide.addEventListener("change", fitList);
+
+async function load(mine, id) {
+  const session = await call("GET", `/my/chat/sessions/${encodeURIComponent(id)}`);
+  if (session.project_id !== project.id) throw new Problem("", { status: 404 });
+  mine.id = id;
+  $("session-title").textContent = session.title;
+  session.messages.forEach(add);
+  $("earlier").hidden = session.messages.length < LATEST;
+  $("no-messages").hidden = session.messages.length > 0;
+  const answered = new Set(session.messages.filter(({ role }) => role !== "user").map(({ turn_id }) => turn_id));
+  for (const { role, turn_id } of session.messages) {
+    if (role === "user" && turn_id && !answered.has(turn_id)) mine.turns.set(turn_id, {});
+  }
+  toEnd();
+  showWork();
+  listen(mine, session.last_event);
+  lookUpTurns(mine, session.messages.findLast(({ role, turn_id }) => role === "assistant" && turn_id)?.turn_id);
+}
+
+/** Ask who is at work, and which model has answered last: that was told before we came. */
+async function lookUpTurns(mine, last) {
+  const look = async (id) => {
+    const turn = await call("GET", `/my/chat/${mine.id}/turns/${id}`);
+    if (mine !== talk) return;
+    if (id === last) showModel(turn.usage);
+    else if (turn.finished_at === null && turn.started_at !== null) atWork(id, turn.agent_id);
+  };
+  const ids = [...mine.turns.keys(), ...(last ? [last] : [])];
+  const looked = await Promise.allSettled(ids.map(look));
+  for (const { reason } of looked) if (reason && !(reason instanceof Problem)) throw reason;
+}
+
+// --- Messages --------------------------------------------------------------------------------------------------------
+
+const agentName = (id) => project.agents.find((agent) => agent.id === id)?.name;
+const lastOf = (turn) => [...list.children].findLast((item) => item.dataset.turn === turn);
+const questionOf = (turn) => [...list.children].find((item) => item.dataset.turn === turn && item.dataset.role === "user");
+
+/** Add a message: an answer comes after its question, whatever was said meanwhile. */
+function add({ id, turn_id, role, content, agent, timestamp }) {
+  const item = copyOf("message");
+  const before = turn_id && lastOf(turn_id);
+  if (before) before.after(item);
+  else list.append(item);
+  describe(item, { id, turn_id, role, agent, timestamp });
+  setText(item, content);
+  $("no-messages").hidden = true;
+  return item;
+}
+
+function describe(item, { id, turn_id, role, agent, timestamp }) {
+  const by = { user: "You", assistant: agent ?? "The team", system: "Not answered" }[role];
+  const today = timestamp && day(timestamp) === day(Date.now());
+  Object.assign(item.dataset, { id: id ?? "", turn: turn_id ?? "", role });
+  fill(item, { by, at: timestamp ? `${today ? "" : `${day(timestamp)}, `}${clock(timestamp)}` : "" });
+}
+
+/** Text, and code between fences. What is there already stays: it may be selected, and must not flicker. */
+function setText(item, content) {
+  const [root, parts] = [field(item, "text"), partsOf(content)];
+  for (const [place, part] of parts.entries()) {
+    let node = root.children[place];
+    if (node?.localName !== part.tag) {
+      const made = document.createElement(part.tag);
+      made.append("");
+      if (part.tag === "pre") made.tabIndex = 0; // so that keys can scroll it
+      if (node) node.replaceWith(made);
+      else root.append(made);
+      node = made;
+    }
+    const leaf = node.firstChild;
+    if (part.text.startsWith(leaf.data)) leaf.appendData(part.text.slice(leaf.data.length));
+    else leaf.data = part.text;
+  }
+  while (root.children.length > parts.length) root.lastElementChild.remove();
+}
+
+function partsOf(content) {
+  const parts = [{ tag: "p", lines: [] }];
+  let fence = "";
+  for (const line of content.split("\n")) {
+    const [, mark, rest] = /^ {0,3}(`{3,}|~{3,})(.*)$/.exec(line) ?? [];
+    if (mark && (fence ? mark.startsWith(fence) && !rest.trim() : !rest.includes("`"))) {
+      parts.push({ tag: fence ? "p" : "pre", lines: [] });
+      fence = fence ? "" : mark;
+    } else parts.at(-1).lines.push(line);
+  }
+  const texts = parts.map(({ tag, lines }) => ({ tag, text: lines.join("\n") }));
+  for (const part of texts) if (part.tag === "p") part.text = part.text.replace(/^\n+|\n+$/g, "");
+  return texts.filter(({ tag, text: said }) => tag === "pre" || said);
+}
+
+function keepAtEnd() {
+  if (atEnd) log.scrollTop = log.scrollHeight;
+}
+
+function toEnd() {
+  atEnd = true;
+  keepAtEnd();
+}
+
+log.addEventListener("scroll", () => (atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < NEAR_PIXELS));
+new ResizeObserver(keepAtEnd).observe(log);
+
+onSubmit($("earlier"), async () => {
+  const shown = [...list.children].filter((item) => item.dataset.id).length;
+  const path = `/my/chat/${talk.id}/messages`;
+  const { total } = await call("GET", `${path}?last=1`);
+  const end = Math.max(0, total - shown);
+  const start = Math.max(0, end - EARLIER);
+  const { items } = await call("GET", `${path}?limit=${EARLIER}&offset=${start}`);
+  const known = new Set([...list.children].map((item) => item.dataset.id));
+  const [first, height] = [list.firstElementChild, log.scrollHeight];
+  const added = items.filter(({ id }) => !known.has(id)).map(add);
+  for (const item of added) list.insertBefore(item, first);
+  log.scrollTop += log.scrollHeight - height;
+  $("earlier").hidden = start === 0;
+  if (start === 0) added[0]?.focus({ preventScroll: true });
+});
+
+// --- What happens ----------------------------------------------------------------------------------------------------
+
+function listen(mine, after) {
+  const heard = (type, data) => {
+    if (mine !== talk) return;
+    happened[type]?.(data);
+    keepAtEnd();
+  };
+  const line = (connected) => {
+    if (mine !== talk || mine.offline === !connected) return;
+    mine.offline = !connected;
+    showWork();
+  };
+  follow(`/my/chat/${mine.id}/events`, after, mine.stop.signal, heard, line);
+}
+
+const happened = {
+  message_created({ message_id, turn_id, role, content, timestamp }) {
+    const sent = talk.pending?.content === content && !talk.pending.item.dataset.turn ? talk.pending.item : null;
+    const item = questionOf(turn_id) ?? sent;
+    if (item) describe(item, { id: message_id, turn_id, role, timestamp });
+    else add({ id: message_id, turn_id, role, content, timestamp });
+    item?.classList.remove("pending");
+    if (!talk.turns.has(turn_id)) talk.turns.set(turn_id, {});
+    showWork();
+  },
+  direct_agent_call: ({ turn_id, agent_id }) => atWork(turn_id, agent_id),
+  message_delta: (piece) => write(piece, false),
+  message_snapshot: (piece) => write(piece, true),
+  tool_called: ({ turn_id, tool }) => useTool(turn_id, tool),
+  tool_result: ({ turn_id }) => useTool(turn_id, null),
+  message_completed({ message_id, turn_id, role, content, agent_id, timestamp }) {
+    const drafts = [...talk.drafts].filter(([, draft]) => draft.turn === turn_id);
+    const items = drafts.map(([, draft]) => draft.item);
+    for (const [id, draft] of drafts) {
+      cancelAnimationFrame(draft.frame);
+      talk.drafts.delete(id);
+    }
+    talk.over.add(turn_id);
+    const message = { id: message_id, turn_id, role, content, agent: agentName(agent_id), timestamp };
+    const [item, ...others] = items;
+    for (const other of others) other.remove();
+    if (item) {
+      item.ariaBusy = null;
+      describe(item, message);
+      setText(item, content);
+    } else add(message);
+    const by = role === "assistant" ? (message.agent ?? "The team") : "Not answered";
+    $("chat-news").textContent = `${by}: ${content.slice(0, TOLD_CHARACTERS)}`;
+  },
+  turn_completed({ turn_id, usage }) {
+    showModel(usage);
+    ended(turn_id);
+  },
+  turn_failed: ({ turn_id }) => ended(turn_id),
+  turn_cancelled: ({ turn_id }) => ended(turn_id),
+};
+
+/** Deltas are numbered by `n`; a snapshot is all that was written up to its `n`. */
+function write({ message_id, turn_id, n, text: piece }, isWhole) {
+  if (talk.over.has(turn_id)) return;
+  let draft = talk.drafts.get(message_id);
+  if (!draft) {
+    const agent = agentName(talk.turns.get(turn_id)?.agent);
+    const item = add({ id: "", turn_id, role: "assistant", content: "", agent });
+    item.ariaBusy = "true";
+    draft = { item, turn: turn_id, n: 0, text: "", frame: 0 };
+    talk.drafts.set(message_id, draft);
+  }
+  if (n < draft.n || (n === draft.n && !isWhole)) return;
+  draft.n = n;
+  draft.text = isWhole ? piece : draft.text + piece;
+  draft.frame ||= requestAnimationFrame(() => {
+    draft.frame = 0;
+    setText(draft.item, draft.text);
+    keepAtEnd();
+  });
+}
+
+function atWork(turn, agent) {
+  if (talk.over.has(turn)) return;
+  talk.turns.set(turn, { ...talk.turns.get(turn), agent, isRunning: true });
+  const name = agentName(agent);
+  for (const draft of talk.drafts.values()) if (draft.turn === turn && name) fill(draft.item, { by: name });
+  showWork();
+}
+
+function useTool(turn, tool) {
+  const known = talk.turns.get(turn);
+  if (known) known.tool = tool;
+  showWork();
+}
+
+function ended(turn) {
+  talk.over.add(turn);
+  talk.turns.delete(turn);
+  showWork();
+}
+
+function showWork() {
+  const turns = [...talk.turns.values()];
+  const running = turns.find(({ isRunning }) => isRunning);
+  const waiting = turns.length - (running ? 1 : 0);
+  const said = [];
+  if (running) said.push(`${agentName(running.agent) ?? "The team"} ${running.tool ? `uses ${running.tool}` : "is at work"}`);
+  if (waiting) said.push(`${waiting} ${waiting === 1 ? "message waits" : "messages wait"}`);
+  if (talk.offline) said.unshift("The connection is lost, trying again");
+  $("working").textContent = said.length ? `${said.join(", ")}…` : "";
+  $("working").classList.toggle("busy", Boolean(running));
+  if (!turns.length && document.activeElement === $("stop")) text.focus();
+  $("stop").hidden = !turns.length;
+}
+
+function showModel(usage) {
+  if (usage?.model) $("demo").hidden = usage.model !== "demo";
+}
+
+$("stop").addEventListener("click", async () => {
+  const mine = talk;
+  const [id] = [...mine.turns].find(([, turn]) => turn.isRunning) ?? [...mine.turns][0] ?? [];
+  if (!id || $("stop").ariaDisabled === "true") return;
+  $("stop").ariaDisabled = "true";
+  complain("");
+  try {
+    await call("POST", `/my/chat/${mine.id}/turns/${id}/cancel`);
+  } catch (trouble) {
+    if (mine === talk) complain(trouble.message);
+    if (!(trouble instanceof Problem)) throw trouble;
+  } finally {
+    $("stop").ariaDisabled = "false";
+  }
+});
+
+// --- Sending ---------------------------------------------------------------------------------------------------------
+
+const compose = $("compose");
+const complain = (what) => (compose.querySelector("[role=alert]").textContent = what);
+
+function fillAgents() {
+  const names = project.agents.map(({ name }) => name);
+  to.replaceChildren(new Option("Let the team decide", ""), ...names.map((name) => new Option(name)));
+  to.value = names.includes(chosen.get(project.id)) ? chosen.get(project.id) : "";
+}
+
+to.addEventListener("change", () => chosen.set(project.id, to.value));
+
+text.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+  event.preventDefault();
+  compose.requestSubmit();
+});
+
+compose.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const [mine, content, target] = [talk, text.value, to.value];
+  if (!content.trim() || isBusy(compose)) return;
+  mine.isWaiting = !mine.isReady;
+  if (mine.isWaiting) return;
+  compose.ariaBusy = "true";
+  complain("");
+  text.value = "";
+  text.focus();
+  const item = add({ role: "user", content });
+  item.classList.add("pending");
+  mine.pending = { item, content };
+  toEnd();
+  try {
+    if (!mine.id) await begin(mine, content);
+    accepted(item, (await post(mine.id, content, target)).turn_id);
+  } catch (trouble) {
+    if (mine !== talk || item.dataset.turn) return; // gone elsewhere, or its event says that it is stored
+    item.remove();
+    $("no-messages").hidden = list.children.length > 0;
+    text.value = text.value ? `${content}\n${text.value}` : content;
+    complain(advice(trouble));
+    if (!(trouble instanceof Problem)) throw trouble;
+  } finally {
+    mine.pending = null;
+    compose.ariaBusy = "false";
+  }
+});
+
+/** Begin a conversation, which the first words name. */
+async function begin(mine, content) {
+  const line = content.trim().split("\n")[0].replace(/\p{Cc}+/gu, " ").trim();
+  const title = [...line].slice(0, 80).join("") || "New conversation";
+  const session = await call("POST", "/my/chat/sessions", { project_id: project.id, title });
+  mine.id = session.session_id;
+  history.replaceState(null, "", addressOf(mine.id));
+  $("session-title").textContent = session.title;
+  $("session-list").prepend(sessionItem(session));
+  mark(mine.id);
+  listen(mine, 0);
+}
+
+async function post(id, content, target) {
+  const isAgain = unsure?.id === id && unsure.content === content && unsure.target === target;
+  unsure = isAgain ? unsure : { id, content, target, key: newKey() };
+  try {
+    const body = { content, target_agent: target || null, idempotency_key: unsure.key };
+    const answer = await call("POST", `/my/chat/${id}/message`, body, { Prefer: "respond-async" });
+    unsure = null;
+    return answer;
+  } catch (trouble) {
+    if ((trouble.status && trouble.status < 500) || trouble.status === 503) unsure = null; // refused: not stored
+    throw trouble;
+  }
+}
+
+/** `crypto.randomUUID` is missing where the page does not come over HTTPS. */
+const newKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16)).join("-");
+
+function accepted(item, turn) {
+  item.classList.remove("pending");
+  const other = questionOf(turn);
+  if (other && other !== item) item.remove(); // its event was here first
+  else item.dataset.turn = turn;
+  if (!talk.over.has(turn) && !talk.turns.has(turn)) talk.turns.set(turn, {});
+  const entry = linkTo(talk.id)?.closest("li");
+  if (entry && entry !== entry.parentElement.firstElementChild) entry.parentElement.prepend(entry);
+  showWork();
+}
+
+/** What went wrong, and what to do. */
+function advice({ message, code, wait }) {
+  if (code === "agent_not_found") return "This agent is not in the project any more. Choose another one.";
+  if (code === "session_not_found") return "This conversation was deleted. Copy your text into a new one.";
+  return wait && !message.includes("second") ? `${message} Try again in ${wait} seconds.` : message;
+}

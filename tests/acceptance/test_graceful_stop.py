@@ -1,0 +1,107 @@
+"""A server that is asked to stop: short turns finish, long ones fail once, queued ones wait for the next start."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.conftest import JWT_SECRET
+from tests.model_server import Hang, ModelServer, Say
+from tests.people import Person
+from tests.running import STOP_SECONDS, Server, clean_environment
+from tests.services import until
+from tests.teams import Talk
+
+PATIENCE = 30.0
+
+
+class Call(threading.Thread):
+    """A message whose sender waits for the answer."""
+
+    def __init__(self, talk: Talk, session_id: str, content: str) -> None:
+        super().__init__(name="call")
+        self._talk, self._session_id, self._content = talk, session_id, content
+        self.answer: httpx.Response | None = None
+        self.start()
+
+    def run(self) -> None:
+        self.answer = self._talk.send(self._session_id, self._content)
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    with ModelServer().running_in_thread() as model:
+        yield model
+
+
+def test_a_server_that_is_stopped_loses_nothing_and_keeps_nobody_waiting(
+    upgraded_database: Callable[[], str], model: ModelServer, tmp_path: Path
+) -> None:
+    env = clean_environment(
+        tmp_path,
+        ARTEL_DATABASE_URL=upgraded_database(),
+        ARTEL_JWT_SECRET=JWT_SECRET,
+        ARTEL_HOST_LEASE_SECONDS="2",
+        OPENAI_BASE_URL=model.url,
+        OPENAI_API_KEY="none",
+    )
+    server = Server.start(tmp_path, env)
+    person = Person.register(server.url)
+    project = person.project()["id"]
+    talk = Talk(person.http, project, person.agent(project, name="echo", memory=False, concurrency_limit=2)["id"])
+    short, long = talk.session(), talk.session()
+    follower = talk.follow(long)
+    hang = Hang("half")
+    model.script(hang)
+    interrupted = Call(talk, long, "For ever")
+    assert until(hang.begun.is_set, PATIENCE)
+    queued = [talk.begin(long, f"Queued {number}") for number in range(2)]
+    waits = Call(talk, long, "Queued 2")
+    model.script(Say(pause=0.3))
+    finishes = Call(talk, short, "Just a few words")
+    assert until(lambda: len(model.asked) == 2, PATIENCE)
+    slotless = talk.session()
+    queued_for_a_slot = talk.begin(slotless, "Waits for a slot")
+    assert until(lambda: talk.http.get(f"/my/chat/{long}/messages").json()["total"] == 4, PATIENCE)
+
+    server.process.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+
+    follower.join(3)
+    assert not follower.is_alive(), "a reader is kept"
+    assert server.process.wait(STOP_SECONDS) == 0
+    assert time.monotonic() - began < STOP_SECONDS
+    for call in (interrupted, waits, finishes):
+        call.join(5)
+    assert finishes.answer is not None
+    assert finishes.answer.status_code == 200, finishes.answer.text
+    assert finishes.answer.json()["content"] == "You said: Just a few words"
+    assert interrupted.answer is not None
+    assert (interrupted.answer.status_code, interrupted.answer.json()["code"]) == (502, "agent_failed")
+    assert waits.answer is not None
+    assert (waits.answer.status_code, waits.answer.json()["status"]) == (202, "queued")
+    server.kill()  # closes its output
+    assert len(model.asked) == 2, "something was begun although the server was stopping"
+
+    server = Server.start(tmp_path, env)
+    talk = Talk(httpx.Client(base_url=server.url, headers=person.http.headers), project, talk.agent_id)
+    with talk.http:
+        followed = talk.follow(long)
+        assert until(lambda: followed.kinds.count("turn_completed") == 3, PATIENCE), followed.kinds
+        assert [kind for kind in followed.kinds if kind.startswith("turn_")] == ["turn_failed", *["turn_completed"] * 3]
+        assert followed.numbers == list(range(1, len(followed.numbers) + 1))
+        assert [talk.turn(long, turn)["status"] for turn in queued] == ["completed", "completed"]
+        assert until(lambda: talk.turn(slotless, queued_for_a_slot)["status"] == "completed", PATIENCE)
+        assert sorted(asked.text for asked in model.asked) == [
+            "For ever",
+            "Just a few words",
+            "Queued 0",
+            "Queued 1",
+            "Queued 2",
+            "Waits for a slot",
+        ]
+        assert server.stop() == 0

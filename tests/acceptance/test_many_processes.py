@@ -1,0 +1,362 @@
+"""Several processes on one PostgreSQL database: whichever is asked answers, whichever is there runs the turns."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import httpx
+import psycopg
+import pytest
+
+from tests.lines import Line
+from tests.model_server import Hang, ModelServer, Say
+from tests.running import Server
+from tests.services import ServiceRun, until
+from tests.teams import Follower, Team
+
+TERMINAL = {"completed", "failed", "cancelled", "timeout"}
+SLOW = Say(" ".join(["slowly"] * 20), pause=0.1)
+PATIENCE = 30.0
+
+NewTeam = Callable[..., Team]
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[ModelServer]:
+    with ModelServer().running_in_thread() as model:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def new_team(services: ServiceRun, model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewTeam]:
+    teams: list[Team] = []
+
+    def make(**variables: str) -> Team:
+        teams.append(Team.make(tmp_path_factory.mktemp("team"), services.postgres(), model, **variables))
+        return teams[-1]
+
+    yield make
+    for team in teams:
+        team.stop()
+
+
+@pytest.fixture(scope="module", params=["two that do all", "api and host"])
+def pair(request: pytest.FixtureRequest, services: ServiceRun, new_team: NewTeam) -> tuple[Team, Server]:
+    """A team whose worker space is run by one process, and another process that answers."""
+    team = new_team(ARTEL_BUS_URL=services.rabbitmq(), ARTEL_REDIS_URL=services.redis())
+    if request.param == "api and host":
+        team.start("--role", "host")
+        asked = team.start("--role", "api")
+        team.at(asked).say(team.at(asked).session(), "Hello")
+    else:
+        team.at(running := team.start()).say(team.at(running).session(), "Hello")
+        asked = team.start()
+    return team, asked
+
+
+def owners(team: Team) -> list[tuple[str, int]]:
+    return [(owner, epoch) for owner, epoch in team.rows("SELECT owner, epoch FROM spaces")]
+
+
+def test_a_message_is_answered_by_the_process_that_took_it(pair: tuple[Team, Server]) -> None:
+    team, asked = pair
+    owner = owners(team)
+    talk = team.at(asked)
+    session = talk.session()
+
+    for number in range(5):
+        assert talk.say(session, f"Message {number}") == f"You said: Message {number}"
+
+    assert owners(team) == owner, "the space moved"
+
+
+def test_events_of_a_turn_that_runs_elsewhere_come_once_and_in_order(pair: tuple[Team, Server]) -> None:
+    team, asked = pair
+    talk = team.at(asked)
+    session = talk.session()
+    follower = talk.follow(session)
+    team.model.script(SLOW)
+
+    turn_id = talk.begin(session, "Tell me")
+    assert until(lambda: follower.saw("turn_completed"), PATIENCE), follower.kinds
+
+    assert follower.numbers == list(range(1, len(follower.numbers) + 1))
+    completed = follower.kinds.index("message_completed")
+    snapshots = [(at, data) for at, (_, kind, data) in enumerate(follower.frames) if kind == "message_snapshot"]
+    assert len(snapshots) >= 3, "the answer was not shown while it was written"
+    assert all(at < completed for at, _ in snapshots)
+    texts = [data["text"] for _, data in snapshots]
+    assert texts == sorted(texts, key=len)
+    assert all(follower.frames[completed][2]["content"].startswith(text) for text in texts)
+    assert {data["turn_id"] for _, data in snapshots} == {turn_id}
+    later = talk.follow(session, after=follower.numbers[-1])
+    assert talk.say(session, "And now?") == "You said: And now?"
+    assert until(lambda: later.saw("turn_completed"), PATIENCE)
+    assert not [data for _, kind, data in later.frames if "slowly" in str(data)], "an old answer is still shown"
+
+
+def test_a_changed_agent_is_used_by_the_very_next_message(pair: tuple[Team, Server]) -> None:
+    team, asked = pair
+    talk = team.at(asked)
+    session = talk.session()
+
+    for number in range(20):
+        changed = talk.http.patch(talk.space(f"/agents/{talk.agent_id}"), json={"system_prompt": f"Be {number}."})
+        assert changed.status_code == 200, changed.text
+        talk.say(session, f"After change {number}")
+        assert f"Be {number}." in team.model.asked[-1].body["messages"][0]["content"]
+
+
+def test_the_worker_space_is_asked_through_any_process(pair: tuple[Team, Server]) -> None:
+    team, asked = pair
+    talk = team.at(asked)
+    session = talk.session()
+    before = talk.http.get(talk.space("/space")).json()["total_tasks_processed"]
+    talk.say(session, "Count me")
+    agent = f"/agents/{talk.agent_id}"
+
+    assert talk.http.get(talk.space("/space")).json()["total_tasks_processed"] == before + 1
+    assert talk.http.get(talk.space(f"{agent}/status")).json()["status"] == "idle"
+    assert talk.http.get(talk.space(f"{agent}/metrics")).json()["tasks_processed"] >= 1
+    assert talk.http.get(talk.space("/space/health")).json()["status"] in ("healthy", "degraded")
+    assert talk.http.post(talk.space(f"{agent}/deregister")).json()["registered"] is False
+    assert talk.send(session, "Are you there?").status_code in (409, 503)
+    assert talk.http.post(talk.space(f"{agent}/register")).json()["registered"] is True
+    assert talk.say(session, "And now?") == "You said: And now?"
+    assert talk.http.get(talk.space("/agents/999999/status")).status_code == 404
+    assert talk.http.delete(talk.space("/space/cache")).status_code == 204
+    assert talk.http.post(talk.space("/space/cleanup")).status_code == 204
+    assert talk.say(session, "After the cleanup") == "You said: After the cleanup"
+
+
+def test_a_reset_through_another_process_stops_what_runs(pair: tuple[Team, Server]) -> None:
+    team, asked = pair
+    talk = team.at(asked)
+    session = talk.session()
+    team.model.script(Hang())
+    turns = [talk.begin(session, f"Never {number}") for number in range(3)]
+    assert until(lambda: talk.turn(session, turns[0])["status"] == "running", PATIENCE)
+
+    assert talk.http.post(talk.space("/space/reset")).status_code == 200
+
+    assert [talk.turn(session, turn)["status"] for turn in turns] == ["cancelled"] * 3
+    assert talk.say(session, "Go on") == "You said: Go on"
+
+
+def test_a_turn_is_cancelled_through_another_process(pair: tuple[Team, Server]) -> None:
+    team, asked = pair
+    talk = team.at(asked)
+    session = talk.session()
+    hang = Hang()
+    team.model.script(hang)
+    turn = talk.begin(session, "Never")
+    assert until(hang.begun.is_set, PATIENCE)
+
+    cancelled = talk.http.post(f"/my/chat/{session}/turns/{turn}/cancel")
+
+    assert cancelled.json()["status"] == "cancelled"
+    assert until(hang.abandoned.is_set, 5), "the model is still asked"
+    assert talk.say(session, "Go on") == "You said: Go on"
+
+
+def test_the_project_is_followed_at_another_process(pair: tuple[Team, Server]) -> None:
+    team, asked = pair
+    talk = team.at(asked)
+    follower = Follower(talk.http, talk.space("/events"))
+    follower.start()
+    assert follower.connected.wait(30)
+
+    talk.say(talk.session(), "Work")
+
+    assert until(lambda: follower.kinds.count("agent_status_changed") >= 2, PATIENCE), follower.kinds
+
+
+def test_another_process_takes_over_from_one_that_was_killed(new_team: NewTeam, services: ServiceRun) -> None:
+    team = new_team(ARTEL_BUS_URL=services.rabbitmq())
+    running, other = team.start(), team.start()
+    talk = team.at(other)
+    team.at(running).say(talk.session(), "Hello")
+    [(owner, epoch)] = owners(team)
+    session = talk.session()
+    follower = talk.follow(session)
+    hang = Hang("half")
+    team.model.script(hang)
+    turns = [talk.begin(session, f"Message {number}") for number in range(4)]
+    assert until(hang.begun.is_set, PATIENCE)
+
+    running.kill()
+
+    assert until(lambda: talk.turn(session, turns[-1])["status"] in TERMINAL, PATIENCE)
+    ended = [talk.turn(session, turn) for turn in turns]
+    assert [turn["status"] for turn in ended] == ["failed", "completed", "completed", "completed"]
+    assert ended[0]["error_code"] == "interrupted"
+    [(new_owner, new_epoch)] = owners(team)
+    assert new_owner != owner
+    assert new_epoch == epoch + 1
+    assert until(lambda: follower.kinds.count("turn_completed") == 3, PATIENCE)
+    assert follower.numbers == list(range(1, len(follower.numbers) + 1))
+    assert [kind for kind in follower.kinds if kind.startswith("turn_")] == ["turn_failed"] + ["turn_completed"] * 3
+    said = talk.http.get(f"/my/chat/{session}/messages").json()["items"]
+    assert [(one["role"], one["status"]) for one in said if one["role"] != "user"] == [
+        ("system", "failed"),
+        *[("assistant", "ok")] * 3,
+    ]
+
+
+def test_a_process_that_slept_longer_than_its_lease_writes_nothing_and_answers_once(
+    new_team: NewTeam, services: ServiceRun
+) -> None:
+    team = new_team(ARTEL_BUS_URL=services.rabbitmq())
+    sleeper, other = team.start(), team.start()
+    talk, sleepers = team.at(other), team.at(sleeper)
+    sleepers.say(talk.session(), "Hello")
+    session = talk.session()
+    team.model.script(SLOW)
+    answers: list[httpx.Response] = []
+    waiting = threading.Thread(target=lambda: answers.append(sleepers.send(session, "Slowly, please")))
+    waiting.start()
+    assert until(lambda: bool(team.rows("SELECT 1 FROM turns WHERE status = 'running'")), PATIENCE)
+
+    sleeper.process.send_signal(signal.SIGSTOP)
+    try:
+        failed = "SELECT error_code FROM turns WHERE status = 'failed'"
+        assert until(lambda: team.rows(failed) == [("interrupted",)], PATIENCE)
+        assert talk.say(session, "Somebody else?") == "You said: Somebody else?"
+        before = team.rows("SELECT number, type FROM events ORDER BY session_id, number")
+    finally:
+        sleeper.process.send_signal(signal.SIGCONT)
+    waiting.join(PATIENCE)
+
+    assert [answer.status_code for answer in answers] == [502], "the one who waits at the sleeper hears how it ended"
+    assert sleepers.say(session, "Awake?") == "You said: Awake?"  # it works again, through the other
+    after = team.rows("SELECT number, type FROM events ORDER BY session_id, number")
+    assert len(after) == len(before) + 7, "the sleeper has written something"
+    statuses = team.rows("SELECT status FROM turns ORDER BY created_at")
+    assert statuses == [("completed",), ("failed",), ("completed",), ("completed",)]
+    through, directly = (talk.http.get(talk.space("/space")).json()["uptime"] for talk in (sleepers, talk))
+    assert through <= directly, "the sleeper answers for a space that it has lost"
+
+
+def test_without_a_bus_processes_find_everything_in_the_database(new_team: NewTeam) -> None:
+    team = new_team()
+    team.start("--role", "host")
+    talk = team.at(team.start("--role", "api"))
+    session = talk.session()
+    talk.say(session, "Hello")
+    follower = talk.follow(session)
+
+    for number in range(3):
+        began = time.monotonic()
+        assert talk.say(session, f"Message {number}") == f"You said: Message {number}"
+        assert time.monotonic() - began < 4
+
+    assert until(lambda: follower.kinds.count("turn_completed") == 4, 5), follower.kinds
+    assert follower.numbers == list(range(1, len(follower.numbers) + 1))
+    hang = Hang()
+    team.model.script(hang)
+    turn = talk.begin(session, "Never")
+    assert until(hang.begun.is_set, PATIENCE)
+    talk.http.post(f"/my/chat/{session}/turns/{turn}/cancel")
+    assert until(hang.abandoned.is_set, 5), "the cancelled turn goes on"
+    assert talk.http.get(talk.space("/space")).status_code == 200
+
+
+def test_chat_goes_on_while_rabbitmq_and_redis_are_away(new_team: NewTeam, services: ServiceRun) -> None:
+    with Line(services.rabbitmq()).running() as bus, Line(services.redis()).running() as cache:
+        team = new_team(ARTEL_BUS_URL=bus.url, ARTEL_REDIS_URL=cache.url)
+        running, asked = team.start(), team.start()
+        talk = team.at(asked)
+        session = talk.session()
+        team.at(running).say(talk.session(), "Hello")
+        assert talk.say(session, "With them") == "You said: With them"
+
+        for line in (bus, cache):
+            line.cut()
+            assert talk.say(session, "Without one") == "You said: Without one"
+            changed = talk.http.patch(talk.space(f"/agents/{talk.agent_id}"), json={"system_prompt": "Be brief."})
+            assert changed.status_code == 200
+            assert team.at(running).say(session, "Without one") == "You said: Without one"
+            assert "Be brief." in team.model.asked[-1].body["messages"][0]["content"]
+            assert talk.http.get("/readyz").status_code == 200
+        bus.mend()
+        cache.mend()
+
+        lost = [line for line in asked.log_lines() if line["event"] == "bus_connection_lost"]
+        assert lost
+        assert until(lambda: reconnected(asked), PATIENCE)
+        follower = talk.follow(session)
+        team.model.script(SLOW)
+        talk.begin(session, "With them again")
+        assert until(lambda: follower.saw("message_snapshot"), PATIENCE), "hints do not flow again"
+        team.stop()
+
+
+def reconnected(server: Server) -> bool:
+    events = [line["event"] for line in server.log_lines()]
+    lost = max(at for at, event in enumerate(events) if event == "bus_connection_lost")
+    return events[lost:].count("bus_connected") >= 2
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_when_the_database_goes_away_during_turns_each_of_them_ends_once(
+    new_team: NewTeam, services: ServiceRun, processes: int
+) -> None:
+    team = new_team(ARTEL_HOST_LEASE_SECONDS="30")
+    for _ in range(processes):
+        team.start()
+    talks = [team.at(server) for server in team.servers]
+    sessions = [talks[0].session() for _ in range(4)]
+    team.model.default = Say(pause=0.05)
+    try:
+        turns = [
+            (session, talks[number % processes].begin(session, f"Say these few words again, please {number}"))
+            for number, session in enumerate(sessions * 3)
+        ]
+        assert until(lambda: bool(team.rows("SELECT 1 FROM turns WHERE status = 'completed'")), PATIENCE)
+        with away(services.postgres(), team.database.rsplit("/", 1)[1]):
+            assert until(lambda: httpx.get(f"{team.servers[0].url}/readyz", timeout=30).status_code == 503, PATIENCE)
+        assert until(lambda: not team.rows("SELECT 1 FROM turns WHERE finished_at IS NULL"), PATIENCE), team.rows(
+            "SELECT status, error_code FROM turns"
+        )
+    finally:
+        team.model.default = Say()
+
+    ended = [talks[0].turn(*turn) for turn in turns]
+    assert {turn["status"] for turn in ended} <= {"completed", "failed"}
+    assert {turn["error_code"] for turn in ended} <= {None, "interrupted"}
+    # A turn may fail whose start was stored just when the connection broke.
+    assert [turn["status"] for turn in ended].count("completed") >= 10, "answers were lost, or queued turns"
+    ends = team.rows("SELECT count(*) FROM events WHERE type IN ('turn_completed', 'turn_failed') GROUP BY turn_id")
+    assert ends == [(1,)] * len(turns)
+    for talk in talks:
+        assert talk.say(talk.session(), "Back?") == "You said: Back?"
+
+
+class away:  # noqa: N801 - used like a function
+    """A database that nobody can use, as while PostgreSQL is restarted."""
+
+    def __init__(self, admin: str, name: str) -> None:
+        self._admin, self._name = admin, name
+
+    def __enter__(self) -> None:
+        with psycopg.connect(self._admin, autocommit=True) as connection:
+            connection.execute(f"ALTER DATABASE {self._name} ALLOW_CONNECTIONS false")
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (self._name,)
+            )
+
+    def __exit__(self, *_: object) -> None:
+        with psycopg.connect(self._admin, autocommit=True) as connection:
+            connection.execute(f"ALTER DATABASE {self._name} ALLOW_CONNECTIONS true")
+
+
+def test_a_stopped_process_hands_its_worker_spaces_over_at_once(new_team: NewTeam, services: ServiceRun) -> None:
+    team = new_team(ARTEL_BUS_URL=services.rabbitmq(), ARTEL_HOST_LEASE_SECONDS="60")
+    stopped, other = team.start(), team.start()
+    team.at(stopped).say(team.at(other).session(), "Hello")
+
+    assert stopped.stop() == 0
+
+    talk = team.at(other)
+    assert talk.say(talk.session(), "Who is there?") == "You said: Who is there?"

@@ -1,0 +1,51 @@
+"""A browser, and a page in it that is watched."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.browser.visits import Complaints
+from tests.running import Server
+
+PATIENCE_MILLISECONDS = 15_000  # the machine may be busy
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+
+
+@pytest.fixture(scope="session", params=["sqlite"])
+def backend() -> str:
+    """Only one database: the page sees the HTTP API, which is tested on both."""
+    return "sqlite"
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Browser]:
+    expect.set_options(timeout=PATIENCE_MILLISECONDS)
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=chromium, args=list(ARGUMENTS))
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def complaints() -> Complaints:
+    return Complaints()
+
+
+@pytest.fixture
+def page(browser: Browser, server: Server, complaints: Complaints) -> Iterator[Page]:
+    """A page in a profile of its own; after every test the browser must have had nothing to complain about."""
+    context = browser.new_context(base_url=server.url, viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(PATIENCE_MILLISECONDS)
+    opened = context.new_page()
+    complaints.listen(opened)
+    yield opened
+    context.close()
+    assert complaints.unexpected() == []

@@ -1,0 +1,511 @@
+"""The chat and the dashboard of the worker space on the page, in a browser, with a model that follows the test."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+
+from tests.browser.visits import Complaints, Held, width_of_contents
+from tests.conftest import StartServer
+from tests.cut_line import CutLine
+from tests.model_server import Dictate, Fail, ModelServer, Say
+from tests.people import Person
+from tests.running import Server
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+HOSTILE = "<img src=x onerror=alert(1)><b>bold</b>"
+
+
+@pytest.fixture(scope="module")
+def models() -> Iterator[ModelServer]:
+    with ModelServer().running_in_thread() as models:
+        yield models
+
+
+@pytest.fixture(scope="module")
+def server(start_server: StartServer, models: ModelServer) -> Server:
+    """A server whose model follows the test."""
+    return start_server(OPENAI_BASE_URL=models.url, OPENAI_API_KEY="none")
+
+
+class Chat:
+    """A person who talks to the agents of a project on the page."""
+
+    def __init__(self, page: Page, person: Person) -> None:
+        self.page = page
+        self.person = person
+        self.project: dict[str, Any] = person.project()
+        self.id: int = self.project["id"]
+
+    def open(self, page: Page | None = None, place: str = "") -> None:
+        page = page or self.page
+        page.goto(f"/#token={self.person.token}")
+        expect(page.get_by_role("heading", name="Projects", exact=True)).to_be_focused()
+        page.goto(f"/#/projects/{self.id}{place}")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Website")
+
+    def session(self, *said: str, title: str = "Before", prefer: str = "wait=30") -> str:
+        """Begin a conversation over HTTP and say something in it to the coder."""
+        begun = self.person.http.post("/my/chat/sessions", json={"project_id": self.id, "title": title})
+        session_id: str = begun.json()["session_id"]
+        for content in said:
+            message = {"content": content, "target_agent": "agent_coder"}
+            self.person.http.post(f"/my/chat/{session_id}/message", json=message, headers={"Prefer": prefer})
+        return session_id
+
+    def stored(self) -> list[dict[str, Any]]:
+        """Answer the messages of the conversation that is open."""
+        session_id = self.page.url.rsplit("/", 1)[1]
+        items: list[dict[str, Any]] = self.person.http.get(f"/my/chat/{session_id}/messages").json()["items"]
+        return items
+
+    @property
+    def box(self) -> Locator:
+        return self.page.get_by_role("textbox", name="Message")
+
+    @property
+    def stop(self) -> Locator:
+        return self.page.get_by_role("button", name="Stop")
+
+    @property
+    def alert(self) -> Locator:
+        return self.page.locator("#compose").get_by_role("alert")
+
+    def send(self, text: str, to: str = "agent_coder") -> None:
+        self.page.get_by_label("To", exact=True).select_option(to)
+        self.box.fill(text)
+        self.box.press("Enter")
+
+
+@pytest.fixture
+def chat(page: Page, person: Person, models: ModelServer) -> Iterator[Chat]:
+    yield Chat(page, person)
+    models.queue.clear()
+
+
+@pytest.fixture
+def dictate(models: ModelServer) -> Iterator[Dictate]:
+    """What the model says next is what the test dictates."""
+    dictation = Dictate()
+    models.script(dictation)
+    yield dictation
+    dictation.end()
+
+
+def said(page: Page) -> Locator:
+    """Answer what was said, without who and when."""
+    return page.locator("#messages > li .text")
+
+
+def by(page: Page) -> Locator:
+    return page.locator("#messages > li .by .data")
+
+
+def test_an_answer_is_seen_while_it_is_written_and_told_once(chat: Chat, dictate: Dictate) -> None:
+    chat.open()
+    expect(chat.page.get_by_text("Nothing was said yet")).to_be_visible()
+    dictate.say("One ", "two ")
+
+    chat.send("Count")
+
+    expect(said(chat.page)).to_have_text(["Count", "One two "])
+    expect(by(chat.page)).to_have_text(["You", "agent_coder"])
+    expect(chat.page.get_by_text("agent_coder is at work")).to_be_visible()
+    expect(chat.box).to_be_focused()
+    expect(chat.box).to_have_value("")
+    news = chat.page.locator("[aria-live=polite]").filter(visible=True).first
+    expect(news).to_have_text("")
+    dictate.say("three")
+    expect(said(chat.page)).to_have_text(["Count", "One two three"])
+    expect(news).to_have_text("")
+    dictate.end()
+    expect(news).to_have_text("agent_coder: One two three")
+    expect(chat.stop).to_have_count(0)
+    expect(chat.page.get_by_text("demo brain")).to_be_hidden()
+    expect(chat.page.get_by_role("navigation", name="Conversations").get_by_role("listitem")).to_have_text(["Count"])
+    assert [message["content"] for message in chat.stored()] == ["Count", "One two three"]
+
+
+def test_a_page_that_is_opened_in_the_middle_of_an_answer_shows_it_and_goes_on(chat: Chat, dictate: Dictate) -> None:
+    chat.open()
+    dictate.say("One ", "two ")
+    chat.send("Count")
+    expect(said(chat.page)).to_have_text(["Count", "One two "])
+
+    chat.page.reload()
+
+    expect(said(chat.page)).to_have_text(["Count", "One two "])
+    expect(by(chat.page)).to_have_text(["You", "agent_coder"])
+    expect(chat.page.get_by_text("agent_coder is at work")).to_be_visible()
+    expect(chat.stop).to_be_visible()
+    dictate.say("three")
+    expect(said(chat.page)).to_have_text(["Count", "One two three"])
+    dictate.end()
+    expect(chat.stop).to_have_count(0)
+    expect(said(chat.page)).to_have_text(["Count", "One two three"])
+
+
+def test_a_line_that_drops_is_taken_up_where_it_was(
+    chat: Chat, dictate: Dictate, server: Server, complaints: Complaints
+) -> None:
+    complaints.expected += ["request failed", "ERR_"]
+    with CutLine(int(server.url.rsplit(":", 1)[1])).running() as line:
+        chat.page.goto(f"{line.url}/#token={chat.person.token}")
+        chat.page.get_by_role("link", name="Website").click()
+        dictate.say("One ", "two ")
+        chat.send("Count")
+        expect(said(chat.page)).to_have_text(["Count", "One two "])
+
+        line.cut()
+        expect(chat.page.get_by_text("The connection is lost")).to_be_visible()
+        dictate.say("three")
+        expect(said(chat.page)).to_have_text(["Count", "One two three"])
+        expect(chat.page.get_by_text("The connection is lost")).to_have_count(0)
+        line.cut()
+        dictate.end()
+
+        expect(chat.stop).to_have_count(0)
+        expect(said(chat.page)).to_have_text(["Count", "One two three"])
+        chat.page.goto("about:blank")
+
+
+def test_stop_ends_a_turn(chat: Chat, dictate: Dictate) -> None:
+    chat.open()
+    dictate.say("One ")
+    chat.send("Count")
+    expect(said(chat.page)).to_have_text(["Count", "One "])
+
+    chat.stop.click()
+
+    expect(said(chat.page)).to_have_text(["Count", "This was cancelled before it was answered."])
+    expect(chat.stop).to_have_count(0)
+    expect(chat.box).to_be_focused()
+    dictate.say("two")
+    chat.send("Go on")
+    cancelled = "This was cancelled before it was answered."
+    expect(said(chat.page)).to_have_text(["Count", cancelled, "Go on", "You said: Go on"])
+
+
+def test_a_failure_is_told_apart_from_answers(chat: Chat, models: ModelServer) -> None:
+    chat.open()
+    models.script(Fail(400))
+
+    chat.send("Do it")
+
+    expect(by(chat.page)).to_have_text(["You", "Not answered"])
+    expect(chat.page.locator("#messages > li").last).to_have_attribute("data-role", "system")
+    live = said(chat.page).last.inner_text()
+    assert live == chat.stored()[1]["content"]
+    chat.page.reload()
+    expect(said(chat.page)).to_have_text(["Do it", live])
+    expect(by(chat.page)).to_have_text(["You", "Not answered"])
+
+
+def test_enter_sends_and_shift_enter_begins_a_line(chat: Chat) -> None:
+    chat.open()
+    chat.box.press("Enter")
+    chat.box.press_sequentially("one")
+    chat.box.press("Shift+Enter")
+    chat.box.press_sequentially("two")
+    expect(chat.box).to_have_value("one\ntwo")
+    expect(said(chat.page)).to_have_count(0)
+
+    chat.box.press("Enter")
+
+    expect(said(chat.page).first).to_have_text("one\ntwo")
+    expect(said(chat.page)).to_have_count(2)  # the team decides who answers
+    assert chat.stored()[0]["content"] == "one\ntwo"
+
+
+def test_what_is_sent_before_the_conversation_is_there_goes_into_it(chat: Chat) -> None:
+    chat.session("Hello")
+    held = Held()
+    chat.page.route("**/my/chat/sessions?*", held.hold)
+    chat.open()
+    chat.send("And now?")
+    expect(chat.box).to_have_value("And now?")
+
+    held.let_go()
+
+    expect(said(chat.page)).to_have_text(["Hello", "You said: Hello", "And now?", "You said: And now?"])
+    expect(chat.box).to_have_value("")
+
+
+def test_a_second_tab_sees_the_same_conversation_live(chat: Chat, dictate: Dictate, complaints: Complaints) -> None:
+    session_id = chat.session("Hello", prefer="respond-async")
+    chat.open()
+    dictate.say("One ")
+    expect(said(chat.page)).to_have_text(["Hello", "One "])
+    second = chat.page.context.new_page()
+    complaints.listen(second)
+    chat.open(second, f"/chat/{session_id}")
+    expect(said(second)).to_have_text(["Hello", "One "])
+
+    dictate.say("two")
+    chat.send("And then?")
+
+    for page in (chat.page, second):
+        expect(said(page)).to_have_text(["Hello", "One two", "And then?"])
+        expect(page.get_by_text("agent_coder is at work, 1 message waits…")).to_be_visible()
+    dictate.end()
+    for page in (chat.page, second):
+        expect(said(page)).to_have_text(["Hello", "One two", "And then?", "You said: And then?"])
+
+
+def test_what_is_said_is_text_and_never_html(chat: Chat, models: ModelServer) -> None:
+    chat.open()
+    models.script(Say(f"{HOSTILE}\n\n```html\n{HOSTILE}\n```\nDone."))
+
+    chat.send(HOSTILE)
+
+    expect(said(chat.page).first).to_have_text(HOSTILE)
+    expect(said(chat.page).last.locator("p")).to_have_text([HOSTILE, "Done."])
+    expect(said(chat.page).last.locator("pre")).to_have_text(HOSTILE)
+    expect(chat.page.get_by_role("navigation", name="Conversations").get_by_role("listitem")).to_have_text(HOSTILE)
+    chat.page.reload()
+    expect(said(chat.page).last.locator("pre")).to_have_text(HOSTILE)
+    expect(chat.page.get_by_role("main").locator("img, b")).to_have_count(0)
+
+
+def test_nothing_is_wider_than_a_phone(chat: Chat, models: ModelServer) -> None:
+    chat.page.set_viewport_size({"width": 360, "height": 740})
+    chat.session(title="t" * 200)
+    chat.open()
+    models.script(Say(f"{'w' * 300}\n```\n{'c' * 300}\n```"))
+    chat.send("u" * 300)
+    expect(said(chat.page).last.locator("pre")).to_be_visible()
+    assert width_of_contents(chat.page) == 360
+    chat.page.get_by_text("Conversations").click()
+    expect(chat.page.get_by_role("link", name="New conversation")).to_be_visible()
+    assert width_of_contents(chat.page) == 360
+    chat.page.get_by_role("link", name="Worker space").click()
+    expect(chat.page.get_by_text("Tasks done").first).to_be_visible()
+    assert width_of_contents(chat.page) == 360
+
+
+def test_a_conversation_needs_no_mouse(chat: Chat, dictate: Dictate) -> None:
+    chat.session()
+    chat.open()
+    press = chat.page.keyboard.press
+    expect(chat.page.get_by_role("link", name="Before")).to_be_visible()
+    expect(chat.page.get_by_role("heading", level=1)).to_be_focused()
+    active = """(({ activeElement: one }) => one.ariaLabel ?? (one.labels?.[0] ?? one).innerText)(document)"""
+
+    expected = ["Chat", "Agents", "Worker space", "New conversation", "Before", "Messages", "To", "Message", "Send"]
+    reached = []
+    for _ in expected:
+        press("Tab")
+        reached.append(chat.page.evaluate(active))
+        assert chat.page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid", reached
+    assert reached == expected
+
+    press("Shift+Tab")
+    press("Shift+Tab")
+    press("ArrowDown")
+    press("Tab")
+    chat.page.keyboard.type("By keyboard")
+    dictate.say("One ")
+    press("Enter")
+    expect(said(chat.page)).to_have_text(["By keyboard", "One "])
+    expect(by(chat.page)).to_have_text(["You", "agent_coder"])
+    press("Shift+Tab")
+    press("Shift+Tab")
+    expect(chat.stop).to_be_focused()
+    press("Enter")
+    expect(said(chat.page).last).to_contain_text("cancelled")
+    expect(chat.box).to_be_focused()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "detail", "told"),
+    [
+        (429, "session_busy", "Ten messages are waiting.", "Ten messages are waiting. Try again in 7 seconds."),
+        (503, "agent_in_error", "It failed. Try again in 30 seconds.", "It failed. Try again in 30 seconds."),
+        (404, "agent_not_found", "Agent not found", "Choose another one."),
+    ],
+)
+def test_what_is_refused_is_said_beside_the_box_and_the_text_is_kept(
+    chat: Chat, complaints: Complaints, status: int, code: str, detail: str, told: str
+) -> None:
+    complaints.expected.append(str(status))
+    problem = json.dumps({"status": status, "code": code, "detail": detail})
+    chat.open()
+    chat.page.route(
+        "**/message", lambda route: route.fulfill(status=status, body=problem, headers={"Retry-After": "7"})
+    )
+
+    chat.send("Hello")
+
+    expect(chat.alert).to_contain_text(told)
+    expect(chat.box).to_have_value("Hello")
+    expect(said(chat.page)).to_have_count(0)
+    chat.page.unroute_all()
+    chat.box.press("Enter")
+    expect(said(chat.page)).to_have_text(["Hello", "You said: Hello"])
+    expect(chat.alert).to_have_count(0)
+
+
+@pytest.mark.parametrize("line", ["the events tell of it", "nothing tells of it"])
+def test_a_message_whose_answer_got_lost_is_not_stored_twice(chat: Chat, complaints: Complaints, line: str) -> None:
+    complaints.expected += ["ERR_FAILED", "request failed"]
+    chat.session()
+    if line == "nothing tells of it":
+        chat.page.route("**/events", lambda route: route.abort())
+
+    def lose_the_answer(route: Route) -> None:
+        route.fetch()
+        if line == "the events tell of it":
+            expect(chat.page.locator(".pending")).to_have_count(0)
+        route.abort()
+
+    chat.page.route("**/message", lose_the_answer)
+    chat.open()
+    chat.send("Once")
+    if line == "nothing tells of it":
+        expect(chat.alert).to_contain_text("can't be reached")
+        expect(chat.box).to_have_value("Once")
+        chat.page.unroute_all()
+        chat.box.press("Enter")
+
+    expect(chat.box).to_have_value("")
+    expect(said(chat.page)).to_have_text(["Once", "You said: Once"])
+    expect(chat.alert).to_have_count(0)
+    assert len(chat.stored()) == 2
+
+
+def test_earlier_messages_come_when_asked_for_and_the_reader_stays_where_they_are(chat: Chat, dictate: Dictate) -> None:
+    dictate.end()
+    chat.session(*(f"Question {number}" for number in range(14)))
+    chat.open()
+    expect(said(chat.page)).to_have_count(20)
+    log = chat.page.get_by_role("region", name="Messages")
+    at_end = "log => log.scrollHeight - log.scrollTop - log.clientHeight < 5"
+    assert log.evaluate(at_end)
+    log.evaluate("log => { log.scrollTop = 0; }")
+
+    chat.page.get_by_role("button", name="Show earlier").click()
+
+    expect(said(chat.page)).to_have_count(28)
+    questions = chat.page.locator("#messages > [data-role=user] .text")
+    expect(questions).to_have_text([f"Question {number}" for number in range(14)])
+    expect(chat.page.get_by_role("button", name="Show earlier")).to_have_count(0)
+    assert log.evaluate("log => log.scrollTop > 100")
+
+
+def test_the_newest_stays_in_sight_unless_the_reader_looks_further_up(chat: Chat, dictate: Dictate) -> None:
+    chat.open()
+    chat.send("Count")
+    lines = [f"{number}\n" for number in range(100)]
+    dictate.say(*lines[:50])
+    log = chat.page.get_by_role("region", name="Messages")
+    expect(said(chat.page).last).to_contain_text("49")
+    assert log.evaluate("log => log.scrollHeight - log.scrollTop - log.clientHeight < 5")
+    log.evaluate("log => { log.scrollTop = 10; }")
+
+    chat.page.wait_for_function("document.getElementById('log').scrollTop === 10")
+    dictate.say(*lines[50:])
+    dictate.end()
+
+    expect(said(chat.page).last).to_contain_text("99")
+    expect(chat.stop).to_have_count(0)
+    assert log.evaluate("log => log.scrollTop") == 10
+    chat.send("And now?")
+    expect(said(chat.page)).to_have_count(4)
+    assert log.evaluate("log => log.scrollHeight - log.scrollTop - log.clientHeight < 5")
+
+
+def test_conversations_are_begun_and_chosen_and_keep_what_was_not_sent(chat: Chat) -> None:
+    chat.session("First", title="Older")
+    chat.session("Second", title="Newer")
+    chat.open()
+    conversations = chat.page.get_by_role("navigation", name="Conversations")
+    expect(conversations.get_by_role("listitem")).to_have_text(["Newer", "Older"])
+    expect(said(chat.page)).to_have_text(["Second", "You said: Second"])
+    chat.box.fill("Not sent")
+
+    conversations.get_by_role("link", name="Older").click()
+    expect(said(chat.page)).to_have_text(["First", "You said: First"])
+    expect(chat.box).to_have_value("")
+    expect(chat.box).to_be_focused()
+    conversations.get_by_role("link", name="New conversation").click()
+    expect(said(chat.page)).to_have_count(0)
+    chat.send("Third")
+    expect(said(chat.page)).to_have_text(["Third", "You said: Third"])
+    expect(conversations.get_by_role("listitem")).to_have_text(["Third", "Newer", "Older"])
+    conversations.get_by_role("link", name="Newer").click()
+    expect(chat.box).to_have_value("Not sent")
+
+    chat.page.get_by_role("button", name="Sign out").click()
+    expect(chat.page.get_by_label("Password")).to_be_visible()
+    assert not any(text in chat.page.content() for text in ("Second", "Newer", "Not sent"))
+
+
+def test_a_banner_says_that_the_demo_brain_answers(page: Page, start_server: StartServer) -> None:
+    server = start_server()
+    chat = Chat(page, Person.register(server.url))
+    page.goto(f"{server.url}/#token={chat.person.token}")
+    page.get_by_role("link", name="Website").click()
+    expect(page.get_by_text("demo brain")).to_be_hidden()
+
+    chat.send("17 * 23")
+
+    expect(said(page).last).to_contain_text("391")
+    expect(page.get_by_text("The demo brain answers here")).to_contain_text("OPENAI_API_KEY")
+    page.reload()
+    expect(page.get_by_text("The demo brain answers here")).to_be_visible()
+    page.goto("about:blank")
+    server.stop()
+
+
+def figure(page: Page, name: str) -> Locator:
+    """Answer the value of a figure on the dashboard."""
+    term = page.locator("dt").filter(has_text=name)
+    return page.locator("#figures > div").filter(has=term).locator("dd").first
+
+
+@pytest.mark.req("UWS-25.2")
+def test_the_dashboard_shows_figures_over_time_and_who_works(chat: Chat, dictate: Dictate) -> None:
+    chat.open(place="/space")
+    expect(figure(chat.page, "Tasks done")).to_have_text("0")
+    expect(figure(chat.page, "Active agents")).to_have_text("4")
+    expect(chat.page.locator("#health")).to_have_text("healthy")
+    expect(chat.page.get_by_text("Nothing needs a look.")).to_be_visible()
+    coder = chat.page.locator("#statuses > li").filter(has_text="agent_coder")
+    expect(coder).to_contain_text("idle")
+
+    chat.session("Count", prefer="respond-async")
+    expect(coder).to_contain_text("at work")
+    dictate.say("One")
+    dictate.end()
+    expect(coder).to_contain_text("idle")
+
+    expect(figure(chat.page, "Tasks done")).to_have_text("1")
+    expect(figure(chat.page, "Sent to one agent")).to_have_text("1")
+    chart = chat.page.get_by_role("img", name="Tasks done in the last")
+    expect(chart).to_have_attribute("aria-label", re.compile("1 done now, 1 at most"))
+    points = chart.locator("polyline").get_attribute("points") or ""
+    heights = [float(point.split(",")[1]) for point in points.split()]
+    assert len(heights) >= 2
+    assert heights[-1] < heights[0]  # the line goes up
+
+
+@pytest.mark.req("UWS-25.2")
+def test_the_dashboard_shows_an_alert_after_five_failures(chat: Chat, models: ModelServer) -> None:
+    models.script(*[Fail(400)] * 5)
+    chat.session(*(f"Try {number}" for number in range(4)))
+    chat.open(place="/space")
+    expect(figure(chat.page, "Tasks done")).to_have_text("4")
+    expect(chat.page.get_by_text("Nothing needs a look.")).to_be_visible()
+
+    chat.session("Try again")
+
+    alert = chat.page.get_by_role("region", name="Open alerts").get_by_role("listitem")
+    expect(alert).to_contain_text("agent_coder has failed several times in a row")
+    [raised] = chat.person.http.get(f"/my/projects/{chat.id}/alerts").json()["items"]
+    expect(alert.locator("time")).to_have_attribute("datetime", raised["raised_at"])
+    expect(chat.page.locator("#health")).to_have_text("degraded")
+    expect(chat.page.locator("#statuses > li").filter(has_text="agent_coder")).to_contain_text("in error")

@@ -1,0 +1,82 @@
+"""What tests in a browser share: ways into the page, and what the browser has to say about it."""
+
+from dataclasses import dataclass, field
+
+from playwright.sync_api import ConsoleMessage, Dialog, Page, Request, Route, expect
+
+from tests.people import Person
+
+
+@dataclass
+class Complaints:
+    """What the browser complains about: script errors, broken policies, failed requests, dialogs of scripts."""
+
+    expected: list[str] = field(default_factory=list)
+    heard: list[str] = field(default_factory=list)
+
+    def listen(self, page: Page) -> None:
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.heard.append(f"uncaught: {error}"))
+        page.on("dialog", self._dialog)
+        page.on("requestfailed", self._failed)
+
+    def unexpected(self) -> list[str]:
+        return [text for text in self.heard if not any(part in text for part in self.expected)]
+
+    def _dialog(self, dialog: Dialog) -> None:
+        self.heard.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _failed(self, request: Request) -> None:
+        ended_by_the_page = request.url.endswith("/events") and request.failure == "net::ERR_ABORTED"
+        if not ended_by_the_page:
+            self.heard.append(f"request failed: {request.url}")
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.heard.append(f"{message.type}: {message.text}")
+
+
+class Held:
+    """Requests that wait until the test lets them go on."""
+
+    def __init__(self) -> None:
+        self.routes: list[Route] = []
+
+    def hold(self, route: Route) -> None:
+        self.routes.append(route)
+
+    def let_go(self) -> None:
+        for route in self.routes:
+            route.continue_()
+
+
+def arrive(page: Page, person: Person) -> None:
+    """Come by a link as `artel up` prints it."""
+    page.goto(f"/#token={person.token}")
+    expect(page.get_by_role("heading", name="Projects", exact=True)).to_be_focused()
+
+
+def open_project(page: Page, person: Person, name: str = "Website", *, agents: bool = True) -> int:
+    """Make a project and look at it, and at its agents; answer its id."""
+    project_id: int = person.project(name)["id"]
+    arrive(page, person)
+    page.get_by_role("link", name=name, exact=True).click()
+    expect(page.get_by_role("heading", level=1, name=name, exact=True)).to_be_focused()
+    if agents:
+        show_agents(page)
+    return project_id
+
+
+def show_agents(page: Page) -> None:
+    page.get_by_role("link", name="Agents", exact=True).click()
+    expect(page.get_by_role("link", name="Agents", exact=True)).to_have_attribute("aria-current", "page")
+
+
+def width_of_contents(page: Page) -> int:
+    """Answer how wide the widest thing is that can be scrolled sideways: the page, or a dialog on it."""
+    widest: int = page.evaluate(
+        """Math.max(document.documentElement.scrollWidth,
+          ...[...document.querySelectorAll("dialog[open]")].map((d) => innerWidth + d.scrollWidth - d.clientWidth))"""
+    )
+    return widest
