@@ -371,14 +371,16 @@ def test_sessions_and_projects_go_on_while_others_wait(person: Person, script: B
 def test_a_message_can_be_answered_with_its_events_and_the_stream_ends_with_the_turn(
     person: Person, script: ByMark, mark: str
 ) -> None:
-    script[mark] = Say(pieces=["One ", "two ", "three."])
+    script[mark] = hold = Hold("two three.", word="One ")
     project = person.project()
     session = person.session(project["id"])
     body = {"content": mark, "target_agent": "coder"}
     head = {"Accept": "text/event-stream"}
 
     with stream(person.http, "POST", f"/my/chat/{session}/message", head, json=body) as following:
-        events = list(following)
+        events = following.until("message_delta", "message_snapshot")
+        hold.release()
+        events += following
 
     coder = next(agent["id"] for agent in project["agents"] if agent["name"] == "agent_coder")
     kept = stored(events)
@@ -405,8 +407,8 @@ def test_a_message_can_be_answered_with_its_events_and_the_stream_ends_with_the_
     assert by_type["task_completed"]["task_id"] == turn
     assert by_type["task_completed"]["result"] == "One two three."
     assert by_type["task_completed"]["duration"] >= 0
-    pieces = [event for event in events if event.type == "message_delta"]
-    assert [(piece.data["n"], piece.data["text"]) for piece in pieces] == [(1, "One "), (2, "two "), (3, "three.")]
+    pieces = [event for event in events if event.type in ("message_delta", "message_snapshot")]
+    assert [(piece.data["n"], piece.data["text"]) for piece in pieces] == [(1, "One "), (2, "two"), (3, " three.")]
     assert {piece.data["message_id"] for piece in pieces} == {by_type["message_completed"]["message_id"]}
 
 

@@ -31,6 +31,7 @@ from artel.turns.lease import Lease
 from artel.turns.turn import Turn
 
 ENSURE_SECONDS = 5.0
+STORE_SECONDS = 5.0
 SAMPLES = 120
 # What is worth an alert: so many of at least so many tasks failed, or so many wait.
 RATE_TASKS = 10
@@ -124,6 +125,9 @@ class WorkerSpace:
         self._config_version = config_version
         self._begins = True
         self._off_the_bus: set[int] = set()
+        self._handled = 0
+        self._none_handled = asyncio.Event()
+        self._none_handled.set()
 
     # Life cycle
 
@@ -145,6 +149,7 @@ class WorkerSpace:
         """End in good order: active tasks finish, the cache is cleared, the agents leave the bus."""
         self.closed = True
         await self.bus.close(self.parts.limits.drain, SpaceClosed())
+        await self._turns_are_stored()
         await self.cache.clear()
         log.info("space_cleaned_up", user_prefix=self.user_prefix, project_id=self.project_id)
 
@@ -173,6 +178,14 @@ class WorkerSpace:
         await self.bus.close(0, TaskStopped("The project was deleted."))
         await self.cache.clear()
         log.info("space_discarded", user_prefix=self.user_prefix, project_id=self.project_id)
+
+    async def _turns_are_stored(self) -> None:
+        """Wait for the ends of turns whose tasks are over: without the lease they could not be written any more."""
+        try:
+            async with asyncio.timeout(STORE_SECONDS):
+                await self._none_handled.wait()
+        except TimeoutError:
+            log.warning("turns_not_stored", project_id=self.project_id, turns=self._handled)
 
     @property
     def idle_seconds(self) -> float:
@@ -284,10 +297,17 @@ class WorkerSpace:
     async def handle_message(self, turn: Turn, text: str) -> Ended | None:
         """Answer a message: directly by its agent, or through the orchestrator; None if it is not to be answered."""
         self._used = time.monotonic()
-        if turn.agent_id is not None:
-            ended = await DirectTurn(self, turn, turn.agent_id, text).run()
-        else:
-            ended = await self._orchestrator.run(self, turn, text)
+        self._handled += 1
+        self._none_handled.clear()
+        try:
+            if turn.agent_id is not None:
+                ended = await DirectTurn(self, turn, turn.agent_id, text).run()
+            else:
+                ended = await self._orchestrator.run(self, turn, text)
+        finally:
+            self._handled -= 1
+            if not self._handled:
+                self._none_handled.set()
         if ended is not None:
             seconds = ended.duration_ms / 1000
             self.figures.ended(turn.mode, seconds)
