@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ARTEL = str(Path(sys.executable).with_name("artel"))
-START_SECONDS = 30
+START_SECONDS = 60
 STOP_SECONDS = 15
 
 
