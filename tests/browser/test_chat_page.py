@@ -150,26 +150,29 @@ def test_a_page_that_is_opened_in_the_middle_of_an_answer_shows_it_and_goes_on(c
 
 
 def test_a_line_that_drops_is_taken_up_where_it_was(
-    chat: Chat, dictate: Dictate, server: Server, complaints: Complaints
+    chat: Chat, models: ModelServer, dictate: Dictate, server: Server, complaints: Complaints
 ) -> None:
     complaints.expected += ["request failed", "ERR_"]
+    models.queue.appendleft(Say())
+    chat.session("Hello")
+    before = ["Hello", "You said: Hello", "Count"]
     with CutLine(int(server.url.rsplit(":", 1)[1])).running() as line:
         chat.page.goto(f"{line.url}/#token={chat.person.token}")
         chat.page.get_by_role("link", name="Website").click()
         dictate.say("One ", "two ")
         chat.send("Count")
-        expect(said(chat.page)).to_have_text(["Count", "One two "])
+        expect(said(chat.page)).to_have_text([*before, "One two "])
 
         line.cut()
         expect(chat.page.get_by_text("The connection is lost")).to_be_visible()
         dictate.say("three")
-        expect(said(chat.page)).to_have_text(["Count", "One two three"])
+        expect(said(chat.page)).to_have_text([*before, "One two three"])
         expect(chat.page.get_by_text("The connection is lost")).to_have_count(0)
         line.cut()
         dictate.end()
 
         expect(chat.stop).to_have_count(0)
-        expect(said(chat.page)).to_have_text(["Count", "One two three"])
+        expect(said(chat.page)).to_have_text([*before, "One two three"])
         chat.page.goto("about:blank")
 
 
