@@ -257,6 +257,8 @@ def test_a_second_tab_sees_the_same_conversation_live(chat: Chat, dictate: Dicta
     dictate.end()
     for page in (chat.page, second):
         expect(said(page)).to_have_text(["Hello", "One two", "And then?", "You said: And then?"])
+    second.reload()
+    expect(said(second)).to_have_text(["Hello", "One two", "And then?", "You said: And then?"])
 
 
 def test_what_is_said_is_text_and_never_html(chat: Chat, models: ModelServer) -> None:
@@ -445,23 +447,6 @@ def test_conversations_are_begun_and_chosen_and_keep_what_was_not_sent(chat: Cha
     chat.page.get_by_role("button", name="Sign out").click()
     expect(chat.page.get_by_label("Password")).to_be_visible()
     assert not any(text in chat.page.content() for text in ("Second", "Newer", "Not sent"))
-
-
-def test_a_banner_says_that_the_demo_brain_answers(page: Page, start_server: StartServer) -> None:
-    server = start_server()
-    chat = Chat(page, Person.register(server.url))
-    page.goto(f"{server.url}/#token={chat.person.token}")
-    page.get_by_role("link", name="Website").click()
-    expect(page.get_by_text("demo brain")).to_be_hidden()
-
-    chat.send("17 * 23")
-
-    expect(said(page).last).to_contain_text("391")
-    expect(page.get_by_text("The demo brain answers here")).to_contain_text("OPENAI_API_KEY")
-    page.reload()
-    expect(page.get_by_text("The demo brain answers here")).to_be_visible()
-    page.goto("about:blank")
-    server.stop()
 
 
 def figure(page: Page, name: str) -> Locator:

@@ -3,6 +3,7 @@
 import { $, Problem, call, clock, day, follow } from "./basics.js";
 
 const REFRESH_SECONDS = 5;
+const SOON_MILLISECONDS = 500; // after something happened: more may follow
 const MAX_SEEN = 720;
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT] = [300, 80];
@@ -22,10 +23,15 @@ export function open(opened) {
   seen = [];
   const { signal } = watch;
   $("statuses").replaceChildren(...project.agents.map(statusItem));
+  let soon = 0;
+  const lookOnce = () => {
+    soon = 0;
+    if (!signal.aborted) look(signal);
+  };
   refresh(signal);
   follow(`/my/projects/${project.id}/events`, null, signal, (type, data) => {
     if (type === "agent_status_changed") showStatus(data.agent_id, data.new_status);
-    if (type === "alert" || type === "alert_resolved") look(signal);
+    soon ||= setTimeout(lookOnce, SOON_MILLISECONDS);
   });
 }
 
