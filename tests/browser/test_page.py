@@ -328,6 +328,21 @@ def test_everything_works_by_keyboard(page: Page, person: Person) -> None:
     expect(agent_names(page)).to_have_text(STARTER_PACK[:3])
 
 
+def test_a_banner_says_that_the_demo_brain_answers(page: Page, person: Person) -> None:
+    open_project(page, person, agents=False)
+    banner = page.get_by_text("The demo brain answers here")
+    expect(banner).to_be_hidden()
+    page.get_by_label("To", exact=True).select_option("agent_coder")
+    page.get_by_role("textbox", name="Message").fill("17 * 23")
+
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_role("region", name="Messages")).to_contain_text("391")
+    expect(banner).to_contain_text("OPENAI_API_KEY")
+    page.reload()
+    expect(banner).to_be_visible()
+
+
 def test_back_and_forward_go_between_list_and_project(page: Page, person: Person) -> None:
     open_project(page, person, agents=False)
     page.go_back()

@@ -129,8 +129,12 @@ async function read(path, place, signal, heard, connected) {
 function tell(block, place, heard) {
   const lines = block.split("\n").map((line) => /^(\w+): ?(.*)$/s.exec(line)?.slice(1) ?? []);
   const { id, event, data } = Object.fromEntries(lines);
-  if (data) heard(event, JSON.parse(data));
   if (id) place.last = Number(id);
+  try {
+    if (data) heard(event, JSON.parse(data));
+  } catch (mistake) {
+    reportError(mistake); // ours: the line is not to blame, and what comes next may be well
+  }
 }
 
 /** Wait for an event, or so many seconds, or until told to stop. */

@@ -66,7 +66,8 @@ export async function open(opened, wanted, takesFocus) {
   } catch (trouble) {
     if (mine !== talk) return;
     const gone = trouble.status === 404 || trouble.status === 422;
-    $("session-error").textContent = gone ? "There is no such conversation. Choose another, or begin a new one." : trouble.message;
+    const none = "There is no such conversation. Choose another, or begin a new one.";
+    $("session-error").textContent = gone ? none : trouble.message;
     $("sessions").open = true;
     if (mine.isWaiting) complain("No conversation is open. Choose one, or begin a new one.");
     if (!(trouble instanceof Problem)) throw trouble;
@@ -225,6 +226,7 @@ log.addEventListener("scroll", () => (atEnd = log.scrollHeight - log.scrollTop -
 new ResizeObserver(keepAtEnd).observe(log);
 
 onSubmit($("earlier"), async () => {
+  if (!talk) return;
   const shown = [...list.children].filter((item) => item.dataset.id).length;
   const path = `/my/chat/${talk.id}/messages`;
   const { total } = await call("GET", `${path}?last=1`);
@@ -344,7 +346,8 @@ function showWork() {
   const running = turns.find(({ isRunning }) => isRunning);
   const waiting = turns.length - (running ? 1 : 0);
   const said = [];
-  if (running) said.push(`${agentName(running.agent) ?? "The team"} ${running.tool ? `uses ${running.tool}` : "is at work"}`);
+  const who = agentName(running?.agent) ?? "The team";
+  if (running) said.push(running.tool ? `${who} uses ${running.tool}` : `${who} is at work`);
   if (waiting) said.push(`${waiting} ${waiting === 1 ? "message waits" : "messages wait"}`);
   if (talk.offline) said.unshift("The connection is lost, trying again");
   $("working").textContent = said.length ? `${said.join(", ")}…` : "";
@@ -359,6 +362,7 @@ function showModel(usage) {
 
 $("stop").addEventListener("click", async () => {
   const mine = talk;
+  if (!mine) return; // another is about to be shown
   const [id] = [...mine.turns].find(([, turn]) => turn.isRunning) ?? [...mine.turns][0] ?? [];
   if (!id || $("stop").ariaDisabled === "true") return;
   $("stop").ariaDisabled = "true";
@@ -395,7 +399,7 @@ text.addEventListener("keydown", (event) => {
 compose.addEventListener("submit", async (event) => {
   event.preventDefault();
   const [mine, content, target] = [talk, text.value, to.value];
-  if (!content.trim() || isBusy(compose)) return;
+  if (!mine || !content.trim() || isBusy(compose)) return;
   mine.isWaiting = !mine.isReady;
   if (mine.isWaiting) return;
   compose.ariaBusy = "true";

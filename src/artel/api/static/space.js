@@ -3,6 +3,7 @@
 import { $, Problem, call, clock, day, follow } from "./basics.js";
 
 const REFRESH_SECONDS = 5;
+const SOON_MILLISECONDS = 500; // after something happened: more may follow
 const MAX_SEEN = 720;
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT] = [300, 80];
@@ -22,10 +23,15 @@ export function open(opened) {
   seen = [];
   const { signal } = watch;
   $("statuses").replaceChildren(...project.agents.map(statusItem));
+  let soon = 0;
+  const lookOnce = () => {
+    soon = 0;
+    if (!signal.aborted) look(signal);
+  };
   refresh(signal);
   follow(`/my/projects/${project.id}/events`, null, signal, (type, data) => {
     if (type === "agent_status_changed") showStatus(data.agent_id, data.new_status);
-    if (type === "alert" || type === "alert_resolved") look(signal);
+    soon ||= setTimeout(lookOnce, SOON_MILLISECONDS);
   });
 }
 
@@ -102,7 +108,8 @@ function showCharts(figures) {
   seen.push({ ...figures, history: null, at: new Date().toISOString() });
   seen = seen.slice(-MAX_SEEN);
   const last = Date.parse(figures.history.at(-1)?.at ?? 0);
-  const samples = [...figures.history, ...seen.filter(({ at }, place) => place === seen.length - 1 || Date.parse(at) > last)];
+  const newer = seen.filter(({ at }, place) => place === seen.length - 1 || Date.parse(at) > last);
+  const samples = [...figures.history, ...newer];
   $("charts").replaceChildren(...CHARTS.map((chart) => chartOf(chart, samples)));
 }
 
@@ -114,22 +121,26 @@ function chartOf({ title, lines }, samples) {
   const now = names.map((name) => `${samples.at(-1)[name]} ${lines[name]}`).join(", ");
   const minutes = duration((end - start) / 1000);
   const label = `${title} in the last ${minutes}: ${now} now, ${top} at most`;
-  const picture = drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": label });
+  const viewBox = `0 0 ${WIDTH} ${HEIGHT}`;
+  const picture = drawn("svg", { viewBox, preserveAspectRatio: "none", role: "img", "aria-label": label });
   for (const [number, name] of names.entries()) {
     const x = (at) => ((at - start) / (end - start)) * WIDTH;
     const y = (value) => HEIGHT - 2 - (value / top) * (HEIGHT - 4);
     const points = samples.map((sample, place) => `${x(times[place]).toFixed(1)},${y(sample[name]).toFixed(1)}`);
     picture.append(drawn("polyline", { class: `line-${number}`, points: points.join(" ") }));
   }
-  const keys = names.map((name, number) => made("span", { className: `key line-${number}`, textContent: `${samples.at(-1)[name]} ${lines[name]}` }));
-  const scale = made("span", { className: "scale" }, made("span", { textContent: top }), made("span", { textContent: 0 }));
+  const keys = names.map((name, number) => {
+    return made("span", { className: `key line-${number}`, textContent: `${samples.at(-1)[name]} ${lines[name]}` });
+  });
+  const span = (textContent) => made("span", { textContent });
+  const scale = made("span", { className: "scale" }, span(top), span(0));
   scale.ariaHidden = "true";
   return made(
     "figure",
     {},
     made("figcaption", {}, made("strong", { textContent: title }), made("span", { className: "keys" }, ...keys)),
     made("div", { className: "plot" }, scale, picture),
-    made("p", { className: "axis muted" }, made("span", { textContent: `${minutes} ago` }), made("span", { textContent: "now" })),
+    made("p", { className: "axis muted" }, span(`${minutes} ago`), span("now")),
   );
 }
 
@@ -195,7 +206,10 @@ function showStatus(id, status) {
 }
 
 /** Events tell when an agent begins and ends; that an error is forgiven after a while, nothing tells. */
-const agentsToAsk = () => [...$("statuses").children].filter((item) => item.dataset.status !== "idle").map((item) => item.dataset.agent);
+function agentsToAsk() {
+  const items = [...$("statuses").children].filter((item) => item.dataset.status !== "idle");
+  return items.map((item) => item.dataset.agent);
+}
 
 async function askStatus(id) {
   const { status } = await call("GET", `/my/projects/${project.id}/agents/${id}/status`);
