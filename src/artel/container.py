@@ -128,6 +128,7 @@ class Container:
                 drain=settings.drain_seconds,
                 lease=settings.host_lease_seconds,
             ),
+            fallback_model=settings.fallback_model,
         )
         spaces, host = None, None
         if settings.role != "api":

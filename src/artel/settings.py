@@ -130,6 +130,9 @@ class Settings(BaseSettings):
         le=300,
         description="A process that is not heard of for so long loses its worker spaces to others (PostgreSQL).",
     )
+    fallback_model: str | None = Field(
+        default=None, min_length=1, description="Answers for an agent when the agent's own model fails."
+    )
     planner_model: str = Field(default="gpt-4o", min_length=1, description="The orchestrator's model.")
 
     log_format: Literal["auto", "console", "json"] = Field(

@@ -122,7 +122,14 @@ class Execution:
         limits = ContextLimits(window=prices.window(agent.model), max_tokens=agent.max_tokens)
         remembered = [Remembered(one.memory.content, _source(one), one.score) for one in recalled]
         messages = build_context(agent.system_prompt, said, remembered, limits, count_tokens)
-        spec = AgentSpec(agent.name, agent.model, agent.temperature, agent.max_tokens, max_context_tokens=limits.tokens)
+        spec = AgentSpec(
+            agent.name,
+            agent.model,
+            agent.temperature,
+            agent.max_tokens,
+            self._parts.fallback_model,
+            max_context_tokens=limits.tokens,
+        )
         await load_graphs()  # the first task after the start is not late because of it
         total = time.monotonic() + self._parts.limits.task
         watch = _Watch(task.listener, self._parts.limits.without_progress, total)

@@ -38,3 +38,4 @@ class SpaceParts:
     news: ProjectNews
     figures: ChatFigures
     limits: TimeLimits = field(default_factory=TimeLimits)
+    fallback_model: str | None = None
