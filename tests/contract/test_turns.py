@@ -19,6 +19,7 @@ from artel.events.session_log import read_events
 from artel.ids import uuid7
 from artel.projects.projects import ProjectRules, create_project
 from artel.sessions.message_repository import StoredMessage
+from artel.sessions.session_repository import SessionRepository
 from artel.sessions.sessions import create_session, delete_session
 from artel.turns import transactions
 from artel.turns.transactions import (
@@ -299,3 +300,32 @@ def check_story(events: list[StoredEvent], accepted: list[str]) -> None:
         elif event.type in ("turn_completed", "turn_failed"):
             assert event.turn_id == open_turn
             open_turn = None
+
+
+@pytest.mark.parametrize(
+    ("content", "title"),
+    [
+        ("Hello  there,\n\tfriend", "Hello there, friend"),
+        ("word " * 100, "word word word word word word word word word word word word…"[:60]),
+        ("\u200b", "New session"),
+    ],
+)
+async def test_a_session_without_a_title_is_called_after_its_first_message(
+    chat: Chat, content: str, title: str
+) -> None:
+    session = await chat.session()
+    await chat.accept(session, chat.message(content))
+    await chat.accept(session, chat.message("Another"))
+
+    found = await chat.database.read(lambda c: SessionRepository(c, chat.user).get(session))
+
+    assert len(found.title) <= 60
+    assert found.title.rstrip("…").strip() == title.rstrip("…").strip()
+
+
+async def test_a_title_that_somebody_gave_stays(chat: Chat) -> None:
+    new = NewSession(project_id=chat.project_id, title="Mine")
+    session = (await chat.database.run(create_session, chat.user, uuid7(), new, RULES)).session_id
+    await chat.accept(session, chat.message("Hello"))
+
+    assert (await chat.database.read(lambda c: SessionRepository(c, chat.user).get(session))).title == "Mine"

@@ -136,6 +136,13 @@ def _memory(settings: "Settings") -> Finding:
     except ArtelError as error:
         return Finding("memory", Verdict.FAILED, error.detail, "then check ARTEL_MEMORY_PROVIDER and ARTEL_EMBEDDING_…")
     where = "" if settings.qdrant_url or settings.memory_provider != "qdrant" else ", in the process"
+    if where and not settings.is_embedded:
+        return Finding(
+            "memory",
+            Verdict.WARNING,
+            f"{settings.memory_provider}{where}, which is for one process",
+            "set ARTEL_QDRANT_URL if several servers share the database",
+        )
     if embedder.dimensions:
         return Finding("memory", Verdict.OK, f"{settings.memory_provider}{where}, embeddings by {embedder.name}")
     return Finding(

@@ -77,6 +77,11 @@ class SessionRepository(TenantRepository):
         if not self.connection.execute(self._update(values).where(sessions.c.id == session_id)).rowcount:
             raise SessionNotFound("Session not found")
 
+    def name_after(self, session_id: str, title: str, instead_of: str) -> None:
+        """Give a session a title, unless somebody has given it one."""
+        unnamed = sessions.c.id == session_id, sessions.c.title == instead_of
+        self.connection.execute(self._update({"title": title}).where(*unnamed))
+
     def take_numbers(self, session_id: str, count: int) -> tuple[int, int]:
         """Take the next numbers and let nobody else write until the commit; answer the project and the last number."""
         row = self._run(self._take, session=session_id, count=count, now=datetime.now(UTC)).one_or_none()

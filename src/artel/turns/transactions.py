@@ -29,12 +29,15 @@ from artel.memories.memories import remember
 from artel.memories.memory_repository import NewMemory
 from artel.projects.agent_repository import AgentRepository
 from artel.sessions.message_repository import MessageRepository, StoredMessage
+from artel.sessions.session_repository import SessionRepository
+from artel.sessions.sessions import DEFAULT_TITLE
 from artel.turns.lease import Lease, require_lease
 from artel.turns.turn import Mode, Turn, TurnStatus
 from artel.turns.turn_repository import TurnRepository
 
 MAX_UNFINISHED = 11  # one runs, ten wait
 MAX_WAITING_FOR_AGENT = 100
+TITLE_CHARACTERS = 60
 
 # Says no, by raising, to a message for an agent of a project.
 Gate = Callable[[int, int], None]
@@ -162,6 +165,8 @@ def accept_message(
         }
     )
     log.write(new.turn_id, MessageCreated(message_id=new.message_id, role="user", content=new.content))
+    if log.first == 1:
+        SessionRepository(connection, principal).name_after(session_id, _title(new.content), DEFAULT_TITLE)
     return turn
 
 
@@ -260,6 +265,13 @@ def finish_turn(
     if memories and agent_id is not None:
         remember(connection, principal, log.project_id, agent_id, memories)
     return now
+
+
+def _title(content: str) -> str:
+    """Answer what a session is called that begins with this message: its beginning."""
+    begin = content[: 10 * TITLE_CHARACTERS]
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in begin).split()) or DEFAULT_TITLE
+    return line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1].rstrip()}…"
 
 
 def _target(
