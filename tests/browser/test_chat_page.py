@@ -284,6 +284,8 @@ def test_nothing_is_wider_than_a_phone(chat: Chat, models: ModelServer) -> None:
     chat.send("u" * 300)
     expect(said(chat.page).last.locator("pre")).to_be_visible()
     assert width_of_contents(chat.page) == 360
+    log = chat.page.get_by_role("region", name="Messages")
+    assert log.evaluate("log => log.scrollWidth <= log.clientWidth")
     chat.page.get_by_text("Conversations").click()
     expect(chat.page.get_by_role("link", name="New conversation")).to_be_visible()
     assert width_of_contents(chat.page) == 360
