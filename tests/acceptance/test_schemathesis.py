@@ -17,7 +17,7 @@ peers = ["ada", "bob"]
 
 [generation]
 deterministic = true
-max-examples = 8
+max-examples = 5
 
 # A key that was used for another message is refused with 422, which no schema can say.
 [[operations]]
