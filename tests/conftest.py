@@ -104,10 +104,10 @@ StartServer = Callable[..., Server]
 
 
 @pytest.fixture(scope="session")
-def start_server(
+def start_shared_server(
     upgraded_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StartServer]:
-    """Start a server with settings of its own, on a new database unless one is given."""
+    """Start a server with settings of its own, on a new database unless one is given, for many tests."""
     started: list[Server] = []
 
     def start(**variables: str) -> Server:
@@ -123,10 +123,25 @@ def start_server(
             server.stop()
 
 
+@pytest.fixture
+def start_server(start_shared_server: StartServer) -> Iterator[StartServer]:
+    """Start a server for one test, with settings of its own, on a new database unless one is given."""
+    started: list[Server] = []
+
+    def start(**variables: str) -> Server:
+        started.append(start_shared_server(**variables))
+        return started[-1]
+
+    yield start
+    for server in started:
+        if server.process.poll() is None:
+            server.kill()
+
+
 @pytest.fixture(scope="session")
-def server(start_server: StartServer) -> Server:
+def server(start_shared_server: StartServer) -> Server:
     """A server that tests share; whoever needs settings or a state of its own starts another."""
-    return start_server()
+    return start_shared_server()
 
 
 @pytest.fixture(scope="session")
@@ -154,9 +169,9 @@ def with_model(model: ModelServer) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def chat_server(start_server: StartServer, model: ModelServer) -> Server:
+def chat_server(start_shared_server: StartServer, model: ModelServer) -> Server:
     """A server that tests share, whose agents ask the scripted model."""
-    return start_server(**with_model(model))
+    return start_shared_server(**with_model(model))
 
 
 @pytest.fixture(autouse=True)

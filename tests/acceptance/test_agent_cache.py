@@ -125,11 +125,11 @@ def test_a_deleted_agent_leaves_the_cache_and_the_bus(subject: Subject) -> None:
 
 
 @pytest.fixture(scope="session")
-def redis_server(start_server: StartServer, services: ServiceRun, model: ModelServer, backend: str) -> Server:
+def redis_server(start_shared_server: StartServer, services: ServiceRun, model: ModelServer, backend: str) -> Server:
     # Servers with databases of their own have the same ids: each needs a part of Redis for itself.
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     part = (2 * worker + (backend == "postgres")) % 16
-    return start_server(**with_model(model), ARTEL_REDIS_URL=f"{services.redis().rpartition('/')[0]}/{part}")
+    return start_shared_server(**with_model(model), ARTEL_REDIS_URL=f"{services.redis().rpartition('/')[0]}/{part}")
 
 
 @pytest.fixture

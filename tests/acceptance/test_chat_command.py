@@ -59,8 +59,8 @@ def models() -> Iterator[ModelServer]:
 
 
 @pytest.fixture(scope="session")
-def scripted_server(start_server: StartServer, models: ModelServer) -> Server:
-    return start_server(OPENAI_BASE_URL=models.url, OPENAI_API_KEY="none")
+def scripted_server(start_shared_server: StartServer, models: ModelServer) -> Server:
+    return start_shared_server(OPENAI_BASE_URL=models.url, OPENAI_API_KEY="none")
 
 
 @pytest.fixture

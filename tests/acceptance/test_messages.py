@@ -443,8 +443,8 @@ def test_a_client_that_goes_away_cancels_nothing(person: Person, script: ByMark,
 
 
 @pytest.fixture(scope="session")
-def impatient(start_server: StartServer, model: ModelServer) -> Server:
-    started = start_server(**with_model(model), ARTEL_PROGRESS_TIMEOUT_SECONDS="2")
+def impatient(start_shared_server: StartServer, model: ModelServer) -> Server:
+    started = start_shared_server(**with_model(model), ARTEL_PROGRESS_TIMEOUT_SECONDS="2")
     somebody = Person.register(started.url)
     session = somebody.session()
     eventually(lambda: somebody.post(session, "Hello").status_code == 200)  # what is slow the first time is done

@@ -27,9 +27,9 @@ def models() -> Iterator[ModelServer]:
 
 
 @pytest.fixture(scope="module")
-def server(start_server: StartServer, models: ModelServer) -> Server:
+def server(start_shared_server: StartServer, models: ModelServer) -> Server:
     """A server whose model follows the test."""
-    return start_server(OPENAI_BASE_URL=models.url, OPENAI_API_KEY="none")
+    return start_shared_server(OPENAI_BASE_URL=models.url, OPENAI_API_KEY="none")
 
 
 class Chat:
