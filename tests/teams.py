@@ -1,6 +1,7 @@
 """Several server processes on one PostgreSQL database, and somebody who talks to any of them."""
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -34,7 +35,7 @@ class Team:
     @classmethod
     def make(cls, folder: Path, admin: str, model: ModelServer, **variables: str) -> "Team":
         """Make an empty database for processes to come."""
-        name = f"team_{folder.name}".replace("-", "_").lower()
+        name = f"team_{os.getpid()}_{folder.name}".replace("-", "_").lower()
         with psycopg.connect(admin, autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")
         team = cls(folder, admin.rsplit("/", 1)[0] + f"/{name}", model, variables)

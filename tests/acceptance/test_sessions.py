@@ -79,7 +79,7 @@ def test_sessions_of_others_can_be_neither_seen_nor_reached(person: Person, othe
     assert_problem(other.http.delete(url), 404, "session_not_found")
     foreign = {"project_id": session["project_id"]}
     assert_problem(other.http.post("/my/chat/sessions", json=foreign), 404, "project_not_found")
-    assert person.http.get(url).json() == session
+    assert person.http.get(url).json() == session | {"last_event": 0, "messages": []}
 
 
 @pytest.mark.parametrize("body", [{"title": ""}, {"title": " "}, {"title": "x" * 201}, {"project_id": "1"}, {"x": 1}])

@@ -162,14 +162,19 @@ async def test_connections_that_the_database_has_closed_are_replaced(database: D
     assert answers == [{1: 0}] * 8
 
 
-async def test_the_migrations_make_what_the_tables_say(new_database: Callable[..., str]) -> None:
+@pytest.mark.parametrize("step_by_step", [True, False])
+async def test_the_migrations_make_what_the_tables_say(new_database: Callable[..., str], step_by_step: bool) -> None:
     database = Database(new_database().replace("postgresql:", "postgresql+psycopg:"))
-    assert schema.upgrade(database.engine) == (None, schema.HEAD)
+    if step_by_step:
+        await database.run(schema.run_migrations)
+    else:
+        assert schema.upgrade(database.engine) == (None, schema.HEAD)
 
     def differences(connection: Connection) -> list[object]:
         return compare_metadata(MigrationContext.configure(connection), tables.metadata)  # type: ignore[no-any-return]
 
     assert await database.run(differences) == []
+    assert await database.read(lambda c: c.execute(select(tables.installation)).one()) == (1, None, "0001")
     assert await database.read(schema.require_usable) == schema.HEAD
     await database.close()
 

@@ -6,14 +6,15 @@ another: the database itself says how old a version may be that still works with
 
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, inspect, select, text
+from sqlalchemy import Connection, Engine, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 
 from artel.db.engine import unavailable
-from artel.db.tables import installation
+from artel.db.tables import installation, metadata
 from artel.errors import SchemaOutdated
 
 HEAD = "0003"
+FIRST = "0001"  # the oldest revision whose servers can work with a database of this one
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -55,8 +56,11 @@ def upgrade(engine: Engine) -> tuple[str | None, str]:
             if connection.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('artel.migrations'))"))
             before = current_revision(connection)
-            if before is None or before < HEAD:
-                _run_migrations(connection)
+            if before is None:
+                _create(connection)
+                return None, HEAD
+            if before < HEAD:
+                run_migrations(connection)
                 return before, HEAD
             refuse_if_too_new(connection, before)
             return before, before
@@ -64,7 +68,16 @@ def upgrade(engine: Engine) -> tuple[str | None, str]:
         raise unavailable(failure) from failure
 
 
-def _run_migrations(connection: Connection) -> None:
+def _create(connection: Connection) -> None:
+    """Make today's schema in an empty database: what all migrations would make, without importing Alembic for it."""
+    metadata.create_all(connection)
+    connection.execute(insert(installation).values(id=1, compatible_since=FIRST))
+    connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+    connection.execute(text("INSERT INTO alembic_version (version_num) VALUES (:head)"), {"head": HEAD})
+
+
+def run_migrations(connection: Connection) -> None:
+    """Bring the database from whatever revision it has to this version's, a step at a time."""
     # Imported only when there is something to do: it takes a third of a second.
     from alembic import command
     from alembic.config import Config
