@@ -11,6 +11,13 @@ from tests.people import PASSWORD, Person
 from tests.running import Server, artel, clean_environment
 
 
+@pytest.fixture(scope="session", params=["sqlite"])
+def backend(request: pytest.FixtureRequest) -> str:
+    """A client sees no difference between databases."""
+    name: str = request.param
+    return name
+
+
 class Terminal:
     """Somebody's command line."""
 

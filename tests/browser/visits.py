@@ -28,7 +28,7 @@ class Complaints:
         dialog.dismiss()
 
     def _failed(self, request: Request) -> None:
-        ended_by_the_page = request.url.endswith("/events") and request.failure == "net::ERR_ABORTED"
+        ended_by_the_page = request.url.endswith(("/events", "/icon.svg")) and request.failure == "net::ERR_ABORTED"
         if not ended_by_the_page:
             self.heard.append(f"request failed: {request.url}")
 
