@@ -403,6 +403,9 @@ def test_earlier_messages_come_when_asked_for_and_the_reader_stays_where_they_ar
     assert log.evaluate("log => log.scrollTop > 100")
 
 
+AT_THE_END = "(log => log.scrollHeight - log.scrollTop - log.clientHeight < 5)(document.getElementById('log'))"
+
+
 def test_the_newest_stays_in_sight_unless_the_reader_looks_further_up(chat: Chat, dictate: Dictate) -> None:
     chat.open()
     chat.send("Count")
@@ -410,7 +413,7 @@ def test_the_newest_stays_in_sight_unless_the_reader_looks_further_up(chat: Chat
     dictate.say(*lines[:50])
     log = chat.page.get_by_role("region", name="Messages")
     expect(said(chat.page).last).to_contain_text("49")
-    assert log.evaluate("log => log.scrollHeight - log.scrollTop - log.clientHeight < 5")
+    chat.page.wait_for_function(AT_THE_END)
     log.evaluate("log => { log.scrollTop = 10; }")
 
     chat.page.wait_for_function("document.getElementById('log').scrollTop === 10")
@@ -422,7 +425,7 @@ def test_the_newest_stays_in_sight_unless_the_reader_looks_further_up(chat: Chat
     assert log.evaluate("log => log.scrollTop") == 10
     chat.send("And now?")
     expect(said(chat.page)).to_have_count(4)
-    assert log.evaluate("log => log.scrollHeight - log.scrollTop - log.clientHeight < 5")
+    chat.page.wait_for_function(AT_THE_END)
 
 
 def test_conversations_are_begun_and_chosen_and_keep_what_was_not_sent(chat: Chat) -> None:
@@ -477,7 +480,9 @@ def test_the_dashboard_shows_figures_over_time_and_who_works(chat: Chat, dictate
     expect(figure(chat.page, "Sent to one agent")).to_have_text("1")
     chart = chat.page.get_by_role("img", name="Tasks done in the last")
     expect(chart).to_have_attribute("aria-label", re.compile("1 done now, 1 at most"))
-    points = chart.locator("polyline").get_attribute("points") or ""
+    line = chart.locator("polyline")
+    expect(line).to_have_attribute("points", re.compile(r"\S+\s+\S+"))
+    points = line.get_attribute("points") or ""
     heights = [float(point.split(",")[1]) for point in points.split()]
     assert len(heights) >= 2
     assert heights[-1] < heights[0]  # the line goes up
