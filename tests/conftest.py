@@ -20,7 +20,8 @@ from tests.services import ServiceRun
 # How long something takes is measured by `make bench`, never by a test: the machine may have other things to do. The
 # same examples every time, so that a change is judged by what it changes.
 settings.register_profile("artel", deadline=None, derandomize=True)
-settings.load_profile("artel")
+settings.register_profile("explore", deadline=None)  # HYPOTHESIS_PROFILE=explore: other examples every time
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "artel"))
 
 JWT_SECRET = "a-secret-of-the-tests-that-is-long-enough"
 

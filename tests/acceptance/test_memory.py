@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import StartServer
+from tests.deadlines import eventually
 from tests.people import Person, assert_problem
 from tests.running import Server
 
@@ -57,13 +56,6 @@ class Memory:
     def stats(self) -> dict[str, Any]:
         figures: dict[str, Any] = self.http.get(f"{self.url}/stats").json()
         return figures
-
-
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 @pytest.mark.req("UWS-17.1", "UWS-20.1")
@@ -131,7 +123,7 @@ def test_memories_are_listed_newest_first_and_narrowed(person: Person) -> None:
     for n in range(5):
         made.append(memory.add(f"number {n}", type="even" if n % 2 == 0 else "odd", success=n < 3))
         moment = datetime.fromisoformat(made[-1]["created_at"])
-        until(lambda moment=moment: datetime.now(UTC) - moment > timedelta(milliseconds=2))  # type: ignore[misc]
+        eventually(lambda moment=moment: datetime.now(UTC) - moment > timedelta(milliseconds=2))  # type: ignore[misc]
 
     assert memory.listed()["items"] == made[::-1]
     assert memory.listed(limit=2, offset=1) == {"items": made[3:1:-1], "total": 5, "limit": 2, "offset": 1}
@@ -199,7 +191,7 @@ def test_a_renamed_agent_keeps_its_memory(person: Person) -> None:
     renamed = memory.http.patch(memory.url.removesuffix("/context"), json={"name": "agent_renamed"})
     assert renamed.status_code == 200
 
-    until(lambda: memory.found("red door") == ["The red door"])
+    eventually(lambda: memory.found("red door") == ["The red door"])
     assert memory.stats()["collection"].endswith("_agent_renamed_context")
     memory.add("The red window")
     assert set(memory.found("red")) == {"The red door", "The red window"}
@@ -230,7 +222,7 @@ def test_deleting_an_agent_deletes_its_memory_or_archives_it_first(person: Perso
     again = Memory(person, project["id"], person.agent(project["id"], name="agent_coder")["id"])
     assert again.found("database") == []
     again.add("The database is new")
-    until(lambda: again.found("database") == ["The database is new"])
+    eventually(lambda: again.found("database") == ["The database is new"])
 
     elsewhere = person.project()
     assert_problem(
@@ -338,7 +330,7 @@ def test_an_index_that_was_deleted_is_rebuilt_after_the_next_start(start_server:
     again = Server.start(Path(first.env["ARTEL_DATA_DIR"]).parent, first.env)
     person.http.base_url = again.url
     try:
-        until(lambda: len(memory.search("the", top_k=10)) == 5)
+        eventually(lambda: len(memory.search("the", top_k=10)) == 5)
         assert memory.found("How do I reset my password?")[0] == TEXTS[1]
         assert memory.stats()["waiting"] == 0
     finally:

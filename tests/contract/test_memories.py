@@ -573,6 +573,19 @@ async def test_an_index_whose_folder_was_deleted_is_rebuilt_from_the_rows(world:
     await again.close()
 
 
+async def test_a_memory_that_a_late_clear_takes_along_is_indexed_again_under_the_agents_new_name(world: World) -> None:
+    await world.remember("old")
+    await world.work()
+    await world.clear()  # the index is not told yet
+    await _add_at_once(world, 0)
+    await world.rename("agent_renamed")
+
+    await world.work()
+
+    assert world.store.ids(f"user{world.user.user_id}_") == await world.rows()
+    assert len(world.store.ids(f"user{world.user.user_id}_")[name_of(world, "agent_renamed")]) == 1
+
+
 # Whatever happens
 
 

@@ -112,10 +112,11 @@ def finish_chore(connection: Connection, chore: Chore) -> None:
             add_chore(connection, "clear", chore.new_name)
             add_chore(connection, "drop", chore.collection)
         return
-    owner = _owner(connection, chore.collection)
-    if owner is not None:
-        again = memories.c.agent_id == owner, memories.c.indexed_at.is_not(None)
-        connection.execute(update(memories).where(*again).values(indexed_at=None))
+    for name in _names_since(connection, chore.collection):
+        owner = _owner(connection, name)
+        if owner is not None:
+            again = memories.c.agent_id == owner, memories.c.indexed_at.is_not(None)
+            connection.execute(update(memories).where(*again).values(indexed_at=None))
 
 
 def reset_some(connection: Connection, after: str) -> str | None:
@@ -165,6 +166,16 @@ def _owner(connection: Connection, collection: str) -> int | None:
     asked = agents.c.user_id == user_id, agents.c.project_id == project_id, agents.c.name == name
     owner: int | None = connection.execute(select(agents.c.id).where(*asked)).scalar_one_or_none()
     return owner
+
+
+def _names_since(connection: Connection, collection: str) -> list[str]:
+    """Answer the collection's name, and those that its agent was given since without the index having been told."""
+    names = [collection]
+    renames = _chores().where(index_chores.c.kind == "rename").order_by(index_chores.c.id)
+    for row in connection.execute(renames):
+        if row.collection in names and row.new_name not in names:
+            names.append(row.new_name)
+    return names
 
 
 def _is_spoken_of(connection: Connection, collection: str) -> bool:
