@@ -17,11 +17,9 @@ from tests.requirements import RequirementReport, mark_properties
 from tests.running import Server, artel, clean_environment
 from tests.services import ServiceRun
 
-# How long something takes is measured by `make bench`, never by a test: the machine may have other things to do. The
-# same examples every time, so that a change is judged by what it changes.
-settings.register_profile("artel", deadline=None, derandomize=True)
-settings.register_profile("explore", deadline=None)  # HYPOTHESIS_PROFILE=explore: other examples every time
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "artel"))
+# How long something takes is measured by `make bench`, never by a test: the machine may have other things to do.
+settings.register_profile("artel", deadline=None)
+settings.load_profile("artel")
 
 JWT_SECRET = "a-secret-of-the-tests-that-is-long-enough"
 
