@@ -137,6 +137,7 @@ class WorkerSpace:
         for agent in project.agents:
             self.bus.register(agent.id, agent.concurrency_limit)
         await self._ensure_collections([agent for agent in project.agents if agent.memory])
+        self.sample_every(0)  # charts begin with the space
         log.info(
             "space_initialised",
             user_prefix=self.user_prefix,
