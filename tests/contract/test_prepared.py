@@ -44,7 +44,10 @@ things = Table(
 COLUMNS = ("id", "name", "size", "is_good", "at", "data", "kind")
 ADD = Statement(insert(things), COLUMNS)
 BY_NAME = Statement(
-    select(things).where(things.c.name == bindparam("wanted")).order_by(things.c.id).limit(bindparam("most"))
+    select(things)
+    .where(things.c.name == bindparam("wanted"), things.c.kind != "odd")
+    .order_by(things.c.id)
+    .limit(bindparam("most"))
 )
 RENAME = Statement(update(things).where(things.c.id == bindparam("thing")).values(name=bindparam("new_name")))
 TAKE = Statement(

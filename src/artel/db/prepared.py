@@ -91,8 +91,8 @@ class _Compiled:
             raise ValueError(f"not to be prepared, as it depends on the values: {self.sql}")
         self._defaults: dict[str, Any] = compiled.params
         self._by_place = compiled.positional
-        names = compiled.positiontup if compiled.positional else list(compiled.binds)
-        types = {compiled.bind_names[bind]: bind.type for bind in compiled.binds.values()}
+        types = {name: bind.type for bind, name in compiled.bind_names.items()}
+        names = compiled.positiontup if compiled.positional else types
         self._binds = [(name, _to_database(types[name], dialect)) for name in names]
         self._dialect = dialect
         self._found = [] if isinstance(statement, Insert) else list(statement.exported_columns)
