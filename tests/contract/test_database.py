@@ -3,12 +3,15 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
+from typing import Literal, get_args
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, delete, insert, select, update
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from artel.db import engine, schema, tables
 from artel.db.engine import Database
@@ -21,10 +24,15 @@ numbers = Table(
 )
 
 
+@pytest.fixture(scope="module")
+def url(new_database: Callable[..., str]) -> str:
+    return new_database().replace("postgresql:", "postgresql+psycopg:")
+
+
 @pytest.fixture
-async def database(new_database: Callable[..., str]) -> AsyncIterator[Database]:
-    url = new_database().replace("postgresql:", "postgresql+psycopg:")
+async def database(url: str) -> AsyncIterator[Database]:
     database = Database(url, connections=4)
+    await database.run(numbers.metadata.drop_all)
     await database.run(numbers.metadata.create_all)
     yield database
     await database.close()
@@ -93,6 +101,67 @@ async def test_writers_at_once_all_succeed(database: Database) -> None:
     await asyncio.gather(*(database.run(increment) for _ in range(300)))
 
     assert await database.read(all_numbers) == {0: 300}
+
+
+Ending = Literal["commits", "raises", "breaks a rule"]
+
+
+@given(endings=st.lists(st.sampled_from(get_args(Ending)), min_size=1, max_size=40))
+@settings(max_examples=25)
+def test_of_many_that_wait_together_each_succeeds_or_fails_for_itself(url: str, endings: list[Ending]) -> None:
+    def write(connection: Connection, number: int, ending: Ending) -> int:
+        add(connection, number)
+        if ending == "raises":
+            raise RuntimeError(number)
+        add(connection, number if ending == "breaks a rule" else number + 1000)
+        return number
+
+    async def all_at_once() -> None:
+        database = Database(url, connections=4)
+        try:
+            await database.run(numbers.metadata.drop_all)
+            await database.run(numbers.metadata.create_all)
+            outcomes = await asyncio.gather(
+                *(database.run(write, *each) for each in enumerate(endings)), return_exceptions=True
+            )
+            good = [number for number, ending in enumerate(endings) if ending == "commits"]
+            assert [outcome for outcome in outcomes if isinstance(outcome, int)] == good
+            for outcome, ending in zip(outcomes, endings, strict=True):
+                expected = {"commits": int, "raises": RuntimeError, "breaks a rule": IntegrityError}[ending]
+                assert isinstance(outcome, expected)
+            assert set(await database.read(all_numbers)) == {*good, *(number + 1000 for number in good)}
+        finally:
+            await database.close()
+
+    asyncio.run(all_at_once())
+
+
+async def test_those_that_wait_when_the_database_is_closed_are_dropped_and_what_runs_is_finished(
+    database: Database,
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(connection: Connection) -> None:
+        begun.set()
+        assert go_on.wait(10)
+        add(connection, 1)
+
+    running = asyncio.create_task(database.run(slow))
+    await asyncio.to_thread(begun.wait, 10)
+    if database.is_sqlite:  # PostgreSQL has a connection for it
+        waiting = asyncio.create_task(database.run(add, 2))
+        await asyncio.sleep(0)
+    closing = asyncio.create_task(database.close())
+    await asyncio.sleep(0)
+    go_on.set()
+    await running
+    await closing
+    if database.is_sqlite:
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    again = Database(database.engine.url.render_as_string(hide_password=False))
+    assert await again.read(all_numbers) == {1: 0}
+    await again.close()
 
 
 async def test_a_deadlock_is_run_again_until_both_succeed(database: Database, backend: str) -> None:

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select, updat
 from sqlalchemy.exc import IntegrityError
 
 from artel.auth.principal import Principal
+from artel.db.prepared import Statement
 from artel.db.tables import installation, projects, users
 from artel.errors import AccountNotFound, EmailTaken
 from artel.settings import RESERVED_ISSUER
@@ -54,12 +55,12 @@ def create_external_account(connection: Connection, issuer: str, subject: str, e
 
 
 # Built once, because every request runs it.
-_LIVING_BY_ID = select(users).where(users.c.deleted_at.is_(None), users.c.id == bindparam("user_id"))
+_LIVING_BY_ID = Statement(select(users).where(users.c.deleted_at.is_(None), users.c.id == bindparam("user_id")))
 
 
 def account_by_id(connection: Connection, user_id: int) -> Account | None:
     """Answer the account, unless there is none or it was deleted."""
-    row = connection.execute(_LIVING_BY_ID, {"user_id": user_id}).one_or_none()
+    row = _LIVING_BY_ID.run(connection, {"user_id": user_id}).one_or_none()
     return _account(row) if row else None
 
 

@@ -1,16 +1,13 @@
 """Queries that belong to one user: the scope is in the constructor, so that none can be written without it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from functools import lru_cache
+from typing import Any, ClassVar, Protocol
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    CursorResult,
     Delete,
-    Executable,
-    Insert,
     Row,
     Select,
     Table,
@@ -22,7 +19,9 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.sql.dml import UpdateBase
 
+from artel.db.prepared import Rows, Statement
 from artel.db.tables import users
 from artel.errors import NotAuthenticated
 
@@ -36,25 +35,23 @@ class Tenant(Protocol):
 
 OWNER = "owner_user_id"
 
-S = TypeVar("S", bound=Executable)
 
-
-class prepared(Generic[S]):  # noqa: N801 - used like a decorator of the language
+class prepared:  # noqa: N801 - used like a decorator of the language
     """A statement of a repository that is built once: building it takes longer than running it.
 
     The function below it takes the repository's class and answers the statement, which must carry the owner.
     """
 
-    def __init__(self, build: Callable[[Any], S]) -> None:
+    def __init__(self, build: Callable[[Any], Select[Any] | UpdateBase]) -> None:
         self._build = build
-        self._statement: S | None = None
+        self._statement: Statement | None = None
 
-    def __get__(self, _instance: object, owner: type) -> S:
+    def __get__(self, _instance: object, owner: type) -> Statement:
         if self._statement is None:
             statement = self._build(owner)
-            if OWNER not in statement.compile().params:  # type: ignore[attr-defined]
+            if OWNER not in statement.compile().params:
                 raise ValueError(f"a statement of {owner.__name__} does not say whose rows it means")
-            self._statement = statement
+            self._statement = Statement(statement)
         return self._statement
 
 
@@ -80,13 +77,16 @@ class TenantRepository:
             raise ValueError("rows never change their owner")
         return update(cls.table).where(cls._owned()).values(**values)
 
-    def _run(self, statement: Executable, **parameters: Any) -> CursorResult[Any]:
+    def _run(self, statement: Statement, **parameters: Any) -> Rows:
         """Run a prepared statement for the owner."""
-        return self.connection.execute(statement, {OWNER: self.tenant.user_id, **parameters})
+        parameters[OWNER] = self.tenant.user_id
+        return statement.run(self.connection, parameters)
 
     def _add(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Insert rows without asking what became of them."""
-        self.connection.execute(_insert_into(self.table), [{**row, "user_id": self.tenant.user_id} for row in rows])
+        """Insert rows, which all name the same columns, without asking what became of them."""
+        owned = [{**row, "user_id": self.tenant.user_id} for row in rows]
+        if owned:
+            _insert_into(self.table, tuple(owned[0])).run_many(self.connection, owned)
 
     def _select(self, *columns: ColumnElement[Any]) -> Select[Any]:
         foreign = [column for column in columns if getattr(column, "table", self.table) is not self.table]
@@ -128,6 +128,6 @@ class TenantRepository:
         return cls.table.c.user_id == bindparam(OWNER)
 
 
-@cache
-def _insert_into(table: Table) -> Insert:
-    return insert(table)
+@lru_cache(maxsize=100)
+def _insert_into(table: Table, columns: tuple[str, ...]) -> Statement:
+    return Statement(insert(table), columns)

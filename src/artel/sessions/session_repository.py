@@ -56,7 +56,7 @@ class SessionRepository(TenantRepository):
         return number
 
     def _row(self, session_id: str) -> Row[Any]:
-        row = self._run(self._by_id, session=session_id).one_or_none()
+        row: Row[Any] | None = self._run(self._by_id, session=session_id).one_or_none()
         if row is None:
             raise SessionNotFound("Session not found")
         return row

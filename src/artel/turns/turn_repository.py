@@ -118,9 +118,9 @@ class TurnRepository(TenantRepository):
     ) -> Row[Any] | None:
         """Give a turn its terminal status and answer its number and agent; None if it has one, as one writer wins."""
         new = {f"new_{name}": values.get(name) for name in ("usage", "context", "error_code", "error")}
-        return self._run(
-            self._finish, session=session_id, turn=turn_id, new_status=status, now=now, **new
-        ).one_or_none()
+        asked = {"session": session_id, "turn": turn_id, "new_status": status, "now": now}
+        ended: Row[Any] | None = self._run(self._finish, **asked, **new).one_or_none()
+        return ended
 
     def note_usage(self, session_id: str, turn_id: str, usage: dict[str, Any]) -> None:
         """Say what a turn has cost that was ended by somebody else."""

@@ -1,0 +1,168 @@
+"""Statements that are compiled once and handed to the driver directly.
+
+SQLAlchemy writes the SQL and converts the values, as everywhere. What is left out is the rest of its way to the driver,
+which takes ten times as long as SQLite takes for the statement: a turn has some fifteen of them.
+"""
+
+from collections import namedtuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Dialect, Insert, Select
+from sqlalchemy.engine.interfaces import DBAPICursor
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql.dml import UpdateBase
+from sqlalchemy.types import TypeEngine
+
+Convert = Callable[[Any], Any] | None
+
+
+class Rows:
+    """What a statement found, or how many rows it changed."""
+
+    __slots__ = ("_rows", "rowcount")
+
+    def __init__(self, rows: list[Any], rowcount: int) -> None:
+        self._rows = rows
+        self.rowcount = rowcount
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._rows)
+
+    def all(self) -> list[Any]:
+        """Answer every row."""
+        return self._rows
+
+    def one(self) -> Any:
+        """Answer the row, of which there is one."""
+        [row] = self._rows
+        return row
+
+    def one_or_none(self) -> Any:
+        """Answer the row, of which there is at most one."""
+        return self.one() if self._rows else None
+
+    def scalar_one_or_none(self) -> Any:
+        """Answer the first value of the row, of which there is at most one."""
+        return self.one()[0] if self._rows else None
+
+
+class Statement:
+    """A statement, and what it was compiled to for each dialect."""
+
+    def __init__(self, statement: Select[Any] | UpdateBase, columns: Sequence[str] | None = None) -> None:
+        """Take a statement; an insert is told which columns the rows will have."""
+        self._statement = statement
+        self._columns = columns
+        self._compiled: dict[str, _Compiled] = {}
+
+    def run(self, connection: Connection, parameters: Mapping[str, Any]) -> Rows:
+        """Run the statement and answer what it found."""
+        compiled = self._for(connection.dialect)
+        with _Running(connection, compiled.sql) as cursor:
+            cursor.execute(compiled.sql, compiled.bound(parameters))
+            return compiled.found(cursor)
+
+    def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Run the statement once for every row."""
+        compiled = self._for(connection.dialect)
+        with _Running(connection, compiled.sql) as cursor:
+            if len(rows) == 1:
+                cursor.execute(compiled.sql, compiled.bound(rows[0]))
+            else:
+                cursor.executemany(compiled.sql, [compiled.bound(row) for row in rows])
+
+    def _for(self, dialect: Dialect) -> "_Compiled":
+        compiled = self._compiled.get(dialect.name)
+        if compiled is None:
+            compiled = self._compiled[dialect.name] = _Compiled(self._statement, dialect, self._columns)
+        return compiled
+
+
+class _Compiled:
+    """The SQL of a statement in one dialect, and the conversions of its values."""
+
+    def __init__(
+        self, statement: Select[Any] | UpdateBase, dialect: Dialect, columns: Sequence[str] | None = None
+    ) -> None:
+        compiled: Any = statement.compile(dialect=dialect, column_keys=columns)
+        self.sql: str = compiled.string
+        if compiled.insert_prefetch or compiled.update_prefetch or "[POSTCOMPILE" in self.sql:
+            raise ValueError(f"not to be prepared, as it depends on the values: {self.sql}")
+        self._defaults: dict[str, Any] = compiled.params
+        self._by_place = compiled.positional
+        types = {name: bind.type for bind, name in compiled.bind_names.items()}
+        names = compiled.positiontup if compiled.positional else types
+        self._binds = [(name, _to_database(types[name], dialect)) for name in names]
+        self._dialect = dialect
+        self._found = [] if isinstance(statement, Insert) else list(statement.exported_columns)
+        self._row = _row_type([column.key or "" for column in self._found])._make
+        self._results: list[tuple[int, Callable[[Any], Any]]] | None = None
+
+    def bound(self, parameters: Mapping[str, Any]) -> Any:
+        """Answer the parameters as the driver takes them."""
+        given = {**self._defaults, **parameters}
+        if self._by_place:
+            return [convert(given[name]) if convert else given[name] for name, convert in self._binds]
+        return {name: convert(given[name]) if convert else given[name] for name, convert in self._binds}
+
+    def found(self, cursor: DBAPICursor) -> Rows:
+        """Answer the rows of a cursor."""
+        if not self._found:
+            return Rows([], cursor.rowcount)
+        if self._results is None:
+            self._results = self._conversions(cursor)
+        fetched = cursor.fetchall()
+        if self._results:
+            fetched = [self._converted(values, self._results) for values in fetched]
+        return Rows([self._row(values) for values in fetched], cursor.rowcount)
+
+    def _conversions(self, cursor: DBAPICursor) -> list[tuple[int, Callable[[Any], Any]]]:
+        """Answer which values need one: it takes the driver's own types to know."""
+        columns = zip(self._found, cursor.description, strict=True)
+        every = [_from_database(column.type, self._dialect, described[1]) for column, described in columns]
+        return [(place, convert) for place, convert in enumerate(every) if convert]
+
+    @staticmethod
+    def _converted(values: Sequence[Any], results: list[tuple[int, Callable[[Any], Any]]]) -> list[Any]:
+        converted = list(values)
+        for place, convert in results:
+            converted[place] = convert(converted[place])
+        return converted
+
+
+class _Running:
+    """A cursor; what goes wrong with it is told as SQLAlchemy would tell it."""
+
+    __slots__ = ("_connection", "_cursor", "_sql")
+
+    def __init__(self, connection: Connection, sql: str) -> None:
+        self._connection = connection
+        self._sql = sql
+
+    def __enter__(self) -> DBAPICursor:
+        self._cursor = self._connection.connection.cursor()
+        return self._cursor
+
+    def __exit__(self, kind: type[BaseException] | None, failure: BaseException | None, _trace: object) -> None:
+        self._cursor.close()
+        dialect = self._connection.dialect
+        if failure is None or not isinstance(failure, dialect.loaded_dbapi.Error):
+            return
+        if dialect.is_disconnect(failure, self._connection.connection.dbapi_connection, None):
+            self._connection.exec_driver_sql("SELECT 1")  # it fails too, and SQLAlchemy learns what is lost
+        error = dialect.loaded_dbapi.Error
+        raise DBAPIError.instance(self._sql, None, failure, error, hide_parameters=True, dialect=dialect) from failure
+
+
+def _row_type(names: Sequence[str]) -> Any:
+    make: Any = namedtuple  # noqa: PYI024 - the names are known only now
+    return make("Row", names, rename=True)
+
+
+def _to_database(type_: TypeEngine[Any], dialect: Dialect) -> Convert:
+    return type_.dialect_impl(dialect).bind_processor(dialect)
+
+
+def _from_database(type_: TypeEngine[Any], dialect: Dialect, described: Any) -> Convert:
+    return type_.dialect_impl(dialect).result_processor(dialect, described)
