@@ -11,7 +11,9 @@ import psycopg
 import pytest
 from hypothesis import settings
 
+from tests import running
 from tests.model_server import ByMark, ModelServer
+from tests.nursery import Nursery
 from tests.people import Person, close_clients
 from tests.requirements import RequirementReport, mark_properties
 from tests.running import Server, artel, clean_environment
@@ -53,6 +55,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nursery() -> Iterator[None]:
+    running.nursery = Nursery()
+    yield
+    running.nursery.close()
+    running.nursery = None
+
+
+@pytest.fixture
+def started_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the commands of a test as a user does."""
+    monkeypatch.setattr(running, "nursery", None)
 
 
 @pytest.fixture(scope="session")

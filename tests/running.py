@@ -7,14 +7,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from tests.nursery import Child, Nursery
 
 ARTEL = str(Path(sys.executable).with_name("artel"))
 START_SECONDS = 60
+COMMAND_SECONDS = 60
 STOP_SECONDS = 15
+
+Process = subprocess.Popen[str] | Child
 
 
 def clean_environment(folder: Path, **variables: str) -> dict[str, str]:
@@ -28,11 +34,28 @@ def clean_environment(folder: Path, **variables: str) -> dict[str, str]:
     return inherited | own | variables
 
 
+# Where processes come from during a run of the tests; without it they are started as users do.
+nursery: Nursery | None = None
+
+
 def artel(*arguments: str, env: Mapping[str, str], stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run one command to its end."""
-    return subprocess.run(
-        [ARTEL, *arguments], env=env, input=stdin, capture_output=True, text=True, timeout=60, check=False, cwd="/"
-    )
+    command = [ARTEL, *arguments]
+    if nursery is None:
+        return subprocess.run(
+            command, env=env, input=stdin, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False, cwd="/"
+        )
+    with TemporaryFile("w+") as given, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        given.write(stdin)
+        given.seek(0)
+        child = nursery.fork(command, env, (given.fileno(), out.fileno(), err.fileno()))
+        try:
+            code = child.wait(COMMAND_SECONDS)
+        finally:
+            child.kill()
+        for file in (out, err):
+            file.seek(0)
+        return subprocess.CompletedProcess(command, code, out.read(), err.read())
 
 
 @dataclass
@@ -40,31 +63,25 @@ class Server:
     """A server in a process of its own."""
 
     url: str
-    process: subprocess.Popen[str]
+    process: Process
     ready: dict[str, Any]
     env: dict[str, str]
     log: Path
 
     @classmethod
     def start(
-        cls, folder: Path, env: dict[str, str], command: str = "serve", *options: str, program: Sequence[str] = (ARTEL,)
+        cls, folder: Path, env: dict[str, str], command: str = "serve", *options: str, module: str = "artel.cli.main"
     ) -> "Server":
         """Start it on a free port and wait until it says that it is ready."""
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / "server.log"
+        arguments = [ARTEL, command, "--port", "0", "--json", *options]
         with log.open("a") as stderr:
-            process = subprocess.Popen(
-                [*program, command, "--port", "0", "--json", *options],
-                env=env,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
-                cwd="/",
-            )
+            process = _started(arguments, env, stderr, module)
         line = _first_line(process, time.monotonic() + START_SECONDS)
         if not line:
             process.kill()
-            process.wait()
+            process.wait(STOP_SECONDS)
             raise AssertionError(f"artel {command} did not start:\n{log.read_text()[-3000:]}")
         ready = json.loads(line)
         return cls(ready["url"], process, ready, env, log)
@@ -92,7 +109,18 @@ class Server:
             self.process.stdout.close()
 
 
-def _first_line(process: subprocess.Popen[str], deadline: float) -> str:
+def _started(arguments: list[str], env: Mapping[str, str], stderr: IO[str], module: str) -> Process:
+    if nursery is None:
+        return subprocess.Popen(arguments, env=env, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd="/")
+    read, write = os.pipe()
+    with Path(os.devnull).open() as nothing:
+        files = nothing.fileno(), write, stderr.fileno()
+        child = nursery.fork(arguments, env, files, module=module, stdout=os.fdopen(read))
+    os.close(write)
+    return child
+
+
+def _first_line(process: Process, deadline: float) -> str:
     assert process.stdout
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)

@@ -6,13 +6,12 @@ import re
 import select
 import signal
 import struct
-import subprocess
 import termios
 import time
 from collections.abc import Mapping
 from typing import Self
 
-from tests.running import ARTEL
+from tests import running
 
 CTRL_C, CTRL_D, UP = "\x03", "\x04", "\x1b[A"
 WAIT_SECONDS = 20.0
@@ -24,15 +23,10 @@ class Terminal:
     def __init__(self, *arguments: str, env: Mapping[str, str]) -> None:
         self._master, slave = os.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
-        self._process = subprocess.Popen(
-            [ARTEL, *arguments],
-            env={**env, "TERM": "dumb"},
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd="/",
-            start_new_session=True,
-            preexec_fn=_take_the_terminal,  # noqa: PLW1509 - so that Ctrl-C reaches it; the child has no threads yet
+        environment = {**env, "TERM": "dumb"}
+        assert running.nursery is not None, "terminals are for tests"
+        self._process = running.nursery.fork(
+            [running.ARTEL, *arguments], environment, (slave, slave, slave), in_terminal=True
         )
         os.close(slave)
         self._unread = ""
@@ -44,7 +38,7 @@ class Terminal:
     def __exit__(self, *exit_details: object) -> None:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._process.wait(5)
         os.close(self._master)
 
     def press(self, keys: str) -> None:
@@ -90,7 +84,3 @@ class Terminal:
 def without_status(text: str) -> str:
     """Answer what stays of a screen when the status lines on it are gone."""
     return re.sub(r"(?:\r\x1b\[K|\x1b\[2m… [^\x1b]*\x1b\[0m)", "", text)
-
-
-def _take_the_terminal() -> None:
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -4,6 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.running import ARTEL, Server, clean_environment
 
 ROOT = Path(__file__).parents[2]
@@ -11,6 +13,7 @@ _RUN = re.compile(r"<!-- run -->\n```sh\n(.+?)```", re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
+@pytest.mark.usefixtures("started_for_real")
 def test_the_examples_of_the_quickstart_run(tmp_path: Path) -> None:
     blocks = _RUN.findall((ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8"))
     assert len(blocks) == 3

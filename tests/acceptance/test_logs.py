@@ -12,6 +12,7 @@ def test_every_line_of_a_request_carries_its_ids(start_server: StartServer) -> N
     project = person.project()
 
     answer = person.http.get(f"/my/projects/{project['id']}")
+    server.stop()  # the line is written after the answer was sent
 
     [line] = [line for line in server.log_lines() if line.get("request_id") == answer.headers["x-request-id"]]
     assert line["event"] == "request"

@@ -1,4 +1,4 @@
-"""`artel`, with points at which it kills itself: python -m tests.faults.mortal_server serve …
+"""`artel`, with points at which it kills itself.
 
 The product knows nothing of this: its parts are wrapped here, in the process that runs it. A point is armed by writing
 `name count` into the file that MORTAL_FILE names; the process dies at that passage of the point, as by kill -9.
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from artel.api import chat
-from artel.cli.main import main
+from artel.cli import main as command_line
 from artel.db.engine import Database
 from artel.spaces.direct_turn import DirectTurn
 
@@ -84,6 +84,7 @@ def _passing(mortality: Mortality, point: str, function: Callable[..., Any]) -> 
     return mortal
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Run the command line, mortal."""
     make_mortal(Mortality(Path(os.environ["MORTAL_FILE"])))
-    main()
+    command_line.main()

@@ -114,6 +114,7 @@ def check(url: str, token: str, writers: list[Writer]) -> None:
             assert http.get(f"/my/projects/{number}").status_code == 404
 
 
+@pytest.mark.usefixtures("started_for_real")
 def test_a_server_killed_during_its_first_start_starts_the_next_time(tmp_path: Path) -> None:
     env = clean_environment(tmp_path)
     chance = random.Random(2)

@@ -6,7 +6,6 @@
 import os
 import random
 import signal
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -26,7 +25,7 @@ from tests.running import Server, clean_environment
 from tests.services import until
 
 ROOT = Path(__file__).parents[2]
-MORTAL = (sys.executable, "-m", "tests.faults.mortal_server")
+MORTAL = "tests.faults.mortal_server"
 POINTS_AT_THE_MODEL = ("model_called", "streaming")
 KILLS = int(os.environ.get("KILLS_PER_POINT", "1"))
 SESSIONS = 3
@@ -167,7 +166,6 @@ class Victim:
             OPENAI_BASE_URL=model.url,
             OPENAI_API_KEY="none",
             MORTAL_FILE=str(self._armed),
-            PYTHONPATH=str(ROOT),
         )
         self._chance = random.Random(backend)
         self.server = self._start()
@@ -177,7 +175,7 @@ class Victim:
         self._agent_id = person.agent(self._project_id, name="echo", memory=False, concurrency_limit=2)["id"]
 
     def _start(self) -> Server:
-        return Server.start(self._folder, self._env, program=MORTAL)
+        return Server.start(self._folder, self._env, module=MORTAL)
 
     def _client(self) -> httpx.Client:
         return client(self.server.url, self._token)

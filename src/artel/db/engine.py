@@ -62,9 +62,9 @@ class Database:
 
     async def close(self) -> None:
         """Let running transactions finish, drop those that have not begun, and close every connection."""
-        await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
         if self._sqlite_writer is not None:
-            await asyncio.to_thread(self._sqlite_writer.close)
+            await self._sqlite_writer.close()
+        await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
         for engine in (self._reader, self._writer):
             engine.dispose()
 

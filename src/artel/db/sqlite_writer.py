@@ -69,12 +69,12 @@ class SqliteWriter:
         self._jobs.put(job)
         return job.future
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Wait for what has begun; what has not is cancelled."""
         self._closing = True
         self._jobs.put(None)
         if self._thread is not None:
-            self._thread.join()
+            await asyncio.to_thread(self._thread.join)
 
     def _work(self) -> None:
         connection: Connection | None = None

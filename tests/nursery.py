@@ -1,0 +1,248 @@
+"""Starts `artel` processes in a moment: they are forked from one that has imported everything.
+
+Importing takes a second, a run of all tests starts hundreds of processes, and what they import is always the same. The
+processes are real ones, with their own environment, folder, files and signals. Tests of starting itself (`test_docs`,
+`test_killed_server`, the bench) start the command as a user does.
+
+This file is both sides: `Nursery` in the tests, and the process that forks (`python -m tests.nursery SOCKET`).
+"""
+
+import fcntl
+import gc
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+ROOT = Path(__file__).parents[1]
+START_SECONDS = 60
+MAX_REQUEST = 1 << 20
+# What a server imports sooner or later. Not numpy, which starts threads.
+MODULES = (
+    "artel.cli.main",
+    "artel.container",
+    "artel.api.app",
+    "artel.api.server",
+    "artel.agents.graph",
+    "artel.brain.prices",
+    "artel.db.schema",
+    "artel.client.conversation",
+    "aiohttp",
+    "alembic.command",
+    "httpx",
+    "psycopg",
+    "qdrant_edge",
+    "sqlalchemy.dialects.postgresql.psycopg",
+    "sqlalchemy.dialects.sqlite.pysqlite",
+    "tiktoken",
+    "uvicorn",
+)
+
+
+class Child:
+    """A process that was forked for a test; like `subprocess.Popen`."""
+
+    def __init__(self, line: socket.socket, stdout: IO[str] | None = None) -> None:
+        self._line = line
+        self.stdout = stdout
+        self.returncode: int | None = None
+        self.pid = int(self._heard(START_SECONDS) or 0)
+
+    def poll(self) -> int | None:
+        """Answer the exit code, or None while the process runs."""
+        if self.returncode is None and (status := self._heard(0)) is not None:
+            self.returncode = int(status)
+            self._line.close()
+        return self.returncode
+
+    def wait(self, timeout: float) -> int:
+        """Wait for the exit code."""
+        if self.returncode is None and (status := self._heard(timeout)) is not None:
+            self.returncode = int(status)
+            self._line.close()
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless the process has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it as the kernel does."""
+        self.send_signal(signal.SIGKILL)
+
+    def _heard(self, seconds: float) -> str | None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._line, selectors.EVENT_READ)
+            if not selector.select(seconds):
+                return None
+        said = b""
+        while not said.endswith(b"\n"):
+            part = self._line.recv(32)
+            if not part:
+                raise AssertionError("the nursery has gone")
+            said += part
+        return said.decode()
+
+
+class Nursery:
+    """The tests' side: asks for processes."""
+
+    def __init__(self) -> None:
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def fork(
+        self,
+        arguments: Sequence[str],
+        env: Mapping[str, str],
+        files: tuple[int, int, int],
+        *,
+        module: str = "artel.cli.main",
+        stdout: IO[str] | None = None,
+        in_terminal: bool = False,
+    ) -> Child:
+        """Run a module's `main` with arguments, an environment, and these as its standard files."""
+        line = socket.socket(socket.AF_UNIX)
+        line.connect(self._started())
+        asked = {"arguments": list(arguments), "env": dict(env), "module": module, "in_terminal": in_terminal}
+        socket.send_fds(line, [json.dumps(asked).encode() + b"\n"], list(files))
+        return Child(line, stdout)
+
+    def close(self) -> None:
+        """End it."""
+        if self._process is not None and self._folder is not None:
+            self._process.communicate(timeout=10)
+            self._folder.cleanup()
+
+    def _started(self) -> str:
+        """Start it when it is first needed; answer the path of its socket."""
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="nursery")
+            command = [sys.executable, "-m", "tests.nursery", f"{self._folder.name}/socket"]
+            pipe = subprocess.PIPE  # it ends with its standard input, that is with this process
+            self._process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, start_new_session=True)
+            assert self._process.stdout
+            assert self._process.stdout.readline() == b"ready\n", "the nursery did not start"
+        return f"{self._folder.name}/socket"
+
+
+# --- The process that forks ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Parent:
+    """Waits for what is asked for and for children that end."""
+
+    listener: socket.socket
+    lines: dict[int, socket.socket] = field(default_factory=dict)
+
+    def run(self) -> Callable[[], Any] | None:
+        """Fork until the end; in a child, answer what it is to run."""
+        woken, wake = os.pipe()
+        for end in (woken, wake):
+            os.set_blocking(end, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake)
+        with selectors.DefaultSelector() as selector:
+            for file in (self.listener, woken, 0):
+                selector.register(file, selectors.EVENT_READ)
+            while True:
+                ready = {key.fileobj for key, _ in selector.select()}
+                if 0 in ready:
+                    return None
+                if woken in ready:
+                    os.read(woken, 4096)
+                    self._tell_of_ended()
+                if self.listener in ready and (run := self._fork()):
+                    signal.set_wakeup_fd(-1)
+                    os.close(woken)
+                    os.close(wake)
+                    return run
+
+    def _tell_of_ended(self) -> None:
+        while self.lines:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            with self.lines.pop(pid) as line:
+                _say(line, os.waitstatus_to_exitcode(status))
+
+    def _fork(self) -> Callable[[], Any] | None:
+        line, _ = self.listener.accept()
+        said, files, _, _ = socket.recv_fds(line, MAX_REQUEST, 3)
+        while not said.endswith(b"\n"):
+            said += line.recv(MAX_REQUEST)
+        pid = os.fork()
+        if pid:
+            for file in files:
+                os.close(file)
+            self.lines[pid] = line
+            _say(line, pid)
+            return None
+        for inherited in (line, self.listener, *self.lines.values()):
+            inherited.close()
+        return _become(json.loads(said), files)
+
+
+def _say(line: socket.socket, number: int) -> None:
+    try:
+        line.sendall(f"{number}\n".encode())
+    except OSError:  # the test does not ask any more
+        return
+
+
+def _become(asked: dict[str, Any], files: Sequence[int]) -> Callable[[], Any]:
+    """Turn this process into the one that was asked for; answer what it is to run."""
+    for place, file in enumerate(files):
+        os.dup2(file, place)
+    for file in files:
+        os.close(file)
+    if asked["in_terminal"]:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    os.chdir("/")
+    os.environ.clear()
+    os.environ.update(asked["env"])
+    time.tzset()
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - for as long as the process lives
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.argv = asked["arguments"]
+    run: Callable[[], Any] = importlib.import_module(asked["module"]).main
+    return run
+
+
+def main() -> None:
+    """Fork processes until standard input ends."""
+    for module in MODULES:
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(sys.argv[1])
+        listener.listen(64)
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        run = _Parent(listener).run()
+    if run is not None:
+        sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()
