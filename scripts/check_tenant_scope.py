@@ -20,6 +20,7 @@ WITHOUT_OWNER = frozenset(
         "auth/throttle.py",
         "db/dialect.py",
         "db/engine.py",
+        "db/prepared.py",
         "db/schema.py",
         "db/tables.py",
         "db/tenant.py",
