@@ -1,0 +1,91 @@
+"""Nobody gets out of a folder while another process swaps its folders and files for links as fast as it can."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from artel.paths.beneath import Beneath
+from artel.paths.errors import PathError
+from artel.paths.resolve import Resolver, by_kernel, by_walking
+
+SWAPS = 1_000_000 if "KILLS_PER_POINT" in os.environ else 60_000
+INSIDE, OUTSIDE, MINE = b"inside", b"outside!", b"mine"
+
+# Each name is now the real thing, now a link that leads out; every pair of renames is a swap.
+SWAPPER = """
+import os, sys
+os.chdir(sys.argv[1])
+for done in range(0, int(sys.argv[2]), 6):
+    for name in ("box", "file", "deep/box"):
+        os.rename(name, name + ".real")
+        os.rename(name + ".link", name)
+        os.rename(name, name + ".link")
+        os.rename(name + ".real", name)
+"""
+
+
+@pytest.mark.req("WSA-05.2")
+@pytest.mark.parametrize("resolver", [by_kernel, by_walking])
+def test_no_path_leads_out_while_folders_and_links_are_swapped(tmp_path: Path, resolver: Resolver) -> None:
+    outside, workspace = tmp_path / "outside", tmp_path / "work"
+    (outside / "sub").mkdir(parents=True)
+    for name in ("file", "only_outside", "sub/file"):
+        (outside / name).write_bytes(OUTSIDE)
+    (workspace / "deep" / "box" / "sub").mkdir(parents=True)
+    (workspace / "box" / "sub").mkdir(parents=True)
+    for name in ("box/file", "box/sub/file", "deep/box/file", "file"):
+        (workspace / name).write_bytes(INSIDE)
+    for name, target in (("box", outside), ("deep/box", "../../outside"), ("file", outside / "file")):
+        (workspace / f"{name}.link").symlink_to(target)
+    before = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
+
+    seen: Counter[str] = Counter()
+    with (
+        subprocess.Popen([sys.executable, "-c", SWAPPER, str(workspace), str(SWAPS)]) as swapper,
+        Beneath(workspace, resolver=resolver, new_top_folders=False) as files,
+    ):
+        while swapper.poll() is None:
+            for attempt in attempts(files):
+                try:
+                    seen[attempt()] += 1
+                except PathError as refused:
+                    seen[refused.code] += 1
+    assert swapper.returncode == 0
+
+    assert {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()} == before
+    assert seen["read"] > 100  # it was inside often enough to be seen
+    assert seen["path_traversal_blocked"] > 100
+
+
+def attempts(files: Beneath) -> list[Callable[[], str]]:
+    def read(path: str) -> str:
+        data = files.read(path).data
+        assert data in (INSIDE, MINE), f"{path} was read outside"
+        return "read"
+
+    def listed() -> str:
+        names = [entry.path for entry in files.list("box", recursive=True).entries]
+        assert not any("only_outside" in name for name in names), "the outside was listed"
+        return "listed"
+
+    def looked() -> str:
+        assert files.stat("deep/box/file").size != len(OUTSIDE), "the outside was looked at"
+        return "looked"
+
+    def written(path: str) -> str:
+        files.write(path, MINE, create_dirs=path.endswith("x"))
+        return "written"
+
+    def deleted() -> str:
+        files.write("box/sub/mine", MINE)
+        files.delete("box/sub/mine")
+        return "deleted"
+
+    reads = [lambda path=path: read(path) for path in ("box/file", "box/sub/file", "deep/box/file")]
+    writes = [lambda path=path: written(path) for path in ("box/new", "box/new/er/x", "deep/box/file", "file")]
+    return [*reads, listed, looked, *writes, deleted]

@@ -1,0 +1,215 @@
+"""Which paths are refused before anything is opened, and which names are not for everybody."""
+
+import posixpath
+import unicodedata
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from artel.paths.errors import InvalidPath, OutsideWorkspace, PathError
+from artel.paths.policy import is_protected, is_secret, matches, split_path
+
+TRICKY = st.sampled_from(
+    [
+        "..",
+        ".",
+        "",
+        "a",
+        "b c",
+        "..x",
+        "a..b",
+        "...",
+        ".env",
+        "~",
+        "%2e%2e",
+        "．．",
+        "‥",
+        "C:",
+        "\\",
+        "..\\",
+        "-",
+        "*",
+        "é",
+    ]
+)
+ANY_PATH = st.lists(TRICKY | st.text(max_size=8), max_size=12).map("/".join) | st.text(max_size=60)
+
+
+@pytest.mark.req("WSA-05.2", "TWS-04.1")
+@given(path=ANY_PATH)
+@example("../x")
+@example("a/../../b")
+@settings(max_examples=10_000)
+def test_a_path_that_is_let_through_stays_inside_whatever_it_is(path: str) -> None:
+    try:
+        parts = split_path(path)
+    except PathError:
+        return
+    reached = posixpath.normpath(posixpath.join("/workspace", path))
+    assert reached == posixpath.join("/workspace", *parts)
+    assert reached == "/workspace" or reached.startswith("/workspace/")
+    assert not {"", ".", ".."} & set(parts)
+    assert not any(unicodedata.category(character) in {"Cc", "Cf", "Cs"} for character in path)
+
+
+@pytest.mark.req("WSA-05.2", "WSA-06.5", "TWS-04.1")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "..",
+        "../x",
+        "a/..",
+        "a/../b",
+        "./../x",
+        "a/../../workspace/b",
+        "/etc/passwd",
+        "/",
+        "//x",
+        "\\x",
+        "a\\..\\b",
+        "C:/x",
+        "c:x",
+        "C:\\x",
+        "\\\\server\\share",
+    ],
+)
+def test_paths_that_lead_out_are_outside(path: str) -> None:
+    with pytest.raises(OutsideWorkspace, match=r"^Path is outside workspace bounds$"):
+        split_path(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "a\x00b",
+        "a\nb",
+        "a\x7fb",
+        "a\u202eb",  # right to left
+        "a\u200bb",  # no width
+        "a\ufeffb",
+        "a\u2028b",
+        "\udc80",  # no UTF-8
+        "x" * 256,
+        "é" * 128,
+        "/".join("x" * 100 for _ in range(11)),
+        "/".join("a" * 65),
+        "a/" * 5_000,
+    ],
+)
+def test_paths_that_nobody_writes_are_refused_with_a_reason(path: str) -> None:
+    with pytest.raises(InvalidPath) as refused:
+        split_path(path)
+    assert len(refused.value.message) < 100
+
+
+@pytest.mark.parametrize(
+    ("path", "parts"),
+    [
+        (".", ()),
+        ("", ()),
+        ("./", ()),
+        ("a..b", ("a..b",)),
+        ("..x/y", ("..x", "y")),
+        ("./src//main.py", ("src", "main.py")),
+        ("folder/", ("folder",)),
+        ("%2e%2e/x", ("%2e%2e", "x")),
+        ("~/x", ("~", "x")),
+        ("a b/ü.txt", ("a b", "ü.txt")),
+        ("/".join("a" * 64), tuple("a" * 64)),
+    ],
+)
+def test_names_that_only_look_odd_are_names(path: str, parts: tuple[str, ...]) -> None:
+    assert split_path(path) == parts
+
+
+SECRETS = [
+    ".env",
+    "app/.env",
+    ".ENV",
+    ".env.local",
+    "prod.env",
+    "secrets/a",
+    "x/Secrets/y/z",
+    "ſecrets/a",
+    "key.PEM",
+    ".ssh/config",
+    "home/.ssh/id_rsa",
+    "id_ed25519",
+    ".aws/credentials",
+    ".docker/config.json",
+    ".env.",
+    ".env::$DATA",
+    ".netrc",
+    "certs/server.key",
+]
+SECRETS += [".env "]
+OPEN = ["env", ".env.example", "a/.ENV.Sample", "id_rsa.pub", "secrets.md", "mysecrets/a", "keys.py", "config.json"]
+
+
+@pytest.mark.req("AGT-02.6")
+@pytest.mark.parametrize(("path", "expected"), [*((path, True) for path in SECRETS), *((path, False) for path in OPEN)])
+def test_secret_files_are_known_by_name_whatever_the_case(path: str, expected: bool) -> None:
+    assert is_secret(tuple(path.split("/"))) is expected
+
+
+OBEYED = [
+    ".git/config",
+    ".GIT/hooks/pre-commit",
+    "sub/.git",
+    "git~1/config",
+    ".github/workflows/x.yml",
+    ".gitlab-ci.yml",
+    ".vscode/tasks.json",
+    ".Idea/x",
+    ".bashrc",
+    ".envrc",
+    "Jenkinsfile",
+    "a/AGENTS.md",
+    ".artelignore",
+    ".husky/_/x",
+]
+PLAIN = ["git/config", "src/github/x.py", "README.md", "vscode.txt", ".gitignore", "agents.md.txt"]
+
+
+@pytest.mark.parametrize(("path", "expected"), [*((path, True) for path in OBEYED), *((path, False) for path in PLAIN)])
+def test_files_that_other_programs_obey_are_known_by_name(path: str, expected: bool) -> None:
+    assert is_protected(tuple(path.split("/"))) is expected
+
+
+@pytest.mark.req("AGT-02.6")
+@pytest.mark.parametrize(
+    ("glob", "path", "expected"),
+    [
+        ("*.py", "a.py", True),
+        ("*.py", "x/y/a.PY", True),
+        ("src/*.py", "src/a.py", True),
+        ("src/*.py", "src/x/a.py", False),
+        ("src/*.py", "x/src/a.py", False),
+        ("src/**", "src/x/y", True),
+        ("src/**/a.py", "src/a.py", True),
+        ("src/**/a.py", "src/x/y/a.py", True),
+        ("**/secrets/**", "a/secrets/b", True),
+        ("**/secrets/**", "a/secretsx/b", False),
+        ("**", "anything/at/all", True),
+        ("docs/", "docs", True),
+    ],
+)
+def test_globs_of_allow_and_deny_lists(glob: str, path: str, expected: bool) -> None:
+    assert matches(tuple(path.split("/")), (glob,)) is expected
+
+
+@given(
+    names=st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=6),
+    pattern=st.lists(st.sampled_from(["a", "*", "**"]), min_size=2, max_size=6),
+)
+@settings(max_examples=500)
+def test_a_glob_matches_as_if_every_way_to_match_it_had_been_tried(names: list[str], pattern: list[str]) -> None:
+    def tried(left: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+        if not wanted:
+            return not left
+        if wanted[0] == "**":
+            return tried(left, wanted[1:]) or (bool(left) and tried(left[1:], wanted))
+        return bool(left) and wanted[0] in ("*", left[0]) and tried(left[1:], wanted[1:])
+
+    assert matches(tuple(names), ("/".join(pattern),)) is tried(tuple(names), tuple(pattern))
