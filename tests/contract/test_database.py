@@ -136,6 +136,34 @@ def test_of_many_that_wait_together_each_succeeds_or_fails_for_itself(url: str, 
     asyncio.run(all_at_once())
 
 
+async def test_when_another_program_holds_the_database_all_are_told_and_none_is_written(
+    new_database: Callable[..., str], backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "LOCK_WAIT_SECONDS", 1)
+    url = new_database().replace("postgresql:", "postgresql+psycopg:")
+    database, other = Database(url, connections=4), Database(url)
+    await other.run(numbers.metadata.create_all)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hold(connection: Connection) -> None:
+        if backend == "postgres":
+            connection.exec_driver_sql("LOCK TABLE numbers")
+        begun.set()
+        assert go_on.wait(30)
+
+    holding = asyncio.create_task(other.run(hold))
+    await asyncio.to_thread(begun.wait, 10)
+    outcomes = await asyncio.gather(*(database.run(add, number) for number in range(6)), return_exceptions=True)
+    go_on.set()
+    await holding
+
+    assert [type(outcome) for outcome in outcomes] == [DatabaseUnavailable] * 6
+    await asyncio.gather(*(database.run(add, number) for number in range(6)))
+    assert len(await database.read(all_numbers)) == 6
+    await database.close()
+    await other.close()
+
+
 async def test_those_that_wait_when_the_database_is_closed_are_dropped_and_what_runs_is_finished(
     database: Database,
 ) -> None:

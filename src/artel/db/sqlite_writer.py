@@ -1,15 +1,16 @@
 """The one thread that writes to a SQLite file. Transactions that wait at the same time are committed together.
 
 A commit takes as long as the statements before it, and who waits for the writer has to wait for a commit anyway. Each
-transaction still succeeds or fails for itself, in a savepoint. When the database itself complains (the disk is full),
-all of them are rolled back and run again one by one: transactions have no effect outside the database.
+transaction still succeeds or fails for itself, in a savepoint. When the database complains of one, all of them are
+rolled back and run again one by one: transactions have no effect outside the database. When nobody can write (the disk
+is full, another program holds the file), all are told so.
 """
 
 import asyncio
 import contextvars
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -18,10 +19,12 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from artel.db.attempts import run
+from artel.errors import DatabaseUnavailable
 
 MOST_TOGETHER = 16
 
 Transaction = Callable[[Connection], Any]
+Begin = Callable[[], AbstractContextManager[Connection]]
 
 
 @dataclass(slots=True)
@@ -114,27 +117,33 @@ class SqliteWriter:
         return jobs
 
 
-def _run_together(begin: Callable[[], Any], jobs: list[_Job]) -> bool:
-    """Run all in one transaction; say whether it was committed."""
+def _run_together(begin: Begin, jobs: list[_Job]) -> bool:
+    """Run all in one transaction; say whether that settled them, one way or the other."""
     try:
-        with begin() as connection:
-            driver = connection.connection.driver_connection
-            for job in jobs:
-                driver.execute("SAVEPOINT job")
-                try:
-                    job(connection)
-                except DBAPIError:
-                    raise
-                except Exception as failure:  # noqa: BLE001 - it is for the one who asked for the transaction
-                    job.failure = failure
-                    driver.execute("ROLLBACK TO job")
-                driver.execute("RELEASE job")
-    except Exception:  # noqa: BLE001 - each is told what is wrong when it runs alone
+        run(begin, lambda connection: _each_in_a_savepoint(connection, jobs))
+    except DatabaseUnavailable as failure:  # nobody can write now
+        for job in jobs:
+            job.failure = DatabaseUnavailable(failure.detail, retry_after=failure.retry_after)
+    except DBAPIError:
         return False
     return True
 
 
-def _run_alone(begin: Callable[[], Any], job: _Job) -> None:
+def _each_in_a_savepoint(connection: Connection, jobs: list[_Job]) -> None:
+    driver: Any = connection.connection.driver_connection
+    for job in jobs:
+        driver.execute("SAVEPOINT job")
+        try:
+            job(connection)
+        except DBAPIError:
+            raise
+        except Exception as failure:  # noqa: BLE001 - it is for the one who asked for the transaction
+            job.failure = failure
+            driver.execute("ROLLBACK TO job")
+        driver.execute("RELEASE job")
+
+
+def _run_alone(begin: Begin, job: _Job) -> None:
     job.failure = None
     try:
         run(begin, job)
