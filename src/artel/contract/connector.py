@@ -1,0 +1,231 @@
+"""What the server and a connector say to each other: JSON-RPC 2.0 over a WebSocket (subprotocol `artel.connector.v1`).
+
+The connector opens with `hello`. After that the server asks (`workspace/read` …) and the connector answers, with one
+exception: `workspace/decided` tells that the user has answered a question at the connector. Unknown fields are ignored:
+two versions may talk to each other.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+PROTOCOL = "artel.connector.v1"
+PING_SECONDS = 10.0
+DEAD_SECONDS = 30.0
+MAX_FRAME_BYTES = 24_000_000  # a file of ten million bytes, with what JSON adds to it
+MAX_CONTENT_BYTES = 10_000_000
+
+# Why a line was closed by the server (WebSocket close codes of our own).
+CLOSE_REFUSED = 4400  # the hello is no hello, or says something that is not so
+CLOSE_OTHER_CONNECTOR = 4409  # another connector serves the project
+CLOSE_TAKEN_OVER = 4410  # another connector has taken over; don't come back
+CLOSE_MISBEHAVED = 4413  # too many or too large messages, or no JSON-RPC
+
+Method = Literal[
+    "workspace/read",
+    "workspace/write",
+    "workspace/list",
+    "workspace/search",
+    "workspace/edit",
+    "workspace/delete",
+    "workspace/stat",
+    "workspace/run",
+    "workspace/undo",
+]
+# What a call may be refused for; `error` says it in words.
+Code = Literal[
+    "path_traversal_blocked",
+    "invalid_path",
+    "file_not_found",
+    "permission_denied",
+    "read_failed",
+    "write_failed",
+    "file_changed",
+    "not_unique",  # an edit whose text is there more than once, or not at all
+    "workspace_gone",
+    "wrong_user",
+    "old_epoch",
+    "read_only",
+    "asks",  # the user is being asked; `ask_id` says under which name
+    "refused",  # the user said no, or a rule at the connector does
+    "approval_needed",  # only with an approval of the user's, which the call does not carry
+    "no_command",
+    "too_late",
+    "unknown",  # whether it was done before the line broke can't be told any more
+    "failed",
+]
+Ask = Literal["terminal", "browser", "both"]
+Holds = Literal["once", "session", "always"]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Hello(_Message):
+    """Who the connector is, and for whom it works."""
+
+    protocol: str
+    connector_id: str = Field(min_length=8, max_length=64)
+    user_id: int
+    project_id: int
+    workspace_name: str = Field(min_length=1, max_length=200)
+    read_only: bool = False
+    features: list[str] = []
+    # How plain writes are decided ("yes": all are let through), the names of commands, and whether to take over.
+    mode: Literal["read-only", "yes", "terminal", "browser", "both"] = "terminal"
+    commands: Annotated[dict[str, str], Field(max_length=50)] = {}
+    take_over: bool = False
+
+
+class Welcome(_Message):
+    """The server's answer to `hello`."""
+
+    ping_seconds: float = PING_SECONDS
+
+
+class Approval(_Message):
+    """The user has approved this very call, in the browser or through the API."""
+
+    id: str
+    holds: Holds = "once"
+
+
+class Call(_Message):
+    """What every call carries. `call_id` is the id of the JSON-RPC request too."""
+
+    call_id: str
+    user_id: int
+    epoch: int = 0
+    timeout_ms: int = Field(gt=0)  # counted from receipt
+    turn_id: str = ""
+    agent: str = ""
+    approval: Approval | None = None
+
+
+class ReadCall(Call):
+    """`workspace/read`: a file; some lines of it with `first_line` and `lines`."""
+
+    path: str
+    first_line: int | None = None
+    lines: int | None = None
+
+
+class WriteCall(Call):
+    """`workspace/write`: a file as a whole. `if_match` is the SHA-256 that it must have now, "" if it must be new."""
+
+    path: str
+    content: str
+    create_dirs: bool = False
+    if_match: str | None = None
+
+
+class EditCall(Call):
+    """`workspace/edit`: replace a text that is in the file exactly once."""
+
+    path: str
+    old: str
+    new: str
+    if_match: str | None = None
+
+
+class ListCall(Call):
+    """`workspace/list`: what is in a folder; `pattern` is a glob for names."""
+
+    path: str = "."
+    recursive: bool = False
+    pattern: str | None = None
+
+
+class SearchCall(Call):
+    """`workspace/search`: lines with a text, or that match a regular expression."""
+
+    query: str
+    path: str = "."
+    pattern: str | None = None
+    regex: bool = False
+    most: int = 100
+
+
+class StatCall(Call):
+    """`workspace/stat`: what is at a path."""
+
+    path: str
+
+
+class DeleteCall(Call):
+    """`workspace/delete`: remove a file; only with an approval."""
+
+    path: str
+    if_match: str | None = None
+
+
+class RunCall(Call):
+    """`workspace/run`: run a command that the user has named."""
+
+    name: str
+
+
+class UndoCall(Call):
+    """`workspace/undo`: put back what a turn has changed, or one file of it."""
+
+    of_turn: str | None = None
+    path: str | None = None
+
+
+CALLS: dict[str, type[Call]] = {
+    "workspace/read": ReadCall,
+    "workspace/write": WriteCall,
+    "workspace/edit": EditCall,
+    "workspace/list": ListCall,
+    "workspace/search": SearchCall,
+    "workspace/stat": StatCall,
+    "workspace/delete": DeleteCall,
+    "workspace/run": RunCall,
+    "workspace/undo": UndoCall,
+}
+
+
+class Result(_Message):
+    """What came of a call. What else there is depends on the method; a failed call has `error` and `code`."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    success: bool
+    error: str | None = None
+    code: Code | None = None
+
+
+class Decided(_Message):
+    """`workspace/decided`: the user has answered, at the connector, a question that a call had answered with `asks`."""
+
+    ask_id: str
+    decision: Literal["approve", "reject"]
+    feedback: str = ""
+
+
+class ConnectorState(BaseModel):
+    """Whether somebody's folder can be reached, for `GET /my/projects/{id}/connector`."""
+
+    online: bool
+    connector_id: str | None = None
+    workspace_name: str | None = None
+    read_only: bool | None = None
+    mode: str | None = None
+    commands: list[str] = []
+    since: str | None = None
+
+
+def request(method: str, call: BaseModel, request_id: str) -> dict[str, JsonValue]:
+    """Answer a JSON-RPC request."""
+    return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": call.model_dump(mode="json")}
+
+
+def answer(request_id: Any, result: BaseModel) -> dict[str, JsonValue]:
+    """Answer a JSON-RPC answer."""
+    return {"jsonrpc": "2.0", "id": request_id, "result": result.model_dump(mode="json", exclude_none=True)}
+
+
+def refusal(request_id: Any, code: int, message: str) -> dict[str, JsonValue]:
+    """Answer a JSON-RPC error."""
+    return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}
