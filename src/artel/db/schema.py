@@ -13,7 +13,7 @@ from artel.db.attempts import unavailable
 from artel.db.tables import installation, metadata
 from artel.errors import SchemaOutdated
 
-HEAD = "0003"
+HEAD = "0004"
 FIRST = "0001"  # the oldest revision whose servers can work with a database of this one
 MIGRATIONS = Path(__file__).parent / "migrations"
 

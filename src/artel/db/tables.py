@@ -214,6 +214,7 @@ turns = Table(
     Column("error", Text),
     Column("usage", JSON(none_as_null=True)),
     Column("context", JSON(none_as_null=True)),  # what the agent was reminded of
+    Column("parked", JSON(none_as_null=True)),  # how far its run had come when it began to wait for a person
     Column("created_at", Moment, nullable=False),
     Column("started_at", Moment),
     Column("finished_at", Moment),
@@ -299,6 +300,100 @@ space_calls = Table(
     Column("expires_at", Moment, nullable=False),
     _goes_with_its_project(),
     Index(None, "user_id", "project_id"),
+)
+
+# Who serves the files of a project now: the row is renewed while the line is open, by the process that holds it.
+connectors = Table(
+    "connectors",
+    metadata,
+    Column("project_id", Id, primary_key=True, autoincrement=False),
+    Column("user_id", Id, nullable=False),
+    Column("connector_id", String(64), nullable=False),
+    Column("line_id", String(36), nullable=False),  # another each time it connects
+    Column("process_id", String(36), nullable=False),
+    Column("workspace_name", String(200), nullable=False),
+    Column("read_only", Boolean, nullable=False),
+    Column("mode", String(12), nullable=False),
+    Column("commands", JSON, nullable=False),
+    Column("since", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=False),
+    _goes_with_its_project(),
+)
+
+# What a process asks of a connector whose line another one holds; the answer is written beside the question.
+relay_calls = Table(
+    "relay_calls",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("user_id", Id, nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("process_id", String(36), nullable=False),
+    Column("method", String(40), nullable=False),
+    Column("params", JSON, nullable=False),
+    Column("answer", JSON(none_as_null=True)),
+    Column("expires_at", Moment, nullable=False),
+    _goes_with_its_project(),
+    Index(None, "process_id"),
+)
+
+# Every call of a tool, also the refused ones: who, what, for whom, what came of it. Contents are kept as hash and size.
+tool_calls = Table(
+    "tool_calls",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("user_id", Id, nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("session_id", String(36)),
+    Column("turn_id", String(36)),
+    Column("agent_id", Id),
+    Column("agent", String(63), nullable=False),
+    Column("tool", String(100), nullable=False),
+    Column("arguments", JSON, nullable=False),
+    Column("level", String(12), nullable=False),
+    Column("status", String(10), nullable=False),
+    Column("error", Text),
+    Column("connector_id", String(64)),
+    Column("approval_id", String(36)),
+    Column("created_at", Moment, nullable=False),
+    Column("finished_at", Moment),
+    _goes_with_its_project(),
+    Index(None, "user_id", "project_id", "created_at"),
+)
+
+# What the user is asked, bound to the very arguments of one call of one turn.
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("user_id", Id, nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("session_id", String(36), nullable=False),
+    Column("turn_id", String(36), nullable=False),
+    Column("agent_id", Id),
+    Column("kind", String(10), nullable=False),
+    Column("tool", String(100), nullable=False),
+    Column("arguments", JSON, nullable=False),
+    Column("arguments_hash", String(64), nullable=False),
+    Column("details", JSON, nullable=False),
+    Column("risk", String(10), nullable=False),
+    Column("seconds", Integer, nullable=False),
+    Column("status", String(10), nullable=False),
+    Column("holds", String(10)),
+    Column("feedback", Text),
+    Column("created_at", Moment, nullable=False),
+    Column("warned_at", Moment),
+    Column("expires_at", Moment, nullable=False),
+    Column("decided_at", Moment),
+    Column("used_at", Moment),
+    _goes_with_its_session(),
+    Index(None, "user_id", "created_at"),
+    Index(None, "turn_id"),
+    Index(
+        "ix_approvals_pending",
+        "expires_at",
+        sqlite_where=text("status = 'pending'"),
+        postgresql_where=text("status = 'pending'"),
+    ),
 )
 
 alerts = Table(
