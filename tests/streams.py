@@ -1,6 +1,7 @@
 """Readers of server-sent events."""
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,6 +10,9 @@ from typing import Any
 import httpx
 
 TERMINAL = frozenset({"turn_completed", "turn_failed", "turn_cancelled"})
+
+
+PATIENCE_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,9 @@ class Stream:
 
     def __iter__(self) -> Iterator[Event]:
         fields: dict[str, str] = {}
-        for line in self._lines:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        for line in self._lines:  # there is one every 15 seconds at least
+            assert time.monotonic() < deadline, f"nothing of what was waited for came in {PATIENCE_SECONDS} seconds"
             if line:
                 name, _, value = line.partition(":")
                 fields[name] = value.removeprefix(" ")

@@ -76,7 +76,7 @@ def test_a_reader_in_the_middle_of_an_answer_gets_what_was_written_first(
     session = person.session()
     turn = person.submit(session, mark)
     with person.follow(session, 0) as early:
-        early.until("message_delta")
+        early.until("message_delta", "message_snapshot")
         with person.follow(session) as late:
             snapshot = late.until("message_snapshot")[-1]  # events of the turn may be written just then
             hold.release()

@@ -434,7 +434,7 @@ def test_a_client_that_goes_away_cancels_nothing(person: Person, script: ByMark,
     head = {"Accept": "text/event-stream"}
 
     with stream(person.http, "POST", f"/my/chat/{session}/message", head, json=body) as following:
-        turn = following.until("message_delta")[0].data["turn_id"]
+        turn = following.until("message_delta", "message_snapshot")[0].data["turn_id"]
     hold.release()
 
     eventually(lambda: person.turn(session, turn)["status"] == "completed")
