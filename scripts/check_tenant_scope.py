@@ -18,6 +18,7 @@ WITHOUT_OWNER = frozenset(
     {
         "auth/accounts.py",
         "auth/throttle.py",
+        "connectors/relay_calls.py",
         "db/dialect.py",
         "db/engine.py",
         "db/prepared.py",

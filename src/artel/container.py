@@ -12,10 +12,14 @@ from sqlalchemy import Connection
 from artel.auth.jwks import KeySet
 from artel.auth.login import Login
 from artel.auth.passwords import Passwords
+from artel.auth.principal import Principal
 from artel.auth.secret import load_or_make_secret
 from artel.auth.tokens import Tokens
 from artel.brain.router import BrainRouter
 from artel.bus.bus import Bus
+from artel.connectors.lines import Lines
+from artel.connectors.relay import Relay
+from artel.contract.connector import Decided
 from artel.contract.events import StoredEvent
 from artel.data_folder import DataFolder
 from artel.db import schema
@@ -63,6 +67,8 @@ class Container:
     signals: Signals
     endings: Endings
     desk: SpaceDesk
+    lines: Lines
+    relay: Relay
     host: Host | None
     spaces: Spaces | None
     registry: CollectorRegistry
@@ -84,6 +90,7 @@ class Container:
                 for pulse in container.pulses:
                     opened.push_async_callback(pulse.close)
                     pulse.start()
+                container.relay.start()
             if container.host is not None:
                 opened.push_async_callback(container.stop)
                 await container.host.start(container.desk)
@@ -111,6 +118,10 @@ class Container:
         signals = Signals(hub, project_hub, None if alone else bus)
         endings = Endings(database)
         brain = BrainRouter(os.environ)
+        news, process_id = ProjectNews(database, signals), uuid7()
+        lines = Lines(database, process_id, news.add)
+        relay = Relay(database, signals, lines, process_id)
+        signals.add(relay)
         parts = SpaceParts(
             database=database,
             brain=brain,
@@ -119,7 +130,8 @@ class Container:
             hub=hub,
             signals=signals,
             endings=endings,
-            news=ProjectNews(database, signals),
+            news=news,
+            relay=relay,
             figures=ChatFigures(registry),
             limits=TimeLimits(
                 without_progress=settings.progress_timeout_seconds,
@@ -137,7 +149,7 @@ class Container:
             host = Host(parts, spaces, host_id)
             signals.add(host)
         signals.add(EndingsBySignal(endings))
-        for close in (parts.shared_cache.close, brain.close, hub.close, project_hub.close, parts.news.close):
+        for close in (parts.shared_cache.close, brain.close, hub.close, project_hub.close, news.close, relay.close):
             opened.push_async_callback(close)
         return cls(
             settings=settings,
@@ -163,6 +175,8 @@ class Container:
             signals=signals,
             endings=endings,
             desk=SpaceDesk(database, signals, parts, spaces),
+            lines=lines,
+            relay=relay,
             host=host,
             spaces=spaces,
             registry=registry,
@@ -174,6 +188,9 @@ class Container:
         space = self.spaces.peek(project_id) if self.spaces else None
         if space is not None:
             space.refuse_if_unable(agent_id)
+
+    def decided(self, principal: Principal, project_id: int, decided: Decided) -> None:
+        """Take a decision that the user has made at the connector."""
 
     def is_busy(self) -> bool:
         """Say whether turns run here, so that other work should wait."""

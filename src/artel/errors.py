@@ -259,3 +259,10 @@ class LimitReached(ArtelError):
 
     kind = Kind.CONFLICT
     code = "limit_reached"
+
+
+class OtherConnector(ArtelError):
+    """Another connector serves the project's files."""
+
+    kind = Kind.CONFLICT
+    code = "other_connector"

@@ -8,6 +8,7 @@ import structlog
 from fastapi import HTTPException, Response
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
 
 from artel.api.metrics import HttpMetrics
 from artel.api.problems import problem_of, problem_of_crash
@@ -58,8 +59,8 @@ class RequestMiddleware:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
+        if scope["type"] == "websocket":
+            await self._socket(scope, receive, send)
             return
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}  # the server below leaves out the body, as it knows what was asked
@@ -79,6 +80,18 @@ class RequestMiddleware:
                 raise
         finally:
             self._note(scope, answer.status, time.perf_counter() - started)
+
+    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse what may not be opened with the same document as everywhere."""
+        request_id = _request_id(scope)
+        scope.setdefault("state", {})["request_id"] = request_id
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        try:
+            await self._app(scope, receive, send)
+        except ArtelError as refused:  # by the middleware: nothing was accepted yet
+            await receive()
+            await WebSocket(scope, receive, send).send_denial_response(problem_of(scope, refused))
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         self._metrics.observe(scope["method"], _route(scope), status, seconds)

@@ -53,6 +53,9 @@ Code = Literal[
     "too_late",
     "unknown",  # whether it was done before the line broke can't be told any more
     "failed",
+    # Said by the server in the connector's place.
+    "offline",
+    "timed_out",
 ]
 Ask = Literal["terminal", "browser", "both"]
 Holds = Literal["once", "session", "always"]

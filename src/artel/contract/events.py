@@ -133,6 +133,70 @@ class ToolReturned(EventData):
     error: str | None
 
 
+class ToolRequest(EventData):
+    """An agent may call a tool only if the user approves it; the run waits."""
+
+    type = "tool_request"
+    approval_id: str
+    task_id: str
+    agent_id: int
+    tool: str
+    arguments: dict[str, Any]
+    risk: str
+    details: dict[str, Any]
+    expires_at: datetime
+
+
+class ApprovalResolved(EventData):
+    """The user has decided."""
+
+    type = "approval_resolved"
+    approval_id: str
+    decision: str
+    feedback: str
+
+
+class ApprovalTimeoutWarning(EventData):
+    """Somebody should decide soon."""
+
+    type = "approval_timeout_warning"
+    approval_id: str
+    seconds_left: int
+
+
+class ApprovalTimeout(EventData):
+    """Nobody has decided in time."""
+
+    type = "approval_timeout"
+    approval_id: str
+
+
+class ApprovalRequired(EventData):
+    """Somewhere in the project a run waits for the user."""
+
+    type = "approval_required"
+    approval_id: str
+    session_of_approval: str
+    tool: str
+    expires_at: datetime
+
+
+class ConnectorOnline(EventData):
+    """The user's files can be reached."""
+
+    type = "connector_online"
+    connector_id: str
+    workspace_name: str
+    read_only: bool
+
+
+class ConnectorOffline(EventData):
+    """The user's files can't be reached any more."""
+
+    type = "connector_offline"
+    connector_id: str
+
+
 class AlertRaised(EventData):
     """Something needs a look."""
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from artel.brain.brain import Brain
+from artel.connectors.relay import Relay
 from artel.db.engine import Database
 from artel.events.hub import EventHub
 from artel.events.signals import Signals
@@ -36,6 +37,7 @@ class SpaceParts:
     signals: Signals
     endings: Endings
     news: ProjectNews
+    relay: Relay
     figures: ChatFigures
     limits: TimeLimits = field(default_factory=TimeLimits)
     fallback_model: str | None = None

@@ -1,0 +1,1 @@
+"""What the user is asked before something is done, and what they said."""

@@ -1,0 +1,111 @@
+"""The open line to one connector: calls go out, answers come back, and nothing that it says is taken on trust."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pydantic import ValidationError
+
+from artel.auth.principal import Principal
+from artel.contract.connector import Call, Decided, Hello, Result, refusal, request
+from artel.logs import get_logger
+
+MAX_AT_ONCE = 8
+MAX_UNASKED = 100  # messages that nobody waits for, before the line is closed
+
+log = get_logger(__name__)
+
+
+class LineLost(Exception):
+    """The line broke; what was sent may have been done or not."""
+
+
+class Misbehaved(Exception):
+    """The connector says what no connector of ours says."""
+
+
+class Line:
+    """One connector that is online here."""
+
+    def __init__(
+        self,
+        line_id: str,
+        principal: Principal,
+        hello: Hello,
+        send: Callable[[str], Awaitable[None]],
+        decided: Callable[[Principal, int, Decided], None],
+    ) -> None:
+        self.line_id = line_id
+        self.principal = principal
+        self.hello = hello
+        self._send = send
+        self._decided = decided
+        self._waiting: dict[str, asyncio.Future[Result]] = {}
+        self._slots = asyncio.Semaphore(MAX_AT_ONCE)
+        self._unasked = 0
+        self._is_open = True
+
+    async def call(self, method: str, call: Call) -> Result:
+        """Answer what the connector answers; the caller sees to the time. Raise LineLost when the line breaks."""
+        async with self._slots:
+            if not self._is_open:
+                raise LineLost
+            answered: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+            self._waiting[call.call_id] = answered
+            try:
+                await self._send(json.dumps(request(method, call, call.call_id), ensure_ascii=False))
+                return await answered
+            finally:
+                self._waiting.pop(call.call_id, None)
+
+    def heard(self, text: str) -> dict[str, Any] | None:
+        """Take a message; answer what is to be said to it, if anything. Raise Misbehaved if it is none."""
+        try:
+            message = json.loads(text)
+        except (ValueError, RecursionError):
+            raise Misbehaved("it sent something that is no JSON") from None
+        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+            raise Misbehaved("it sent something that is no JSON-RPC")
+        if "method" in message:
+            return self._asked(message)
+        self._answered(message)
+        return None
+
+    def close(self) -> None:
+        """Let those who wait know that no answer comes."""
+        self._is_open = False
+        for answered in self._waiting.values():
+            if not answered.done():
+                answered.set_exception(LineLost())
+
+    def _asked(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        if message["method"] == "workspace/decided":
+            try:
+                self._decided(self.principal, self.hello.project_id, Decided.model_validate(message.get("params")))
+            except ValidationError:
+                raise Misbehaved("it sent a decision that is none") from None
+        elif "id" in message:
+            return refusal(message["id"], -32601, "A connector may only send workspace/decided.")
+        return None
+
+    def _answered(self, message: dict[str, Any]) -> None:
+        call_id = message.get("id")
+        answered = self._waiting.get(call_id) if isinstance(call_id, str) else None
+        if answered is None or answered.done():  # too late, twice, or made up
+            self._unasked += 1
+            if self._unasked > MAX_UNASKED:
+                raise Misbehaved("it answers what nobody has asked")
+            return
+        answered.set_result(_result(message))
+
+
+def _result(message: dict[str, Any]) -> Result:
+    if "error" in message:
+        error = message["error"]
+        said = str(error.get("message", ""))[:500] if isinstance(error, dict) else ""
+        return Result(success=False, code="failed", error=f"The connector could not do it: {said or 'no reason given'}")
+    try:
+        return Result.model_validate(message.get("result"))
+    except ValidationError:
+        return Result(success=False, code="failed", error="The connector's answer makes no sense. Is it up to date?")

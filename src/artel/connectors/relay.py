@@ -1,0 +1,192 @@
+"""Calls to the connector of a project, whichever process holds its line, before one deadline.
+
+A call is sent once. When the line breaks under it, it is asked again by its id, of the same connector, as soon as that
+is back: the connector's journal sees to it that nothing is done twice.
+"""
+
+import asyncio
+import time
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
+
+from artel.auth.principal import Principal
+from artel.connectors import relay_calls
+from artel.connectors.connector_repository import Serving, who_serves
+from artel.connectors.line import LineLost
+from artel.connectors.lines import Lines
+from artel.connectors.relay_calls import RelayCall
+from artel.contract.connector import CALLS, Call, Result
+from artel.db.engine import Database
+from artel.errors import ArtelError
+from artel.events.signals import Signals
+from artel.logs import get_logger
+
+LOOK_SECONDS = 0.05
+BACK_SECONDS = 0.2
+PULSE_SECONDS = 1.0
+FORGET_SECONDS = 60.0
+# Where a lost answer leaves open whether something was done.
+_CHANGING = frozenset({"workspace/write", "workspace/edit", "workspace/delete", "workspace/run", "workspace/undo"})
+
+log = get_logger(__name__)
+
+
+class Relay:
+    """Asks connectors, and answers for the lines of this process what others ask."""
+
+    def __init__(self, database: Database, signals: Signals, lines: Lines, process_id: str) -> None:
+        self._database = database
+        self._signals = signals
+        self._lines = lines
+        self._process_id = process_id
+        self._awake = asyncio.Event()
+        self._pulse: asyncio.Task[None] | None = None
+        self._answering: dict[str, asyncio.Task[None]] = {}
+        self._forgot = 0.0
+
+    async def call(self, principal: Principal, project_id: int, method: str, call: Call, seconds: float) -> Result:
+        """Answer what the connector answers; offline, too late and lost are answers too."""
+        deadline = time.monotonic() + seconds
+        sent_to: str | None = None
+        while True:
+            serving = await self._database.read(who_serves, principal, project_id)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return _too_late(method, was_sent=sent_to is not None)
+            if serving is None or sent_to not in (None, serving.connector_id):
+                if sent_to is None:
+                    return Result(success=False, code="offline", error=_OFFLINE)
+                await self._wait_for_return(min(left, BACK_SECONDS))
+                continue
+            sent_to = serving.connector_id
+            try:
+                async with asyncio.timeout(left):
+                    timed = call.model_copy(update={"timeout_ms": max(1, int(left * 1000))})
+                    return await self._sent(principal, serving, method, timed)
+            except LineLost:
+                await asyncio.sleep(LOOK_SECONDS)
+            except TimeoutError:
+                return _too_late(method, was_sent=True)
+
+    def start(self) -> None:
+        """Begin to answer what other processes ask."""
+        self._pulse = asyncio.get_running_loop().create_task(self._beat(), name="relay")
+
+    async def close(self) -> None:
+        """Answer no more."""
+        for task in (self._pulse, *self._answering.values()):
+            if task is not None:
+                task.cancel()
+
+    # Signals: something may be asked of a line of this process.
+
+    def work(self, project_id: int) -> None:  # noqa: ARG002 - which project it is does not matter: look at all
+        """Look for calls."""
+        self._awake.set()
+
+    def session_changed(self, session_id: str) -> None:
+        """Not ours."""
+
+    def cancelled(self, turn_id: str) -> None:
+        """Not ours: what a connector has been asked, it does."""
+
+    def agents_changed(self, project_id: int, agent_id: int) -> None:
+        """Not ours."""
+
+    async def _sent(self, principal: Principal, serving: Serving, method: str, call: Call) -> Result:
+        line = self._lines.of(principal, serving.project_id)
+        if line is not None and line.line_id == serving.line_id:
+            return await line.call(method, call)
+        if serving.process_id == self._process_id:
+            raise LineLost  # it broke in this moment
+        return await self._ask_other(principal, serving, method, call)
+
+    async def _ask_other(self, principal: Principal, serving: Serving, method: str, call: Call) -> Result:
+        params = call.model_dump(mode="json")
+        asked = RelayCall(call.call_id, principal.user_id, serving.project_id, method, params)
+        await self._database.run(relay_calls.ask, principal, serving.process_id, asked, call.timeout_ms / 1000)
+        self._signals.work(serving.project_id)
+        try:
+            answer = None
+            while answer is None:
+                await asyncio.sleep(LOOK_SECONDS)
+                answer = await self._database.read(relay_calls.take_answer, principal, call.call_id)
+        finally:
+            await asyncio.shield(self._database.run(relay_calls.forget_call, principal, call.call_id))
+        if answer.get("lost"):
+            raise LineLost
+        return Result.model_validate(answer["result"])
+
+    async def _wait_for_return(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._lines.next_change()
+        except TimeoutError:
+            return
+
+    # What others ask
+
+    async def _beat(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(PULSE_SECONDS):
+                    await self._awake.wait()
+            except TimeoutError:
+                pass
+            self._awake.clear()
+            try:
+                await self._look()
+            except ArtelError as failure:
+                log.warning("relay_failed", reason=failure.detail)
+            except Exception:
+                log.exception("relay_crashed")
+
+    async def _look(self) -> None:
+        if self._lines.any:
+            for call in await self._database.read(relay_calls.find_calls, self._process_id):
+                if call.id not in self._answering:
+                    task = asyncio.get_running_loop().create_task(self._answer(call))
+                    self._answering[call.id] = task
+                    task.add_done_callback(partial(self._answered, call.id))
+        if time.monotonic() - self._forgot > FORGET_SECONDS:
+            self._forgot = time.monotonic()
+            await self._database.run(relay_calls.forget_old_calls)
+
+    def _answered(self, call_id: str, _task: asyncio.Task[None]) -> None:
+        self._answering.pop(call_id, None)
+
+    async def _answer(self, call: RelayCall) -> None:
+        principal = Principal(call.user_id)
+        line = self._lines.of(principal, call.project_id)
+        answer: dict[str, Any] = {"lost": True}
+        if line is not None:
+            try:
+                asked = CALLS[call.method].model_validate(call.params)
+                async with asyncio.timeout(asked.timeout_ms / 1000):
+                    result = await line.call(call.method, asked)
+                answer = {"result": result.model_dump(mode="json")}
+            except (LineLost, KeyError, ValidationError):
+                pass
+            except TimeoutError:
+                return  # whoever asks does not wait any longer
+        try:
+            await self._database.run(relay_calls.answer_call, principal, call.id, answer)
+        except ArtelError as failure:
+            log.warning("relay_answer_lost", call_id=call.id, reason=failure.detail)
+
+
+_OFFLINE = (
+    "The user's files can't be reached: no connector is online for this project. Ask the user to run `artel connect`."
+)
+
+
+def _too_late(method: str, *, was_sent: bool) -> Result:
+    if was_sent and method in _CHANGING:
+        return Result(
+            success=False,
+            code="unknown",
+            error="The user's machine did not answer in time. Whether it was done is not known: look before you retry.",
+        )
+    return Result(success=False, code="timed_out", error="The user's machine did not answer in time. Try again.")

@@ -1,0 +1,88 @@
+"""Calls to connectors whose line another process holds: questions and answers are rows."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, delete, select
+
+from artel.db.tables import relay_calls
+from artel.db.tenant import Tenant, TenantRepository
+
+MAX_CALLS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RelayCall:
+    """One call."""
+
+    id: str
+    user_id: int
+    project_id: int
+    method: str
+    params: dict[str, Any]
+
+
+class RelayCallRepository(TenantRepository):
+    """Calls to connectors of one user."""
+
+    table = relay_calls
+
+    def add(self, process_id: str, call: RelayCall, seconds: float) -> None:
+        """Ask."""
+        asked = {"id": call.id, "project_id": call.project_id, "method": call.method, "params": call.params}
+        until = datetime.now(UTC) + timedelta(seconds=seconds)
+        self._add([asked | {"process_id": process_id, "answer": None, "expires_at": until}])
+
+    def answer(self, call_id: str, answer: dict[str, Any]) -> None:
+        """Write the answer beside the question."""
+        self.connection.execute(self._update({"answer": answer}).where(relay_calls.c.id == call_id))
+
+    def take_answer(self, call_id: str) -> dict[str, Any] | None:
+        """Answer what was answered, if anything."""
+        asked = self._select(relay_calls.c.answer).where(relay_calls.c.id == call_id)
+        answer: dict[str, Any] | None = self.connection.execute(asked).scalar_one_or_none()
+        return answer
+
+    def remove(self, call_id: str) -> None:
+        """Forget a call."""
+        self.connection.execute(self._delete().where(relay_calls.c.id == call_id))
+
+
+def ask(connection: Connection, tenant: Tenant, process_id: str, call: RelayCall, seconds: float) -> None:
+    """Ask the process that holds the line."""
+    RelayCallRepository(connection, tenant).add(process_id, call, seconds)
+
+
+def answer_call(connection: Connection, tenant: Tenant, call_id: str, answer: dict[str, Any]) -> None:
+    """Write the answer to a call."""
+    RelayCallRepository(connection, tenant).answer(call_id, answer)
+
+
+def take_answer(connection: Connection, tenant: Tenant, call_id: str) -> dict[str, Any] | None:
+    """Answer what was answered so far."""
+    return RelayCallRepository(connection, tenant).take_answer(call_id)
+
+
+def forget_call(connection: Connection, tenant: Tenant, call_id: str) -> None:
+    """Forget a call."""
+    RelayCallRepository(connection, tenant).remove(call_id)
+
+
+def find_calls(connection: Connection, process_id: str) -> list[RelayCall]:
+    """Answer what is asked of lines that a process holds, whosever they are."""
+    asked = (
+        select(relay_calls)
+        .where(
+            relay_calls.c.process_id == process_id,
+            relay_calls.c.answer.is_(None),
+            relay_calls.c.expires_at > datetime.now(UTC),
+        )
+        .limit(MAX_CALLS)
+    )
+    return [RelayCall(row.id, row.user_id, row.project_id, row.method, row.params) for row in connection.execute(asked)]
+
+
+def forget_old_calls(connection: Connection) -> None:
+    """Forget calls that nobody waits for any more."""
+    connection.execute(delete(relay_calls).where(relay_calls.c.expires_at < datetime.now(UTC) - timedelta(minutes=1)))
