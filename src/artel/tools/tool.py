@@ -3,9 +3,11 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from artel.brain.brain import ToolSchema
+from artel.tools.consent import Decision, Question
+from artel.tools.policy import Level
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -59,6 +61,20 @@ class Tool(Protocol):
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Do it; the arguments have been checked against the schema."""
+
+
+@runtime_checkable
+class AskingTool(Protocol):
+    """A tool about which a person may have to be asked first."""
+
+    level: Level
+    notes_itself: bool
+
+    def question(self, arguments: Mapping[str, Any]) -> Question | None:
+        """Answer what a person must be asked before the call, if anything."""
+
+    async def call(self, arguments: Mapping[str, Any], approval: Decision | None = None) -> ToolResult:
+        """Do it; raise NeedsApproval if it turns out that a person must be asked."""
 
 
 def _dumped(value: Any) -> str:

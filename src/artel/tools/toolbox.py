@@ -10,7 +10,10 @@ from artel.brain.brain import ToolCall, ToolSchema
 from artel.brain.structured import load_jsonschema
 from artel.errors import ArtelError
 from artel.logs import get_logger
-from artel.tools.tool import Tool, ToolResult
+from artel.tools.audit import Audit, Audited, NoAudit, Status
+from artel.tools.consent import Consent, Decision, NeedsApproval, Question
+from artel.tools.policy import Forbidden, Level, Policy, Risk
+from artel.tools.tool import AskingTool, Tool, ToolResult
 
 SHOWN_CHARACTERS = 500
 
@@ -24,11 +27,25 @@ class ArgumentsInvalid(ValueError):
 class NotCalled(Exception):
     """The tool was not called at all; the text says why, to the model."""
 
+    def __init__(self, why: str, arguments: Mapping[str, Any] | None = None) -> None:
+        super().__init__(why)
+        self.arguments = arguments or {}
+
 
 class Toolbox:
-    """Calls the tools that are both there and allowed, and no others."""
+    """Calls the tools that are both there and allowed, as the policy and the user have it, and no others."""
 
-    def __init__(self, tools: Iterable[Tool] = (), allowed: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool] = (),
+        allowed: Collection[str] = (),
+        policy: Policy | None = None,
+        consent: Consent | None = None,
+        audit: Audit | None = None,
+    ) -> None:
+        self._policy = policy or Policy()
+        self._consent = consent or Consent()
+        self._audit = audit or NoAudit()
         there = {tool.name: tool for tool in tools}
         self._tools = {name: tool for name, tool in there.items() if name in allowed}
         self._forbidden = there.keys() - self._tools.keys()
@@ -36,7 +53,10 @@ class Toolbox:
         self.schemas: tuple[ToolSchema, ...] = tuple(tool.schema for tool in self._tools.values())
 
     async def call(self, call: ToolCall, deadline: float) -> ToolResult:
-        """Make the call before `deadline` (seconds of `time.monotonic()`); only a cancellation is ever raised."""
+        """Make the call before `deadline` (seconds of `time.monotonic()`).
+
+        Only a cancellation is ever raised, and NeedsApproval when a person must be asked first.
+        """
         begun = time.monotonic()
         result = await self._result(call, deadline)
         log.info(
@@ -52,8 +72,12 @@ class Toolbox:
         try:
             async with asyncio.timeout(deadline - time.monotonic()) as limit:
                 return await self._called(call, deadline)
+        except NeedsApproval as asked:
+            await self._note(call.name, asked.question.arguments, "asked")
+            raise
         except NotCalled as problem:
             error = str(problem)
+            await self._note(call.name, problem.arguments, "refused", error)
         except ArtelError as problem:
             error = problem.detail
         except (Exception, asyncio.CancelledError) as problem:
@@ -79,7 +103,52 @@ class Toolbox:
             raise NotCalled(
                 f"{call.name} was not called: {problem}. Correct the arguments and call it again."
             ) from None
-        return await tool.call(arguments)
+        try:
+            self._policy.check(tool.name, level_of(tool), arguments)
+        except Forbidden as refused:
+            raise NotCalled(str(refused), arguments) from None
+        return await self._done(tool, arguments, self._approval(tool, arguments))
+
+    def _approval(self, tool: Tool, arguments: Mapping[str, Any]) -> Decision | None:
+        """Answer the user's approval of a call, None if none is needed; raise if there is none but should be."""
+        decision = self._consent.take(tool.name, arguments)
+        if decision is None:
+            question = tool.question(arguments) if isinstance(tool, AskingTool) else None
+            if question is None and self._policy.requires_approval(tool.name, level_of(tool)):
+                risk: Risk = "high" if level_of(tool) is Level.CRITICAL else "normal"
+                question = Question(tool.name, arguments, risk, {"reason": "This project asks before each call."})
+            if question is not None:
+                raise NeedsApproval(question)
+            return None
+        if decision.outcome == "rejected":
+            why = f" They said: {decision.feedback}" if decision.feedback else ""
+            raise NotCalled(f"{tool.name} was not called: the user does not want it.{why}", arguments)
+        if decision.outcome == "expired":
+            raise NotCalled(f"{tool.name} was not called: the user did not answer in time.", arguments)
+        return decision
+
+    async def _done(self, tool: Tool, arguments: dict[str, Any], approval: Decision | None) -> ToolResult:
+        if isinstance(tool, AskingTool):
+            result = await tool.call(arguments, approval)
+            if tool.notes_itself:
+                return result
+        else:
+            result = await tool.call(arguments)
+        approval_id = approval.approval_id if approval else None
+        await self._note(tool.name, arguments, "done" if result.success else "failed", result.error, approval_id)
+        return result
+
+    async def _note(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        status: Status,
+        error: str | None = None,
+        approval_id: str | None = None,
+    ) -> None:
+        known = self._tools.get(tool)
+        level = level_of(known) if known else Level.SAFE
+        await self._audit.note(Audited(tool[:100], arguments, level, status, error, approval_id))
 
     def _refusal(self, name: str) -> str:
         yours = f"Your tools: {', '.join(self._tools)}." if self._tools else "You have no tools."
@@ -96,6 +165,12 @@ class Toolbox:
         if wrong is not None:
             place = ".".join(str(step) for step in wrong.absolute_path) or "the arguments"
             raise ArgumentsInvalid(f"{place}: {wrong.message[:SHOWN_CHARACTERS]}")
+
+
+def level_of(tool: Tool) -> Level:
+    """Answer how much harm a tool can do; one that does not say is safe."""
+    level = getattr(tool, "level", Level.SAFE)
+    return level if isinstance(level, Level) else Level.CRITICAL
 
 
 def parsed_arguments(text: str) -> dict[str, Any]:

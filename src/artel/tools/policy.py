@@ -1,0 +1,130 @@
+"""What decides about a call of a tool, whatever the model says: levels, paths, pace, and whether a person is asked."""
+
+import hashlib
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from artel.paths.errors import PathError
+from artel.paths.policy import is_secret, matches, split_path
+
+CALLS_PER_MINUTE = 60
+APPROVAL_SECONDS = 300
+HIGH_RISK_SECONDS = 600
+MAX_APPROVAL_SECONDS = 7 * 24 * 3600
+
+Risk = Literal["normal", "high"]
+
+
+class Level(StrEnum):
+    """How much harm a tool can do."""
+
+    SAFE = "safe"
+    MODERATE = "moderate"
+    RESTRICTED = "restricted"
+    CRITICAL = "critical"
+
+
+class Forbidden(Exception):
+    """The policy says no; the text says why, to the model."""
+
+
+class ToolRule(BaseModel):
+    """What a project says of one tool."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    enabled: bool = True
+    requires_approval: bool = False
+    allowed_paths: list[str] = []
+    denied_paths: list[str] = []
+
+
+class PolicySettings(BaseModel):
+    """What a project says of its tools, in its settings."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    tools: dict[str, ToolRule] = {}
+    approval_seconds: int = Field(APPROVAL_SECONDS, ge=10, le=MAX_APPROVAL_SECONDS)
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> "PolicySettings":
+        """Read the settings of a project; what makes no sense is as if everything needed an approval."""
+        try:
+            return cls.model_validate(settings)
+        except ValidationError:
+            return cls(tools={"*": ToolRule(requires_approval=True)})
+
+
+class Pace:
+    """How often tools are called, by all agents of a project together."""
+
+    def __init__(self, per_minute: int = CALLS_PER_MINUTE, now: Callable[[], float] = time.monotonic) -> None:
+        self._per_minute = per_minute
+        self._now = now
+        self._calls: deque[float] = deque()
+
+    def take(self) -> None:
+        """Take one call; raise Forbidden when there were too many in the last minute."""
+        now = self._now()
+        while self._calls and self._calls[0] <= now - 60:
+            self._calls.popleft()
+        if len(self._calls) >= self._per_minute:
+            wait = self._calls[0] + 60 - now
+            raise Forbidden(f"{self._per_minute} tool calls were made in the last minute. Wait {wait:.0f} seconds.")
+        self._calls.append(now)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a project allows."""
+
+    settings: PolicySettings = field(default_factory=PolicySettings)
+    pace: Pace = field(default_factory=Pace)
+
+    def check(self, tool: str, level: Level, arguments: Mapping[str, Any]) -> None:
+        """Raise Forbidden unless the call may be made at all."""
+        rule = self._rule(tool)
+        if not rule.enabled:
+            raise Forbidden(f"{tool} is switched off in this project.")
+        if level is not Level.SAFE and isinstance(path := arguments.get("path"), str):
+            _check_path(tool, path, rule)
+        self.pace.take()
+
+    def requires_approval(self, tool: str, level: Level) -> bool:
+        """Say whether a person must approve each call of a tool, whatever its arguments."""
+        return level is Level.CRITICAL or self._rule(tool).requires_approval
+
+    def seconds(self, risk: Risk) -> int:
+        """Answer for how long an approval may be waited for."""
+        seconds = self.settings.approval_seconds
+        return max(seconds, HIGH_RISK_SECONDS) if risk == "high" else seconds
+
+    def _rule(self, tool: str) -> ToolRule:
+        return self.settings.tools.get(tool) or self.settings.tools.get("*") or ToolRule()
+
+
+def arguments_hash(tool: str, arguments: Mapping[str, Any]) -> str:
+    """Answer what an approval is bound to: the tool and its very arguments, however they were written."""
+    canonical = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _check_path(tool: str, path: str, rule: ToolRule) -> None:
+    try:
+        parts = split_path(path)
+    except PathError as refused:
+        raise Forbidden(f"{tool} was not called: {refused.message}") from None
+    if parts and is_secret(parts):
+        raise Forbidden(f"{tool} was not called: {path} is kept from agents.")
+    if matches(parts, tuple(rule.denied_paths)):
+        raise Forbidden(f"{tool} was not called: {path} is denied in this project.")
+    if rule.allowed_paths and not matches(parts, tuple(rule.allowed_paths)):
+        raise Forbidden(f"{tool} was not called: {path} is not among what is allowed in this project.")
