@@ -4,11 +4,12 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Connection
 
+from artel.approvals.approvals import decide_asked
 from artel.auth.jwks import KeySet
 from artel.auth.login import Login
 from artel.auth.passwords import Passwords
@@ -25,12 +26,14 @@ from artel.data_folder import DataFolder
 from artel.db import schema
 from artel.db.engine import Database
 from artel.db.tenant import Tenant
+from artel.errors import ArtelError
 from artel.events.event_pulse import EventPulse
 from artel.events.hub import EventHub
 from artel.events.project_log import read_project_events
 from artel.events.session_log import read_events
 from artel.events.signals import Signals
 from artel.ids import uuid7
+from artel.logs import get_logger
 from artel.memories.service import Memories
 from artel.memory.providers import MemorySettings, make_embedder, make_store
 from artel.plans.one_task import OneTaskRunner
@@ -45,6 +48,8 @@ from artel.spaces.parts import SpaceParts, TimeLimits
 from artel.spaces.project_news import ProjectNews
 from artel.spaces.spaces import Spaces
 from artel.turns.endings import Endings
+
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,7 @@ class Container:
     spaces: Spaces | None
     registry: CollectorRegistry
     opened: AsyncExitStack
+    deciding: set[asyncio.Task[None]] = field(default_factory=set)
 
     @classmethod
     async def open(cls, settings: Settings) -> "Container":
@@ -189,8 +195,28 @@ class Container:
         if space is not None:
             space.refuse_if_unable(agent_id)
 
+    def go_on(self, session_id: str, project_id: int) -> None:
+        """Let a run go on about which the user has decided."""
+        self.signals.session_changed(session_id)
+        if self.host is not None:
+            self.host.work(project_id)
+        self.signals.work(project_id)
+
     def decided(self, principal: Principal, project_id: int, decided: Decided) -> None:
         """Take a decision that the user has made at the connector."""
+        task = asyncio.get_running_loop().create_task(self._take_decision(principal, project_id, decided))
+        self.deciding.add(task)
+        task.add_done_callback(self.deciding.discard)
+
+    async def _take_decision(self, principal: Principal, project_id: int, decided: Decided) -> None:
+        try:
+            approval = await self.database.run(
+                decide_asked, principal, project_id, decided.ask_id, decided.decision, decided.feedback
+            )
+        except ArtelError as failure:  # it was decided elsewhere, or nobody waits any more
+            log.info("decision_not_taken", project_id=project_id, reason=failure.detail)
+            return
+        self.go_on(approval.session_id, approval.project_id)
 
     def is_busy(self) -> bool:
         """Say whether turns run here, so that other work should wait."""

@@ -266,3 +266,24 @@ class OtherConnector(ArtelError):
 
     kind = Kind.CONFLICT
     code = "other_connector"
+
+
+class ApprovalNotFound(ArtelError):
+    """The user has no such approval."""
+
+    kind = Kind.NOT_FOUND
+    code = "approval_not_found"
+
+
+class ApprovalDecided(ArtelError):
+    """It was decided before, or nobody waits for it any more."""
+
+    kind = Kind.CONFLICT
+    code = "approval_decided"
+
+
+class ToolFailed(ArtelError):
+    """A call of a tool that was approved late did not work."""
+
+    kind = Kind.FAILED
+    code = "tool_failed"

@@ -47,15 +47,20 @@ _PHASES: dict[Phase, PhaseFunction] = {
 async def go_through(state: State, run: Run) -> None:
     """Take the state through the phases of the agent, from the first to the last."""
     settings = run.spec.loop
-    graph = compiled(understand=settings.understand, plan=settings.plan, critique=settings.critique)
+    graph = compiled(
+        understand=settings.understand, plan=settings.plan, critique=settings.critique, resumed=bool(state.calls)
+    )
     config: RunnableConfig = {"recursion_limit": _most_steps(settings)}
     async for _ in graph.astream({"state": state}, config, context=run, stream_mode=[]):
         pass
 
 
-@lru_cache(maxsize=8)  # as many as there are
-def compiled(*, understand: bool, plan: bool, critique: bool) -> Graph:
-    """Answer the graph with these phases; all agents share it, because it holds nothing of a run."""
+@lru_cache(maxsize=16)  # as many as there are
+def compiled(*, understand: bool, plan: bool, critique: bool, resumed: bool = False) -> Graph:
+    """Answer the graph with these phases; all agents share it, because it holds nothing of a run.
+
+    A run that waited for a person enters it again at the call of the tool.
+    """
     ways: dict[Phase, tuple[Phase, ...]] = {
         "understand": ("plan" if plan else "execute",),
         "plan": ("execute",),
@@ -69,7 +74,8 @@ def compiled(*, understand: bool, plan: bool, critique: bool) -> Graph:
     for name, destinations in ways.items():
         if optional.get(name, True):
             graph.add_node(name, _node(name), destinations=destinations)
-    graph.add_edge(START, "understand" if understand else "plan" if plan else "execute")
+    first: Phase = "understand" if understand else "plan" if plan else "execute"
+    graph.add_edge(START, "tool_call" if resumed else first)
     return graph.compile()
 
 

@@ -4,9 +4,11 @@ import asyncio
 import importlib
 from typing import Any
 
+from artel.agents.parking import Parked, dump_state
 from artel.agents.phases import Run, State
 from artel.agents.task import AgentSpec, Listener, LoopResult, Tally
 from artel.brain.brain import Brain, Message
+from artel.tools.consent import NeedsApproval
 from artel.tools.toolbox import Toolbox
 
 _loaded: dict[str, Any] = {}
@@ -20,15 +22,20 @@ async def run_loop(
     listener: Listener,
     deadline: float,
     tally: Tally | None = None,
+    resumed: State | None = None,
 ) -> LoopResult:
     """Answer the last of the messages before `deadline`; failures are `ArtelError`s.
 
-    What was spent is in `tally` at every moment, also when the run fails or is cancelled.
+    What was spent is in `tally` at every moment, also when the run fails or is cancelled. A run that must wait for a
+    person ends with Parked; it goes on with `resumed`.
     """
     tally = tally or Tally(spec.model)
-    state = State(messages)
+    state = resumed or State(messages)
     await load_graphs()
-    await _loaded["graph"].go_through(state, Run(spec, brain, toolbox, listener, deadline, tally))
+    try:
+        await _loaded["graph"].go_through(state, Run(spec, brain, toolbox, listener, deadline, tally))
+    except NeedsApproval as asked:
+        raise Parked(asked.question, dump_state(state)) from None
     return LoopResult(state.draft, tally.usage, state.iterations, state.tool_calls, state.phases)
 
 

@@ -51,6 +51,8 @@ class State:
     iterations: int = 0
     tool_calls: int = 0
     phases: tuple[Phase, ...] = ()
+    # Whether it was told that the first of the calls is made: a run that parks there tells it once.
+    is_announced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +112,13 @@ async def tool_call(state: State, run: Run) -> Phase:
     """Make the calls that the model asked for, in its order, and keep one answer for each."""
     while state.calls:
         call, *rest = state.calls
-        run.listener.tool_called(call)
+        if not state.is_announced:
+            run.listener.tool_called(call)
+            state.is_announced = True
         result = await _called(call, state, run)
         run.listener.tool_result(call, result)
         state.exchange += (Message("tool", result.text_for_model(), tool_call_id=call.id),)
-        state.calls = tuple(rest)
+        state.calls, state.is_announced = tuple(rest), False
     return "execute"
 
 
@@ -147,8 +151,9 @@ async def _called(call: ToolCall, state: State, run: Run) -> ToolResult:
     limit = run.spec.loop.tool_calls
     if state.tool_calls >= limit:
         return ToolResult.failure(f"{call.name} was not called: all {limit} tool calls of this task are used up.")
-    state.tool_calls += 1
-    return await run.toolbox.call(call, run.deadline)
+    result = await run.toolbox.call(call, run.deadline)
+    state.tool_calls += 1  # not one that must wait for a person: it is made later
+    return result
 
 
 async def _structured(state: State, run: Run, told: Message, wanted: Schema) -> "dict[str, JsonValue] | None":

@@ -10,6 +10,7 @@ from fastapi.routing import APIRoute
 from artel import __version__
 from artel.api import (
     agents,
+    approvals,
     archives,
     auth,
     chat,
@@ -20,6 +21,7 @@ from artel.api import (
     projects,
     sessions,
     spaces,
+    tools,
     ui,
 )
 from artel.api.metrics import HttpMetrics
@@ -46,6 +48,8 @@ ROUTERS = (
     sessions.router,
     spaces.router,
     connectors.router,
+    approvals.router,
+    tools.router,
     health.router,
     ui.router,
 )

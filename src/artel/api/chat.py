@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, SessionId, TurnId
 from artel.api.event_stream import HEARTBEAT_SECONDS, EventStream
 from artel.api.problems import documented
+from artel.approvals.approvals import cancel_turn, pending_of
 from artel.auth.principal import Principal
 from artel.brain.tokens import count_tokens, is_ready
 from artel.container import Container
@@ -41,7 +42,7 @@ from artel.logs import get_logger
 from artel.sessions import history
 from artel.spaces.agent_figures import ERROR_SECONDS
 from artel.spaces.host import Job
-from artel.turns.cancel import CANCELLED, cancel_turn
+from artel.turns.cancel import CANCELLED
 from artel.turns.endings import Ended, get_turn, read_ended
 from artel.turns.transactions import NewTurn, TurnOver, accept_message
 from artel.turns.turn import Mode, Turn, TurnStatus
@@ -94,7 +95,8 @@ async def send_message(
         return _accepted(turn)
     ended = await _ending(parts, user, turn, seconds)
     if ended is None:
-        return _accepted(await parts.database.read(get_turn, user, session_id, turn.id))
+        now, approval_id = await parts.database.read(pending_of, user, session_id, turn.id)
+        return _accepted(now, approval_id)
     return _answered(ended)
 
 
@@ -235,8 +237,10 @@ def _error(ended: Ended) -> ArtelError:
     return AgentFailed(ended.content)
 
 
-def _accepted(turn: Turn) -> Response:
-    accepted = MessageAccepted(session_id=turn.session_id, turn_id=turn.id, mode=turn.mode, status=turn.status)
+def _accepted(turn: Turn, approval_id: str | None = None) -> Response:
+    accepted = MessageAccepted(
+        session_id=turn.session_id, turn_id=turn.id, mode=turn.mode, status=turn.status, approval_id=approval_id
+    )
     return _json(accepted.model_dump_json(exclude_none=True), status.HTTP_202_ACCEPTED)
 
 

@@ -18,6 +18,8 @@ class OneTaskRunner:
 
     async def run(self, space: WorkerSpace, turn: Turn, text: str) -> Ended | None:
         """Answer a turn by the agent whose description has most in common with it."""
+        if turn.parked is not None:  # it waited for a person, with an agent of its own
+            return await DirectTurn(space, turn, turn.parked["agent_id"], text).run()
         project = await space.parts.database.read(get_project, space.principal, space.project_id)
         best = best_agent(text, project.agents)
         return await DirectTurn(space, turn, best.id if best else 0, text).run()

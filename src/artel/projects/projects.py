@@ -1,6 +1,7 @@
 """What can be done with projects: each function is one transaction."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -57,6 +58,11 @@ def get_project(connection: Connection, principal: Principal, project_id: int) -
     """Answer one project with its agents."""
     project = ProjectRepository(connection, principal).get(project_id)
     return _with_agents(project, AgentRepository(connection, principal).page(project_id, MAX_AGENTS, 0))
+
+
+def project_settings(connection: Connection, principal: Principal, project_id: int) -> dict[str, Any]:
+    """Answer what the user has set for a project."""
+    return dict(ProjectRepository(connection, principal).get(project_id).settings)
 
 
 def update_project(connection: Connection, principal: Principal, project_id: int, changes: ProjectChanges) -> Project:

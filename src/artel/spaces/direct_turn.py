@@ -1,24 +1,31 @@
 """A turn that one agent answers: from its start to its end in the database."""
 
 import asyncio
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from artel.agents.context import MAX_HISTORY_MESSAGES, Said
+from artel.agents.parking import Parked, load_state
 from artel.agents.task import Tally
-from artel.brain.brain import ToolCall
+from artel.approvals.approval import Approval, ApprovalStatus
+from artel.approvals.approvals import decisions, park_turn
+from artel.brain.brain import ToolCall, Usage
 from artel.brain.tokens import count_tokens
-from artel.contract.events import ContextRetrieved, EventData, ToolCalled, ToolReturned
+from artel.contract.events import ApprovalRequired, ContextRetrieved, EventData, ToolCalled, ToolReturned
 from artel.contract.http import Agent
 from artel.errors import AgentNotFound, ArtelError, DatabaseUnavailable
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.memories.context_store import Recalled
 from artel.memories.memory_repository import NewMemory
-from artel.spaces.execution import ExecutionResult, Task
+from artel.projects.projects import project_settings
+from artel.spaces.execution import ExecutionResult, Task, Waiting
+from artel.tools.consent import Decision
+from artel.tools.policy import Policy, PolicySettings
 from artel.tools.tool import ToolResult
 from artel.turns.endings import Ended
 from artel.turns.lease import LeaseLost
@@ -52,8 +59,11 @@ class DirectTurn:
         self._parts = space.parts
         self._turn = turn
         self._text = text
-        self._message_id = uuid7()
+        kept = turn.parked or {}
+        self._message_id = kept.get("message_id") or uuid7()
         self._tally = Tally("")
+        if usage := kept.get("usage"):
+            self._tally.usage = Usage(**usage)
         self._notes = _Notes(space, turn)
         self._shown = 0.0
         self._started = False
@@ -70,10 +80,22 @@ class DirectTurn:
         agent: Agent | None = None
         try:
             agent = await self._space.agent(self._agent_id)
-            task = Task(self._turn.id, self._text, self._begin, self, self._tally)
+            task = Task(
+                self._turn.id,
+                self._text,
+                self._begin,
+                self,
+                self._tally,
+                session_id=self._turn.session_id,
+                waiting=await self._waited(),
+            )
             result = await self._space.direct_execution(self._agent_id, task)
         except AgentNotFound as gone:
             result = ExecutionResult(False, "", [], self._tally.usage, 0, gone.detail, gone.code)
+        except Parked as parked:
+            if agent is not None:
+                await self._park(agent, parked)
+            return None
         except TurnOver:
             return None
         except asyncio.CancelledError:
@@ -132,6 +154,73 @@ class DirectTurn:
         agent = await self._space.cache.get(agent.id)  # it may have been changed since it was queued
         said = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in started.said]
         return agent, said
+
+    # Waiting for a person
+
+    async def _waited(self) -> Waiting | None:
+        """Answer how far the run had come, and what was decided, if it waited for a person."""
+        kept = self._turn.parked
+        if kept is None:
+            return None
+        decided = await self._parts.database.read(decisions, self._space.principal, self._turn.id)
+        single = kept.get("single")
+        return Waiting(
+            state=None if single else load_state(kept["state"]),
+            single=ToolCall(uuid7(), single["tool"], json.dumps(single["arguments"])) if single else None,
+            decisions={one.arguments_hash: _decision(one) for one in decided},
+            context=kept.get("context", []),
+            hashes=kept.get("hashes", {}),
+            seconds=kept.get("seconds", 0.0),
+        )
+
+    async def _park(self, agent: Agent, parked: Parked) -> None:
+        """Store how far the run has come, and ask the user; the agent's slot is free."""
+        await self._notes.written()
+        space, turn = self._space, self._turn
+        now = datetime.now(UTC)
+        policy = Policy(
+            PolicySettings.of(await self._parts.database.read(project_settings, space.principal, space.project_id))
+        )
+        question = parked.question
+        seconds = policy.seconds(question.risk)
+        approval = Approval(
+            id=uuid7(),
+            project_id=space.project_id,
+            session_id=turn.session_id,
+            turn_id=turn.id,
+            agent_id=agent.id,
+            kind="tool",
+            tool=question.tool,
+            arguments=dict(question.arguments),
+            arguments_hash=question.hash,
+            details=dict(question.details),
+            risk=question.risk,
+            seconds=seconds,
+            status=ApprovalStatus.PENDING,
+            holds=None,
+            feedback=None,
+            created_at=now,
+            warned_at=None,
+            expires_at=now + timedelta(seconds=seconds),
+            decided_at=None,
+            used_at=None,
+        )
+        kept = {
+            **parked.kept,
+            "state": parked.state,
+            "agent_id": agent.id,
+            "message_id": self._message_id,
+            "usage": asdict(self._tally.usage) if self._tally.usage.calls else None,
+        }
+        change = AgentAtWork(agent.id, agent.name, "processing", space.get_agent_status(agent.id).value).change
+        try:
+            await self._parts.database.run(park_turn, space.principal, turn, kept, approval, change, space.lease)
+        except TurnOver:
+            await self._note_usage()
+            return
+        self._parts.signals.session_changed(turn.session_id)
+        self._parts.endings.parked(turn.id)
+        self._parts.news.add(space.principal, space.project_id, _required(approval))
 
     async def _finish(self, agent: Agent | None, result: ExecutionResult, seconds: float) -> Ended | None:
         await self._notes.written()
@@ -252,6 +341,20 @@ class _Notes:
             log.info("events_not_written", turn_id=self._turn.id, reason=repr(failure))
         finally:
             self._writing = None
+
+
+def _decision(approval: Approval) -> Decision:
+    outcome: Any = str(approval.status)
+    return Decision(approval.id, outcome, approval.feedback or "", approval.holds or "once")
+
+
+def _required(approval: Approval) -> ApprovalRequired:
+    return ApprovalRequired(
+        approval_id=approval.id,
+        session_of_approval=approval.session_id,
+        tool=approval.tool,
+        expires_at=approval.expires_at,
+    )
 
 
 def _memories(turn: Turn, text: str, result: ExecutionResult) -> list[NewMemory]:

@@ -2,31 +2,39 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from artel.agents.context import ContextLimits, Remembered, Said, build_context
 from artel.agents.loop import load_graphs, run_loop
+from artel.agents.parking import Parked
+from artel.agents.phases import State
 from artel.agents.task import AgentSpec, Listener, LoopResult, Tally
 from artel.auth.principal import Principal
 from artel.brain import prices
-from artel.brain.brain import Usage
+from artel.brain.brain import ToolCall, Usage
 from artel.brain.errors import ModelTimedOut
 from artel.brain.tokens import count_tokens
 from artel.contract.http import Agent
-from artel.errors import AgentInError, ArtelError, DatabaseUnavailable
+from artel.errors import AgentInError, ArtelError, DatabaseUnavailable, ToolFailed
 from artel.logs import get_logger
 from artel.memories.context_store import AgentContextStore, Recalled
 from artel.memories.knowledge import ProjectKnowledge
 from artel.memories.memory_repository import NewMemory
 from artel.memory.store import Filter
-from artel.projects.projects import get_project
+from artel.projects.projects import get_project, project_settings
 from artel.spaces.agent_bus import AgentBus
 from artel.spaces.agent_figures import ERROR_SECONDS, AgentStatus
 from artel.spaces.parts import SpaceParts
+from artel.spaces.run_files import Caller, RunFiles, RunNotes
+from artel.tools.consent import Consent, Decision
+from artel.tools.files import file_tools
+from artel.tools.policy import Pace, Policy, PolicySettings
 from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead, Recollection
+from artel.tools.tool import Tool
 from artel.tools.toolbox import Toolbox
+from artel.turns.lease import Lease
 from artel.turns.transactions import AgentAtWork
 
 RECALLED = 5
@@ -50,6 +58,20 @@ class Task:
     begin: Callable[[Agent, AgentAtWork], Awaitable[tuple[Agent, Sequence[Said]]]]
     listener: TaskListener
     tally: Tally = field(default_factory=lambda: Tally(""))
+    session_id: str = ""
+    waiting: "Waiting | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A task that waited for a person: how far it had come, and what was decided."""
+
+    state: State | None
+    single: ToolCall | None
+    decisions: Mapping[str, Decision]
+    context: list[dict[str, Any]]
+    hashes: dict[str, str]
+    seconds: float  # that it has run before
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +95,15 @@ class TimedOut(Exception):
 class Execution:
     """Runs tasks of the agents of one worker space."""
 
-    def __init__(self, principal: Principal, project_id: int, parts: SpaceParts, bus: AgentBus) -> None:
+    def __init__(
+        self, principal: Principal, project_id: int, parts: SpaceParts, bus: AgentBus, lease: Lease | None = None
+    ) -> None:
         self._principal = principal
         self._project_id = project_id
         self._parts = parts
         self._bus = bus
+        self._epoch = lease.epoch if lease else 0
+        self._pace = Pace()
 
     async def run(self, agent: Agent, task: Task, priority: int = 0) -> ExecutionResult:
         """Do a task as soon as the agent has a free slot."""
@@ -107,7 +133,8 @@ class Execution:
         at_work = AgentAtWork(
             agent.id, agent.name, self._bus.status_without(agent.id).value, self._bus.status(agent.id).value
         )
-        recalling = asyncio.ensure_future(self._recall(agent, task)) if agent.memory else None
+        recalls = agent.memory and task.waiting is None
+        recalling = asyncio.ensure_future(self._recall(agent, task)) if recalls else None
         try:
             agent, said = await task.begin(agent, at_work)
             recalled = await recalling if recalling else []
@@ -115,10 +142,17 @@ class Execution:
             if recalling:
                 recalling.cancel()
             raise
-        context += [_mentioned(one) for one in recalled]
-        return await self._answer(agent, task, said, recalled)
+        context += task.waiting.context if task.waiting else [_mentioned(one) for one in recalled]
+        return await self._answer(agent, task, said, recalled, context)
 
-    async def _answer(self, agent: Agent, task: Task, said: Sequence[Said], recalled: Sequence[Recalled]) -> LoopResult:
+    async def _answer(
+        self,
+        agent: Agent,
+        task: Task,
+        said: Sequence[Said],
+        recalled: Sequence[Recalled],
+        context: list[dict[str, Any]],
+    ) -> LoopResult:
         limits = ContextLimits(window=prices.window(agent.model), max_tokens=agent.max_tokens)
         remembered = [Remembered(one.memory.content, _source(one), one.score) for one in recalled]
         messages = build_context(agent.system_prompt, said, remembered, limits, count_tokens)
@@ -131,15 +165,28 @@ class Execution:
             max_context_tokens=limits.tokens,
         )
         await load_graphs()  # the first task after the start is not late because of it
-        total = time.monotonic() + self._parts.limits.task
+        before = task.waiting.seconds if task.waiting else 0.0
+        began = time.monotonic()
+        total = began + self._parts.limits.task - before
         watch = _Watch(task.listener, self._parts.limits.without_progress, total)
+        files = RunFiles(self._parts, self._caller(agent, task), watch.alive)
+        if task.waiting:
+            files.hashes.update(task.waiting.hashes)
         try:
             async with asyncio.timeout(self._parts.limits.without_progress) as watch.limit:
-                return await run_loop(spec, messages, self._parts.brain, self._toolbox(agent), watch, total, task.tally)
+                toolbox = await self._toolbox(agent, task, files)
+                if task.waiting and task.waiting.single:
+                    return await _only_call(task.waiting.single, toolbox, watch, total, task.tally)
+                resumed = task.waiting.state if task.waiting else None
+                return await run_loop(spec, messages, self._parts.brain, toolbox, watch, total, task.tally, resumed)
         except TimeoutError as late:
             if not watch.limit.expired():
                 raise
             raise TimedOut(watch.complaint()) from late
+        except Parked as parked:
+            spent = before + time.monotonic() - began
+            parked.kept = {"context": context, "hashes": files.hashes, "seconds": spent}
+            raise
         finally:
             task.tally.settle("".join(watch.written))
 
@@ -153,14 +200,40 @@ class Execution:
         task.listener.recalled(found)
         return found
 
-    def _toolbox(self, agent: Agent) -> Toolbox:
-        if not agent.memory:
-            return Toolbox()
-        recall = _AgentRecall(
-            self._parts.memories.context_store(self._principal, self._project_id, agent.id, agent.name)
+    def _caller(self, agent: Agent, task: Task) -> Caller:
+        return Caller(
+            self._principal, self._project_id, task.session_id, task.id, agent.id, agent.name, epoch=self._epoch
         )
-        everybody = _ProjectRecall(self._parts, self._principal, self._project_id)
-        return Toolbox([MemoryRead(recall), ProjectMemoryRead(everybody), MemoryWrite(recall)], agent.tools)
+
+    async def _toolbox(self, agent: Agent, task: Task, files: RunFiles) -> Toolbox:
+        tools: list[Tool] = []
+        if agent.memory:
+            recall = _AgentRecall(
+                self._parts.memories.context_store(self._principal, self._project_id, agent.id, agent.name)
+            )
+            everybody = _ProjectRecall(self._parts, self._principal, self._project_id)
+            tools = [MemoryRead(recall), ProjectMemoryRead(everybody), MemoryWrite(recall)]
+        tools += file_tools(files)
+        if not any(tool.name in agent.tools for tool in tools):
+            return Toolbox()
+        settings = await self._parts.database.read(project_settings, self._principal, self._project_id)
+        return Toolbox(
+            tools,
+            agent.tools,
+            Policy(PolicySettings.of(settings), self._pace),
+            Consent(task.waiting.decisions if task.waiting else {}),
+            RunNotes(self._parts, self._caller(agent, task)),
+        )
+
+
+async def _only_call(call: ToolCall, toolbox: Toolbox, watch: "_Watch", deadline: float, tally: Tally) -> LoopResult:
+    """Make one call that was approved late, without asking a model."""
+    watch.tool_called(call)
+    result = await toolbox.call(call, deadline)
+    watch.tool_result(call, result)
+    if not result.success:
+        raise ToolFailed(result.error or f"{call.name} failed.")
+    return LoopResult(f"{call.name} was done, as you approved.", tally.usage, 0, 1, ("tool_call",))
 
 
 class _Watch:
@@ -193,6 +266,10 @@ class _Watch:
     def tool_result(self, call: Any, result: Any) -> None:
         self._progress()
         self._listener.tool_result(call, result)
+
+    def alive(self) -> None:
+        """Something goes on that takes its time."""
+        self._progress()
 
     def complaint(self) -> str:
         """Say which of the limits was passed."""

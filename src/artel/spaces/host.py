@@ -17,6 +17,7 @@ from artel.logs import get_logger
 from artel.sessions.message_repository import MessageRepository
 from artel.spaces import leases
 from artel.spaces.alert_watch import AlertWatch
+from artel.spaces.approval_clock import ApprovalClock
 from artel.spaces.desk import SpaceDesk
 from artel.spaces.leases import SpaceElsewhere, Work
 from artel.spaces.parts import SpaceParts
@@ -74,6 +75,7 @@ class Host:
         self._ended_before: set[str] = set()
         self._desk: SpaceDesk | None = None
         self._watch = AlertWatch(parts)
+        self._clock = ApprovalClock(parts)
         spaces.recover = self._recover
 
     @property
@@ -303,6 +305,7 @@ class Host:
     async def _look_around(self) -> None:
         if self._host_id is not None and self._desk is not None:
             await self._desk.answer_others(self._host_id)
+        await self._clock.check()
         for work in await self._parts.database.read(leases.find_work, self._host_id):
             self._look(work)
         await self._stop_ended()

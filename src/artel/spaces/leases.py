@@ -6,18 +6,19 @@ docs/decisions for why a host that is cut off can do no harm.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from artel.db.dialect import insert_into
-from artel.db.tables import hosts, projects, sessions, space_calls, spaces, turns
+from artel.db.tables import approvals, hosts, projects, sessions, space_calls, spaces, turns
 from artel.errors import ProjectNotFound
 from artel.spaces.calls import SpaceCall
 from artel.turns.lease import Lease
 
 MAX_WORK = 1_000
+WARN_ONLY_LONGER_SECONDS = 90  # who has less time than that was asked a moment ago
 
 
 class SpaceElsewhere(Exception):
@@ -87,7 +88,7 @@ def find_work(connection: Connection, host_id: str | None) -> list[Work]:
     """Answer sessions with unfinished turns, of spaces that this host runs or may take; without a host, all."""
     work = (
         select(turns.c.user_id, turns.c.project_id, turns.c.session_id)
-        .where(turns.c.finished_at.is_(None))
+        .where(turns.c.finished_at.is_(None), turns.c.status != "waiting")
         .distinct()
         .limit(MAX_WORK)
     )
@@ -117,6 +118,36 @@ def find_calls(connection: Connection, host_id: str) -> list[SpaceCall]:
 def forget_old_calls(connection: Connection) -> None:
     """Forget questions that nobody waits for any more."""
     connection.execute(delete(space_calls).where(space_calls.c.expires_at < func.now() - timedelta(minutes=1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """An approval whose time is over, or nearly."""
+
+    user_id: int
+    session_id: str
+    approval_id: str
+    expires_at: datetime
+
+
+def due_approvals(connection: Connection, now: datetime, soon: datetime) -> list[Due]:
+    """Answer approvals that nobody has decided about: those that have expired, and those that will soon."""
+    asked = (
+        select(approvals.c.user_id, approvals.c.session_id, approvals.c.id, approvals.c.expires_at)
+        .where(
+            approvals.c.status == "pending",
+            or_(
+                approvals.c.expires_at <= now,
+                and_(
+                    approvals.c.expires_at <= soon,
+                    approvals.c.warned_at.is_(None),
+                    approvals.c.seconds > WARN_ONLY_LONGER_SECONDS,
+                ),
+            ),
+        )
+        .limit(MAX_WORK)
+    )
+    return [Due(row.user_id, row.session_id, row.id, row.expires_at) for row in connection.execute(asked)]
 
 
 def running_turns(connection: Connection, project_id: int | None = None) -> list[tuple[int, str, str]]:

@@ -120,7 +120,7 @@ class WorkerSpace:
         self.closed = False
         self.open_alerts: dict[tuple[str, str], Finding] | None = None  # None: not looked up yet
         self._orchestrator = orchestrator
-        self._execution = Execution(principal, project_id, parts, self.bus)
+        self._execution = Execution(principal, project_id, parts, self.bus, lease)
         self._began = self._used = time.monotonic()
         self._config_version = config_version
         self._begins = True

@@ -55,19 +55,16 @@ class FileTool:
     description: ClassVar[str]
     properties: ClassVar[Mapping[str, Any]]
     required: ClassVar[tuple[str, ...]] = ("path",)
+    schema: ClassVar[ToolSchema]
+
+    def __init_subclass__(cls) -> None:
+        if hasattr(cls, "name"):
+            parameters = {"properties": dict(cls.properties), "required": list(cls.required)}
+            described: Any = {"type": "object", **parameters, "additionalProperties": False}
+            cls.schema = ToolSchema(cls.name, cls.description, described)
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self.schema = ToolSchema(
-            self.name,
-            self.description,
-            {
-                "type": "object",
-                "properties": dict(self.properties),
-                "required": list(self.required),
-                "additionalProperties": False,
-            },
-        )
 
     def question(self, _arguments: Mapping[str, Any]) -> Question | None:
         """Answer what a person must be asked before the call, if anything."""

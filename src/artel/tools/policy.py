@@ -92,11 +92,15 @@ class Policy:
     def check(self, tool: str, level: Level, arguments: Mapping[str, Any]) -> None:
         """Raise Forbidden unless the call may be made at all."""
         rule = self._rule(tool)
-        if not rule.enabled:
+        if not self.enabled(tool):
             raise Forbidden(f"{tool} is switched off in this project.")
         if level is not Level.SAFE and isinstance(path := arguments.get("path"), str):
             _check_path(tool, path, rule)
         self.pace.take()
+
+    def enabled(self, tool: str) -> bool:
+        """Say whether a tool is switched on."""
+        return self._rule(tool).enabled
 
     def requires_approval(self, tool: str, level: Level) -> bool:
         """Say whether a person must approve each call of a tool, whatever its arguments."""

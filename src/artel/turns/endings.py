@@ -68,6 +68,7 @@ class _Waiter:
     runs_here: bool
     ended: Ended | None = None
     gone: Exception | None = None
+    parked: bool = False
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def wait(self) -> None:
@@ -97,6 +98,12 @@ class Endings:
         """Say that a turn has no end that could be told: it was deleted."""
         for waiter in self._waiting.get(turn_id, ()):
             waiter.gone = reason
+            waiter.news.set()
+
+    def parked(self, turn_id: str) -> None:
+        """Say that a turn waits for a person: nobody else should wait for it."""
+        for waiter in self._waiting.get(turn_id, ()):
+            waiter.parked = True
             waiter.news.set()
 
     def session_changed(self, session_id: str) -> None:
@@ -135,19 +142,28 @@ class Endings:
 
     async def _look(self, principal: Principal, turn_id: str, waiter: _Waiter) -> Ended | None:
         look = not waiter.runs_here
-        while waiter.ended is None:
+        while waiter.ended is None and not waiter.parked:
             if waiter.gone is not None:
                 raise waiter.gone
             waiter.news.clear()
-            ended = await self._read(principal, waiter.session_id, turn_id) if look or self._closed else None
-            if ended is not None or self._closed:
-                return ended
+            if look or self._closed:
+                ended, waits = await self._read(principal, waiter.session_id, turn_id)
+                if ended is not None or waits or self._closed:
+                    return ended
             await waiter.wait()
             look = True
         return waiter.ended
 
-    async def _read(self, principal: Principal, session_id: str, turn_id: str) -> Ended | None:
+    async def _read(self, principal: Principal, session_id: str, turn_id: str) -> tuple[Ended | None, bool]:
         try:
-            return await self._database.read(read_ended, principal, session_id, turn_id)
+            return await self._database.read(_ended_or_waiting, principal, session_id, turn_id)
         except DatabaseUnavailable:  # whoever waits has patience: it may be back in time
-            return None
+            return None, False
+
+
+def _ended_or_waiting(
+    connection: Connection, principal: Principal, session_id: str, turn_id: str
+) -> tuple[Ended | None, bool]:
+    ended = read_ended(connection, principal, session_id, turn_id)
+    waits = TurnRepository(connection, principal).get(session_id, turn_id).status is TurnStatus.WAITING
+    return ended, waits

@@ -182,7 +182,8 @@ def start_turn(
     version = require_lease(connection, principal, turn.project_id, lease)
     happened: list[EventData] = []
     if agent is not None:
-        happened = [DirectAgentCall(agent_id=agent.id, task_id=turn.id), agent.change]
+        began = [] if turn.parked else [DirectAgentCall(agent_id=agent.id, task_id=turn.id)]
+        happened = [*began, agent.change]
     log = SessionLog(connection, principal, turn.session_id, len(happened))
     if not TurnRepository(connection, principal).start(turn.session_id, turn.id):
         raise TurnOver

@@ -50,6 +50,7 @@ class Turn:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    parked: dict[str, Any] | None = None  # how far its run had come when it began to wait for a person
 
     @property
     def duration_ms(self) -> int:

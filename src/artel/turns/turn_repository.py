@@ -56,13 +56,14 @@ class TurnRepository(TenantRepository):
                 context=bindparam("new_context", type_=turns.c.context.type),
                 error_code=bindparam("new_error_code"),
                 error=bindparam("new_error"),
+                parked=None,
             )
             .where(_in_session(), turns.c.id == bindparam("turn"), _unfinished())
             .returning(turns.c.number, turns.c.agent_id)
         )
 
     def add(self, turn: Turn, idempotency_key: str | None, request_hash: str) -> None:
-        """Add a turn that waits for its start."""
+        """Add a turn that waits: for its start, or for a person."""
         self._add(
             [
                 {
@@ -76,6 +77,7 @@ class TurnRepository(TenantRepository):
                     "idempotency_key": idempotency_key,
                     "request_hash": request_hash,
                     "created_at": turn.created_at,
+                    "parked": turn.parked,
                 }
             ]
         )
@@ -112,6 +114,17 @@ class TurnRepository(TenantRepository):
     def start(self, session_id: str, turn_id: str) -> bool:
         """Mark a turn as running; say whether it was queued, and the session's next."""
         return bool(self._run(self._start, session=session_id, turn=turn_id, now=datetime.now(UTC)).rowcount)
+
+    def park(self, session_id: str, turn_id: str, parked: dict[str, Any]) -> bool:
+        """Let a turn that runs wait for a person; say whether it did run."""
+        runs = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.status == TurnStatus.RUNNING
+        waits = {"status": TurnStatus.WAITING, "parked": parked}
+        return bool(self.connection.execute(self._update(waits).where(*runs)).rowcount)
+
+    def unpark(self, session_id: str, turn_id: str) -> bool:
+        """Let a turn go on that waits for a person; say whether it did wait."""
+        waits = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.status == TurnStatus.WAITING
+        return bool(self.connection.execute(self._update({"status": TurnStatus.QUEUED}).where(*waits)).rowcount)
 
     def finish(
         self, session_id: str, turn_id: str, status: TurnStatus, now: datetime, **values: Any
@@ -150,6 +163,7 @@ def turn_of(row: Row[Any]) -> Turn:
         created_at=row.created_at,
         started_at=row.started_at,
         finished_at=row.finished_at,
+        parked=row.parked,
     )
 
 

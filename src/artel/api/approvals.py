@@ -1,0 +1,60 @@
+"""What the user is asked, and their decisions."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, status
+
+from artel.api.dependencies import CurrentUser, Limit, Offset, Parts
+from artel.api.problems import documented
+from artel.approvals import approvals
+from artel.approvals.approval import Approval
+from artel.contract.approvals import ApprovalState, NewDecision
+from artel.contract.http import Page
+from artel.ids import uuid7
+
+ApprovalId = Annotated[str, Path(max_length=64, pattern=r"^[0-9a-zA-Z-]+$")]
+Wanted = Annotated[
+    str | None,
+    Query(alias="status", pattern="^(pending|approved|rejected|expired|used|withdrawn)$", description="Only these."),
+]
+
+router = APIRouter(prefix="/my/approvals", tags=["approvals"])
+
+
+@router.get("", responses=documented(401, 422, 503))
+async def list_approvals(
+    user: CurrentUser, parts: Parts, wanted: Wanted = None, limit: Limit = 50, offset: Offset = 0
+) -> Page[ApprovalState]:
+    """List what you were asked, newest first."""
+    page = await parts.database.read(approvals.list_approvals, user, wanted, limit, offset)
+    return Page(items=[_state(one) for one in page.items], total=page.total, limit=limit, offset=offset)
+
+
+@router.get("/{approval_id}", responses=documented(401, 404, 422, 503))
+async def show_approval(approval_id: ApprovalId, user: CurrentUser, parts: Parts) -> ApprovalState:
+    """Show what you were asked."""
+    return _state(await parts.database.read(approvals.get_approval, user, approval_id))
+
+
+@router.post("/{approval_id}/confirm", responses=documented(400, 401, 404, 409, 413, 422, 503))
+async def confirm(approval_id: ApprovalId, body: NewDecision, user: CurrentUser, parts: Parts) -> ApprovalState:
+    """Decide; the run goes on."""
+    decided = await parts.database.run(
+        approvals.decide, user, approval_id, body.decision, body.feedback, body.changes.holds
+    )
+    parts.go_on(decided.session_id, decided.project_id)
+    return _state(decided)
+
+
+@router.post(
+    "/{approval_id}/ask-again", status_code=status.HTTP_201_CREATED, responses=documented(401, 404, 409, 422, 503)
+)
+async def ask_again(approval_id: ApprovalId, user: CurrentUser, parts: Parts) -> ApprovalState:
+    """Be asked again what you did not decide in time; when you approve it, it is done without asking a model."""
+    asked = await parts.database.run(approvals.ask_again, user, approval_id, uuid7(), uuid7())
+    parts.signals.session_changed(asked.session_id)
+    return _state(asked)
+
+
+def _state(approval: Approval) -> ApprovalState:
+    return ApprovalState(**{name: getattr(approval, name) for name in ApprovalState.model_fields})

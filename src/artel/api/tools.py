@@ -1,0 +1,46 @@
+"""The tools of a project's agents, and what was done with them."""
+
+from fastapi import APIRouter
+
+from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, ProjectId
+from artel.api.problems import documented
+from artel.contract.approvals import AuditedCall, ToolShown
+from artel.contract.http import Page
+from artel.projects.projects import project_settings
+from artel.tools.files import CHANGING, READING, DeleteFile
+from artel.tools.policy import Level, Policy, PolicySettings
+from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead
+from artel.turns.tool_calls import list_calls
+
+_SAFE = (MemoryRead, ProjectMemoryRead, MemoryWrite)
+TOOLS = (*((tool.schema, Level.SAFE) for tool in _SAFE), *((tool.schema, tool.level) for tool in (*READING, *CHANGING)))
+
+router = APIRouter(prefix="/my/projects/{project_id}", tags=["tools"])
+
+
+@router.get("/tools", responses=documented(401, 404, 422, 503))
+async def list_tools(project_id: ProjectId, user: CurrentUser, parts: Parts) -> list[ToolShown]:
+    """List the tools that agents of the project can have, and what the project says of them."""
+    settings = await parts.database.read(project_settings, user, project_id)
+    policy = Policy(PolicySettings.of(settings))
+    return [
+        ToolShown(
+            name=schema.name,
+            level=level,
+            description=schema.description,
+            enabled=policy.enabled(schema.name),
+            requires_approval=policy.requires_approval(schema.name, level) or schema.name == DeleteFile.name,
+            parameters=dict(schema.parameters),
+        )
+        for schema, level in TOOLS
+    ]
+
+
+@router.get("/audit", responses=documented(401, 404, 422, 503))
+async def list_audit(
+    project_id: ProjectId, user: CurrentUser, parts: Parts, limit: Limit = 50, offset: Offset = 0
+) -> Page[AuditedCall]:
+    """List what agents did with tools, newest first; also what was refused."""
+    calls, total = await parts.database.read(list_calls, user, project_id, limit, offset)
+    items = [AuditedCall(**{name: getattr(call, name) for name in AuditedCall.model_fields}) for call in calls]
+    return Page(items=items, total=total, limit=limit, offset=offset)

@@ -1,0 +1,72 @@
+"""Rows of approvals."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row
+
+from artel.approvals.approval import Approval, ApprovalStatus
+from artel.db.tables import approvals
+from artel.db.tenant import TenantRepository
+from artel.errors import ApprovalNotFound
+
+
+class ApprovalRepository(TenantRepository):
+    """Approvals of one user."""
+
+    table = approvals
+
+    def add(self, approval: Approval) -> None:
+        """Ask."""
+        self._add([{name: getattr(approval, name) for name in Approval.__slots__}])
+
+    def get(self, approval_id: str) -> Approval:
+        """Answer one approval."""
+        row = self.connection.execute(self._select().where(approvals.c.id == approval_id)).one_or_none()
+        if row is None:
+            raise ApprovalNotFound("Approval not found")
+        return _approval(row)
+
+    def asked_as(self, project_id: int, ask_id: str) -> Approval:
+        """Answer the approval that a connector of the project asks for too, under a name of its own."""
+        pending = approvals.c.project_id == project_id, approvals.c.status == ApprovalStatus.PENDING
+        for row in self.connection.execute(self._select().where(*pending)):
+            if row.details.get("ask_id") == ask_id:
+                return _approval(row)
+        raise ApprovalNotFound("Approval not found")
+
+    def page(self, status: str | None, limit: int, offset: int) -> list[Approval]:
+        """Answer some approvals, newest first."""
+        asked = self._select().where(*_with(status)).order_by(approvals.c.created_at.desc(), approvals.c.id.desc())
+        return [_approval(row) for row in self.connection.execute(asked.limit(limit).offset(offset))]
+
+    def count(self, status: str | None) -> int:
+        """Answer how many there are."""
+        return self._count(*_with(status))
+
+    def of_turn(self, turn_id: str, *statuses: ApprovalStatus) -> list[Approval]:
+        """Answer those of a turn that stand there."""
+        asked = approvals.c.turn_id == turn_id, approvals.c.status.in_(statuses)
+        rows = self.connection.execute(self._select().where(*asked).order_by(approvals.c.created_at))
+        return [_approval(row) for row in rows]
+
+    def move(self, approval_id: str, before: Iterable[ApprovalStatus], status: ApprovalStatus, **values: Any) -> bool:
+        """Change where an approval stands, if it stands where it should; say whether it did."""
+        stands = approvals.c.id == approval_id, approvals.c.status.in_(list(before))
+        return bool(self.connection.execute(self._update({"status": status, **values}).where(*stands)).rowcount)
+
+    def withdraw(self, turn_id: str) -> None:
+        """Ask no more for a turn."""
+        asked = approvals.c.turn_id == turn_id, approvals.c.status == ApprovalStatus.PENDING
+        values = {"status": ApprovalStatus.WITHDRAWN, "decided_at": datetime.now(UTC)}
+        self.connection.execute(self._update(values).where(*asked))
+
+
+def _with(status: str | None) -> tuple[ColumnElement[bool], ...]:
+    return () if status is None else (approvals.c.status == status,)
+
+
+def _approval(row: Row[Any]) -> Approval:
+    values = {name: getattr(row, name) for name in Approval.__slots__}
+    return Approval(**values | {"status": ApprovalStatus(row.status)})

@@ -1,0 +1,35 @@
+"""Sees to it that nobody waits for the user for ever."""
+
+from datetime import UTC, datetime, timedelta
+
+from artel.approvals.approvals import WARN_SECONDS, expire, warn
+from artel.auth.principal import Principal
+from artel.errors import ApprovalDecided, ApprovalNotFound
+from artel.logs import get_logger
+from artel.spaces import leases
+from artel.spaces.parts import SpaceParts
+
+log = get_logger(__name__)
+
+
+class ApprovalClock:
+    """Warns a minute before an approval expires, and lets the run go on when it has."""
+
+    def __init__(self, parts: SpaceParts) -> None:
+        self._parts = parts
+
+    async def check(self) -> None:
+        """Look at the approvals whose time is nearly over."""
+        now = datetime.now(UTC)
+        soon = now + timedelta(seconds=WARN_SECONDS)
+        for due in await self._parts.database.read(leases.due_approvals, now, soon):
+            principal = Principal(due.user_id)
+            try:
+                if due.expires_at <= now:
+                    await self._parts.database.run(expire, principal, due.approval_id)
+                    log.info("approval_expired", approval_id=due.approval_id, session_id=due.session_id)
+                else:
+                    await self._parts.database.run(warn, principal, due.approval_id)
+            except (ApprovalDecided, ApprovalNotFound):  # somebody was faster
+                continue
+            self._parts.signals.session_changed(due.session_id)

@@ -1,0 +1,156 @@
+"""The user's files, for one run: calls go through the relay, and each is noted before it is sent."""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import Connection
+
+from artel.approvals.approvals import use
+from artel.auth.principal import Principal
+from artel.connectors.connector_repository import who_serves
+from artel.contract.connector import CALLS, Approval, Result
+from artel.errors import ArtelError
+from artel.ids import uuid7
+from artel.logs import get_logger
+from artel.spaces.parts import SpaceParts
+from artel.tools.audit import Audited, without_contents
+from artel.tools.consent import Decision
+from artel.tools.files import CHANGING, READING
+from artel.turns.tool_calls import ToolCallRow, finish_call, note_call
+
+CALL_SECONDS = 25.0  # less than a run may go without progress
+RUN_SECONDS = 300.0
+ALIVE_SECONDS = 5.0
+ERROR_CHARACTERS = 1_000
+
+_LEVELS = {tool.name: tool.level for tool in (*READING, *CHANGING)}
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """For whom a run works: never taken from what the model says."""
+
+    principal: Principal
+    project_id: int
+    session_id: str
+    turn_id: str
+    agent_id: int
+    agent: str
+    epoch: int = 0
+
+    def row(self, call_id: str, call: Audited) -> ToolCallRow:
+        """Answer the note of a call."""
+        return ToolCallRow(
+            id=call_id,
+            project_id=self.project_id,
+            session_id=self.session_id or None,
+            turn_id=self.turn_id or None,
+            agent_id=self.agent_id,
+            agent=self.agent,
+            tool=call.tool,
+            arguments=without_contents(call.arguments),
+            level=call.level,
+            status=call.status,
+            error=call.error and call.error[:ERROR_CHARACTERS],
+            approval_id=call.approval_id,
+        )
+
+
+class RunNotes:
+    """The audit log, for one run."""
+
+    def __init__(self, parts: SpaceParts, caller: Caller) -> None:
+        self._parts = parts
+        self._caller = caller
+
+    async def note(self, call: Audited) -> None:
+        """Keep a note of a call; a log that can't be written stops the call."""
+        await self._parts.database.run(note_call, self._caller.principal, self._caller.row(uuid7(), call))
+
+
+class RunFiles:
+    """The files of the caller's project."""
+
+    def __init__(self, parts: SpaceParts, caller: Caller, alive: Callable[[], None]) -> None:
+        self._parts = parts
+        self._caller = caller
+        self._alive = alive
+        self.hashes: dict[str, str] = {}
+
+    def hash_of(self, path: str) -> str | None:
+        """Answer the hash that a file had when this run last read or wrote it."""
+        return self.hashes.get(path)
+
+    def note_hash(self, path: str, sha256: str | None) -> None:
+        """Remember the hash of a file."""
+        if sha256 is None:
+            self.hashes.pop(path, None)
+        else:
+            self.hashes[path] = sha256
+
+    async def ask(self, tool: str, method: str, params: Mapping[str, Any], approval: Decision | None) -> Result:
+        """Answer what the user's connector answers."""
+        caller, call_id = self._caller, secrets.token_hex(16)
+        approved = approval.approval_id if approval else None
+        noted = Audited(tool, params, _LEVELS[tool], "sent", approval_id=approved)
+        if not await self._parts.database.run(_send, caller.principal, caller.row(call_id, noted), approved):
+            return Result(success=False, code="refused", error="The approval was used before. Ask again.")
+        call = CALLS[method].model_validate(
+            {
+                **params,
+                "call_id": call_id,
+                "user_id": caller.principal.user_id,
+                "epoch": caller.epoch,
+                "timeout_ms": 1,
+                "turn_id": caller.turn_id,
+                "agent": caller.agent,
+                "approval": Approval(id=approval.approval_id, holds=_holds(approval)) if approval else None,
+            }
+        )
+        place = caller.principal, caller.project_id, method, call
+        if method == "workspace/run":
+            result = await self._in_peace(self._parts.relay.call(*place, RUN_SECONDS))
+        else:
+            result = await self._parts.relay.call(*place, CALL_SECONDS)
+        await self._note_end(call_id, result)
+        return result
+
+    async def _in_peace(self, call: Coroutine[Any, Any, Result]) -> Result:
+        """Wait for something that takes long, and say that it goes on."""
+        keeping = asyncio.ensure_future(self._keep_alive())
+        try:
+            return await call
+        finally:
+            keeping.cancel()
+
+    async def _note_end(self, call_id: str, result: Result) -> None:
+        status = "done" if result.success else {"asks": "asked", "unknown": "unknown"}.get(result.code or "", "failed")
+        error = result.error and result.error[:ERROR_CHARACTERS]
+        try:
+            await self._parts.database.run(finish_call, self._caller.principal, call_id, status, error)
+        except ArtelError as failure:  # that it was sent is on record
+            log.warning("end_of_call_not_noted", call_id=call_id, reason=failure.detail)
+
+    async def _keep_alive(self) -> None:
+        while True:
+            await asyncio.sleep(ALIVE_SECONDS)
+            self._alive()
+
+
+def _send(connection: Connection, principal: Principal, row: ToolCallRow, approval_id: str | None) -> bool:
+    """Put on record that a call is sent, and use its approval up; say whether it could be."""
+    if approval_id is not None and not use(connection, principal, approval_id):
+        return False
+    serving = who_serves(connection, principal, row.project_id)
+    connector_id = serving.connector_id if serving else None
+    note_call(connection, principal, replace(row, connector_id=connector_id))
+    return True
+
+
+def _holds(approval: Decision) -> Any:
+    return approval.holds if approval.holds in ("once", "session", "always") else "once"
