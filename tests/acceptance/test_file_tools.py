@@ -1,0 +1,491 @@
+"""Agents and the user's files, as seen from the server: calls reach the project's connector, and only as allowed."""
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.conftest import StartServer, with_model
+from tests.connector import ScriptedConnector, connected
+from tests.deadlines import eventually
+from tests.model_server import ByMark, ModelServer, Say, Tool
+from tests.people import Person, assert_problem, client
+from tests.running import Server
+
+Answers = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+
+@pytest.fixture
+def person(chat_server: Server) -> Person:
+    return Person.register(chat_server.url)
+
+
+@pytest.fixture
+def project(person: Person) -> int:
+    number: int = person.project()["id"]
+    return number
+
+
+class Desk:
+    """A session with agent_coder, whose model says what the test wants it to."""
+
+    def __init__(self, person: Person, project: int, model: ModelServer, mark: str) -> None:
+        self.person = person
+        self.project = project
+        self.session = person.session(project)
+        self._model = model
+        assert isinstance(model.default, ByMark)
+        self._script = model.default
+        self._mark = mark
+
+    def script(self, *calls: tuple[str, dict[str, Any]], end: str = "Done.") -> None:
+        """Let the model call tools, one after another, and then say something."""
+        made = [
+            Say(tools=[Tool(name, json.dumps(arguments), f"call_{number}")])
+            for number, (name, arguments) in enumerate(calls)
+        ]
+        self._script[self._mark] = [*made, Say(end)]
+
+    def ask(self, **other: Any) -> dict[str, Any]:
+        """Send a message and wait for what the server answers."""
+        body = {"content": self._mark, "target_agent": "coder"}
+        answer = self.person.http.post(f"/my/chat/{self.session}/message", json=body, **other)
+        assert answer.status_code in (200, 202), answer.text
+        answered: dict[str, Any] = answer.json()
+        return answered
+
+    def heard(self) -> list[dict[str, Any]]:
+        """Answer what the tools have told the model."""
+        asked = [one for one in self._model.asked if self._mark in json.dumps(one.body["messages"])]
+        return [json.loads(m["content"]) for m in asked[-1].body["messages"] if m["role"] == "tool"]
+
+    def audit(self) -> list[dict[str, Any]]:
+        """Answer the audit log, oldest first."""
+        items: list[dict[str, Any]] = self.person.http.get(f"/my/projects/{self.project}/audit").json()["items"]
+        return items[::-1]
+
+    def approvals(self, status: str = "pending") -> list[dict[str, Any]]:
+        """Answer what the user is asked."""
+        items: list[dict[str, Any]] = self.person.http.get("/my/approvals", params={"status": status}).json()["items"]
+        return items
+
+    def decide(self, approval_id: str, **decision: Any) -> Any:
+        """Decide."""
+        return self.person.http.post(f"/my/approvals/{approval_id}/confirm", json=decision)
+
+    def ended(self, turn_id: str, seconds: float = 15) -> dict[str, Any]:
+        """Wait until the turn has ended."""
+        place = f"/my/chat/{self.session}/turns/{turn_id}"
+
+        def over() -> dict[str, Any]:
+            state: dict[str, Any] = self.person.http.get(place).json()
+            return state if state["finished_at"] else {}
+
+        return eventually(over, seconds)
+
+
+@pytest.fixture
+def desk(person: Person, project: int, model: ModelServer, mark: str) -> Desk:
+    return Desk(person, project, model, mark)
+
+
+@contextmanager
+def serving(person: Person, project: int, answers: Answers, **hello: Any) -> Iterator[list[dict[str, Any]]]:
+    """Be a connector that answers; the calls that came are in the list."""
+    calls: list[dict[str, Any]] = []
+
+    def noted(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        calls.append({"method": method, **params})
+        return answers(method, params)
+
+    with connected(person, project, **hello) as connector:
+        thread = threading.Thread(target=connector.serve, args=(noted,))
+        thread.start()
+        try:
+            yield calls
+        finally:
+            connector.socket.close()
+            thread.join(10)
+
+
+def a_file(_method: str, params: dict[str, Any]) -> dict[str, Any]:
+    content = f"content of {params.get('path')}"
+    return {"content": content, "size": len(content), "sha256": hashlib.sha256(content.encode()).hexdigest()}
+
+
+@pytest.mark.req("WSA-01.1", "WSA-02.1", "WSA-06.5", "AGT-02.3", "AGT-02.8")
+def test_a_read_goes_to_the_users_connector_with_the_users_identity(desk: Desk, person: Person, project: int) -> None:
+    desk.script(("tool_read_file", {"path": "src/main.py", "first_line": 2, "lines": 5}))
+
+    with serving(person, project, a_file) as calls:
+        answered = desk.ask()
+
+    assert answered["content"] == "Done."
+    [call] = calls
+    assert (call["method"], call["path"], call["user_id"]) == ("workspace/read", "src/main.py", person.user_id)
+    assert (call["first_line"], call["lines"]) == (2, 5)
+    assert (call["turn_id"], call["agent"]) == (answered["turn_id"], "agent_coder")
+    assert call["call_id"]
+    assert 0 < call["timeout_ms"] <= 30_000
+    [heard] = desk.heard()
+    assert heard["success"] is True
+    assert heard["data"]["content"] == "content of src/main.py"
+    [noted] = desk.audit()
+    assert (noted["tool"], noted["status"], noted["agent"]) == ("tool_read_file", "done", "agent_coder")
+    assert (noted["arguments"]["path"], noted["turn_id"]) == ("src/main.py", answered["turn_id"])
+
+
+def test_without_a_connector_the_model_is_told_what_to_do(desk: Desk) -> None:
+    desk.script(("tool_read_file", {"path": "a"}))
+
+    assert desk.ask()["content"] == "Done."
+
+    [heard] = desk.heard()
+    assert heard["success"] is False
+    assert "artel connect" in heard["error"]
+    assert desk.audit()[0]["status"] == "failed"
+
+
+@pytest.mark.req("WSA-05.4", "WSA-05.2", "AGT-02.6")
+@pytest.mark.parametrize(
+    "path", ["../x", "/etc/passwd", "a/../../b", "C:\\x", ".env", "secrets/key", "a\x00b", "x/id_rsa"]
+)
+def test_the_server_refuses_paths_before_it_sends_anything(desk: Desk, person: Person, project: int, path: str) -> None:
+    desk.script(("tool_read_file", {"path": path}), ("tool_write_file", {"path": path, "content": "x"}))
+
+    with serving(person, project, a_file) as calls:
+        desk.ask()
+
+    assert calls == []
+    assert [heard["success"] for heard in desk.heard()] == [False, False]
+    assert [noted["status"] for noted in desk.audit()] == ["refused", "refused"]
+
+
+@pytest.mark.req("AGT-02.5", "AGT-02.2")
+def test_an_agent_has_only_the_tools_that_it_was_given(
+    person: Person, project: int, script: ByMark, model: ModelServer, mark: str
+) -> None:
+    reader = person.agent(project, name="reader", tools=["tool_read_file"])
+    script[mark] = [Say(tools=[Tool("tool_write_file", '{"path": "a", "content": "x"}')]), Say("Done.")]
+
+    with serving(person, project, a_file) as calls:
+        person.say(person.session(project), mark, reader["id"])
+
+    assert calls == []
+    asked = next(one for one in model.asked if mark in json.dumps(one.body["messages"]))
+    assert [tool["function"]["name"] for tool in asked.body["tools"]] == ["tool_read_file"]
+    assert "user_id" not in json.dumps(asked.body["tools"])
+    told = [m for m in model.asked[-1].body["messages"] if m["role"] == "tool"]
+    assert "may not use" in told[-1]["content"]
+
+
+@pytest.mark.req("WSA-03.1")
+def test_a_write_says_which_state_of_the_file_the_agent_knows(desk: Desk, person: Person, project: int) -> None:
+    desk.script(
+        ("tool_read_file", {"path": "a.txt"}),
+        ("tool_write_file", {"path": "a.txt", "content": "new"}),
+        ("tool_edit_file", {"path": "a.txt", "old": "new", "new": "newer"}),
+        ("tool_write_file", {"path": "b.txt", "content": "x", "create_dirs": True}),
+    )
+
+    with serving(person, project, a_file) as calls:
+        desk.ask()
+
+    read = hashlib.sha256(b"content of a.txt").hexdigest()
+    assert [(call["method"], call.get("if_match")) for call in calls] == [
+        ("workspace/read", None),
+        ("workspace/write", read),
+        ("workspace/edit", read),
+        ("workspace/write", None),
+    ]
+    written = next(noted for noted in desk.audit() if noted["tool"] == "tool_write_file")
+    assert written["arguments"]["content"] == {"bytes": 3, "sha256": hashlib.sha256(b"new").hexdigest()}
+
+
+def test_what_the_connector_refuses_is_told_to_the_model(desk: Desk, person: Person, project: int) -> None:
+    desk.script(("tool_read_file", {"path": "x"}))
+
+    with serving(
+        person, project, lambda *_: {"success": False, "code": "file_not_found", "error": "Path x does not exist"}
+    ):
+        desk.ask()
+
+    assert desk.heard() == [{"success": False, "error": "Path x does not exist"}]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"error": {"code": -32000, "message": "no"}},
+        {"error": "no"},
+        {"result": "no"},
+        {"result": {"success": "perhaps"}},
+        {"result": {"success": False, "code": "made up"}},
+        {},
+    ],
+)
+def test_answers_that_make_no_sense_are_a_failure_that_the_model_hears_of(
+    desk: Desk, person: Person, project: int, answer: dict[str, Any]
+) -> None:
+    desk.script(("tool_stat", {"path": "x"}))
+
+    with connected(person, project) as connector:
+        turn = desk.ask(headers={"Prefer": "respond-async"})
+        call = connector.hear()
+        connector.say({"jsonrpc": "2.0", "id": "made-up", "result": {"success": True}})
+        connector.say({"jsonrpc": "2.0", "id": call["id"], **answer})
+        connector.say({"jsonrpc": "2.0", "id": call["id"], "result": {"success": True}})  # twice
+        assert desk.ended(turn["turn_id"])["status"] == "completed"
+
+    assert [heard["success"] for heard in desk.heard()] == [False]
+
+
+# A line that breaks
+
+
+def test_a_call_whose_line_breaks_is_asked_again_by_its_id_of_the_same_connector(
+    desk: Desk, person: Person, project: int
+) -> None:
+    desk.script(("tool_write_file", {"path": "a", "content": "x"}))
+    with connected(person, project) as first:
+        turn = desk.ask(headers={"Prefer": "respond-async"})
+        sent = first.hear()
+        first.socket.close()
+
+    with connected(person, project) as again:
+        repeated = again.hear()
+        again.answer(repeated, size=1)
+        assert desk.ended(turn["turn_id"])["status"] == "completed"
+
+    assert (repeated["id"], repeated["params"]["content"]) == (sent["id"], "x")
+    assert [heard["success"] for heard in desk.heard()] == [True]
+    assert [noted["status"] for noted in desk.audit()] == ["done"]
+
+
+def test_a_call_is_never_repeated_to_another_connector(desk: Desk, person: Person, project: int) -> None:
+    desk.script(("tool_write_file", {"path": "a", "content": "x"}))
+    with connected(person, project) as first:
+        turn = desk.ask(headers={"Prefer": "respond-async"})
+        first.hear()
+        with connected(person, project, connector_id="another-one", take_over=True) as other:
+            first.close_code()
+            place = f"/my/chat/{desk.session}/turns/{turn['turn_id']}"
+            assert desk.person.http.get(place).json()["status"] == "running"
+            with pytest.raises(TimeoutError):
+                other.socket.recv(1)
+            desk.person.http.post(f"{place}/cancel")
+
+    assert desk.ended(turn["turn_id"])["status"] == "cancelled"
+
+
+# Approvals
+
+
+@pytest.mark.req("WSA-07.1", "AGT-02.7")
+def test_a_delete_waits_for_the_user_and_is_done_once_when_approved(desk: Desk, person: Person, project: int) -> None:
+    desk.script(("tool_delete_file", {"path": "old.txt"}))
+
+    with serving(person, project, lambda *_: {}) as calls, person.follow(desk.session, 0) as following:
+        answered = desk.ask()
+        assert (answered["status"], calls) == ("waiting", [])
+        request = following.until("tool_request")[-1].data
+        [pending] = desk.approvals()
+        assert answered["approval_id"] == pending["id"] == request["approval_id"]
+        assert (request["tool"], request["arguments"]) == ("tool_delete_file", {"path": "old.txt"})
+        agents = f"/my/projects/{project}/agents"
+        coder = next(one for one in person.http.get(agents).json()["items"] if one["name"] == "agent_coder")
+        assert person.http.get(f"{agents}/{coder['id']}/status").json()["status"] == "idle"  # its slot is free
+
+        decided = desk.decide(pending["id"], decision="approve")
+        assert (decided.status_code, decided.json()["status"]) == (200, "approved")
+        assert desk.ended(answered["turn_id"])["status"] == "completed"
+        events = following.until("turn_completed")
+
+    [call] = calls
+    assert (call["method"], call["path"], call["approval"]["id"]) == ("workspace/delete", "old.txt", pending["id"])
+    types = [event.type for event in events]
+    assert types.index("approval_resolved") < types.index("tool_result")
+    assert types.count("tool_called") == 0  # it was told before the run parked, and once
+    assert desk.approvals("used")[0]["id"] == pending["id"]
+    assert [noted["status"] for noted in desk.audit()] == ["asked", "done"]
+    assert_problem(desk.decide(pending["id"], decision="approve"), 409, "approval_decided")
+
+
+def test_a_refusal_is_told_to_the_model_with_the_users_words(desk: Desk, person: Person, project: int) -> None:
+    desk.script(("tool_delete_file", {"path": "old.txt"}))
+
+    with serving(person, project, lambda *_: {}) as calls:
+        answered = desk.ask()
+        desk.decide(desk.approvals()[0]["id"], decision="reject", feedback="I still need it")
+        desk.ended(answered["turn_id"])
+
+    assert calls == []
+    [heard] = desk.heard()
+    assert "I still need it" in heard["error"]
+
+
+def test_an_approval_is_for_these_very_arguments(desk: Desk, person: Person, project: int) -> None:
+    desk.script(("tool_delete_file", {"path": "a"}), ("tool_delete_file", {"path": "b"}))
+
+    with serving(person, project, lambda *_: {}) as calls:
+        answered = desk.ask()
+        desk.decide(desk.approvals()[0]["id"], decision="approve")
+        [second] = eventually(desk.approvals)
+        assert second["arguments"] == {"path": "b"}
+        assert [call["path"] for call in calls] == ["a"]
+        desk.decide(second["id"], decision="approve")
+        desk.ended(answered["turn_id"])
+
+    assert [call["path"] for call in calls] == ["a", "b"]
+
+
+@pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".github/workflows/x.yml", ".bashrc", "AGENTS.md"])
+def test_files_that_other_programs_obey_are_asked_for_whatever_the_mode(
+    desk: Desk, person: Person, project: int, path: str
+) -> None:
+    desk.script(("tool_write_file", {"path": path, "content": "x"}))
+
+    with serving(person, project, a_file, mode="yes") as calls:
+        answered = desk.ask()
+        assert (answered["status"], calls) == ("waiting", [])
+        [pending] = desk.approvals()
+        assert pending["risk"] == "high"
+        desk.person.http.post(f"/my/chat/{desk.session}/turns/{answered['turn_id']}/cancel")
+
+    assert desk.approvals() == []
+    assert_problem(desk.decide(pending["id"], decision="approve"), 409, "approval_decided")
+
+
+def test_what_the_connector_asks_parks_too_and_the_first_answer_wins(desk: Desk, person: Person, project: int) -> None:
+    desk.script(
+        ("tool_write_file", {"path": "a", "content": "new"}), ("tool_write_file", {"path": "b", "content": "x"})
+    )
+    asked = {"success": False, "code": "asks", "error": "asked", "diff": "+new"}
+
+    with connected(person, project, mode="both") as connector:
+        turn = desk.ask(headers={"Prefer": "respond-async"})
+        _answer(connector, connector.hear(), **asked, ask_id="q1")
+        [pending] = eventually(desk.approvals)
+        assert pending["details"] == {"ask_id": "q1", "diff": "+new"}
+        desk.decide(pending["id"], decision="approve", changes={"holds": "session"})
+        second = connector.hear()
+        assert second["params"]["approval"] == {"id": pending["id"], "holds": "session"}
+        assert second["params"]["content"] == "new"
+        connector.answer(second, size=3)
+
+        _answer(connector, connector.hear(), **asked, ask_id="q2")  # this time the terminal is faster
+        [pending] = eventually(desk.approvals)
+        decision = {"ask_id": "q2", "decision": "reject", "feedback": "not that"}
+        connector.say({"jsonrpc": "2.0", "method": "workspace/decided", "params": decision})
+        assert desk.ended(turn["turn_id"])["status"] == "completed"
+
+    assert_problem(desk.decide(pending["id"], decision="approve"), 409, "approval_decided")
+    assert "not that" in desk.heard()[1]["error"]
+
+
+def _answer(connector: ScriptedConnector, call: dict[str, Any], **result: Any) -> None:
+    connector.say({"jsonrpc": "2.0", "id": call["id"], "result": result})
+
+
+@pytest.mark.req("AGT-02.7", "AGT-02.6")
+def test_a_project_says_what_is_asked_for_and_where_agents_may_go(desk: Desk, person: Person, project: int) -> None:
+    rules = {
+        "tool_read_file": {"allowed_paths": ["src/**"], "denied_paths": ["**/private/**"]},
+        "tool_stat": {"requires_approval": True},
+        "tool_list_directory": {"enabled": False},
+    }
+    person.http.patch(f"/my/projects/{project}", json={"settings": {"tools": rules}})
+    desk.script(
+        ("tool_read_file", {"path": "src/a"}),
+        ("tool_read_file", {"path": "docs/a"}),
+        ("tool_read_file", {"path": "src/private/a"}),
+        ("tool_list_directory", {"path": "."}),
+        ("tool_stat", {"path": "src/a"}),
+    )
+
+    with serving(person, project, a_file) as calls:
+        answered = desk.ask()
+        assert answered["status"] == "waiting"
+        assert desk.approvals()[0]["tool"] == "tool_stat"
+        desk.decide(desk.approvals()[0]["id"], decision="approve")
+        desk.ended(answered["turn_id"])
+
+    assert [(call["method"], call["path"]) for call in calls] == [
+        ("workspace/read", "src/a"),
+        ("workspace/stat", "src/a"),
+    ]
+    assert [heard["success"] for heard in desk.heard()] == [True, False, False, False, True]
+    tools = {tool["name"]: tool for tool in person.http.get(f"/my/projects/{project}/tools").json()}
+    assert tools["tool_stat"]["requires_approval"]
+    assert not tools["tool_list_directory"]["enabled"]
+    assert tools["tool_delete_file"]["requires_approval"]
+
+
+def test_nobody_decides_for_somebody_else(desk: Desk, person: Person, project: int, chat_server: Server) -> None:
+    desk.script(("tool_delete_file", {"path": "a"}))
+    stranger = Person.register(chat_server.url)
+    with serving(person, project, a_file) as calls:
+        answered = desk.ask()
+        approval = answered["approval_id"]
+        for ask in (
+            stranger.http.get(f"/my/approvals/{approval}"),
+            stranger.http.post(f"/my/approvals/{approval}/confirm", json={"decision": "approve"}),
+            stranger.http.post(f"/my/approvals/{approval}/ask-again"),
+        ):
+            assert_problem(ask, 404, "approval_not_found")
+        assert stranger.http.get("/my/approvals").json()["items"] == []
+        assert desk.approvals()[0]["id"] == approval
+        assert calls == []
+
+
+def test_a_run_that_waits_goes_on_after_a_restart(start_server: StartServer, model: ModelServer, mark: str) -> None:
+    server = start_server(**with_model(model))
+    person = Person.register(server.url)
+    project = person.project()["id"]
+    desk = Desk(person, project, model, mark)
+    desk.script(("tool_delete_file", {"path": "old.txt"}))
+    answered = desk.ask()
+    server.kill()
+
+    again = start_server(ARTEL_DATABASE_URL=server.env["ARTEL_DATABASE_URL"], **with_model(model))
+    desk.person = Person(person.email, person.user_id, person.token, client(again.url, person.token))
+    with serving(desk.person, project, lambda *_: {}) as calls:
+        assert desk.decide(answered["approval_id"], decision="approve").status_code == 200
+        assert desk.ended(answered["turn_id"])["status"] == "completed"
+
+    assert [call["path"] for call in calls] == ["old.txt"]
+    assert desk.heard()[0]["success"] is True
+
+
+def test_nobody_waits_for_ever_and_what_expired_can_be_asked_for_again_without_a_model(
+    desk: Desk, person: Person, project: int, model: ModelServer
+) -> None:
+    person.http.patch(
+        f"/my/projects/{project}",
+        json={"settings": {"tools": {"tool_stat": {"requires_approval": True}}, "approval_seconds": 10}},
+    )
+    desk.script(("tool_stat", {"path": "a"}))
+
+    with serving(person, project, a_file) as calls:
+        answered = desk.ask()
+        expired = answered["approval_id"]
+        state = desk.ended(answered["turn_id"], 40)
+        assert state["status"] == "completed"
+        assert "did not answer in time" in desk.heard()[0]["error"]
+        assert calls == []
+        assert_problem(desk.decide(expired, decision="approve"), 409, "approval_decided")
+
+        asked_before = len(model.asked)
+        again = person.http.post(f"/my/approvals/{expired}/ask-again")
+        assert again.status_code == 201, again.text
+        assert_problem(person.http.post(f"/my/approvals/{expired}/ask-again"), 409, "approval_decided")
+        desk.decide(again.json()["id"], decision="approve")
+        assert desk.ended(again.json()["turn_id"])["status"] == "completed"
+
+    assert [call["path"] for call in calls] == ["a"]
+    assert len(model.asked) == asked_before
+    assert "tool_stat was done" in person.history(desk.session)[-1]["content"]

@@ -1,0 +1,158 @@
+"""What decides about calls of tools, whatever a model says."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from artel.brain.brain import ToolCall, ToolSchema
+from artel.tools.audit import Audited, without_contents
+from artel.tools.consent import Consent, Decision, NeedsApproval
+from artel.tools.policy import Forbidden, Level, Pace, Policy, PolicySettings, ToolRule, arguments_hash
+from artel.tools.tool import ToolResult
+from artel.tools.toolbox import Toolbox
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-99, 99) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+ARGUMENTS = st.dictionaries(st.text(max_size=5), JSON, max_size=4)
+NEVER = 10**12.0
+
+
+class Recorder:
+    """A tool, and the audit log."""
+
+    def __init__(self, level: Level) -> None:
+        self.name = "tool"
+        self.level = level
+        self.schema = ToolSchema("tool", "Does it.", {"type": "object"})
+        self.calls: list[Mapping[str, Any]] = []
+        self.noted: list[Audited] = []
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        self.calls.append(arguments)
+        return ToolResult(success=True)
+
+    async def note(self, call: Audited) -> None:
+        self.noted.append(call)
+
+
+@pytest.mark.req("AGT-02.9")
+@given(gaps=st.lists(st.floats(0, 40), max_size=200))
+def test_in_no_minute_are_there_more_calls_than_allowed(gaps: list[float]) -> None:
+    now = 0.0
+    pace, made = Pace(10, lambda: now), list[float]()
+    for gap in gaps:
+        now += gap
+        try:
+            pace.take()
+        except Forbidden as refused:
+            assert len([at for at in made if at > now - 60]) == 10
+            assert "Wait" in str(refused)
+        else:
+            made.append(now)
+        assert len([at for at in made if at > now - 60]) <= 10
+
+
+@given(first=ARGUMENTS, second=ARGUMENTS)
+def test_an_approval_is_bound_to_the_very_arguments_however_they_were_written(
+    first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    turned = dict(reversed(first.items()))
+    assert arguments_hash("t", first) == arguments_hash("t", turned)
+    assert (arguments_hash("t", first) == arguments_hash("t", second)) is (
+        json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
+    )
+    assert arguments_hash("t", first) != arguments_hash("u", first)
+
+
+@pytest.mark.anyio
+@pytest.mark.req("AGT-02.4", "AGT-02.7")
+@pytest.mark.parametrize(
+    ("level", "rule", "asks"),
+    [
+        (Level.SAFE, ToolRule(), False),
+        (Level.MODERATE, ToolRule(), False),
+        (Level.RESTRICTED, ToolRule(), False),
+        (Level.RESTRICTED, ToolRule(requires_approval=True), True),
+        (Level.SAFE, ToolRule(requires_approval=True), True),
+        (Level.CRITICAL, ToolRule(), True),
+    ],
+)
+async def test_critical_tools_and_what_a_project_marks_wait_for_a_person_each_time(
+    level: Level, rule: ToolRule, asks: bool
+) -> None:
+    tool = Recorder(level)
+    policy = Policy(PolicySettings(tools={"tool": rule}))
+    approved = Decision("a1", "approved")
+    consent = Consent({arguments_hash("tool", {"x": 1}): approved})
+    toolbox = Toolbox([tool], ["tool"], policy, consent, tool)
+
+    await toolbox.call(ToolCall("1", "tool", '{"x": 1}'), NEVER)
+    if asks:
+        for arguments in ('{"x": 1}', '{"x": 2}'):  # used up, and never given
+            with pytest.raises(NeedsApproval):
+                await toolbox.call(ToolCall("2", "tool", arguments), NEVER)
+        assert [(one.status, one.approval_id) for one in tool.noted] == [
+            ("done", "a1"),
+            ("asked", None),
+            ("asked", None),
+        ]
+    else:
+        await toolbox.call(ToolCall("2", "tool", '{"x": 2}'), NEVER)
+    assert tool.calls == ([{"x": 1}] if asks else [{"x": 1}, {"x": 2}])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("outcome", ["rejected", "expired"])
+async def test_a_refusal_is_no_call(outcome: Any) -> None:
+    tool = Recorder(Level.CRITICAL)
+    consent = Consent({arguments_hash("tool", {}): Decision("a1", outcome, "because")})
+
+    result = await Toolbox([tool], ["tool"], Policy(), consent, tool).call(ToolCall("1", "tool", "{}"), NEVER)
+
+    assert not result.success
+    assert tool.calls == []
+    assert [one.status for one in tool.noted] == ["refused"]
+
+
+@pytest.mark.anyio
+@pytest.mark.req("AGT-02.8")
+async def test_calls_that_are_not_made_are_on_record_too() -> None:
+    tool = Recorder(Level.MODERATE)
+    policy = Policy(PolicySettings(tools={"tool": ToolRule(denied_paths=["private/**"])}))
+    toolbox = Toolbox([tool], ["tool"], policy, None, tool)
+
+    for name, arguments in (
+        ("tool", '{"path": "private/x"}'),
+        ("tool", '{"path": "../x"}'),
+        ("tool", "no json"),
+        ("other", "{}"),
+    ):
+        assert not (await toolbox.call(ToolCall("1", name, arguments), NEVER)).success
+
+    assert tool.calls == []
+    assert [(one.tool, one.status) for one in tool.noted] == [("tool", "refused")] * 3 + [("other", "refused")]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"tools": 5}, {"tools": {"x": 5}}, {"approval_seconds": -1}, {"approval_seconds": 10**9}]
+)
+def test_settings_that_make_no_sense_ask_for_everything(settings: dict[str, Any]) -> None:
+    policy = Policy(PolicySettings.of(settings))
+
+    assert policy.requires_approval("anything", Level.SAFE)
+
+
+def test_contents_are_kept_as_size_and_hash() -> None:
+    kept = without_contents({"path": "a" * 9999, "content": "secret text", "lines": 5, "x": ["secret"]})
+
+    assert len(kept["path"]) == 500
+    assert kept["content"]["bytes"] == 11
+    assert "secret text" not in json.dumps(kept)
+    assert kept["lines"] == 5
