@@ -1,6 +1,7 @@
 """Nobody reaches what is another's: every operation of the OpenAPI document, tried with another user's ids."""
 
 import itertools
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from artel.api.app import ROUTERS, is_public
+from tests.model_server import ByMark, Say, Tool
 from tests.people import Person, assert_problem
 from tests.running import Server
 from tests.streams import stream
@@ -21,22 +23,24 @@ PUBLIC = {
     ("get", "/readyz"),
 }
 # Where an object of the victim's goes. An operation with an id that is not listed here fails the test.
-ID_PARAMETERS = ("project_id", "agent_id", "session_id", "archive_id", "turn_id", "message_id")
+ID_PARAMETERS = ("project_id", "agent_id", "session_id", "archive_id", "turn_id", "message_id", "approval_id")
 # Called like an id, but only a text that is kept: nothing is looked up by it.
 ONLY_TEXT = ("task_id",)
 NOT_FOUND = {name.replace("_id", "_not_found") for name in ID_PARAMETERS}
+# So that there is something to approve.
+SETTINGS = {"tools": {"memory_write": {"requires_approval": True}}}
 METHODS = ("get", "post", "put", "patch", "delete")
 
 
 class Belongings:
     """What one user has, with a mark in every text, and the ids to put into paths."""
 
-    def __init__(self, person: Person, mark: str) -> None:
+    def __init__(self, person: Person, mark: str, script: ByMark) -> None:
         self.person = person
         self.mark = mark
         self.project = person.project(f"Project {mark}")
         self.agent = person.agent(self.project["id"], name=f"agent_{mark}", system_prompt=f"Prompt {mark}")
-        person.http.patch(f"/my/projects/{self.project['id']}", json={"settings": {"note": mark}})
+        person.http.patch(f"/my/projects/{self.project['id']}", json={"settings": SETTINGS | {"note": mark}})
         self.session = person.http.post(
             "/my/chat/sessions", json={"project_id": self.project["id"], "title": f"Session {mark}"}
         ).json()
@@ -47,6 +51,9 @@ class Belongings:
         person.http.delete(f"{agents}/{archived}", params={"archive": True})
         self.archive = person.http.get(f"/my/projects/{self.project['id']}/archives").json()["items"][0]
         turn = person.say(self.session["session_id"], f"Message {mark}", self.agent["id"])
+        script[f"Remember {mark}"] = Say(tools=[Tool("memory_write", json.dumps({"content": f"Wish {mark}"}))])
+        asking = person.session(self.project["id"])
+        asked = person.post(asking, content=f"Remember {mark}", target_agent=self.agent["id"]).json()
         self.ids: dict[str, Any] = {
             "project_id": self.project["id"],
             "agent_id": self.agent["id"],
@@ -54,6 +61,7 @@ class Belongings:
             "turn_id": turn["turn_id"],
             "message_id": turn["message_id"],
             "archive_id": self.archive["id"],
+            "approval_id": asked["approval_id"],
         }
 
     def snapshot(self) -> list[Any]:
@@ -72,18 +80,26 @@ class Belongings:
             f"{url}/archives",
             archive,
             memory,
+            "/my/approvals",
+            f"/my/approvals/{self.ids['approval_id']}",
+            f"{url}/audit",
         )
         return [self.person.http.get(path).text for path in paths]
 
 
 @pytest.fixture
-def victim(server: Server) -> Belongings:
-    return Belongings(Person.register(server.url), "victimsmark")
+def server(chat_server: Server) -> Server:
+    return chat_server
 
 
 @pytest.fixture
-def attacker(server: Server) -> Belongings:
-    return Belongings(Person.register(server.url), "attackersmark")
+def victim(server: Server, script: ByMark) -> Belongings:
+    return Belongings(Person.register(server.url), "victimsmark", script)
+
+
+@pytest.fixture
+def attacker(server: Server, script: ByMark) -> Belongings:
+    return Belongings(Person.register(server.url), "attackersmark", script)
 
 
 @pytest.fixture
@@ -178,9 +194,9 @@ def test_every_operation_refuses_the_ids_of_another_user(
 
 @pytest.mark.req("UWS-09.2")
 def test_every_operation_refuses_ids_of_another_project_of_the_same_user(
-    document: dict[str, Any], person: Person
+    document: dict[str, Any], person: Person, script: ByMark
 ) -> None:
-    here, there = Belongings(person, "here"), Belongings(person, "there")
+    here, there = Belongings(person, "here", script), Belongings(person, "there", script)
     before = there.snapshot()
 
     tried = 0

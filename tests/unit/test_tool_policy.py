@@ -51,9 +51,8 @@ def test_in_no_minute_are_there_more_calls_than_allowed(gaps: list[float]) -> No
         now += gap
         try:
             pace.take()
-        except Forbidden as refused:
+        except Forbidden:
             assert len([at for at in made if at > now - 60]) == 10
-            assert "Wait" in str(refused)
         else:
             made.append(now)
         assert len([at for at in made if at > now - 60]) <= 10

@@ -21,7 +21,7 @@ class NewDecision(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    decision: Literal["approve", "reject"]
+    decision: Literal["approve", "reject"] = Field(examples=["approve"])
     feedback: str = Field("", max_length=2_000, description="What the agent should know, when it is refused.")
     changes: ApprovalChanges = Field(default_factory=ApprovalChanges)
 
