@@ -370,7 +370,7 @@ def test_what_the_connector_asks_parks_too_and_the_first_answer_wins(desk: Desk,
         turn = desk.ask(headers={"Prefer": "respond-async"})
         _answer(connector, connector.hear(), **asked, ask_id="q1")
         [pending] = eventually(desk.approvals)
-        assert pending["details"] == {"ask_id": "q1", "diff": "+new"}
+        assert pending["details"] == {"ask_id": "q1", "diff": "+new", "where": "both"}
         desk.decide(pending["id"], decision="approve", changes={"holds": "session"})
         second = connector.hear()
         assert second["params"]["approval"] == {"id": pending["id"], "holds": "session"}
@@ -385,6 +385,24 @@ def test_what_the_connector_asks_parks_too_and_the_first_answer_wins(desk: Desk,
 
     assert_problem(desk.decide(pending["id"], decision="approve"), 409, "approval_decided")
     assert "not that" in desk.heard()[1]["error"]
+
+
+def test_where_writes_are_asked_for_in_the_terminal_only_the_terminal_can_approve(
+    desk: Desk, person: Person, project: int
+) -> None:
+    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
+    with connected(person, project, mode="terminal") as connector:
+        turn = desk.ask(headers={"Prefer": "respond-async"})
+        _answer(connector, connector.hear(), success=False, code="asks", error="asked", ask_id="q1", diff="+new")
+        [pending] = eventually(desk.approvals)
+        assert_problem(desk.decide(pending["id"], decision="approve"), 409, "approval_decided")
+        connector.say(
+            {"jsonrpc": "2.0", "method": "workspace/decided", "params": {"ask_id": "q1", "decision": "approve"}}
+        )
+        connector.answer(connector.hear(), size=3)
+        assert desk.ended(turn["turn_id"])["status"] == "completed"
+
+    assert desk.heard()[0]["success"]
 
 
 def _answer(connector: ScriptedConnector, call: dict[str, Any], **result: Any) -> None:

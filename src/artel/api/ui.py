@@ -29,6 +29,7 @@ _ASSETS = {
     "app.js": _HERE / "app.js",
     "basics.js": _HERE / "basics.js",
     "chat.js": _HERE / "chat.js",
+    "consent.js": _HERE / "consent.js",
     "space.js": _HERE / "space.js",
     "app.css": _HERE / "app.css",
     "docs.js": _HERE / "docs.js",

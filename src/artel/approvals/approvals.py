@@ -52,7 +52,14 @@ def park_turn(
 
 
 def decide(
-    connection: Connection, principal: Principal, approval_id: str, decision: str, feedback: str, holds: str
+    connection: Connection,
+    principal: Principal,
+    approval_id: str,
+    decision: str,
+    feedback: str,
+    holds: str,
+    *,
+    at_connector: bool = False,
 ) -> Approval:
     """Take the user's decision, and let the run go on; raise if it was decided before, or nobody waits any more."""
     approvals = ApprovalRepository(connection, principal)
@@ -62,6 +69,8 @@ def decide(
     approval = approvals.get(approval_id)  # under the session's row nobody changes it any more
     if approval.status is not ApprovalStatus.PENDING or approval.expires_at <= now:
         raise ApprovalDecided(_why_not(approval))
+    if decision == "approve" and approval.details.get("where") == "terminal" and not at_connector:
+        raise ApprovalDecided("Writes are asked for in the terminal where the folder is connected: answer there.")
     status = ApprovalStatus.APPROVED if decision == "approve" else ApprovalStatus.REJECTED
     if not TurnRepository(connection, principal).unpark(approval.session_id, approval.turn_id):
         raise ApprovalDecided("The turn does not wait any more.")
@@ -77,7 +86,7 @@ def decide_asked(
 ) -> Approval:
     """Take a decision that the user made at the connector, which knows its question by a name of its own."""
     approval = ApprovalRepository(connection, principal).asked_as(project_id, ask_id)
-    return decide(connection, principal, approval.id, decision, feedback, "once")
+    return decide(connection, principal, approval.id, decision, feedback, "once", at_connector=True)
 
 
 def expire(connection: Connection, principal: Principal, approval_id: str) -> Approval | None:

@@ -98,7 +98,8 @@ class RunFiles:
         caller, call_id = self._caller, secrets.token_hex(16)
         approved = approval.approval_id if approval else None
         noted = Audited(tool, params, _LEVELS[tool], "sent", approval_id=approved)
-        if not await self._parts.database.run(_send, caller.principal, caller.row(call_id, noted), approved):
+        sent = await self._parts.database.run(_send, caller.principal, caller.row(call_id, noted), approved)
+        if not sent.is_allowed:
             return Result(success=False, code="refused", error="The approval was used before. Ask again.")
         call = CALLS[method].model_validate(
             {
@@ -118,6 +119,8 @@ class RunFiles:
         else:
             result = await self._parts.relay.call(*place, CALL_SECONDS)
         await self._note_end(call_id, result)
+        if result.code == "asks" and sent.mode:
+            return result.model_copy(update={"where": sent.mode})
         return result
 
     async def _in_peace(self, call: Coroutine[Any, Any, Result]) -> Result:
@@ -142,14 +145,19 @@ class RunFiles:
             self._alive()
 
 
-def _send(connection: Connection, principal: Principal, row: ToolCallRow, approval_id: str | None) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    is_allowed: bool
+    mode: str = ""
+
+
+def _send(connection: Connection, principal: Principal, row: ToolCallRow, approval_id: str | None) -> _Sent:
     """Put on record that a call is sent, and use its approval up; say whether it could be."""
     if approval_id is not None and not use(connection, principal, approval_id):
-        return False
+        return _Sent(is_allowed=False)
     serving = who_serves(connection, principal, row.project_id)
-    connector_id = serving.connector_id if serving else None
-    note_call(connection, principal, replace(row, connector_id=connector_id))
-    return True
+    note_call(connection, principal, replace(row, connector_id=serving.connector_id if serving else None))
+    return _Sent(is_allowed=True, mode=serving.mode if serving else "")
 
 
 def _holds(approval: Decision) -> Any:

@@ -14,8 +14,10 @@ from artel.tools.tool import ToolResult
 MAX_CONTENT_CHARACTERS = 400_000
 MAX_QUERY_CHARACTERS = 1_000
 MAX_LINES = 2_000
+# What helps the user to decide, and where they are asked too.
+_FOR_THE_USER = ("ask_id", "diff", "where")
 # What a result says for us, and not for the model.
-_OURS = frozenset({"success", "error", "code", "ask_id", "diff"})
+_OURS = frozenset({"success", "error", "code", *_FOR_THE_USER})
 
 _PATH = {
     "type": "string",
@@ -74,7 +76,7 @@ class FileTool:
         """Have the connector do it."""
         result = await self._files.ask(self.name, self.method, self.params(arguments), approval)
         if result.code == "asks":
-            details = {name: value for name, value in _extra(result).items() if name in ("ask_id", "diff")}
+            details = {name: value for name, value in _extra(result).items() if name in _FOR_THE_USER}
             raise NeedsApproval(Question(self.name, dict(arguments), details=details))
         if not result.success:
             return ToolResult.failure(result.error or "The user's machine could not do it.")

@@ -1,5 +1,6 @@
 // Talking to the agents of a project: its conversations, and the one that is open, live.
 
+import { question, settle } from "./consent.js";
 import { $, Problem, call, clock, copyOf, day, field, fill, follow, isBusy, onSubmit } from "./basics.js";
 
 const NEW = "new"; // in the address, instead of a conversation's id
@@ -53,6 +54,7 @@ export async function open(opened, wanted, takesFocus) {
     const sessions = await sessionsOf(project.id);
     if (mine !== talk) return;
     $("session-list").replaceChildren(...sessions.map(sessionItem));
+    showFiles(mine);
     const id = wanted === NEW ? null : (wanted ?? sessions[0]?.session_id ?? null);
     if (id && !wanted) history.replaceState(null, "", addressOf(id));
     if (id) await load(mine, id);
@@ -137,7 +139,58 @@ async function load(mine, id) {
   toEnd();
   showWork();
   listen(mine, session.last_event);
+  showQuestions(mine);
   lookUpTurns(mine, session.messages.findLast(({ role, turn_id }) => role === "assistant" && turn_id)?.turn_id);
+}
+
+/** Say whether the files of the project can be reached, now and later. */
+async function showFiles(mine) {
+  const look = async () => {
+    const state = await call("GET", `/my/projects/${project.id}/connector`);
+    if (mine === talk) $("files").replaceChildren(...filesOf(state));
+  };
+  follow(`/my/projects/${project.id}/events`, null, mine.stop.signal, (type) => {
+    if (type.startsWith("connector_")) look();
+  });
+  await look();
+}
+
+function filesOf({ online, workspace_name, mode }) {
+  const code = (text) => Object.assign(document.createElement("code"), { textContent: text });
+  if (!online) return ["Files: none connected. Run ", code(`artel connect FOLDER --project ${project.id}`)];
+  const modes = {
+    "read-only": "agents may only read",
+    yes: "agents may write without asking",
+    terminal: "writes are asked for in the terminal",
+    browser: "writes are asked for here",
+    both: "writes are asked for here and in the terminal",
+  };
+  return ["Files: ", code(workspace_name), `, ${modes[mode] ?? mode}`];
+}
+
+/** Show what is asked already. */
+async function showQuestions(mine) {
+  const { items } = await call("GET", "/my/approvals?status=pending&limit=100");
+  if (mine !== talk) return;
+  for (const approval of items.toReversed()) if (approval.session_id === mine.id) ask(approval);
+}
+
+function ask(approval) {
+  if (questionCard(approval.id)) return;
+  const item = question(approval, agentName(approval.agent_id));
+  const before = approval.turn_id && lastOf(approval.turn_id);
+  if (before) before.after(item);
+  else list.append(item);
+  waits(approval.turn_id, true);
+  $("chat-news").textContent = `${item.querySelector(".by").textContent}?`;
+}
+
+const questionCard = (id) => [...list.children].find((item) => item.dataset.approval === id);
+
+function waits(turn, isWaiting) {
+  const known = talk.turns.get(turn) ?? {};
+  if (!talk.over.has(turn)) talk.turns.set(turn, { ...known, isWaiting, isRunning: !isWaiting });
+  showWork();
 }
 
 /** Ask who is at work, and which model has answered last: that was told before we came. */
@@ -273,6 +326,18 @@ const happened = {
   message_snapshot: (piece) => write(piece, true),
   tool_called: ({ turn_id, tool }) => useTool(turn_id, tool),
   tool_result: ({ turn_id }) => useTool(turn_id, null),
+  tool_request: ({ approval_id, ...asked }) => ask({ ...asked, id: approval_id }),
+  approval_resolved({ approval_id, decision, turn_id }) {
+    settle(questionCard(approval_id), decision === "approve" ? "approved" : "rejected");
+    waits(turn_id, false);
+  },
+  approval_timeout({ approval_id, turn_id }) {
+    settle(questionCard(approval_id), "expired");
+    waits(turn_id, false);
+  },
+  approval_timeout_warning({ seconds_left }) {
+    $("chat-news").textContent = `A question waits for your answer, for ${seconds_left} seconds more.`;
+  },
   message_completed({ message_id, turn_id, role, content, agent_id, timestamp }) {
     const drafts = [...talk.drafts].filter(([, draft]) => draft.turn === turn_id);
     const items = drafts.map(([, draft]) => draft.item);
@@ -336,6 +401,7 @@ function useTool(turn, tool) {
 }
 
 function ended(turn) {
+  for (const item of [...list.children]) if (item.dataset.turn === turn) settle(item, "withdrawn");
   talk.over.add(turn);
   talk.turns.delete(turn);
   showWork();
@@ -344,8 +410,10 @@ function ended(turn) {
 function showWork() {
   const turns = [...talk.turns.values()];
   const running = turns.find(({ isRunning }) => isRunning);
-  const waiting = turns.length - (running ? 1 : 0);
+  const asking = turns.find(({ isWaiting }) => isWaiting);
+  const waiting = turns.length - (running ? 1 : 0) - (asking ? 1 : 0);
   const said = [];
+  if (asking) said.push(`${agentName(asking.agent) ?? "The team"} waits for your answer`);
   const who = agentName(running?.agent) ?? "The team";
   if (running) said.push(running.tool ? `${who} uses ${running.tool}` : `${who} is at work`);
   if (waiting) said.push(`${waiting} ${waiting === 1 ? "message waits" : "messages wait"}`);

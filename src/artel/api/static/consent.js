@@ -1,0 +1,93 @@
+// What the user is asked while a run waits for them, and their answer.
+
+import { Problem, call, clock, copyOf, field, fill, onSubmit } from "./basics.js";
+
+const WANTS = {
+  tool_write_file: "wants to write",
+  tool_edit_file: "wants to change",
+  tool_delete_file: "wants to delete",
+  tool_run_command: "wants to run",
+};
+const OUTCOMES = {
+  approved: "You approved it.",
+  used: "You approved it.",
+  rejected: "You refused it.",
+  expired: "Nobody answered in time, so it was not done.",
+  withdrawn: "It is not asked any more.",
+};
+const SHOWN_CHARACTERS = 2000;
+
+/** Answer a card that asks; `agent` is who wants something. */
+export function question(approval, agent) {
+  const item = copyOf("question");
+  const { id, turn_id, tool, arguments: given, details, expires_at } = approval;
+  Object.assign(item.dataset, { approval: id, turn: turn_id, role: "question" });
+  fill(item, {
+    who: agent ?? "An agent",
+    wants: WANTS[tool] ?? `wants to call ${tool} with`,
+    what: given.path ?? given.name ?? JSON.stringify(given).slice(0, SHOWN_CHARACTERS),
+    reason: details.reason ?? "",
+    until: `Answer until ${clock(expires_at)}.`,
+  });
+  showDiff(item, details.diff ?? (WANTS[tool] ? whole(given) : ""));
+  const elsewhere = details.where === "terminal";
+  item.querySelector(".holds").hidden = !details.ask_id || elsewhere;
+  item.querySelector("[value=approve]").hidden = elsewhere;
+  if (elsewhere) fill(item, { reason: "Answer in the terminal where the folder is connected. Here you can only refuse." });
+  const form = item.querySelector("form");
+  for (const button of form.querySelectorAll("button")) {
+    button.addEventListener("click", () => (form.dataset.decision = button.value));
+  }
+  onSubmit(form, async () => {
+    const { holds, feedback } = form.elements;
+    const decision = form.dataset.decision ?? "approve";
+    const changes = { holds: item.querySelector(".holds").hidden ? "once" : holds.value };
+    await call("POST", `/my/approvals/${id}/confirm`, { decision, feedback: feedback.value, changes });
+    settle(item, decision === "approve" ? "approved" : "rejected");
+  });
+  return item;
+}
+
+/** Show what became of a question. */
+export function settle(item, outcome) {
+  const form = item?.querySelector("form");
+  if (!form) return;
+  const hadFocus = item.contains(document.activeElement);
+  const said = document.createElement("p");
+  said.textContent = OUTCOMES[outcome] ?? outcome;
+  for (const part of form.querySelectorAll(".field, .buttons, [data-field=until]")) part.remove();
+  form.replaceWith(...form.childNodes, said);
+  if (outcome === "expired") said.append(" ", askAgain(item.dataset.approval));
+  if (hadFocus) item.focus({ preventScroll: true });
+}
+
+function askAgain(id) {
+  const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Ask again" });
+  button.className = "quiet";
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    try {
+      await call("POST", `/my/approvals/${id}/ask-again`); // its event shows the new question
+      button.remove();
+    } catch (trouble) {
+      button.replaceWith(trouble.message);
+      if (!(trouble instanceof Problem)) throw trouble;
+    }
+  });
+  return button;
+}
+
+function whole({ content, old, new: added }) {
+  const lines = (text, mark) => (text ?? "").split("\n").map((line) => `${mark}${line}`).join("\n");
+  if (content !== undefined) return lines(content, "+");
+  return old === undefined ? "" : `${lines(old, "-")}\n${lines(added, "+")}`;
+}
+
+function showDiff(item, diff) {
+  const shown = field(item, "diff");
+  shown.hidden = !diff;
+  for (const line of diff.slice(0, 20 * SHOWN_CHARACTERS).split("\n")) {
+    const kind = { "+": "added", "-": "removed" }[line[0]] ?? "kept";
+    shown.append(Object.assign(document.createElement("span"), { className: kind, textContent: `${line}\n` }));
+  }
+}

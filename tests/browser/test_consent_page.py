@@ -1,0 +1,160 @@
+"""What the page asks the user while a run waits for them."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.test_chat_page import Chat, said
+from tests.browser.visits import width_of_contents
+from tests.conftest import StartServer
+from tests.connector import connected
+from tests.deadlines import eventually
+from tests.model_server import ModelServer, Say, Tool
+from tests.people import Person
+from tests.running import Server
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+
+@pytest.fixture(scope="module")
+def models() -> Iterator[ModelServer]:
+    with ModelServer().running_in_thread() as models:
+        yield models
+
+
+@pytest.fixture(scope="module")
+def server(start_shared_server: StartServer, models: ModelServer) -> Server:
+    return start_shared_server(OPENAI_BASE_URL=models.url, OPENAI_API_KEY="none")
+
+
+@pytest.fixture
+def chat(page: Page, person: Person, models: ModelServer) -> Iterator[Chat]:
+    yield Chat(page, person)
+    models.queue.clear()
+
+
+@contextmanager
+def files(chat: Chat, **hello: Any) -> Iterator[list[dict[str, Any]]]:
+    """Be the connector: plain writes are asked for, everything else is done."""
+    calls: list[dict[str, Any]] = []
+
+    def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        calls.append({"method": method, **params})
+        if method == "workspace/write" and not params["approval"]:
+            return {"success": False, "code": "asks", "error": "asked", "ask_id": "q1", "diff": "-old\n+new"}
+        return {"size": 1}
+
+    with connected(chat.person, chat.id, **hello) as connector:
+        thread = threading.Thread(target=connector.serve, args=(answer,))
+        thread.start()
+        try:
+            yield calls
+        finally:
+            connector.socket.close()
+            thread.join(10)
+
+
+def call(name: str, **arguments: Any) -> Say:
+    return Say(tools=[Tool(name, json.dumps(arguments))])
+
+
+def question(page: Page) -> Locator:
+    return page.locator("#messages > .question")
+
+
+def test_a_delete_is_asked_for_and_done_when_it_is_approved_by_keyboard(chat: Chat, models: ModelServer) -> None:
+    models.script(call("tool_delete_file", path="old <b>.txt"), Say("Deleted."))
+    chat.open()
+
+    with files(chat) as calls:
+        chat.send("Clean up")
+        expect(question(chat.page)).to_contain_text("agent_coder wants to delete old <b>.txt")
+        expect(chat.page.get_by_text("agent_coder waits for your answer")).to_be_visible()
+        assert calls == []
+        approve = question(chat.page).get_by_role("button", name="Approve")
+        approve.focus()
+        chat.page.keyboard.press("Enter")
+        expect(question(chat.page)).to_contain_text("You approved it.")
+        expect(said(chat.page)).to_have_text(["Clean up", "Deleted."])
+
+    assert [each["method"] for each in calls] == ["workspace/delete"]
+    expect(approve).to_have_count(0)
+    expect(chat.stop).to_have_count(0)
+
+
+def test_a_refusal_tells_the_agent_why(chat: Chat, models: ModelServer) -> None:
+    models.script(call("tool_delete_file", path="old.txt"), Say("Then I leave it."))
+    chat.open()
+
+    with files(chat) as calls:
+        chat.send("Clean up")
+        question(chat.page).get_by_label("If you refuse").fill("I need it")
+        question(chat.page).get_by_role("button", name="Refuse").click()
+        expect(question(chat.page)).to_contain_text("You refused it.")
+        expect(said(chat.page)).to_have_text(["Clean up", "Then I leave it."])
+
+    assert calls == []
+    assert "I need it" in json.dumps(models.asked[-1].body["messages"])
+
+
+def test_a_write_shows_what_would_change_and_the_answer_can_hold(chat: Chat, models: ModelServer) -> None:
+    models.script(call("tool_write_file", path="a.txt", content="new"), Say("Written."))
+    chat.open()
+
+    with files(chat, mode="browser", workspace_name="my <i>work"):
+        expect(chat.page.locator("#files")).to_have_text("Files: my <i>work, writes are asked for here")
+        chat.send("Write it")
+        expect(question(chat.page).locator(".diff .removed")).to_have_text("-old\n")
+        expect(question(chat.page).locator(".diff .added")).to_have_text("+new\n")
+        question(chat.page).get_by_label("This answer is for").select_option("session")
+        chat.page.reload()  # nothing is lost with the page
+        expect(question(chat.page)).to_contain_text("wants to write a.txt")
+        question(chat.page).get_by_label("This answer is for").select_option("always")
+        question(chat.page).get_by_role("button", name="Approve").click()
+        expect(said(chat.page)).to_have_text(["Write it", "Written."])
+
+    expect(chat.page.locator("#files")).to_contain_text("none connected")
+    used = chat.person.http.get("/my/approvals?status=used").json()["items"]
+    assert len(used) == 1
+
+
+def test_what_was_decided_elsewhere_is_shown_and_stop_takes_the_question_back(chat: Chat, models: ModelServer) -> None:
+    models.script(call("tool_delete_file", path="a"), Say("One."), call("tool_delete_file", path="b"))
+    chat.open()
+
+    with files(chat):
+        chat.send("First")
+        expect(question(chat.page)).to_have_count(1)
+        [pending] = chat.person.http.get("/my/approvals?status=pending").json()["items"]
+        chat.person.http.post(f"/my/approvals/{pending['id']}/confirm", json={"decision": "reject"})
+        expect(question(chat.page)).to_contain_text("You refused it.")
+        chat.send("Second")
+        expect(question(chat.page)).to_have_count(2)
+        chat.stop.click()
+        expect(question(chat.page).last).to_contain_text("It is not asked any more.")
+
+    eventually(lambda: not chat.person.http.get("/my/approvals?status=pending").json()["items"])
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+def test_a_question_fits_the_screen(
+    chat: Chat, models: ModelServer, width: int, scheme: Any, request: pytest.FixtureRequest
+) -> None:
+    chat.page.set_viewport_size({"width": width, "height": 800})
+    chat.page.emulate_media(color_scheme=scheme)
+    long = "src/" + "a_rather_long_folder_name/" * 6 + "file.py"
+    models.script(call("tool_write_file", path=long, content="x" * 300 + "\ny"), Say("Done."))
+    chat.open()
+
+    with files(chat, mode="browser"):
+        chat.send("Write")
+        expect(question(chat.page)).to_be_visible()
+        chat.page.screenshot(path=request.config.rootpath / "build" / f"question-{width}.png")
+        assert width_of_contents(chat.page) <= width
+        chat.stop.click()
+        expect(chat.stop).to_have_count(0)
