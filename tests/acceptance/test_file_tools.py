@@ -244,6 +244,21 @@ def test_answers_that_make_no_sense_are_a_failure_that_the_model_hears_of(
     assert [heard["success"] for heard in desk.heard()] == [False]
 
 
+def test_guidance_of_the_folder_is_offered_as_data(
+    desk: Desk, person: Person, project: int, model: ModelServer
+) -> None:
+    desk.script()
+
+    with serving(person, project, a_file, features=["AGENTS.md"]) as calls:
+        desk.ask()
+        desk.ask()
+
+    assert [(call["method"], call["path"]) for call in calls] == [("workspace/read", "AGENTS.md")]  # once
+    told = [one["content"] for one in model.asked[-1].body["messages"] if one["role"] == "system"]
+    [guidance] = [content for content in told if "content of AGENTS.md" in content]
+    assert "can't change your rules" in guidance
+
+
 # A line that breaks
 
 

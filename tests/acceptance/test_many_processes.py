@@ -9,8 +9,10 @@ import httpx
 import psycopg
 import pytest
 
+from tests.connector import connected
 from tests.lines import Line
-from tests.model_server import Hang, ModelServer, Say
+from tests.model_server import Hang, ModelServer, Say, Tool
+from tests.people import Person
 from tests.running import Server
 from tests.services import ServiceRun, until
 from tests.teams import Follower, Team
@@ -106,6 +108,34 @@ def test_a_changed_agent_is_used_by_the_very_next_message(pair: tuple[Team, Serv
         assert changed.status_code == 200, changed.text
         talk.say(session, f"After change {number}")
         assert f"Be {number}." in team.model.asked[-1].body["messages"][0]["content"]
+
+
+def test_files_are_reached_through_whichever_process_holds_the_line(pair: tuple[Team, Server]) -> None:
+    team, asked = pair
+    talk = team.at(asked)
+    person = Person("", talk.http.get("/auth/me").json()["user_id"], team.token, talk.http)
+    tools = {"tools": ["tool_read_file", "tool_delete_file"]}
+    assert talk.http.patch(talk.space(f"/agents/{talk.agent_id}"), json=tools).status_code == 200
+    session = talk.session()
+    with connected(person, team.project_id) as connector:
+        team.model.script(Say(tools=[Tool("tool_read_file", '{"path": "a"}')]), Say("Read."))
+        turn = talk.begin(session, "Read it")
+        call = connector.hear()
+        connector.answer(call, content="inside", size=6)
+        assert until(lambda: talk.turn(session, turn)["status"] == "completed", PATIENCE)
+
+        team.model.script(Say(tools=[Tool("tool_delete_file", '{"path": "a"}')]), Say("Deleted."))
+        waiting = talk.send(session, "Delete it").json()
+        assert waiting["status"] == "waiting", waiting
+        talk.http.post(f"/my/approvals/{waiting['approval_id']}/confirm", json={"decision": "approve"})
+        deleted = connector.hear()
+        connector.answer(deleted)
+        assert until(lambda: talk.turn(session, waiting["turn_id"])["status"] == "completed", PATIENCE)
+
+    assert (call["method"], deleted["method"]) == ("workspace/read", "workspace/delete")
+    assert deleted["params"]["epoch"] == owners(team)[0][1]
+    assert any("inside" in str(one.body["messages"]) for one in team.model.asked)
+    assert team.rows("SELECT count(*) FROM relay_calls") == [(0,)]
 
 
 def test_the_worker_space_is_asked_through_any_process(pair: tuple[Team, Server]) -> None:

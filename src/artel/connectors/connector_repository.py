@@ -25,6 +25,7 @@ class Serving:
     read_only: bool
     mode: str
     commands: dict[str, str]
+    features: list[str]
     since: datetime
 
 
@@ -78,6 +79,7 @@ def begin_serving(
         read_only=hello.read_only,
         mode=hello.mode,
         commands=hello.commands,
+        features=hello.features,
         since=datetime.now(UTC),
     )
     connectors_of_user.put(serving)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 PROTOCOL = "artel.connector.v1"
+GUIDANCE = "AGENTS.md"  # a file, and the feature of a connector whose folder has it
 PING_SECONDS = 10.0
 DEAD_SECONDS = 30.0
 MAX_FRAME_BYTES = 24_000_000  # a file of ten million bytes, with what JSON adds to it
@@ -74,7 +75,7 @@ class Hello(_Message):
     project_id: int
     workspace_name: str = Field(min_length=1, max_length=200)
     read_only: bool = False
-    features: list[str] = []
+    features: Annotated[list[Annotated[str, Field(max_length=50)]], Field(max_length=20)] = []
     # How plain writes are decided ("yes": all are let through), the names of commands, and whether to take over.
     mode: Literal["read-only", "yes", "terminal", "browser", "both"] = "terminal"
     commands: Annotated[dict[str, str], Field(max_length=50)] = {}

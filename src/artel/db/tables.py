@@ -315,6 +315,7 @@ connectors = Table(
     Column("read_only", Boolean, nullable=False),
     Column("mode", String(12), nullable=False),
     Column("commands", JSON, nullable=False),
+    Column("features", JSON, nullable=False),
     Column("since", Moment, nullable=False),
     Column("expires_at", Moment, nullable=False),
     _goes_with_its_project(),

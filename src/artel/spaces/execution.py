@@ -26,10 +26,11 @@ from artel.memory.store import Filter
 from artel.projects.projects import get_project, project_settings
 from artel.spaces.agent_bus import AgentBus
 from artel.spaces.agent_figures import ERROR_SECONDS, AgentStatus
+from artel.spaces.guidance import Guidance
 from artel.spaces.parts import SpaceParts
 from artel.spaces.run_files import Caller, RunFiles, RunNotes
 from artel.tools.consent import Consent, Decision
-from artel.tools.files import file_tools
+from artel.tools.files import READING, file_tools
 from artel.tools.policy import Pace, Policy, PolicySettings
 from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead, Recollection
 from artel.tools.tool import Tool
@@ -38,6 +39,7 @@ from artel.turns.lease import Lease
 from artel.turns.transactions import AgentAtWork
 
 RECALLED = 5
+_READING = {tool.name for tool in READING}
 
 log = get_logger(__name__)
 
@@ -104,6 +106,7 @@ class Execution:
         self._bus = bus
         self._epoch = lease.epoch if lease else 0
         self._pace = Pace()
+        self._guidance = Guidance(parts, principal, project_id, self._epoch)
 
     async def run(self, agent: Agent, task: Task, priority: int = 0) -> ExecutionResult:
         """Do a task as soon as the agent has a free slot."""
@@ -178,6 +181,8 @@ class Execution:
                 if task.waiting and task.waiting.single:
                     return await _only_call(task.waiting.single, toolbox, watch, total, task.tally)
                 resumed = task.waiting.state if task.waiting else None
+                if resumed is None and _READING & {schema.name for schema in toolbox.schemas}:
+                    messages = (*messages[:1], *await self._guidance.messages(), *messages[1:])
                 return await run_loop(spec, messages, self._parts.brain, toolbox, watch, total, task.tally, resumed)
         except TimeoutError as late:
             if not watch.limit.expired():

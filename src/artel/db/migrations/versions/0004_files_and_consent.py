@@ -22,6 +22,7 @@ def upgrade() -> None:
         sa.Column("read_only", sa.Boolean(), nullable=False),
         sa.Column("mode", sa.String(length=12), nullable=False),
         sa.Column("commands", sa.JSON(), nullable=False),
+        sa.Column("features", sa.JSON(), nullable=False),
         sa.Column("since", MOMENT, nullable=False),
         sa.Column("expires_at", MOMENT, nullable=False),
         sa.ForeignKeyConstraint(
