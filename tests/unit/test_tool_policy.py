@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -155,3 +156,18 @@ def test_contents_are_kept_as_size_and_hash() -> None:
     assert kept["content"]["bytes"] == 11
     assert "secret text" not in json.dumps(kept)
     assert kept["lines"] == 5
+
+
+@pytest.mark.anyio
+@pytest.mark.req("WSA-09.1")
+async def test_the_tool_of_the_documentation_works() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "write-a-tool.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(page.split("```python\n")[1].split("```")[0], names)  # noqa: S102 - ours
+    toolbox = Toolbox([names["CountWords"]()], ["count_words"])
+
+    result = await toolbox.call(ToolCall("1", "count_words", '{"text": "one two"}'), NEVER)
+
+    assert result.data == {"words": 2}
+    files = (Path(__file__).parents[2] / "docs" / "concepts" / "files.md").read_text(encoding="utf-8")
+    assert "sequenceDiagram" in files
