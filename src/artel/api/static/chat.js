@@ -145,14 +145,25 @@ async function load(mine, id) {
 
 /** Say whether the files of the project can be reached, now and later. */
 async function showFiles(mine) {
-  const look = async () => {
-    const state = await call("GET", `/my/projects/${project.id}/connector`);
-    if (mine === talk) $("files").replaceChildren(...filesOf(state));
-  };
-  follow(`/my/projects/${project.id}/events`, null, mine.stop.signal, (type) => {
+  const place = `/my/projects/${project.id}`;
+  const look = () =>
+    quietly(async () => {
+      const state = await call("GET", `${place}/connector`);
+      if (mine === talk) $("files").replaceChildren(...filesOf(state));
+    });
+  follow(`${place}/events`, null, mine.stop.signal, (type) => {
     if (type.startsWith("connector_")) look();
   });
   await look();
+}
+
+/** Do something that the page can do without: what went wrong is said elsewhere. */
+async function quietly(action) {
+  try {
+    await action();
+  } catch (trouble) {
+    if (!(trouble instanceof Problem)) throw trouble;
+  }
 }
 
 function filesOf({ online, workspace_name, mode }) {
@@ -169,11 +180,12 @@ function filesOf({ online, workspace_name, mode }) {
 }
 
 /** Show what is asked already. */
-async function showQuestions(mine) {
-  const { items } = await call("GET", "/my/approvals?status=pending&limit=100");
-  if (mine !== talk) return;
-  for (const approval of items.toReversed()) if (approval.session_id === mine.id) ask(approval);
-}
+const showQuestions = (mine) =>
+  quietly(async () => {
+    const { items } = await call("GET", "/my/approvals?status=pending&limit=100");
+    if (mine !== talk) return;
+    for (const approval of items.toReversed()) if (approval.session_id === mine.id) ask(approval);
+  });
 
 function ask(approval) {
   if (questionCard(approval.id)) return;
