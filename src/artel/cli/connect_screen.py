@@ -146,18 +146,21 @@ class TerminalScreen:
     def _show_question(self) -> None:
         if self._questions:
             question = self._questions[0]
-            self._print(f"{question.agent or 'An agent'} wants to {_wanted(question)}:", "bold")
+            self._put(f"{_clock()} {_one_line(question.agent) or 'An agent'} wants to {_wanted(question)}:", "bold")
             for line in plain(question.diff).splitlines():
-                self._print(line, _COLOURS.get(line[:1], ""), with_time=False)
+                self._put(line, _COLOURS.get(line[:1], ""))
         self._draw()
 
-    def _print(self, text: str, style: str = "", *, with_time: bool = True) -> None:
+    def _print(self, text: str, style: str = "") -> None:
+        self._put(f"{_clock()} {_one_line(text)}", style)
+        self._draw()
+
+    def _put(self, line: str, style: str) -> None:
+        """Write a line where the last one was, which has to be drawn again."""
         from rich.text import Text
 
         self._write(CLEAR)
-        shown = Text(_one_line(text) if with_time else text, style)
-        self._console.print(Text(f"{_clock()} ", "dim") + shown if with_time else shown, soft_wrap=True)
-        self._draw()
+        self._console.print(Text(line, style), soft_wrap=True)
 
     def _draw(self) -> None:
         """Write the last line anew."""

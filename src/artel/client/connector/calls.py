@@ -60,10 +60,18 @@ class Calls:
                 self._notice(message)
                 return None
             method, call = _call(message)
+        except BadFrame as bad:
+            return self._complaint(bad)
+        try:
             return _frame(answer(call.call_id, await self._result(method, call)), call.call_id)
         except BadFrame as bad:
-            self._audit.note(outcome="bad_frame", error=str(bad)[:200])
-            return _frame(bad.answer, None)
+            return self._complaint(bad)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and the next call is answered
+            return self._complaint(BadFrame(INTERNAL, f"The connector failed ({type(error).__name__})", call.call_id))
+
+    def _complaint(self, bad: BadFrame) -> str:
+        self._audit.note(outcome="bad_frame", error=str(bad)[:200])
+        return json.dumps(bad.answer)
 
     def _notice(self, message: Message) -> None:
         """Take a message that wants no answer: the user has answered a question elsewhere. Others are nothing to us."""
@@ -147,6 +155,8 @@ def _call(message: Message) -> tuple[str, Call]:
     kind = CALLS.get(method)
     if kind is None:
         raise BadFrame(NO_METHOD, f"There is no method {method[:100]}", request_id)
+    if _has_half_characters(message):
+        raise BadFrame(INVALID_PARAMS, "Half a character (a lone surrogate) is no text", request_id)
     try:
         call = kind.model_validate(message.get("params"))
     except ValidationError as invalid:
@@ -156,6 +166,15 @@ def _call(message: Message) -> tuple[str, Call]:
     if call.call_id != request_id:
         raise BadFrame(INVALID_PARAMS, "call_id is not the id of the request", request_id)
     return method, call
+
+
+def _has_half_characters(message: Message) -> bool:
+    """Say whether there is text that JSON can say, and nobody can write to a disk."""
+    try:
+        json.dumps(message, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _name(call: Call) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from artel.client.connector.errors import CallRefused
 from artel.paths.beneath import Beneath
-from artel.paths.errors import FileMissing, PathError
+from artel.paths.errors import FileMissing, FolderMoved, PathError
 from artel.paths.policy import Parts
 
 if TYPE_CHECKING:
@@ -18,39 +18,42 @@ _STARS = re.compile(r"\*+")
 MAX_STARS = 3  # in one name: regular expressions made from more can take for ever on names that are made for it
 
 
-class ArtelIgnore:
-    """The user's own rules, read again whenever the file is another. While it can't be understood nothing is allowed.
+class Ignored:
+    """What is kept from agents at this moment.
 
     Compared without regard to letter case, as some file systems do: a rule too many hides, a rule too few tells.
     """
 
-    def __init__(self, files: Beneath) -> None:
-        self._files = files
-        self._known: tuple[bytes, GitIgnoreSpec | None] = (b"", None)
+    def __init__(self, spec: "GitIgnoreSpec | None") -> None:
+        self._spec = spec
 
-    def hides(self, parts: Parts) -> bool:
+    def __contains__(self, parts: Parts) -> bool:
         """Say whether a path is kept from agents, by itself or because it is in a folder that is."""
-        spec = self._spec()
-        if spec is None or not parts:
+        if self._spec is None or not parts:
             return False
         path = _folded("/".join(parts))
-        return bool(spec.check_file(path).include or spec.check_file(f"{path}/").include)
+        return bool(self._spec.check_file(path).include or self._spec.check_file(f"{path}/").include)
 
-    def _spec(self) -> "GitIgnoreSpec | None":
+
+class ArtelIgnore:
+    """The user's own rules, read for every call. While they can't be understood nothing is allowed."""
+
+    def __init__(self, files: Beneath) -> None:
+        self._files = files
+        self._known = b"", Ignored(None)
+
+    def now(self) -> Ignored:
+        """Answer what the rules say now."""
         try:
             text = self._files.read(ARTELIGNORE).data
         except FileMissing:
-            return None
+            text = b""
+        except FolderMoved:
+            raise
         except PathError as error:
             raise _unusable(error.message) from None
         if text != self._known[0]:
-            lines = text.decode("utf-8", errors="surrogateescape").splitlines()
-            if len(lines) > MAX_LINES or not all(map(_is_simple, lines)):
-                raise _unusable("it has too many lines, or one with too many stars")
-            try:
-                self._known = text, _compiled([_folded(line) for line in lines])
-            except ValueError as error:
-                raise _unusable(str(error)) from None
+            self._known = text, Ignored(_understood(text))
         return self._known[1]
 
 
@@ -85,6 +88,16 @@ class GitIgnore:
             return _compiled([line for line in text.splitlines()[:MAX_LINES] if _is_simple(line)])
         except (PathError, ValueError):
             return None
+
+
+def _understood(text: bytes) -> "GitIgnoreSpec":
+    lines = text.decode(errors="surrogateescape").splitlines()
+    if len(lines) > MAX_LINES or not all(map(_is_simple, lines)):
+        raise _unusable("it has too many lines, or one with too many stars")
+    try:
+        return _compiled([_folded(line) for line in lines])
+    except ValueError as error:
+        raise _unusable(str(error)) from None
 
 
 def _compiled(lines: list[str]) -> "GitIgnoreSpec":

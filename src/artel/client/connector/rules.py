@@ -2,7 +2,7 @@
 
 from artel.client.connector.deadline import Deadline
 from artel.client.connector.errors import CallRefused
-from artel.client.connector.ignoring import ArtelIgnore, GitIgnore
+from artel.client.connector.ignoring import ArtelIgnore, GitIgnore, Ignored
 from artel.paths.beneath import Beneath, Hidden, Rule
 from artel.paths.errors import FileChanged, FileMissing, ReadDenied, WriteDenied
 from artel.paths.policy import Parts, is_protected, is_secret
@@ -11,8 +11,8 @@ from artel.paths.policy import Parts, is_protected, is_secret
 class WriteRule:
     """Says no to what may not be written, and notes under which names the file goes."""
 
-    def __init__(self, ignore: ArtelIgnore, path: str, *, is_approved: bool) -> None:
-        self._ignore = ignore
+    def __init__(self, ignored: Ignored, path: str, *, is_approved: bool) -> None:
+        self._ignored = ignored
         self._path = path
         self._is_approved = is_approved
         self.names: list[Parts] = []
@@ -23,7 +23,7 @@ class WriteRule:
         return any(map(is_protected, self.names))
 
     def __call__(self, parts: Parts) -> None:
-        if is_secret(parts) or self._ignore.hides(parts):
+        if is_secret(parts) or parts in self._ignored:
             raise WriteDenied(self._path)
         if is_protected(parts) and not self._is_approved:
             raise CallRefused("approval_needed", f"Writing to {self._path} needs an approval of the user's own")
@@ -45,9 +45,10 @@ class Rules:
 
     def reading(self, path: str) -> Rule:
         """Answer the rule for reading: what the user has hidden is not there, secrets are not to be read."""
+        ignored = self._ignore.now()
 
         def rule(parts: Parts) -> None:
-            if self._ignore.hides(parts):
+            if parts in ignored:
                 raise FileMissing(path)
             if is_secret(parts):
                 raise ReadDenied(path)
@@ -56,7 +57,7 @@ class Rules:
 
     def writing(self, path: str, *, is_approved: bool) -> WriteRule:
         """Answer the rule for writing."""
-        return WriteRule(self._ignore, path, is_approved=is_approved)
+        return WriteRule(self._ignore.now(), path, is_approved=is_approved)
 
     def restoring(self, path: str) -> Rule:
         """Answer the rule for putting back what was there: it was allowed before, or was the user's own."""
@@ -64,11 +65,11 @@ class Rules:
 
     def hidden(self, deadline: Deadline, *, recursive: bool) -> Hidden:
         """Answer what is left out of a listing; of one that goes into folders also what git leaves out."""
-        git = GitIgnore(self._files)
+        git, ignored = GitIgnore(self._files), self._ignore.now()
 
         def is_hidden(parts: Parts, is_folder: bool) -> bool:
             deadline.require()
-            if self._ignore.hides(parts) or is_secret(parts[:-1]):
+            if parts in ignored or is_secret(parts[:-1]):
                 return True
             return recursive and git.hides(parts, is_folder=is_folder)
 
