@@ -23,6 +23,7 @@ class Connecting:
         self.server = server
         self.work = folder / "work"
         self.work.mkdir()
+        self.project: Sequence[str] = ("--project", "5")
         self.out = folder / "out.txt"
         self.env = running.clean_environment(folder, ARTEL_SERVER=server.url, ARTEL_TOKEN=server.token)
         self.processes: list[Child] = []
@@ -39,7 +40,7 @@ class Connecting:
 
     def arguments(self, options: Sequence[str]) -> list[str]:
         """Answer the command that connects the folder."""
-        return ["connect", str(self.work), "--project", "5", *options]
+        return ["connect", str(self.work), *self.project, *options]
 
     def line(self, *options: str, **variables: str) -> Line:
         """Start a connector and wait until it has said hello."""

@@ -4,6 +4,7 @@ import hashlib
 import json
 import stat
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -97,7 +98,7 @@ def test_an_answer_is_for_what_was_shown_and_nothing_else(connect: Connecting, a
     assert connect.files() == {"src/a.py": b"the user's\n"}
 
 
-def test_an_edit_is_asked_about_with_its_outcome(connect: Connecting, at_terminal: At) -> None:
+def test_an_edit_is_asked_about_with_its_outcome(at_terminal: At) -> None:
     terminal, line = at_terminal()
     edit = {"path": "src/a.py", "old": "two", "new": "2"}
 
@@ -233,7 +234,8 @@ def test_a_no_in_the_browser_ends_the_question_in_the_terminal(at_terminal: At) 
     )
 
     terminal.until("No answer is needed any more")
-    for params in ({}, None, [], {"ask_id": 1, "decision": "reject"}, {"ask_id": "x", "decision": "reject"}):
+    odd: list[Any] = [{}, None, [], {"ask_id": 1, "decision": "reject"}, {"ask_id": "x", "decision": "reject"}]
+    for params in odd:
         line.raw({"jsonrpc": "2.0", "method": "workspace/answered", "params": params})
     assert line.ok("read", path="src/a.py")
 
@@ -254,7 +256,7 @@ def test_an_answer_given_while_the_line_was_down_is_told_later(connect: Connecti
     assert line.ok("write", **WRITE)
 
 
-def test_questions_are_asked_one_after_the_other(connect: Connecting, at_terminal: At) -> None:
+def test_questions_are_asked_one_after_the_other(at_terminal: At) -> None:
     terminal, line = at_terminal()
     first = line.call("write", **WRITE)
     second = line.call("write", path="b.txt", content="x\n")
@@ -280,7 +282,7 @@ def test_too_many_questions_are_refused(connect: Connecting) -> None:
     assert "Too many questions" in line.refused("write", "refused", path="more.txt", content="x")
 
 
-def test_what_is_shown_can_not_steer_the_terminal(connect: Connecting, at_terminal: At) -> None:
+def test_what_is_shown_can_not_steer_the_terminal(at_terminal: At) -> None:
     terminal, line = at_terminal()
 
     line.call("write", path="src/x.py", content="\x1b]0;title\x07\x1b[2J\u202evil\n", agent="agent\x1b[31m\nfake: ")

@@ -82,22 +82,36 @@ def _order(
     """Find out who asks, and for which project."""
     from artel.client.connector.commands import NamedCommand
     from artel.client.connector.serving import Order
-    from artel.client.conversation import NoSuchProject, find_project_id
     from artel.client.credentials import Credentials
+    from artel.client.quick_question import quick_user_id
 
     commands = tuple(NamedCommand.parse(text) for text in run)
+    credentials = Credentials.load()
+    url = credentials.server(server)
+    token = credentials.token(url)
+    project_id = int(project) if project is not None and project.isdecimal() else _project_id(project, server)
+    return Order(
+        server=url,
+        token=token,
+        user_id=quick_user_id(url, token) or _user_id(server),
+        project_id=project_id,
+        folder=folder,
+        mode=mode,
+        commands=commands,
+        take_over=take_over,
+    )
+
+
+def _project_id(project: str | None, server: str | None) -> int:
+    from artel.client.conversation import NoSuchProject, find_project_id
+
     with connected_client(server) as client:
-        user_id = client.call("GET", "/auth/me")["user_id"]
         project_id = find_project_id(client, project)
-        if project_id is None:
-            raise NoSuchProject("You have no project yet. Make one: artel projects create NAME")
-        return Order(
-            server=client.server,
-            token=Credentials.load().token(client.server),
-            user_id=user_id,
-            project_id=project_id,
-            folder=folder,
-            mode=mode,
-            commands=commands,
-            take_over=take_over,
-        )
+    if project_id is None:
+        raise NoSuchProject("You have no project yet. Make one: artel projects create NAME")
+    return project_id
+
+
+def _user_id(server: str | None) -> int:
+    with connected_client(server) as client:
+        return int(client.call("GET", "/auth/me")["user_id"])

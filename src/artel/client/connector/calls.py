@@ -96,20 +96,14 @@ class Calls:
 
     async def _carried_out(self, method: str, call: Call) -> Result:
         begun, deadline = time.monotonic(), Deadline(call.timeout_ms / 1000)
-        work = asyncio.get_running_loop().run_in_executor(
-            self._threads, self._workspace.carry_out, method, call, deadline
-        )
-        done, _ = await asyncio.wait([work], timeout=deadline.left)
+        work = self._threads.submit(self._workspace.carry_out, method, call, deadline)
+        done, _ = await asyncio.wait([asyncio.wrap_future(work)], timeout=deadline.left)
         if done:
             result = work.result()
+        elif work.cancel() or method not in CHANGING:
+            result = Result(success=False, code="too_late", error="There was not enough time. Nothing was changed.")
         else:
-            work.add_done_callback(_forget)
-            changes = method in CHANGING and not work.cancel()
-            result = Result(
-                success=False,
-                code="unknown" if changes else "too_late",
-                error="It took too long; ask again with the same id." if changes else "There was not enough time.",
-            )
+            result = Result(success=False, code="unknown", error="It takes too long. Ask again with the same id.")
         self._tell(method, call, result, time.monotonic() - begun)
         return result
 
@@ -192,9 +186,3 @@ def _frame(message: Message, request_id: str | None) -> str:
         large = Result(success=False, code="read_failed", error="The answer is too large. Ask for a part of it.")
         return json.dumps(answer(request_id, large))
     return text
-
-
-def _forget(work: "asyncio.Future[Result]") -> None:
-    """Take what came too late, so that nobody complains that it was never taken."""
-    if not work.cancelled():
-        work.exception()

@@ -121,6 +121,9 @@ class Connector:
                 ended, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
                 for way in ended:
                     way.result()
+            except LineDead:
+                socket.transport.abort()  # nobody is there to say goodbye to
+                raise
             finally:
                 self._socket = None
                 for way in ways:
@@ -166,7 +169,6 @@ class Connector:
                 async with asyncio.timeout(patience):
                     await (await socket.ping())
             except TimeoutError:
-                socket.transport.abort()
                 raise LineDead(f"nothing came for {every + patience:.0f} s") from None
 
     def _refused(self, status: int) -> str:

@@ -43,17 +43,25 @@ class Undo:
     def undo(self, turn: str | None = None, path: str | None = None) -> list[Undone]:
         """Take back what a turn has done, or the newest change of a file, or the newest turn; answer file by file.
 
-        What was all undone already is done again.
+        When nothing of it can be taken back any more, what was taken back is done again.
         """
         changes = self._store.changes()
-        if turn is not None or path is not None:
-            asked = [one for one in changes if turn in (None, one.turn) and path in (None, one.path)]
-            chosen = [one for one in asked if not one.is_undone] or asked
-        else:
-            chosen = [one for one in changes if not one.is_undone]
-        if turn is None:  # the newest only
-            chosen = [one for one in chosen if one.turn == chosen[0].turn]
-        return [self._turn(change) for change in chosen]
+        if turn is None:
+            turn = next((one.turn for one in changes if path in (None, one.path) and not one.is_undone), None)
+        if turn is None and path is not None:
+            turn = next((one.turn for one in changes if one.path == path), None)
+        asked = [one for one in changes if one.turn == turn and path in (None, one.path)]
+        to_undo, undone = [one for one in asked if not one.is_undone], [one for one in asked if one.is_undone]
+        again = undone and not any(map(self._is_as_left, to_undo))
+        return [self._turn(change) for change in (undone if again else to_undo)]
+
+    def _is_as_left(self, change: Change) -> bool:
+        try:
+            return (self._files.read(change.path, self._rule(change.path)).sha256 or "") in change.after
+        except FileMissing:
+            return "" in change.after
+        except PathError:
+            return False
 
     def _turn(self, change: Change) -> Undone:
         try:
