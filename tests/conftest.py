@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from tests import running
+from tests.connecting import Connecting, connecting
 from tests.model_server import ByMark, ModelServer
 from tests.nursery import Nursery
 from tests.people import Person, close_clients
@@ -188,6 +189,13 @@ def with_model(model: ModelServer) -> dict[str, str]:
 def chat_server(start_shared_server: StartServer, model: ModelServer) -> Server:
     """A server that tests share, whose agents ask the scripted model."""
     return start_shared_server(**with_model(model))
+
+
+@pytest.fixture
+def connect(tmp_path: Path) -> Iterator[Connecting]:
+    """A folder and a scripted server, for `artel connect`."""
+    with connecting(tmp_path) as made:
+        yield made
 
 
 @pytest.fixture(autouse=True)

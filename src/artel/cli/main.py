@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from artel import __version__
-from artel.cli import agents, chat, database, doctor, login, memory, projects, serve, users
+from artel.cli import agents, chat, connect, database, doctor, grants, login, memory, projects, serve, undo, users
 from artel.cli.exit_codes import OF_KIND, ExitCode
 from artel.cli.group import QuickGroup
 from artel.cli.plain_text import plain
@@ -25,11 +25,14 @@ app = typer.Typer(
 app.command()(serve.up)
 app.command()(serve.serve)
 app.command()(chat.chat)
+app.command()(connect.connect)
+app.command()(undo.undo)
 app.command()(doctor.doctor)
 app.command()(login.login)
 app.command()(login.logout)
 app.add_typer(projects.app, name="projects")
 app.add_typer(agents.app, name="agents")
+app.add_typer(grants.app, name="grants")
 app.add_typer(users.app, name="users")
 app.add_typer(database.app, name="db")
 app.add_typer(memory.app, name="memory")

@@ -33,7 +33,7 @@ class Conversation:
         """Go on with the session asked for, or with the last one of the project, or begin one."""
         if session_id is not None:
             return cls(api, api.call("GET", f"/my/chat/sessions/{session_id}"), remembered)
-        project_id = _project_id(api, project)
+        project_id = find_project_id(api, project)
         last = None if new or project_id is None else remembered.get(api.server, project_id)
         if last is not None:
             try:
@@ -110,7 +110,7 @@ class Conversation:
         return Conversation(self.api, begun, self.remembered, is_new=True)
 
 
-def _project_id(api: ApiClient, asked: str | None) -> int | None:
+def find_project_id(api: ApiClient, asked: str | None) -> int | None:
     """Answer the number of the project asked for, or of the user's own; None leaves it to the server."""
     if asked is not None and asked.isdecimal():
         return int(asked)

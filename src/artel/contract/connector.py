@@ -1,8 +1,9 @@
 """What the server and a connector say to each other: JSON-RPC 2.0 over a WebSocket (subprotocol `artel.connector.v1`).
 
 The connector opens with `hello`. After that the server asks (`workspace/read` …) and the connector answers, with one
-exception: `workspace/decided` tells that the user has answered a question at the connector. Unknown fields are ignored:
-two versions may talk to each other.
+exception: `workspace/decided` tells that the user has answered a question at the connector. The other way round
+`workspace/answered` tells the connector that a question was answered elsewhere, so that it stops asking. Both are
+notifications with the same fields. Unknown fields are ignored: two versions may talk to each other.
 """
 
 from typing import Annotated, Any, Literal
@@ -200,8 +201,20 @@ class Result(_Message):
     code: Code | None = None
 
 
+class Asks(Result):
+    """The answer to a call that the user is asked about; `grant` is what an answer may hold for beyond this call."""
+
+    ask_id: str
+    diff: str = ""  # as unified diff, bounded; for a command the command
+    grant: str | None = None
+    expires_seconds: float = 300.0
+
+
+DECIDED, ANSWERED = "workspace/decided", "workspace/answered"
+
+
 class Decided(_Message):
-    """`workspace/decided`: the user has answered, at the connector, a question that a call had answered with `asks`."""
+    """The user has answered a question that a call had answered with `asks`."""
 
     ask_id: str
     decision: Literal["approve", "reject"]

@@ -191,11 +191,13 @@ class Beneath:
         *,
         create_dirs: bool = False,
         if_match: str | None = None,
+        making: Callable[[Parts, str], None] = lambda *_: None,
         before: Callable[[Parts, str], None] = lambda *_: None,
     ) -> Written:
         """Replace a file as a whole, or make it; `if_match` is the hash that it must have, or "" if it must not be.
 
-        `before` is called at the last moment, with the file's name and the name of what will replace it.
+        `making` is called before the temporary file is made, `before` at the last moment before it becomes the file;
+        both with the file's name and that of the temporary file.
         """
         if len(data) > self._limits.file_bytes:
             raise WriteFailed(f"{path} would have {len(data)} bytes, more than the {self._limits.file_bytes} allowed")
@@ -203,6 +205,7 @@ class Beneath:
             old = self._replaceable(place, path, if_match)
             mode = self._new_mode if old is None else stat.S_IMODE(old.st_mode)
             temporary = f"{TEMPORARY}{secrets.token_hex(8)}.tmp"
+            making(place.parts, temporary)
             try:
                 about = _write_new(place.folder, temporary, data, mode)
                 before(place.parts, temporary)
@@ -214,6 +217,20 @@ class Beneath:
                 raise
             os.fsync(place.folder)
             return Written(len(data), hashlib.sha256(data).hexdigest(), _moment(about), is_new=old is None)
+
+    def require_writable(
+        self, path: str, rule: Rule = everything, *, create_dirs: bool = False, if_match: str | None = None
+    ) -> None:
+        """Raise what writing a file would raise, as far as that can be told without doing it."""
+        with _told(path, WriteDenied, WriteFailed):
+            try:
+                with self._place(path, rule) as place:
+                    self._replaceable(place, path, if_match)
+            except FileNotFoundError:
+                if not create_dirs:
+                    raise
+                if not self._new_top_folders and not self._is_there(split_path(path)[:1]):
+                    raise WriteDenied(path) from None
 
     def delete(
         self,
@@ -278,6 +295,9 @@ class Beneath:
         if not opened.parts:
             raise InvalidPath("That is the folder itself, not a file in it")
         return opened.parts
+
+    def _is_there(self, parts: Parts) -> bool:
+        return self._without_links(parts) is not None
 
     def _folder(self, parts: Parts, path: str, *, create: bool) -> Opened:
         """Open a folder, and make it and those above it if they are missing and that is wanted."""

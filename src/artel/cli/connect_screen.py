@@ -1,0 +1,205 @@
+"""What `artel connect` shows: what agents do, line by line; in a terminal also the mode, always, and questions."""
+
+import asyncio
+import os
+import sys
+from collections import deque
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import typer
+
+from artel.cli.plain_text import plain
+from artel.client.connector.deciding import MODE_WORDS
+from artel.client.connector.questions import Answer
+from artel.client.connector.screen import Report, Screen, TakeAnswer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from artel.client.connector.questions import Question
+    from artel.client.connector.serving import Order
+
+CLEAR = "\r\x1b[K"
+_PAST = {"read": "read", "list": "listed", "stat": "looked at", "search": "searched", "write": "wrote"} | {
+    "edit": "edited",
+    "delete": "deleted",
+    "run": "ran",
+    "undo": "took back",
+}
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def screen_for(order: "Order") -> Screen:
+    """Answer a screen that fits where the output goes."""
+    about = f"{order.folder.resolve().name}, project {order.project_id}: {MODE_WORDS[order.mode]}"
+    if sys.stdout.isatty() and sys.stdin.isatty():
+        return TerminalScreen(about, asks=order.mode != "browser")
+    return PlainScreen(about)
+
+
+class PlainScreen:
+    """Lines, for a file or another program."""
+
+    def __init__(self, about: str) -> None:
+        self._about = about
+
+    def begin(self, take: TakeAnswer) -> None:  # noqa: ARG002 - nobody can answer here
+        """Say what is served, and how."""
+        self._print(self._about)
+
+    def say(self, sentence: str) -> None:
+        """Print a sentence."""
+        self._print(sentence)
+
+    def show(self, report: Report) -> None:
+        """Print a call."""
+        self._print(_line(report))
+
+    def ask(self, question: "Question") -> None:
+        """Print that something waits for an answer elsewhere."""
+        self._print(f"{question.agent or 'an agent'} wants to {_wanted(question)}: answer in the browser")
+
+    def settle(self, question: "Question") -> None:
+        """Nothing is shown that would have to go."""
+
+    def _print(self, text: str) -> None:
+        typer.echo(f"{_clock()} {_one_line(text)}")
+
+
+class TerminalScreen:
+    """A terminal: the last line says what mode it is, or asks the question that was asked first."""
+
+    def __init__(self, about: str, *, asks: bool) -> None:
+        self._about = about
+        self._asks = asks
+        self._console = _console()
+        self._questions: deque[Question] = deque()
+        self._take: TakeAnswer = lambda *_: False
+        self._refused: Question | None = None  # the question that a reason for saying no belongs to
+
+    def begin(self, take: TakeAnswer) -> None:
+        """Listen to what is typed."""
+        self._take = take
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._typed)
+        self._draw()
+
+    def say(self, sentence: str) -> None:
+        """Show a sentence."""
+        self._print(sentence)
+
+    def show(self, report: Report) -> None:
+        """Show a call."""
+        self._print(_line(report), "" if report.is_ok or report.outcome == "asks" else "yellow")
+
+    def ask(self, question: "Question") -> None:
+        """Show a question once those before it are answered."""
+        if not self._asks:
+            self._print(f"{question.agent or 'an agent'} wants to {_wanted(question)}: answer in the browser")
+            return
+        self._questions.append(question)
+        if len(self._questions) == 1:
+            self._show_question()
+
+    def settle(self, question: "Question") -> None:
+        """Take a question away that needs no answer any more."""
+        if question not in self._questions:
+            return
+        is_shown = question is self._questions[0]
+        self._questions.remove(question)
+        if is_shown:
+            self._refused = None
+            self._print(f"No answer is needed any more: {_wanted(question)}")
+            self._show_question()
+
+    def _typed(self) -> None:
+        """Take what was typed; the terminal gives it line by line."""
+        data = os.read(sys.stdin.fileno(), 4096)
+        if not data:
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            self._print("Nobody answers here any more.")
+        for line in data.decode(errors="replace").splitlines():
+            if self._questions:
+                self._answer(self._questions[0], line.strip())
+        self._draw()
+
+    def _answer(self, question: "Question", line: str) -> None:
+        letter, _, rest = line.partition(" ")
+        if self._refused is question:
+            self._give(question, Answer(approved=False, feedback=line))
+        elif letter == "n" and not rest:
+            self._refused = question
+        elif letter == "n":
+            self._give(question, Answer(approved=False, feedback=rest.strip()))
+        elif letter == "y":
+            self._give(question, Answer(approved=True))
+        elif letter in ("s", "a") and question.offer is not None:
+            self._give(question, Answer(approved=True, holds="session" if letter == "s" else "always"))
+
+    def _give(self, question: "Question", answer: Answer) -> None:
+        self._refused = None
+        self._questions.popleft()
+        if not self._take(question.ask_id, answer):
+            self._print("That was answered elsewhere, or is too old.")
+        self._show_question()
+
+    def _show_question(self) -> None:
+        if self._questions:
+            question = self._questions[0]
+            self._put(f"{_clock()} {_one_line(question.agent) or 'An agent'} wants to {_wanted(question)}:", "bold")
+            for line in plain(question.diff).splitlines():
+                self._put(line, _COLOURS.get(line[:1], ""))
+        self._draw()
+
+    def _print(self, text: str, style: str = "") -> None:
+        self._put(f"{_clock()} {_one_line(text)}", style)
+        self._draw()
+
+    def _put(self, line: str, style: str) -> None:
+        """Write a line where the last one was, which has to be drawn again."""
+        from rich.text import Text
+
+        self._write(CLEAR)
+        self._console.print(Text(line, style), soft_wrap=True)
+
+    def _draw(self) -> None:
+        """Write the last line anew."""
+        if not self._questions:
+            self._write(f"{CLEAR}\x1b[2m… {plain(self._about)} (Ctrl-C ends)\x1b[0m")
+        elif self._refused:
+            self._write(f"{CLEAR}Why not? (Enter: no reason) ")
+        else:
+            offer = self._questions[0].offer
+            more = f" / s(ession) or a(lways): {_one_line(offer.words)}" if offer else ""
+            self._write(f"{CLEAR}{_one_line(_wanted(self._questions[0]))}? y(es, once){more} / n(o) ")
+
+    def _write(self, text: str) -> None:
+        self._console.file.write(text)
+        self._console.file.flush()
+
+
+def _console() -> "Console":
+    from rich.console import Console  # here, because nobody needs it without a terminal
+
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def _line(report: Report) -> str:
+    who, what = report.agent or "an agent", f"{report.method} {report.name}".strip()
+    if report.is_ok:
+        return f"{who} {_PAST.get(report.method, report.method)} {report.name}".strip()
+    if report.outcome == "asks":
+        return f"{who} asks to {what}"
+    return f"{who} may not {what} ({report.outcome}): {report.error}"
+
+
+def _wanted(question: "Question") -> str:
+    return f"{question.subject.kind} {question.subject.name}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(plain(text).split())
+
+
+def _clock() -> str:
+    return datetime.now().astimezone().strftime("%H:%M:%S")

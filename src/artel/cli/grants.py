@@ -1,0 +1,51 @@
+"""`artel grants …`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from artel.cli.group import QuickGroup
+from artel.cli.output import AsJson, show, table
+from artel.cli.plain_text import plain
+
+if TYPE_CHECKING:
+    from artel.client.connector.grants import Grant, Grants
+    from artel.client.connector.state_folder import StateFolder
+
+app = typer.Typer(
+    help="What you always allow agents, in the folders you connect.", no_args_is_help=True, cls=QuickGroup
+)
+
+
+@app.command("list")
+def list_grants(as_json: AsJson = False) -> None:
+    """List what is always allowed."""
+    rows = [
+        {"number": number, "allows": plain(grant.words), "folder": str(state.workspace), "project": state.project_id}
+        for number, (state, _, grant) in enumerate(_all(), 1)
+    ]
+    table(rows, ("number", "allows", "folder", "project"), as_json, "Nothing is always allowed.")
+
+
+@app.command("revoke")
+def revoke_grant(
+    number: Annotated[int, typer.Argument(help="The number in `artel grants list`.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Take back what is always allowed; a connector that runs heeds it at once."""
+    from artel.client.connector.errors import NoSuchGrant
+
+    known = _all()
+    if not 1 <= number <= len(known):
+        raise NoSuchGrant(f"There is no grant {number}. List them: artel grants list")
+    _, grants, grant = known[number - 1]
+    grants.revoke(grant)
+    show({"revoked": grant.words}, as_json, f"No longer allowed: {plain(grant.words)}")
+
+
+def _all() -> "list[tuple[StateFolder, Grants, Grant]]":
+    from artel.client.connector.grants import Grants
+    from artel.client.connector.state_folder import StateFolder
+
+    found = [(state, Grants(state.path / "grants.json")) for state in StateFolder.all()]
+    return [(state, grants, grant) for state, grants in found for grant in grants.lasting()]

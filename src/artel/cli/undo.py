@@ -1,0 +1,111 @@
+"""`artel undo`."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from artel.cli.output import AsJson, show, table
+from artel.cli.plain_text import plain
+
+if TYPE_CHECKING:
+    from artel.client.connector.state_folder import StateFolder
+    from artel.client.connector.undo import Undone
+    from artel.client.connector.undo_store import Change
+
+FolderOption = Annotated[
+    Path | None, typer.Option("--folder", help="The connected folder, or one in it; else the current one.")
+]
+
+
+def undo(
+    what: Annotated[
+        str | None, typer.Argument(metavar="[TURN|FILE]", help="The turn or the file; else the newest turn.")
+    ] = None,
+    folder: FolderOption = None,
+    list_changes: Annotated[bool, typer.Option("--list", help="List what can be undone, and change nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put back what agents have changed, where nobody has changed it since. What was undone is done again."""
+    from artel.client.connector.errors import NothingKept
+
+    place = folder or Path.cwd()
+    found = [(state, change) for state in _states(place) for change in _changes(state)]
+    if list_changes:
+        _list([change for _, change in found], as_json)
+        return
+    turn, path = _target(what, [change for _, change in found], place, [state for state, _ in found])
+    asked = [(state, one) for state, one in found if turn in (None, one.turn) and path in (None, one.path)]
+    chosen = [(state, one) for state, one in asked if not one.is_undone] or (asked if what else [])
+    if not chosen:
+        raise NothingKept(f"There is nothing to undo{f' about {what}' if what else ''}. See: artel undo --list")
+    state = max(chosen, key=lambda pair: pair[1].at)[0]
+    undone = _undone(state, turn, path)
+    _tell(undone, as_json)
+    if not all(one.outcome in ("restored", "removed") for one in undone):
+        raise typer.Exit(1)
+
+
+def _states(place: Path) -> "list[StateFolder]":
+    from artel.client.connector.errors import NothingKept
+    from artel.client.connector.state_folder import StateFolder
+
+    states = StateFolder.serving(place)
+    if not states:
+        raise NothingKept(f"{place} is in no folder that was connected. Say which: --folder DIR")
+    return states
+
+
+def _changes(state: "StateFolder") -> "list[Change]":
+    from artel.client.connector.undo_store import UndoStore
+
+    with state.changing():
+        return UndoStore(state.path / "undo").changes()
+
+
+def _undone(state: "StateFolder", turn: str | None, path: str | None) -> "list[Undone]":
+    from artel.client.connector.errors import FolderUnsuitable
+    from artel.client.connector.undo import Undo
+    from artel.client.connector.undo_store import UndoStore
+    from artel.paths.beneath import Beneath
+
+    try:
+        files = Beneath(state.workspace, new_top_folders=False)
+    except OSError as error:
+        raise FolderUnsuitable(f"{state.workspace} can't be opened: {error.strerror}") from None
+    with files, state.changing():
+        return Undo(files, UndoStore(state.path / "undo")).undo(turn, path)
+
+
+def _target(
+    what: str | None, changes: "list[Change]", place: Path, states: "list[StateFolder]"
+) -> tuple[str | None, str | None]:
+    """Answer the turn, or the path in the workspace, that is meant."""
+    if what is None or any(change.turn == what for change in changes):
+        return what, None
+    there = Path(os.path.normpath(place.resolve() / what))
+    for state in states:
+        if there.is_relative_to(state.workspace):
+            return None, there.relative_to(state.workspace).as_posix()
+    return None, what
+
+
+def _list(changes: "list[Change]", as_json: bool) -> None:
+    from datetime import UTC, datetime
+
+    rows: list[dict[str, Any]] = [
+        {
+            "turn": plain(change.turn),
+            "file": plain(change.path),
+            "at": datetime.fromtimestamp(change.at, UTC).isoformat(timespec="seconds"),
+            "undone": change.is_undone,
+        }
+        for change in changes
+    ]
+    table(rows, ("turn", "file", "at", "undone"), as_json, "Nothing was changed that could be undone.")
+
+
+def _tell(undone: "list[Undone]", as_json: bool) -> None:
+    rows = [{"path": one.path, "turn": one.turn, "outcome": one.outcome, "error": one.error} for one in undone]
+    show({"files": rows}, as_json, "\n".join(plain(one.words) for one in undone))

@@ -1,0 +1,111 @@
+"""Who lets a plain write or a command through: nobody, everybody, a grant, or the user who is asked."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from artel.client.connector.errors import CallRefused
+from artel.client.connector.grants import Grant, Grants
+from artel.client.connector.questions import EXPIRE_SECONDS, Answer, Question, Questions, Subject
+from artel.contract.connector import Approval
+
+Mode = Literal["read-only", "yes", "terminal", "browser", "both"]
+MODE_WORDS: dict[Mode, str] = {
+    "read-only": "read only",
+    "yes": "all plain writes are let through",
+    "terminal": "asks here before each write",
+    "browser": "asks in the browser before each write",
+    "both": "asks here and in the browser before each write",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Something to decide: what, for whom, how it is shown, and what of it may be granted for longer."""
+
+    subject: Subject
+    agent: str
+    shown: str
+    offer: Grant | None
+    is_granted: bool
+    old_sha256: str | None = None
+
+
+class Decider:
+    """Decides by the mode that the connector was started in."""
+
+    def __init__(
+        self,
+        mode: Mode,
+        grants: Grants,
+        questions: Questions,
+        ask: Callable[[Question], None],
+        settled: Callable[[Question], None],
+    ) -> None:
+        self.mode: Mode = mode
+        self._grants = grants
+        self._questions = questions
+        self._ask = ask
+        self._settled = settled
+
+    def require_not_read_only(self) -> None:
+        """Raise if nothing may be changed."""
+        if self.mode == "read-only":
+            raise CallRefused("read_only", "The user has connected the workspace for reading only.")
+
+    def decide(self, wanted: Wanted, approval: Approval | None) -> str | None:
+        """Return if it may be done now, with the hash that the file must still have; raise if not, or not yet."""
+        self.require_not_read_only()
+        if (self.mode == "yes" and wanted.subject.kind == "write") or wanted.is_granted:
+            return None
+        said = self._questions.take(wanted.subject)
+        if said is None and approval is not None and self.mode != "terminal":
+            question = self._questions.close(wanted.subject)
+            self._hold(wanted.offer, approval.holds)
+            if question is None:
+                return None
+            self._settled(question)
+            return question.old_sha256
+        if said is None:
+            raise self._asked(wanted)
+        question, answer = said
+        if not answer.approved:
+            because = f" and said: {answer.feedback}" if answer.feedback else ""
+            raise CallRefused("refused", f"The user said no to {_words(wanted.subject)}{because}")
+        return question.old_sha256
+
+    def answer(self, ask_id: str, answer: Answer) -> Question | None:
+        """Take what the user said here; None if the question is answered or expired."""
+        question = self._questions.answer(ask_id, answer)
+        if question is not None and answer.approved:
+            self._hold(question.offer, answer.holds)
+        return question
+
+    def settle(self, ask_id: str) -> None:
+        """Take back a question that the user has answered elsewhere."""
+        question = self._questions.close_by_id(ask_id)
+        if question is not None:
+            self._settled(question)
+
+    def _hold(self, offer: Grant | None, holds: str) -> None:
+        if offer is not None and holds != "once":
+            self._grants.add(offer, always=holds == "always")
+
+    def _asked(self, wanted: Wanted) -> CallRefused:
+        question, is_new = self._questions.ask(
+            wanted.subject, wanted.agent, wanted.shown, wanted.offer, wanted.old_sha256
+        )
+        if is_new:
+            self._ask(question)
+        return CallRefused(
+            "asks",
+            f"The user is asked about {_words(wanted.subject)}",
+            ask_id=question.ask_id,
+            diff=question.diff,
+            grant=wanted.offer.words if wanted.offer else None,
+            expires_seconds=EXPIRE_SECONDS,
+        )
+
+
+def _words(subject: Subject) -> str:
+    return f"writing to {subject.name}" if subject.kind == "write" else f"running {subject.name}"

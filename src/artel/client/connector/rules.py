@@ -1,0 +1,76 @@
+"""Which paths agents may read and write: what `Beneath` asks for every path, as asked for and without links."""
+
+from artel.client.connector.deadline import Deadline
+from artel.client.connector.errors import CallRefused
+from artel.client.connector.ignoring import ArtelIgnore, GitIgnore, Ignored
+from artel.paths.beneath import Beneath, Hidden, Rule
+from artel.paths.errors import FileChanged, FileMissing, ReadDenied, WriteDenied
+from artel.paths.policy import Parts, is_protected, is_secret
+
+
+class WriteRule:
+    """Says no to what may not be written, and notes under which names the file goes."""
+
+    def __init__(self, ignored: Ignored, path: str, *, is_approved: bool) -> None:
+        self._ignored = ignored
+        self._path = path
+        self._is_approved = is_approved
+        self.names: list[Parts] = []
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether the file is one that the user is asked about in any case."""
+        return any(map(is_protected, self.names))
+
+    def __call__(self, parts: Parts) -> None:
+        if is_secret(parts) or parts in self._ignored:
+            raise WriteDenied(self._path)
+        if is_protected(parts) and not self._is_approved:
+            raise CallRefused("approval_needed", f"Writing to {self._path} needs an approval of the user's own")
+        if parts not in self.names:
+            self.names.append(parts)
+
+    def again(self, parts: Parts) -> None:
+        """Say no to every name under which the file was not looked at before it was decided about."""
+        if parts not in self.names:
+            raise FileChanged(self._path)
+
+
+class Rules:
+    """The rules of one workspace."""
+
+    def __init__(self, files: Beneath) -> None:
+        self._files = files
+        self._ignore = ArtelIgnore(files)
+
+    def reading(self, path: str) -> Rule:
+        """Answer the rule for reading: what the user has hidden is not there, secrets are not to be read."""
+        ignored = self._ignore.now()
+
+        def rule(parts: Parts) -> None:
+            if parts in ignored:
+                raise FileMissing(path)
+            if is_secret(parts):
+                raise ReadDenied(path)
+
+        return rule
+
+    def writing(self, path: str, *, is_approved: bool) -> WriteRule:
+        """Answer the rule for writing."""
+        return WriteRule(self._ignore.now(), path, is_approved=is_approved)
+
+    def restoring(self, path: str) -> Rule:
+        """Answer the rule for putting back what was there: it was allowed before, or was the user's own."""
+        return self.writing(path, is_approved=True)
+
+    def hidden(self, deadline: Deadline, *, recursive: bool) -> Hidden:
+        """Answer what is left out of a listing; of one that goes into folders also what git leaves out."""
+        git, ignored = GitIgnore(self._files), self._ignore.now()
+
+        def is_hidden(parts: Parts, is_folder: bool) -> bool:
+            deadline.require()
+            if parts in ignored or is_secret(parts[:-1]):
+                return True
+            return recursive and git.hides(parts, is_folder=is_folder)
+
+        return is_hidden

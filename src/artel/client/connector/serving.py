@@ -1,0 +1,144 @@
+"""Puts a connector together and runs it."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from artel.client.connector.audit_log import AuditLog
+from artel.client.connector.calls import Calls
+from artel.client.connector.commands import Commands, NamedCommand
+from artel.client.connector.connector import Connector
+from artel.client.connector.deciding import Decider, Mode
+from artel.client.connector.errors import FolderUnsuitable
+from artel.client.connector.grants import Grants
+from artel.client.connector.journal import Journal
+from artel.client.connector.once import Once
+from artel.client.connector.questions import EXPIRE_SECONDS, Answer, Question, Questions
+from artel.client.connector.reading import Reader
+from artel.client.connector.rules import Rules
+from artel.client.connector.screen import Screen
+from artel.client.connector.searching import Searcher
+from artel.client.connector.state_folder import StateFolder
+from artel.client.connector.undo_store import UndoStore
+from artel.client.connector.workspace import Workspace
+from artel.client.connector.writing import Writer
+from artel.contract.connector import CALLS, PROTOCOL, Decided, Hello
+from artel.paths.beneath import Beneath
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the user wants to be served, and how."""
+
+    server: str
+    token: str
+    user_id: int
+    project_id: int
+    folder: Path
+    mode: Mode
+    commands: tuple[NamedCommand, ...] = ()
+    take_over: bool = False
+
+
+async def serve(order: Order, screen: Screen) -> None:
+    """Serve a folder until the user has enough, or there is a reason to end, which is raised."""
+    with ExitStack() as stack:
+        state = StateFolder.of(order.server, order.project_id, order.folder)
+        stack.enter_context(state.held())
+        files = stack.enter_context(_opened(order.folder))
+        await _Service(order, screen, state, files, stack).run()
+
+
+class _Service:
+    """The parts of one connector."""
+
+    def __init__(self, order: Order, screen: Screen, state: StateFolder, files: Beneath, stack: ExitStack) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._screen = screen
+        journal = Journal(state.path / "journal.jsonl")
+        stack.callback(journal.close)
+        once = Once(files, journal)
+        with state.changing():
+            once.tidy()
+        rules, grants = Rules(files), Grants(state.path / "grants.json")
+        self._questions = Questions()
+        self._decider = Decider(order.mode, grants, self._questions, self._soon(self._ask), self._soon(screen.settle))
+        commands = Commands(list(order.commands), state, files, self._decider, grants, once)
+        kept = UndoStore(state.path / "undo")
+        workspace = Workspace(
+            order.user_id,
+            Reader(files, rules),
+            Searcher(files, rules),
+            Writer(state, files, rules, self._decider, grants, once, kept),
+            commands,
+        )
+        calls = Calls(workspace, AuditLog(state.path / "audit.jsonl"), screen.show, self._decider.settle)
+        stack.callback(calls.close)
+        stack.callback(commands.stop)
+        self._connector = Connector(
+            order.server, order.token, _hello(order, state), calls, screen.say, self._undelivered
+        )
+        self._telling: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Serve until a signal comes."""
+        self._screen.begin(self._take)
+        serving = asyncio.ensure_future(self._connector.run())
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._loop.add_signal_handler(number, serving.cancel)
+        with suppress(asyncio.CancelledError):
+            await serving
+
+    def _soon(self, show: Callable[[Question], None]) -> Callable[[Question], None]:
+        """Answer what does the same from another thread."""
+
+        def show_soon(question: Question) -> None:
+            self._loop.call_soon_threadsafe(show, question)
+
+        return show_soon
+
+    def _ask(self, question: Question) -> None:
+        self._screen.ask(question)
+        self._loop.call_later(EXPIRE_SECONDS, self._screen.settle, question)
+
+    def _take(self, ask_id: str, answer: Answer) -> bool:
+        question = self._decider.answer(ask_id, answer)
+        if question is None:
+            return False
+        task = asyncio.ensure_future(self._connector.decide(_decided(question, answer)))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+        return True
+
+    def _undelivered(self) -> list[Decided]:
+        return [_decided(question, answer) for question, answer in self._questions.answers()]
+
+
+def _opened(folder: Path) -> Beneath:
+    try:
+        return Beneath(folder.resolve(), new_top_folders=False)
+    except OSError as error:
+        raise FolderUnsuitable(f"{folder} can't be connected: {error.strerror}") from None
+
+
+def _hello(order: Order, state: StateFolder) -> Hello:
+    return Hello(
+        protocol=PROTOCOL,
+        connector_id=state.connector_id,
+        user_id=order.user_id,
+        project_id=order.project_id,
+        workspace_name=(state.workspace.name or "/")[:200],
+        read_only=order.mode == "read-only",
+        features=[method.removeprefix("workspace/") for method in CALLS],
+        mode=order.mode,
+        commands={command.name: command.line for command in order.commands},
+        take_over=order.take_over,
+    )
+
+
+def _decided(question: Question, answer: Answer) -> Decided:
+    decision = "approve" if answer.approved else "reject"
+    return Decided.model_validate({"ask_id": question.ask_id, "decision": decision, "feedback": answer.feedback})

@@ -1,0 +1,108 @@
+"""What a connector keeps between two runs, outside the workspace: one folder per server, project and workspace."""
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from artel.client.connector.errors import AlreadyConnected, FolderUnsuitable
+from artel.client.credentials import config_folder, write_private
+
+
+@dataclass(frozen=True, slots=True)
+class StateFolder:
+    """Where the state of one connector lies, and whose it is."""
+
+    path: Path
+    connector_id: str
+    server: str
+    project_id: int
+    workspace: Path
+
+    @classmethod
+    def of(cls, server: str, project_id: int, workspace: Path) -> "StateFolder":
+        """Answer the state of a connector; a connector that was never there before gets an id."""
+        workspace = workspace.resolve()
+        _require_apart(workspace)
+        key = hashlib.sha256(json.dumps([server, project_id, str(workspace)]).encode()).hexdigest()[:24]
+        path = states_folder() / key
+        known = _read(path)
+        if known is None:
+            known = cls(path, secrets.token_hex(16), server, project_id, workspace)
+            about = {"connector_id": known.connector_id, "server": server, "project_id": project_id}
+            write_private(path / "connector.json", json.dumps(about | {"workspace": str(workspace)}, indent=2))
+        return known
+
+    @classmethod
+    def all(cls) -> "list[StateFolder]":
+        """Answer every connector that was ever started here, by the path of its workspace."""
+        try:
+            found = [_read(path) for path in sorted(states_folder().iterdir())]
+        except OSError:
+            return []
+        return sorted((state for state in found if state is not None), key=lambda state: state.workspace)
+
+    @classmethod
+    def serving(cls, place: Path) -> "list[StateFolder]":
+        """Answer the connectors of the nearest workspace that a place is in."""
+        place = place.resolve()
+        around = [state for state in cls.all() if place.is_relative_to(state.workspace)]
+        nearest = max((state.workspace for state in around), key=lambda path: len(path.parts), default=None)
+        return [state for state in around if state.workspace == nearest]
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Be the only connector with this state."""
+        descriptor = os.open(self.path / "connect.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise AlreadyConnected(
+                f"{self.workspace} is connected to project {self.project_id} already, by another `artel connect` here."
+            ) from None
+        try:
+            yield
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Be the only one that changes files of the workspace, among all threads, and `artel undo`."""
+        descriptor = os.open(self.path / "change.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def states_folder() -> Path:
+    """Answer the folder of all states: beside the other files of the command line if those have been moved."""
+    import platformdirs  # here, because most find ARTEL_CONFIG_DIR or never ask
+
+    if os.environ.get("ARTEL_CONFIG_DIR"):
+        return config_folder() / "connectors"
+    return platformdirs.user_state_path("artel", appauthor=False) / "connectors"
+
+
+def _read(path: Path) -> StateFolder | None:
+    try:
+        about = json.loads((path / "connector.json").read_text(encoding="utf-8"))
+        return StateFolder(path, about["connector_id"], about["server"], about["project_id"], Path(about["workspace"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _require_apart(workspace: Path) -> None:
+    """Raise if agents could reach our own files through the workspace."""
+    for ours in (states_folder().resolve(), config_folder().resolve()):
+        if ours.is_relative_to(workspace) or workspace.is_relative_to(ours):
+            raise FolderUnsuitable(
+                f"{workspace} holds the files of Artel itself ({ours}). Connect a folder of a project instead."
+            )

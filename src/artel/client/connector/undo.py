@@ -1,0 +1,92 @@
+"""Putting back what agents have changed, file by file, where nobody has touched the file since."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from artel.client.connector.undo_store import Change, UndoStore
+from artel.paths.beneath import Beneath, Rule, everything
+from artel.paths.errors import FileMissing, PathError
+
+Outcome = Literal["restored", "removed", "changed_since", "not_kept", "failed"]
+WORDS: dict[Outcome, str] = {
+    "restored": "is as it was",
+    "removed": "is removed",
+    "changed_since": "was changed since, and stays",
+    "not_kept": "could not be kept, and stays",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What became of a file."""
+
+    path: str
+    turn: str
+    outcome: Outcome
+    error: str | None = None
+
+    @property
+    def words(self) -> str:
+        """Say it."""
+        return f"{self.path} {WORDS.get(self.outcome) or self.error}"
+
+
+class Undo:
+    """Takes changes back; to be used while the state folder's lock is held."""
+
+    def __init__(self, files: Beneath, store: UndoStore, rule: Callable[[str], Rule] = lambda _: everything) -> None:
+        self._files = files
+        self._store = store
+        self._rule = rule
+
+    def undo(self, turn: str | None = None, path: str | None = None) -> list[Undone]:
+        """Take back what a turn has done, or the newest change of a file, or the newest turn; answer file by file.
+
+        When nothing of it can be taken back any more, what was taken back is done again.
+        """
+        changes = self._store.changes()
+        if turn is None:
+            turn = next((one.turn for one in changes if path in (None, one.path) and not one.is_undone), None)
+        if turn is None and path is not None:
+            turn = next((one.turn for one in changes if one.path == path), None)
+        asked = [one for one in changes if one.turn == turn and path in (None, one.path)]
+        to_undo, undone = [one for one in asked if not one.is_undone], [one for one in asked if one.is_undone]
+        again = undone and not any(map(self._is_as_left, to_undo))
+        return [self._turn(change) for change in (undone if again else to_undo)]
+
+    def _is_as_left(self, change: Change) -> bool:
+        try:
+            return (self._files.read(change.path, self._rule(change.path)).sha256 or "") in change.after
+        except FileMissing:
+            return "" in change.after
+        except PathError:
+            return False
+
+    def _turn(self, change: Change) -> Undone:
+        try:
+            return Undone(change.path, change.turn, self._put_back(change))
+        except PathError as error:
+            return Undone(change.path, change.turn, "failed", error.message)
+
+    def _put_back(self, change: Change) -> Outcome:
+        rule = self._rule(change.path)
+        try:
+            now = self._files.read(change.path, rule).data
+        except FileMissing:
+            now = None
+        current = self._store.hold(now)
+        if current not in change.after:
+            return "changed_since"
+        if change.before == "":
+            if now is not None:
+                self._files.delete(change.path, rule, if_match=current)
+            outcome: Outcome = "removed"
+        else:
+            content = self._store.content(change.before)
+            if content is None:
+                return "not_kept"
+            self._files.write(change.path, content, rule, if_match=current)
+            outcome = "restored"
+        self._store.turned(change, current)
+        return outcome

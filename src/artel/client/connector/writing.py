@@ -1,0 +1,196 @@
+"""Writing: files as a whole, a text in a file, removing a file, and taking all that back."""
+
+import hashlib
+from typing import Any
+
+from artel.client.connector.deadline import Deadline
+from artel.client.connector.deciding import Decider, Wanted
+from artel.client.connector.diffs import diff
+from artel.client.connector.errors import CallRefused
+from artel.client.connector.grants import Grant, Grants, glob_for
+from artel.client.connector.once import Once
+from artel.client.connector.questions import Subject
+from artel.client.connector.reading import said
+from artel.client.connector.rules import Rules, WriteRule
+from artel.client.connector.state_folder import StateFolder
+from artel.client.connector.undo import Undo
+from artel.client.connector.undo_store import UndoStore
+from artel.contract.connector import Call, DeleteCall, EditCall, Result, UndoCall, WriteCall
+from artel.paths.beneath import Beneath
+from artel.paths.errors import FileChanged, FileMissing, PathError, WriteFailed
+from artel.paths.policy import Parts, split_path
+
+
+class _Old:
+    """What a file is before it is changed; `sha256` is "" if it is not there, None if it is too big to be kept."""
+
+    def __init__(self, files: Beneath, path: str, rule: WriteRule) -> None:
+        self.content: bytes | None = None
+        self.sha256: str | None = ""
+        try:
+            read = files.read(path, rule)
+            self.content, self.sha256 = read.data, read.sha256
+        except FileMissing:
+            return
+        except PathError:
+            self.sha256 = None
+
+
+class Writer:
+    """Answers the calls that change files, one at a time."""
+
+    def __init__(
+        self,
+        state: StateFolder,
+        files: Beneath,
+        rules: Rules,
+        decider: Decider,
+        grants: Grants,
+        once: Once,
+        kept: UndoStore,
+    ) -> None:
+        self._state = state
+        self._files = files
+        self._rules = rules
+        self._decider = decider
+        self._grants = grants
+        self._once = once
+        self._kept = kept
+
+    def write(self, call: WriteCall, deadline: Deadline) -> Result:
+        """Replace a file, or make it."""
+        with self._state.changing():
+            earlier = self._once.earlier(call)
+            if earlier is not None:
+                return earlier
+            return self._replace(call, call.path, call.content, call.if_match, deadline, create_dirs=call.create_dirs)
+
+    def edit(self, call: EditCall, deadline: Deadline) -> Result:
+        """Replace a text that is in a file exactly once."""
+        with self._state.changing():
+            earlier = self._once.earlier(call)
+            if earlier is not None:
+                return earlier
+            self._decider.require_not_read_only()
+            content = self._files.read(call.path, self._rules.reading(call.path))
+            if call.if_match is not None and call.if_match != content.sha256:
+                raise FileChanged(call.path)
+            try:
+                text = content.data.decode()
+            except UnicodeDecodeError:
+                raise WriteFailed(f"{call.path} is no text in UTF-8") from None
+            times = text.count(call.old) if call.old else 0
+            if times != 1:
+                raise CallRefused("not_unique", f"The text to replace is in {call.path} {times} times, not once")
+            return self._replace(call, call.path, text.replace(call.old, call.new), content.sha256, deadline)
+
+    def delete(self, call: DeleteCall, deadline: Deadline) -> Result:
+        """Remove a file that the user has agreed to lose."""
+        with self._state.changing():
+            earlier = self._once.earlier(call)
+            if earlier is not None:
+                return earlier
+            self._decider.require_not_read_only()
+            if call.approval is None:
+                raise CallRefused("approval_needed", f"Deleting {call.path} needs an approval of the user's own")
+            rule = self._rules.writing(call.path, is_approved=True)
+            self._files.require_writable(call.path, rule, if_match=call.if_match)
+            old = _Old(self._files, call.path, rule)
+            attempt = self._once.attempt(call, "")
+
+            def before(parts: Parts) -> None:
+                deadline.require()
+                self._keep(call, parts, old, "")
+                attempt.started(parts)
+
+            def act() -> Result:
+                self._files.delete(call.path, rule.again, if_match=old.sha256 or None, before=before)
+                return Result(success=True)
+
+            return self._once.carried_out(call, act)
+
+    def undo(self, call: UndoCall, deadline: Deadline) -> Result:
+        """Put back what a turn has changed."""
+        with self._state.changing():
+            earlier = self._once.earlier(call)
+            if earlier is not None:
+                return earlier
+            self._decider.require_not_read_only()
+            deadline.require()
+            self._once.attempt(call).started()
+            path = None if call.path is None else "/".join(split_path(call.path))
+            undone = Undo(self._files, self._kept, self._rules.restoring).undo(call.of_turn, path)
+            files = [{"path": one.path, "turn_id": one.turn, "outcome": one.outcome} for one in undone]
+            failed = [one.words for one in undone if one.outcome not in ("restored", "removed")]
+            outcome: dict[str, Any] = {"success": bool(undone) and not failed, "files": files}
+            if not undone:
+                outcome |= {"error": "There is nothing to undo", "code": "file_not_found"}
+            elif failed:
+                outcome |= {"error": "; ".join(failed), "code": "file_changed"}
+            result = Result(**outcome)
+            self._once.done(call, result)
+            return result
+
+    def _replace(
+        self,
+        call: Call,
+        path: str,
+        content: str,
+        if_match: str | None,
+        deadline: Deadline,
+        *,
+        create_dirs: bool = False,
+    ) -> Result:
+        """Write a file once everything that can be said against it was said."""
+        self._decider.require_not_read_only()
+        data = content.encode()
+        sha256 = hashlib.sha256(data).hexdigest()
+        rule = self._rules.writing(path, is_approved=call.approval is not None)
+        self._files.require_writable(path, rule, create_dirs=create_dirs, if_match=if_match)
+        old = _Old(self._files, path, rule)
+        if not rule.is_protected:  # then the approval is for this very call, and nothing else counts
+            seen = self._decider.decide(self._wanted(call, path, data, sha256, rule, old), call.approval)
+            if seen is not None and seen != old.sha256:
+                raise FileChanged(path)
+        attempt = self._once.attempt(call, sha256)
+
+        def before(parts: Parts, temporary: str) -> None:
+            deadline.require()
+            self._keep(call, parts, old, sha256)
+            attempt.started(parts, temporary)
+
+        def act() -> Result:
+            written = self._files.write(
+                path,
+                data,
+                rule.again,
+                create_dirs=create_dirs,
+                if_match=old.sha256,
+                making=attempt.making,
+                before=before,
+            )
+            return Result(
+                success=True,
+                size=written.size,
+                sha256=written.sha256,
+                timestamp=said(written.modified),
+                is_new=written.is_new,
+            )
+
+        return self._once.carried_out(call, act)
+
+    def _wanted(self, call: Call, path: str, data: bytes, sha256: str, rule: WriteRule, old: _Old) -> Wanted:
+        glob = glob_for(rule.names[-1])
+        offered = Grant("write", glob) if glob is not None and len(rule.names) == 1 else None
+        return Wanted(
+            Subject("write", "/".join(split_path(path)), sha256),
+            call.agent,
+            diff(path, old.content, data),
+            offered,
+            self._grants.may_write(rule.names),
+            old.sha256,
+        )
+
+    def _keep(self, call: Call, parts: Parts, old: _Old, sha256: str) -> None:
+        turn, path = call.turn_id or call.call_id, "/".join(parts)
+        self._kept.keep(turn, path, old.content, sha256, is_kept=old.sha256 is not None)

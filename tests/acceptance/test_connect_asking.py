@@ -1,0 +1,340 @@
+"""The user is asked before agents write: in the terminal, in the browser, or both; the first answer counts."""
+
+import hashlib
+import json
+import stat
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.connecting import Connecting
+from tests.connector_server import Line
+from tests.deadlines import eventually
+from tests.running import artel
+from tests.terminal import CTRL_C, CTRL_D, Terminal
+
+OLD, NEW = "one\ntwo\nthree\n", "one\n2\nthree\n"
+WRITE = {"path": "src/a.py", "content": NEW, "turn_id": "t1"}
+At = Callable[..., tuple[Terminal, Line]]
+
+
+@pytest.fixture
+def at_terminal(connect: Connecting) -> Iterator[At]:
+    """Start `artel connect` in a terminal."""
+    (connect.work / "src").mkdir()
+    (connect.work / "src" / "a.py").write_text(OLD)
+    opened: list[Terminal] = []
+
+    def start(*options: str) -> tuple[Terminal, Line]:
+        opened.append(Terminal(*connect.arguments(options), env=connect.env))
+        opened[-1].__enter__()
+        return opened[-1], connect.server.line()
+
+    yield start
+    for terminal in opened:
+        terminal.__exit__()
+
+
+def content(connect: Connecting) -> str:
+    return (connect.work / "src" / "a.py").read_text()
+
+
+def test_a_write_waits_for_the_answer_in_the_terminal(connect: Connecting, at_terminal: At) -> None:
+    terminal, line = at_terminal()
+    terminal.until("asks here before each write")
+    assert line.hello["mode"] == "terminal"
+
+    asked = line.call("write", **WRITE)
+
+    assert (asked["success"], asked["code"], asked["grant"]) == (False, "asks", "write src/*.py")
+    assert asked["diff"].startswith("--- a/src/a.py\n+++ b/src/a.py\n@@")
+    assert "\n-two\n+2\n" in asked["diff"]
+    assert content(connect) == OLD
+    shown = terminal.until("write src/a.py? y(es, once) / s(ession) or a(lways): write src/*.py / n(o) ")
+    assert "agent_coder wants to write src/a.py" in shown
+    assert "-two\n" in shown
+    assert line.call("write", **WRITE)["ask_id"] == asked["ask_id"]
+
+    terminal.type("y")
+
+    said = line.other()
+    assert said["method"] == "workspace/decided"
+    assert said["params"] == {"ask_id": asked["ask_id"], "decision": "approve", "feedback": ""}
+    assert line.ok("write", **WRITE)["is_new"] is False
+    assert content(connect) == NEW
+    assert line.call("write", **WRITE | {"content": OLD})["code"] == "asks"
+
+
+@pytest.mark.parametrize(
+    ("keys", "feedback"), [(["n", ""], ""), (["n", "use tabs"], "use tabs"), (["n use tabs"], "use tabs")]
+)
+def test_a_no_is_told_with_its_reason(connect: Connecting, at_terminal: At, keys: list[str], feedback: str) -> None:
+    terminal, line = at_terminal()
+    line.call("write", **WRITE)
+    terminal.until("n(o) ")
+
+    for key in keys:
+        terminal.type(key)
+
+    decided = line.other()["params"]
+    assert (decided["decision"], decided["feedback"]) == ("reject", feedback)
+    words = line.refused("write", "refused", **WRITE)
+    assert words == "The user said no to writing to src/a.py" + (f" and said: {feedback}" if feedback else "")
+    assert content(connect) == OLD
+
+
+def test_an_answer_is_for_what_was_shown_and_nothing_else(connect: Connecting, at_terminal: At) -> None:
+    terminal, line = at_terminal()
+    line.call("write", **WRITE)
+    terminal.until("n(o) ")
+    terminal.type("y")
+    line.other()
+
+    assert line.call("write", **WRITE | {"content": "other\n"})["code"] == "asks"
+    assert line.call("write", **WRITE | {"path": "src/b.py"})["code"] == "asks"
+    (connect.work / "src" / "a.py").write_text("the user's\n")
+    assert "changed" in line.refused("write", "file_changed", **WRITE)
+    assert connect.files() == {"src/a.py": b"the user's\n"}
+
+
+def test_an_edit_is_asked_about_with_its_outcome(at_terminal: At) -> None:
+    terminal, line = at_terminal()
+    edit = {"path": "src/a.py", "old": "two", "new": "2"}
+
+    assert "+2" in line.call("edit", **edit)["diff"]
+    terminal.until("n(o) ")
+    terminal.type("y")
+    line.other()
+
+    assert line.ok("edit", **edit)["sha256"] == hashlib.sha256(NEW.encode()).hexdigest()
+
+
+def test_a_session_grant_holds_for_the_glob_until_the_end(connect: Connecting, at_terminal: At) -> None:
+    terminal, line = at_terminal()
+    line.call("write", **WRITE)
+    terminal.until("n(o) ")
+
+    terminal.type("s")
+
+    line.other()
+    assert line.ok("write", **WRITE)
+    assert line.ok("write", **WRITE | {"path": "src/b.py"})
+    for path in ("b.py", "src/b.txt", "b/src.py.txt"):
+        (connect.work / path).parent.mkdir(exist_ok=True)
+        assert line.call("write", **WRITE | {"path": path})["code"] == "asks"
+    terminal.press(CTRL_C)
+    assert terminal.end()[0] == 0
+    _, again = at_terminal()
+    assert again.call("write", **WRITE | {"content": "more\n"})["code"] == "asks"
+    assert json.loads(artel("grants", "list", "--json", env=connect.env).stdout) == []
+
+
+def test_a_lasting_grant_is_kept_listed_and_revoked(connect: Connecting, at_terminal: At) -> None:
+    terminal, line = at_terminal()
+    line.call("write", **WRITE)
+    terminal.until("n(o) ")
+    terminal.type("a")
+    line.other()
+    assert line.ok("write", **WRITE)
+    terminal.press(CTRL_C)
+    terminal.end()
+    assert stat.S_IMODE((connect.state() / "grants.json").stat().st_mode) == 0o600
+
+    _, again = at_terminal()
+    assert again.ok("write", **WRITE | {"content": "more\n"})
+    listed = json.loads(artel("grants", "list", "--json", env=connect.env).stdout)
+    assert [(row["number"], row["allows"], row["folder"]) for row in listed] == [
+        (1, "write src/*.py", str(connect.work))
+    ]
+    assert artel("grants", "revoke", "2", env=connect.env).returncode == 3
+    assert "write src/*.py" in artel("grants", "revoke", "1", env=connect.env).stdout
+    assert again.call("write", **WRITE)["code"] == "asks"
+    assert "Nothing is always allowed" in artel("grants", "list", env=connect.env).stdout
+
+
+def test_grants_are_never_for_protected_names_deletes_or_links(connect: Connecting, at_terminal: At) -> None:
+    (connect.work / ".github").mkdir()
+    (connect.work / "src" / "link.py").symlink_to("../.github/x.py")
+    (connect.work / ".github" / "x.py").write_text("x")
+    terminal, line = at_terminal()
+    line.call("write", **WRITE)
+    terminal.until("n(o) ")
+    terminal.type("a")
+    line.other()
+
+    assert line.refused("write", "approval_needed", path="src/.gitmodules", content="x")
+    assert line.refused("write", "approval_needed", path="src/link.py", content="x")
+    assert line.refused("delete", "approval_needed", path="src/a.py")
+    assert line.ok("delete", path="src/a.py", approval={"id": "a", "holds": "always"})
+    assert len(json.loads((connect.state() / "grants.json").read_text())) == 1
+
+
+def test_an_approval_does_not_replace_the_answer_of_the_terminal(connect: Connecting, at_terminal: At) -> None:
+    terminal, line = at_terminal()
+
+    assert line.call("write", **WRITE, approval={"id": "a", "holds": "always"})["code"] == "asks"
+
+    assert content(connect) == OLD
+    terminal.until("n(o) ")
+    terminal.type("y")
+    line.other()
+    assert line.ok("write", **WRITE, approval={"id": "a"})
+
+
+def test_the_browser_answers_with_the_call(connect: Connecting) -> None:
+    line = connect.line("--ask", "browser")
+    assert line.hello["mode"] == "browser"
+
+    assert line.call("write", path="a.md", content="x")["code"] == "asks"
+    connect.until("wants to write a.md: answer in the browser")
+    assert line.ok("write", path="a.md", content="x", approval={"id": "a", "holds": "once"})
+    assert line.call("write", path="b.md", content="x")["code"] == "asks"
+    assert line.ok("write", path="b.md", content="x", approval={"id": "b", "holds": "session"})
+    assert line.ok("write", path="c.md", content="x")
+    assert line.ok("write", path="d.txt", content="x", approval={"id": "b", "holds": "always"})
+    listed = json.loads(artel("grants", "list", "--json", env=connect.env).stdout)
+    assert [row["allows"] for row in listed] == ["write ./*.txt"]
+
+
+def test_what_changed_after_it_was_shown_in_the_browser_is_not_overwritten(connect: Connecting) -> None:
+    line = connect.line("--ask", "browser")
+    line.call("write", path="a.md", content="x")
+    (connect.work / "a.md").write_text("the user's")
+
+    assert line.refused("write", "file_changed", path="a.md", content="x", approval={"id": "a"})
+    assert connect.files() == {"a.md": b"the user's"}
+
+
+def test_of_two_answers_the_first_counts(connect: Connecting, at_terminal: At) -> None:
+    terminal, line = at_terminal("--ask", "both")
+    terminal.until("asks here and in the browser")
+    line.call("write", **WRITE)
+    terminal.until("n(o) ")
+
+    assert line.ok("write", **WRITE, approval={"id": "a"})
+    terminal.until("No answer is needed any more: write src/a.py")
+
+    again = WRITE | {"content": OLD}
+    line.call("write", **again)
+    terminal.until("n(o) ")
+    terminal.type("n no")
+    assert line.other()["params"]["decision"] == "reject"
+    assert line.refused("write", "refused", **again, approval={"id": "b"})
+    assert content(connect) == NEW
+
+
+def test_a_no_in_the_browser_ends_the_question_in_the_terminal(at_terminal: At) -> None:
+    terminal, line = at_terminal("--ask", "both")
+    asked = line.call("write", **WRITE)
+    terminal.until("n(o) ")
+
+    line.raw(
+        {"jsonrpc": "2.0", "method": "workspace/answered", "params": {"ask_id": asked["ask_id"], "decision": "reject"}}
+    )
+
+    terminal.until("No answer is needed any more")
+    odd: list[Any] = [{}, None, [], {"ask_id": 1, "decision": "reject"}, {"ask_id": "x", "decision": "reject"}]
+    for params in odd:
+        line.raw({"jsonrpc": "2.0", "method": "workspace/answered", "params": params})
+    assert line.ok("read", path="src/a.py")
+
+
+def test_an_answer_given_while_the_line_was_down_is_told_later(connect: Connecting, at_terminal: At) -> None:
+    terminal, line = at_terminal()
+    asked = line.call("write", **WRITE)
+    terminal.until("n(o) ")
+    connect.server.status = 503
+    line.cut()
+    terminal.until("is down")
+    terminal.type("y")
+    connect.server.status = None
+
+    line = connect.server.line()
+
+    assert line.other()["params"]["ask_id"] == asked["ask_id"]
+    assert line.ok("write", **WRITE)
+
+
+def test_questions_are_asked_one_after_the_other(at_terminal: At) -> None:
+    terminal, line = at_terminal()
+    first = line.call("write", **WRITE)
+    second = line.call("write", path="b.txt", content="x\n")
+    terminal.until("write src/a.py? y(es")
+
+    terminal.type("what?")
+    terminal.until("write src/a.py? y(es")
+    terminal.type("y")
+    assert line.other()["params"]["ask_id"] == first["ask_id"]
+    terminal.until("write b.txt? y(es")
+    terminal.type("y")
+    assert line.other()["params"]["ask_id"] == second["ask_id"]
+    terminal.press(CTRL_D)
+    terminal.until("Nobody answers here any more")
+    assert line.ok("write", **WRITE)
+
+
+def test_too_many_questions_are_refused(connect: Connecting) -> None:
+    line = connect.line("--ask", "browser")
+    for number in range(50):
+        assert line.call("write", path=f"{number}.txt", content="x")["code"] == "asks"
+
+    assert "Too many questions" in line.refused("write", "refused", path="more.txt", content="x")
+
+
+def test_what_is_shown_can_not_steer_the_terminal(at_terminal: At) -> None:
+    terminal, line = at_terminal()
+
+    line.call("write", path="src/x.py", content="\x1b]0;title\x07\x1b[2J\u202evil\n", agent="agent\x1b[31m\nfake: ")
+
+    terminal.until("write src/x.py? y(es")
+    assert "\x1b[2J" not in terminal.screen
+    assert "\x1b]0" not in terminal.screen
+    assert "\u202e" not in terminal.screen
+    assert "\nfake: " not in terminal.screen
+
+
+def test_a_command_is_asked_for_and_can_be_granted(connect: Connecting, at_terminal: At) -> None:
+    terminal, line = at_terminal("--run", "count=sh -c 'echo x >> count.txt'")
+
+    asked = line.call("run", name="count")
+
+    assert asked["diff"] == "$ sh -c 'echo x >> count.txt'\n"
+    terminal.until("run count? y(es")
+    terminal.type("a")
+    line.other()
+    assert line.ok("run", name="count")["exit_code"] == 0
+    assert line.ok("run", name="count")["exit_code"] == 0
+    assert (connect.work / "count.txt").read_text() == "x\nx\n"
+    terminal.press(CTRL_C)
+    terminal.end()
+    _, other = at_terminal("--run", "count=sh -c 'echo y >> count.txt'")
+    assert other.call("run", name="count")["code"] == "asks"
+
+
+def test_without_a_terminal_somebody_has_to_be_named_who_decides(connect: Connecting) -> None:
+    for options in ((), ("--ask", "terminal"), ("--ask", "both")):
+        connect.start(*options)
+        code, printed = connect.ended()
+        assert code == 2
+        assert "nobody is here to ask" in printed
+    connect.start("--yes", "--read-only")
+    assert connect.ended()[0] == 2
+
+
+def test_the_mode_and_what_agents_do_is_always_on_the_screen(connect: Connecting, at_terminal: At) -> None:
+    terminal, line = at_terminal("--read-only")
+    terminal.until("read only (Ctrl-C ends)")
+
+    line.ok("read", path="src/a.py")
+    terminal.until("agent_coder read src/a.py")
+    terminal.until("read only (Ctrl-C ends)")
+    line.refused("write", "read_only", **WRITE)
+    terminal.until("agent_coder may not write src/a.py (read_only)")
+    terminal.until("read only (Ctrl-C ends)")
+
+    audit = eventually(lambda: connect.audit() if len(connect.audit()) == 2 else None)
+    assert [(entry["method"], entry["name"], entry["outcome"]) for entry in audit or []] == [
+        ("workspace/read", "src/a.py", "ok"),
+        ("workspace/write", "src/a.py", "read_only"),
+    ]

@@ -1,0 +1,312 @@
+"""The line between a connector and its server: how it begins, breaks, comes back, and ends."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artel.contract.connector import MAX_FRAME_BYTES, PROTOCOL
+from tests import running
+from tests.connecting import Connecting
+from tests.connector_server import USER
+from tests.deadlines import eventually
+
+
+def test_a_connector_says_who_it_is_and_stays_the_same(connect: Connecting) -> None:
+    line = connect.line("--yes", "--run", "test=pytest -q")
+    hello = line.hello
+    handshake = next(request for request in connect.server.requests if request.path.endswith("/connector"))
+    assert handshake.headers["Authorization"] == "Bearer a-token"
+    assert (hello["protocol"], hello["user_id"], hello["project_id"]) == (PROTOCOL, USER, 5)
+    assert (hello["workspace_name"], hello["mode"], hello["read_only"]) == ("work", "yes", False)
+    assert (hello["commands"], hello["take_over"]) == ({"test": "pytest -q"}, False)
+    assert str(connect.work) not in json.dumps(hello)
+
+    line.cut()
+    assert connect.server.line().hello["connector_id"] == hello["connector_id"]
+    assert connect.stop() == 0
+    assert connect.line("--yes").hello["connector_id"] == hello["connector_id"]
+
+
+def test_a_project_is_found_by_its_name_or_as_the_only_one(connect: Connecting) -> None:
+    for options in (("--project", "Website"), ()):
+        connect.project = options
+        assert connect.line("--yes").hello["project_id"] == 5
+        connect.stop()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "words"), [(401, 4, "artel login"), (403, 4, "does not allow"), (404, 3, "no project 5")]
+)
+def test_a_refusal_that_will_not_pass_ends_it(connect: Connecting, status: int, code: int, words: str) -> None:
+    connect.server.status = status
+    connect.start("--yes")
+
+    ended, printed = connect.ended()
+
+    assert (ended, words in printed) == (code, True), printed
+    assert len([request for request in connect.server.requests if request.path.endswith("/connector")]) == 1
+
+
+def test_a_wrong_token_ends_it(connect: Connecting) -> None:
+    connect.start("--yes", ARTEL_TOKEN="wrong")
+
+    assert connect.ended()[0] == 4
+
+
+@pytest.mark.parametrize(
+    ("close_code", "code", "words"),
+    [
+        (4409, 5, "Another connector serves project 5. To replace it use --take-over."),
+        (4410, 5, "Another connector has taken over project 5."),
+        (4400, 4, "refused the connector"),
+    ],
+)
+def test_other_connectors_and_refused_hellos_end_it(
+    connect: Connecting, close_code: int, code: int, words: str
+) -> None:
+    connect.server.close_code = close_code
+    connect.start("--yes")
+
+    ended, printed = connect.ended()
+
+    assert (ended, words in printed) == (code, True), printed
+
+
+def test_being_taken_over_ends_it(connect: Connecting) -> None:
+    connect.line("--yes").close(4410)
+
+    ended, printed = connect.ended()
+
+    assert (ended, "has taken over" in printed) == (5, True)
+
+
+def test_taking_over_is_asked_for_once(connect: Connecting) -> None:
+    """One that was replaced meanwhile must not take back by itself what it lost."""
+    line = connect.line("--yes", "--take-over")
+    assert line.hello["take_over"] is True
+
+    line.cut()
+
+    assert connect.server.line().hello["take_over"] is False
+
+
+def test_a_broken_line_is_opened_again_and_that_is_said(connect: Connecting) -> None:
+    line = connect.line("--yes")
+    (connect.work / "file.txt").write_text("x")
+
+    line.cut()
+    line = connect.server.line()
+    assert line.ok("read", path="file.txt")["content"] == "x"
+    line.close()
+    line = connect.server.line()
+    assert line.ok("read", path="file.txt")["content"] == "x"
+    connect.server.status = 503
+    line.cut()
+    connect.until("the server answered 503")
+    connect.server.status = None
+
+    assert connect.server.line().ok("read", path="file.txt")
+    assert connect.printed().count("is down") >= 3
+    assert "Trying again in" in connect.printed()
+
+
+def test_a_server_that_falls_silent_is_given_up(connect: Connecting) -> None:
+    connect.server.ping_seconds = 0.1
+    line = connect.line("--yes")
+
+    line.fall_silent()
+
+    assert connect.server.line().hello
+    assert "nothing came for" in connect.printed()
+
+
+def test_a_server_that_answers_pings_is_kept(connect: Connecting) -> None:
+    connect.server.ping_seconds = 0.01
+    line = connect.line("--yes")
+
+    for _ in range(100):
+        assert line.ok("list")["files"] == []
+
+    assert "is down" not in connect.printed()
+
+
+def call(**changes: Any) -> dict[str, Any]:
+    params = {"call_id": "x", "user_id": USER, "timeout_ms": 1000, "path": "."}
+    return {"jsonrpc": "2.0", "id": "x", "method": "workspace/list", "params": params} | changes
+
+
+@pytest.mark.parametrize(
+    ("frame", "code"),
+    [
+        ("", -32700),
+        ("{", -32700),
+        ("nonsense", -32700),
+        ("[" * 100_000, -32700),
+        ('{"a": ' * 50_000 + "1" + "}" * 50_000, -32700),
+        (b"\x00\xff", -32600),
+        (json.dumps(call()).encode(), -32600),
+        ("[]", -32600),
+        ("[1]", -32600),
+        ("null", -32600),
+        ("1" * 5000, -32700),
+        ('"hello"', -32600),
+        ("{}", -32600),
+        (call(jsonrpc="1.0"), -32600),
+        (call(id=None), -32600),
+        (call(id=["x"]), -32600),
+        (call(method=7), -32600),
+        (call(method="workspace/format"), -32601),
+        (call(method="hello"), -32601),
+        (call(method="x" * 1_000_000), -32601),
+        (call(params=None), -32602),
+        (call(params=[]), -32602),
+        (call(params={}), -32602),
+        (call(params=call()["params"] | {"timeout_ms": 0}), -32602),
+        (call(params=call()["params"] | {"timeout_ms": "soon"}), -32602),
+        (call(params=call()["params"] | {"path": None}), -32602),
+        (call(params=call()["params"] | {"path": {"a": 1}}), -32602),
+        (call(params=call()["params"] | {"call_id": "y"}), -32602),
+        (call(params=call()["params"] | {"approval": {"holds": "for ever"}}), -32602),
+        ("x" * (MAX_FRAME_BYTES + 1), -32600),
+    ],
+    ids=range(30),
+)
+def test_frames_that_are_no_calls_are_answered_and_do_no_harm(connect: Connecting, frame: Any, code: int) -> None:
+    line = connect.line("--yes")
+
+    line.raw(frame)
+
+    answer = eventually(lambda: line.wait("x") if code in (-32601, -32602) else line.other())
+    assert answer["error"]["code"] == code, answer
+    assert len(json.dumps(answer)) < 1000
+    assert line.ok("list")["files"] == []
+    assert "is down" not in connect.printed()
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"jsonrpc": "2.0", "id": "nobody-asked", "result": {}},
+        {"jsonrpc": "2.0", "id": "hello", "error": {"code": 1, "message": "late"}},
+        {"jsonrpc": "2.0", "method": "workspace/delete", "params": {"path": "file.txt"}},
+        {"jsonrpc": "2.0", "method": "nothing"},
+    ],
+    ids=range(4),
+)
+def test_messages_that_want_no_answer_get_none(connect: Connecting, frame: Any) -> None:
+    (connect.work / "file.txt").write_text("x")
+    line = connect.line("--yes")
+
+    line.raw(frame)
+
+    assert line.ok("read", path="file.txt")
+    assert line._others.empty()
+
+
+def test_a_frame_far_over_the_limit_ends_the_line_only(connect: Connecting) -> None:
+    line = connect.line("--yes")
+
+    line.raw("x" * (2 * MAX_FRAME_BYTES + 1))
+
+    assert connect.server.line().ok("list")
+
+
+def test_an_answer_too_large_for_a_frame_is_replaced_by_words(connect: Connecting) -> None:
+    (connect.work / "controls").write_bytes(b"\x01" * 9_000_000)
+    line = connect.line("--yes")
+
+    assert "too large" in line.refused("read", "read_failed", path="controls")
+    assert len(line.ok("read", path="controls", first_line=1, lines=0)["content"]) == 0
+
+
+def test_a_flood_is_answered_call_by_call_and_the_rest_refused(connect: Connecting) -> None:
+    fifo_like = "sh -c 'while [ ! -e go ]; do sleep 0.02; done'"
+    (connect.work / "file.txt").write_text("x")
+    line = connect.line("--ask", "browser", "--run", f"wait={fifo_like}")
+    waiting = [line.send("run", name="wait", approval={"id": "a"}) for _ in range(2)]
+
+    calls = [line.send("search", query="(x+)+y", regex=True, timeout_ms=3000) for _ in range(6)]
+    flood = [line.send("read", path="file.txt") for _ in range(200)]
+    (connect.work / "go").touch()
+    answers = [line.wait(call_id) for call_id in flood]
+
+    busy = [answer for answer in answers if "error" in answer]
+    assert all(answer["error"]["code"] == -32000 for answer in busy)
+    assert all(answer["result"]["content"] == "x" for answer in answers if "result" in answer)
+    assert all(line.wait(call_id)["result"]["success"] for call_id in (*waiting, *calls))
+    assert line.ok("read", path="file.txt")
+
+
+def test_a_folder_is_connected_once(connect: Connecting) -> None:
+    connect.line("--yes")
+    connect.start("--yes")
+
+    code, printed = connect.ended()
+
+    assert (code, "is connected to project 5 already" in printed) == (5, True)
+
+
+def test_folders_that_hold_our_own_files_are_refused(connect: Connecting, tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "config", tmp_path / "config" / "inner"):
+        folder.mkdir(exist_ok=True)
+        done = running.artel("connect", str(folder), "--project", "5", "--yes", env=connect.env)
+        assert (done.returncode, "the files of Artel itself" in done.stderr) == (2, True)
+    missing = running.artel("connect", str(tmp_path / "none"), "--project", "5", "--yes", env=connect.env)
+    assert missing.returncode == 2
+
+
+def test_the_state_is_for_its_owner_only(connect: Connecting) -> None:
+    line = connect.line("--yes")
+    line.ok("write", path="file.txt", content="x", turn_id="t")
+    line.ok("write", path="file.txt", content="y", turn_id="u")
+
+    private = [path for path in connect.state().rglob("*") if path.is_file()]
+
+    assert {path.name for path in private} >= {"connector.json", "journal.jsonl", "audit.jsonl", "changes.jsonl"}
+    assert [path for path in private if path.stat().st_mode & 0o077] == []
+    assert connect.work not in [path.parent for path in private]
+
+
+def test_the_audit_log_has_every_call_and_no_content(connect: Connecting) -> None:
+    line = connect.line("--yes")
+    line.ok("write", path="file.txt", content="TREASURE", turn_id="t1")
+    line.call("read", path="../x")
+    line.raw("nonsense")
+    line.other()
+
+    entries = connect.audit()
+
+    assert [entry["outcome"] for entry in entries] == ["ok", "path_traversal_blocked", "bad_frame"]
+    assert {"at", "call_id", "method", "name", "agent", "turn_id", "user_id", "outcome", "milliseconds"} <= {
+        *entries[0]
+    }
+    assert "TREASURE" not in json.dumps(entries)
+    assert "a-token" not in json.dumps(entries)
+
+
+@pytest.mark.usefixtures("started_for_real")
+def test_it_runs_without_the_server_and_without_the_slow_http_client(connect: Connecting) -> None:
+    server = "fastapi", "sqlalchemy", "structlog", "argon2", "jwt", "pydantic_settings", "uvicorn", "langgraph"
+    blocked = (*server, "litellm", "httpx")
+    script = (
+        f"import sys\nfor name in {blocked}:\n    sys.modules[name] = None\nfrom artel.cli.main import main\nmain()\n"
+    )
+    (connect.work / ".artelignore").write_text("x\n")
+    (connect.work / "file.txt").write_text("hello")
+    with subprocess.Popen(
+        [sys.executable, "-c", script, *connect.arguments(["--yes"])],
+        env=connect.env,
+        stdout=subprocess.DEVNULL,
+        cwd="/",
+    ) as process:
+        try:
+            line = connect.server.line()
+            assert line.ok("search", query="h.llo", regex=True)["matches"]
+            assert line.ok("write", path="made.txt", content="x")
+        finally:
+            process.terminate()
+            assert process.wait(10) == 0

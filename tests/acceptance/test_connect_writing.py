@@ -1,0 +1,397 @@
+"""What agents can change through a connector, at most once, and how it is taken back."""
+
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import uuid
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.connecting import Connecting
+from tests.connector_server import Line
+from tests.deadlines import eventually
+from tests.running import artel
+
+OLD, NEW = "old\n", "new\n"
+APPROVED = {"id": "a1", "holds": "once"}
+
+
+def sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.fixture
+def line(connect: Connecting) -> Line:
+    (connect.work / "src").mkdir()
+    (connect.work / "file.txt").write_text(OLD)
+    return connect.line("--yes")
+
+
+@pytest.mark.req("WSA-01.1", "WSA-03.1")
+def test_a_file_is_written_whole_and_keeps_its_mode(line: Line, connect: Connecting) -> None:
+    (connect.work / "file.txt").chmod(0o751)
+
+    written = line.ok("write", path="file.txt", content=NEW)
+    made = line.ok("write", path="src/привет.txt", content="")
+
+    assert (written["size"], written["sha256"], written["is_new"]) == (4, sha(NEW), False)
+    assert written["timestamp"].endswith("+00:00")
+    assert stat.S_IMODE((connect.work / "file.txt").stat().st_mode) == 0o751
+    assert (made["is_new"], made["size"]) == (True, 0)
+    assert connect.files() == {"file.txt": NEW.encode(), "src/привет.txt": b""}
+    connect.until("agent_coder wrote file.txt")
+
+
+@pytest.mark.req("WSA-03.2", "WSA-06.3")
+def test_folders_are_made_when_wanted_and_never_at_the_top(line: Line, connect: Connecting) -> None:
+    assert line.refused("write", "file_not_found", path="src/a/b.txt", content=NEW) == "Path src/a/b.txt does not exist"
+    assert connect.files() == {"file.txt": OLD.encode()}
+
+    assert line.ok("write", path="src/a/b/c.txt", content=NEW, create_dirs=True)
+
+    refused = line.refused("write", "permission_denied", path="top/x.txt", content=NEW, create_dirs=True)
+    assert refused == "Permission denied to write to top/x.txt"
+    assert [*connect.files()] == ["file.txt", "src/a/b/c.txt"]
+    assert not (connect.work / "top").exists()
+
+
+def test_a_file_that_changed_meanwhile_is_not_overwritten(line: Line, connect: Connecting) -> None:
+    assert line.refused("write", "file_changed", path="file.txt", content=NEW, if_match=sha("else"))
+    assert line.refused("write", "file_changed", path="file.txt", content=NEW, if_match="")
+    assert line.refused("write", "file_changed", path="none.txt", content=NEW, if_match=sha(OLD))
+    assert line.refused("edit", "file_changed", path="file.txt", old="old", new="x", if_match=sha("else"))
+    assert line.refused("delete", "file_changed", path="file.txt", if_match=sha("else"), approval=APPROVED)
+    assert connect.files() == {"file.txt": OLD.encode()}
+
+    assert line.ok("write", path="file.txt", content=NEW, if_match=sha(OLD))
+    assert line.ok("write", path="fresh.txt", content=NEW, if_match="")
+
+
+def test_a_text_that_is_there_once_is_replaced(line: Line, connect: Connecting) -> None:
+    (connect.work / "file.txt").write_text("one two two\r\nthree\n")
+
+    edited = line.ok("edit", path="file.txt", old="one", new="1")
+
+    assert edited["sha256"] == sha("1 two two\r\nthree\n")
+    assert (connect.work / "file.txt").read_bytes() == b"1 two two\r\nthree\n"
+    assert "2 times" in line.refused("edit", "not_unique", path="file.txt", old="two", new="2")
+    assert "0 times" in line.refused("edit", "not_unique", path="file.txt", old="four", new="4")
+    assert "0 times" in line.refused("edit", "not_unique", path="file.txt", old="", new="4")
+    assert line.refused("edit", "file_not_found", path="none.txt", old="a", new="b") == "Path none.txt does not exist"
+
+
+@pytest.mark.req("WSA-07.1")
+def test_deleting_needs_an_approval(line: Line, connect: Connecting) -> None:
+    assert line.refused("delete", "approval_needed", path="file.txt")
+    assert connect.files() == {"file.txt": OLD.encode()}
+
+    assert line.ok("delete", path="file.txt", approval=APPROVED)
+
+    assert connect.files() == {}
+    gone = line.refused("delete", "file_not_found", path="file.txt", approval=APPROVED)
+    assert gone == "Path file.txt does not exist"
+    assert "is a folder" in line.refused("delete", "write_failed", path="src", approval=APPROVED)
+    for root in (".", "", "src/.."):
+        assert line.call("delete", path=root, approval=APPROVED)["code"] in ("invalid_path", "path_traversal_blocked")
+
+
+@pytest.mark.parametrize(
+    "path", [".git/config", ".github/workflows/x.yml", ".vscode/x.json", ".GitHub/a", "Jenkinsfile"]
+)
+def test_protected_names_need_an_approval_of_their_own(line: Line, connect: Connecting, path: str) -> None:
+    (connect.work / path).parent.mkdir(parents=True, exist_ok=True)
+
+    assert line.refused("write", "approval_needed", path=path, content=NEW)
+    assert path not in connect.files()
+
+    assert line.ok("write", path=path, content=NEW, approval=APPROVED)
+    assert connect.files()[path] == NEW.encode()
+
+
+def test_a_link_to_a_protected_name_is_protected(line: Line, connect: Connecting) -> None:
+    (connect.work / ".git").mkdir()
+    (connect.work / "plain").symlink_to(".git")
+    (connect.work / ".git" / "config").write_text("x")
+
+    assert line.refused("write", "approval_needed", path="plain/config", content=NEW)
+    assert line.refused("write", "approval_needed", path="plain/new", content=NEW)
+    assert line.refused("edit", "approval_needed", path="plain/config", old="x", new="y")
+
+
+@pytest.mark.req("WSA-05.2", "WSA-05.5", "WSA-06.3")
+def test_nothing_is_written_where_nothing_may_be(line: Line, connect: Connecting, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("theirs")
+    (connect.work / "out").symlink_to(outside)
+    (connect.work / "link").symlink_to(outside / "file")
+    (connect.work / "hard").hardlink_to(outside / "file")
+    (connect.work / ".artelignore").write_text("private/\n")
+    (connect.work / "private").mkdir()
+    os.mkfifo(connect.work / "fifo")
+    before = connect.files()
+
+    for path in ("../x", "out/x", "link", "/tmp/x", "out", str(connect.work / "x")):
+        refused = line.refused("write", "path_traversal_blocked", path=path, content=NEW)
+        assert refused == "Path is outside workspace bounds"
+    for path in (".env", "src/id_rsa", "private/x", "secrets/x"):
+        refused = line.refused("write", "permission_denied", path=path, content=NEW, approval=APPROVED)
+        assert refused == f"Permission denied to write to {path}"
+    for path in ("hard", "fifo", "src"):
+        line.refused("write", "write_failed", path=path, content=NEW)
+    for path in (".", "a\0b"):
+        line.refused("write", "invalid_path", path=path, content=NEW)
+    assert "more than" in line.refused("write", "write_failed", path="big", content="x" * 10_000_001)
+
+    assert connect.files() == before
+    assert (outside / "file").read_text() == "theirs"
+    assert [*outside.iterdir()] == [outside / "file"]
+
+
+def test_reading_only_changes_nothing(connect: Connecting) -> None:
+    (connect.work / "file.txt").write_text(OLD)
+    line = connect.line("--read-only", "--run", "touch=touch made")
+    assert (line.hello["read_only"], line.hello["mode"]) == (True, "read-only")
+
+    for method in ("write", "edit", "delete", "run", "undo"):
+        more = {"path": "file.txt", "content": NEW, "old": "old", "new": "new", "name": "touch", "approval": APPROVED}
+        line.refused(method, "read_only", **more)
+
+    assert connect.files() == {"file.txt": OLD.encode()}
+    assert "read only" in connect.printed()
+
+
+# --- At most once
+
+
+@pytest.mark.parametrize("method", ["write", "edit", "delete", "run", "undo"])
+def test_a_repeated_call_answers_the_same_and_does_nothing(connect: Connecting, method: str) -> None:
+    (connect.work / "file.txt").write_text(OLD)
+    line = connect.line("--yes", "--run", "count=sh -c 'echo x >> count.txt; cat count.txt'")
+    if method == "undo":
+        line.ok("write", path="file.txt", content=NEW, turn_id="t1")
+    call = {"path": "file.txt", "content": NEW, "old": "old", "new": "new", "name": "count", "approval": APPROVED}
+    call |= {"of_turn": "t1"} if method == "undo" else {}
+    call_id = uuid.uuid4().hex
+
+    first = line.ok(method, call_id=call_id, **call)
+    after = connect.files()
+    (connect.work / "file.txt").write_text("the user's")
+    connect.kill()
+    line = connect.line("--yes", "--run", "count=sh -c 'echo x >> count.txt; cat count.txt'")
+    again = line.ok(method, call_id=call_id, **call)
+
+    assert again == first
+    assert connect.files() == after | {"file.txt": b"the user's"}
+
+
+def test_an_id_is_good_for_one_call_only(line: Line, connect: Connecting) -> None:
+    line.ok("write", call_id="same-id", path="file.txt", content=NEW)
+
+    assert "another call" in line.refused("write", "failed", call_id="same-id", path="file.txt", content="else")
+    assert "another call" in line.refused("delete", "failed", call_id="same-id", path="file.txt", approval=APPROVED)
+    assert connect.files() == {"file.txt": NEW.encode()}
+
+
+def test_calls_in_parallel_with_the_same_id_are_one(line: Line, connect: Connecting) -> None:
+    call = {"path": "file.txt", "old": "old", "new": "old old"}  # done twice it would fail, or show
+    line.send("edit", call_id="one", **call)
+    for _ in range(19):
+        line.raw(line.frame("edit", "one", **call))
+    first = line.wait("one")
+    others = [line.other() for _ in range(19)]
+
+    assert first["result"]["success"]
+    assert others == [first] * 19
+    assert connect.files() == {"file.txt": b"old old\n"}
+
+
+def test_calls_whose_time_is_over_change_nothing(line: Line, connect: Connecting) -> None:
+    before = connect.files()
+    with (connect.state() / "change.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # as another `artel undo` does
+        begun = [line.send("write", path=f"{number}.txt", content=NEW, timeout_ms=400) for number in range(8)]
+        waiting = line.send("write", path="8.txt", content=NEW, timeout_ms=400)
+
+        assert [line.wait(call_id)["result"]["code"] for call_id in begun] == ["unknown"] * 8
+        assert line.wait(waiting)["result"]["code"] == "too_late"
+        assert line.wait(line.send("read", path="file.txt", timeout_ms=400))["result"]["code"] == "too_late"
+
+    assert line.ok("read", path="file.txt")["content"] == OLD
+    assert line.ok("write", path="done.txt", content=NEW)
+    assert connect.files() == before | {"done.txt": NEW.encode()}
+    assert line.ok("write", call_id=begun[0], path="0.txt", content=NEW)
+
+
+# --- Undo
+
+
+def test_a_turn_is_taken_back_and_that_too(line: Line, connect: Connecting) -> None:
+    (connect.work / "gone.txt").write_text("here\n")
+    before = connect.files()
+    for content in ("first\n", NEW):
+        line.ok("write", path="file.txt", content=content, turn_id="t1")
+    line.ok("write", path="src/made.txt", content=NEW, turn_id="t1")
+    line.ok("delete", path="gone.txt", turn_id="t1", approval=APPROVED)
+    after = connect.files()
+    assert after == {"file.txt": NEW.encode(), "src/made.txt": NEW.encode()}
+
+    undone = line.ok("undo", of_turn="t1")
+
+    assert connect.files() == before
+    outcomes = {file["path"]: file["outcome"] for file in undone["files"]}
+    assert outcomes == {"file.txt": "restored", "src/made.txt": "removed", "gone.txt": "restored"}
+    assert line.ok("undo", of_turn="t1")
+    assert connect.files() == after
+    assert line.ok("undo", of_turn="t1", path="file.txt")
+    assert connect.files() == after | {"file.txt": OLD.encode()}
+
+
+def test_what_the_user_changed_since_stays(line: Line, connect: Connecting) -> None:
+    line.ok("write", path="file.txt", content=NEW, turn_id="t1")
+    line.ok("write", path="src/made.txt", content=NEW, turn_id="t1")
+    (connect.work / "file.txt").write_text("the user's")
+
+    result = line.call("undo", of_turn="t1")
+
+    assert (result["success"], result["code"]) == (False, "file_changed")
+    assert connect.files() == {"file.txt": b"the user's"}
+    assert line.refused("undo", "file_not_found", of_turn="t9") == "There is nothing to undo"
+
+
+def test_undo_on_the_command_line_needs_no_server(line: Line, connect: Connecting) -> None:
+    line.ok("write", path="file.txt", content="one", turn_id="t1")
+    line.ok("write", path="src/a.txt", content="two", turn_id="t2")
+    line.ok("write", path="src/b.txt", content="two", turn_id="t2")
+    folder = ("--folder", str(connect.work))
+    listed = json.loads(artel("undo", "--list", "--json", *folder, env=connect.env).stdout)
+    assert [(row["turn"], row["file"]) for row in listed] == [
+        ("t2", "src/b.txt"),
+        ("t2", "src/a.txt"),
+        ("t1", "file.txt"),
+    ]
+
+    by_file = artel("undo", "src/b.txt", *folder, env=connect.env)
+    assert (by_file.returncode, by_file.stdout) == (0, "src/b.txt is removed\n")
+    newest = artel("undo", *folder, env=connect.env)
+    assert (newest.returncode, newest.stdout) == (0, "src/a.txt is removed\n")
+    connect.stop()
+    by_turn = artel("undo", "t1", "--folder", str(connect.work / "src"), env=connect.env)
+    assert (by_turn.returncode, by_turn.stdout) == (0, "file.txt is as it was\n")
+    assert connect.files() == {"file.txt": OLD.encode()}
+    assert artel("undo", *folder, env=connect.env).returncode == 3
+    assert artel("undo", "t2", *folder, env=connect.env).returncode == 0
+    assert [*connect.files()] == ["file.txt", "src/a.txt", "src/b.txt"]
+    assert artel("undo", "nothing.txt", *folder, env=connect.env).returncode == 3
+    elsewhere = artel("undo", "--folder", "/", env=connect.env)
+    assert (elsewhere.returncode, "no folder that was connected" in elsewhere.stderr) == (3, True)
+    (connect.work / "src" / "a.txt").write_text("the user's")
+    assert artel("undo", "t2", *folder, env=connect.env).returncode == 1
+
+
+def test_connector_and_command_see_each_others_changes(line: Line, connect: Connecting) -> None:
+    line.ok("write", path="file.txt", content="one", turn_id="t1")
+    assert artel("undo", "--folder", str(connect.work), env=connect.env).returncode == 0
+    line.ok("write", path="file.txt", content="two", turn_id="t2")
+
+    assert line.ok("undo", of_turn="t2")
+    assert connect.files() == {"file.txt": OLD.encode()}
+    assert line.ok("undo", of_turn="t1")
+    assert connect.files() == {"file.txt": b"one"}
+
+
+# --- Commands
+
+
+def test_named_commands_run_exactly_as_named(connect: Connecting) -> None:
+    connect.env |= {"MY_API_KEY": "treasure", "GITHUB_TOKEN": "treasure", "LC_ALL": "C"}
+    line = connect.line(
+        "--ask",
+        "browser",
+        "--run",
+        "words=printf '%s|' 'a b' $HOME ; x",
+        "--run",
+        "env=env",
+        "--run",
+        "fail=sh -c 'exit 3'",
+    )
+    assert line.hello["commands"]["fail"] == "sh -c 'exit 3'"
+
+    words = line.ok("run", name="words", approval=APPROVED)
+    environment = line.ok("run", name="env", approval=APPROVED)["output"]
+    failed = line.ok("run", name="fail", approval=APPROVED)
+
+    assert (words["output"], words["exit_code"]) == ("a b|$HOME|;|x|", 0)
+    assert "treasure" not in environment
+    assert "ARTEL_" not in environment
+    assert f"PWD={connect.work}" in environment or "LC_ALL=C" in environment
+    assert (failed["success"], failed["exit_code"]) == (True, 3)
+    for name in ("other", "fail; rm", "sh", ""):
+        assert "words, env, fail" in line.refused("run", "no_command", name=name, approval=APPROVED)
+
+
+def test_a_command_is_asked_for_even_when_writes_are_not(connect: Connecting) -> None:
+    line = connect.line("--yes", "--run", "touch=touch made")
+
+    asked = line.call("run", name="touch")
+
+    assert (asked["code"], asked["diff"], asked["grant"]) == ("asks", "$ touch made\n", "run touch made")
+    assert connect.files() == {}
+    assert line.ok("run", name="touch", approval={"id": "a", "holds": "session"})
+    assert line.ok("run", name="touch")["exit_code"] == 0
+
+
+def test_a_command_that_takes_too_long_is_ended_with_all_its_children(connect: Connecting) -> None:
+    slow, quick = "slow=sh -c 'sleep 60 & echo $!; sleep 60'", "quick=sh -c 'sleep 60 & echo $!'"
+    line = connect.line("--ask", "browser", "--run", slow, "--run", quick)
+
+    ended = line.call("run", name="slow", approval=APPROVED, timeout_ms=1500)
+    left = line.ok("run", name="quick", approval=APPROVED, timeout_ms=5000)
+
+    assert (ended["success"], ended["code"]) == (False, "too_late")
+    for result in (ended, left):
+        eventually(partial(_has_ended, int(result["output"])))
+
+
+def test_commands_end_with_the_connector(connect: Connecting) -> None:
+    line = connect.line("--ask", "browser", "--run", "slow=sh -c 'echo $$ > pid; exec sleep 60'")
+    line.send("run", name="slow", approval=APPROVED, timeout_ms=50_000)
+    pid = int(eventually(lambda: (connect.work / "pid").exists() and (connect.work / "pid").read_text()))
+    assert not _has_ended(pid)
+
+    assert connect.stop() == 0
+
+    eventually(partial(_has_ended, pid))
+
+
+def test_long_output_is_cut_in_the_middle(connect: Connecting) -> None:
+    line = connect.line("--ask", "browser", "--run", "much=seq 1 100000")
+
+    result = line.ok("run", name="much", approval=APPROVED)
+
+    assert result["is_cut"]
+    assert result["output"].startswith("1\n2\n3\n")
+    assert result["output"].endswith("99999\n100000\n")
+    assert "bytes are left out" in result["output"]
+    assert len(result["output"]) < 70_000
+
+
+@pytest.mark.parametrize("named", ["test", "=x", "a b=x", "x=", "x='", "../x=y"])
+def test_commands_that_can_not_be_named_so_are_refused_at_the_start(connect: Connecting, named: str) -> None:
+    connect.start("--yes", "--run", named)
+
+    code, printed = connect.ended()
+
+    assert code == 2
+    assert "--run" in printed
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True

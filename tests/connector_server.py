@@ -1,0 +1,203 @@
+"""A server that speaks the connector's contract and does what a test wants: calls, lies, falls silent, hangs up."""
+
+import asyncio
+import json
+import queue
+import threading
+import uuid
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+from websockets.typing import Subprotocol
+
+from artel.contract.connector import PROTOCOL
+
+T = TypeVar("T")
+WAIT_SECONDS = 20.0
+USER = 7
+
+
+class Line:
+    """One connector that has said hello."""
+
+    def __init__(self, server: "ConnectorServer", socket: ServerConnection, hello: dict[str, Any]) -> None:
+        self._server = server
+        self._socket = socket
+        self._answers: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._others: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.hello = hello
+
+    def call(self, method: str, *, call_id: str | None = None, **params: Any) -> dict[str, Any]:
+        """Call, and answer the result."""
+        message = self.send(method, call_id=call_id, **params)
+        answer = self.wait(message)
+        assert "result" in answer, answer
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def ok(self, method: str, **params: Any) -> dict[str, Any]:
+        """Call, and answer the result of what must succeed."""
+        result = self.call(method, **params)
+        assert result["success"], result
+        return result
+
+    def refused(self, method: str, code: str, **params: Any) -> str:
+        """Call, and answer the words with which it must be refused."""
+        result = self.call(method, **params)
+        assert (result["success"], result.get("code")) == (False, code), result
+        return str(result["error"])
+
+    def send(self, method: str, *, call_id: str | None = None, **params: Any) -> str:
+        """Call without waiting; answer the call's id."""
+        call_id = call_id or uuid.uuid4().hex
+        self._answers.pop(call_id, None)
+        self.raw(self.frame(method, call_id, **params))
+        return call_id
+
+    def frame(self, method: str, call_id: str, **params: Any) -> dict[str, Any]:
+        """Answer a call as it is sent."""
+        given = {"call_id": call_id, "user_id": USER, "epoch": 0, "timeout_ms": 15_000, "agent": "agent_coder"}
+        return {"jsonrpc": "2.0", "id": call_id, "method": f"workspace/{method}", "params": given | params}
+
+    def wait(self, call_id: str, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
+        """Wait for the answer to a call."""
+
+        async def waiting() -> dict[str, Any]:
+            return await asyncio.wait_for(self._answer(call_id), seconds)
+
+        return self._server.do(waiting())
+
+    def raw(self, message: Any) -> None:
+        """Send whatever it is."""
+        frame = message if isinstance(message, str | bytes) else json.dumps(message)
+        self._server.do(self._socket.send(frame))
+
+    def other(self) -> dict[str, Any]:
+        """Wait for the next message that is no answer to a call, or not the first."""
+        return self._others.get(timeout=WAIT_SECONDS)
+
+    def close(self, code: int = 1000, reason: str = "") -> None:
+        """Hang up."""
+        self._server.do(self._socket.close(code, reason))
+
+    def cut(self) -> None:
+        """Break the line as a network does."""
+        self._server.do(_soon(self._socket.transport.abort))
+
+    def fall_silent(self) -> None:
+        """Read nothing any more, and so answer no ping."""
+        self._server.do(_soon(self._socket.transport.pause_reading))
+
+    def wait_closed(self) -> None:
+        """Wait until the other side is gone."""
+        self._server.do(asyncio.wait_for(self._socket.wait_closed(), WAIT_SECONDS))
+
+    async def read(self) -> None:
+        """Sort what comes, in the server's loop."""
+        try:
+            async for frame in self._socket:
+                message = json.loads(frame)
+                is_answer = isinstance(message.get("id"), str) and "method" not in message
+                if is_answer and not self._answer(message["id"]).done():
+                    self._answer(message["id"]).set_result(message)
+                else:
+                    self._others.put(message)
+        except ConnectionClosed:
+            return
+
+    def _answer(self, call_id: str) -> "asyncio.Future[dict[str, Any]]":
+        return self._answers.setdefault(call_id, self._server.loop.create_future())
+
+
+class ConnectorServer:
+    """Takes connectors of user 7; `status` refuses the handshake, `close_code` every hello."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.url = ""
+        self.token = "a-token"
+        self.ping_seconds = 10.0
+        self.status: int | None = None
+        self.close_code: int | None = None
+        self.requests: list[Request] = []
+        self._lines: queue.Queue[Line] = queue.Queue()
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something in the server's loop."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(WAIT_SECONDS)
+
+    def line(self) -> Line:
+        """Wait for the next connector that says hello."""
+        return self._lines.get(timeout=WAIT_SECONDS)
+
+    @contextmanager
+    def running(self) -> Iterator["ConnectorServer"]:
+        """Serve in a thread of its own."""
+        ready, stopped = threading.Event(), asyncio.Event()
+
+        async def run() -> None:
+            async with serve(
+                self._take,
+                "127.0.0.1",
+                0,
+                process_request=self._process,
+                subprotocols=[Subprotocol(PROTOCOL)],
+                max_size=None,
+                ping_interval=None,
+                close_timeout=1,
+            ) as server:
+                self.url = f"http://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
+                ready.set()
+                await stopped.wait()
+
+        thread = threading.Thread(target=lambda: self.loop.run_until_complete(run()), name="connector-server")
+        thread.start()
+        assert ready.wait(10)
+        try:
+            yield self
+        finally:
+            self.loop.call_soon_threadsafe(stopped.set)
+            thread.join(10)
+            self.loop.close()
+
+    def _process(self, connection: ServerConnection, request: Request) -> Response | None:
+        self.requests.append(request)
+        if request.headers.get("Authorization") != f"Bearer {self.token}":
+            return _json(connection, HTTPStatus.UNAUTHORIZED, {"code": "invalid_token", "detail": "No."})
+        if request.path == "/auth/me":
+            return _json(connection, HTTPStatus.OK, {"user_id": USER, "email": "ada@example.org"})
+        if request.path.startswith("/my/projects?"):
+            projects = [{"id": 5, "name": "Website", "is_default": True}]
+            return _json(connection, HTTPStatus.OK, {"items": projects, "total": 1, "limit": 100, "offset": 0})
+        if self.status is not None:
+            return connection.respond(HTTPStatus(self.status), "no")
+        return None if request.path == "/my/projects/5/connector" else connection.respond(HTTPStatus.NOT_FOUND, "no")
+
+    async def _take(self, socket: ServerConnection) -> None:
+        message = json.loads(await socket.recv())
+        assert message["method"] == "hello"
+        if self.close_code is not None:
+            await socket.close(self.close_code)
+            return
+        line = Line(self, socket, message["params"])
+        await socket.send(
+            json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"ping_seconds": self.ping_seconds}})
+        )
+        self._lines.put(line)
+        await line.read()
+
+
+def _json(connection: ServerConnection, status: HTTPStatus, body: dict[str, Any]) -> Response:
+    response = connection.respond(status, json.dumps(body))
+    del response.headers["Content-Type"]
+    response.headers["Content-Type"] = "application/json"
+    return response
+
+
+async def _soon(act: Any) -> None:
+    act()

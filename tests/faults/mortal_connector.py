@@ -1,0 +1,69 @@
+"""`artel connect`, with points at which it kills itself: KILL_AT names the one at which it dies, as by kill -9.
+
+The product knows nothing of this: its parts are wrapped here, in the process that runs it.
+"""
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from artel.cli import main as command_line
+from artel.client.connector import calls, serving
+from artel.client.connector.journal import Entry, Journal
+
+POINTS = ("making", "temporary", "before_started", "started", "renamed", "before_done", "done", "before_answer")
+
+
+def passed(point: str) -> None:
+    """Die, if this is the point."""
+    if point == os.environ["KILL_AT"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class MortalJournal(Journal):
+    """Dies around what it notes."""
+
+    def making(self, entry: Entry, temporary: str) -> None:
+        super().making(entry, temporary)
+        passed("making")
+
+    def started(self, entry: Entry, temporary: str | None = None) -> None:
+        passed("before_started")
+        super().started(entry, temporary)
+        passed("started")
+
+    def done(self, call_id: str, result: dict[str, Any]) -> None:
+        passed("before_done")
+        super().done(call_id, result)
+        passed("done")
+
+
+def before(point: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Answer a function with a point before it."""
+
+    def mortal(*args: Any, **options: Any) -> Any:
+        passed(point)
+        return function(*args, **options)
+
+    return mortal
+
+
+def after(point: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Answer a function with a point after it."""
+
+    def mortal(*args: Any, **options: Any) -> Any:
+        result = function(*args, **options)
+        passed(point)
+        return result
+
+    return mortal
+
+
+def main() -> None:
+    """Run the command line, mortally."""
+    serving.Journal = MortalJournal  # type: ignore[attr-defined]
+    os.rename = after("renamed", os.rename)
+    os.fchmod = before("temporary", os.fchmod)  # then the temporary file is there, with all that is to be in it
+    calls._frame = before("before_answer", calls._frame)
+    command_line.main()

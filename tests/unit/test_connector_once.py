@@ -1,0 +1,264 @@
+"""The promise that a write happens at most once per call, whatever the order of calls, repeats and crashes."""
+
+import hashlib
+import json
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from artel.client.connector.deadline import Deadline
+from artel.client.connector.deciding import Decider
+from artel.client.connector.errors import CallRefused
+from artel.client.connector.grants import Grants
+from artel.client.connector.journal import KEPT_SECONDS, Entry, Journal
+from artel.client.connector.once import Once
+from artel.client.connector.questions import Questions
+from artel.client.connector.rules import Rules
+from artel.client.connector.state_folder import StateFolder
+from artel.client.connector.undo_store import UndoStore
+from artel.client.connector.writing import Writer
+from artel.contract.connector import Result, WriteCall
+from artel.paths.beneath import Beneath, Written
+
+POINTS = ("made", "before_started", "started", "renamed", "before_done", "done")
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+class Fate:
+    """The point at which the next crash happens."""
+
+    def __init__(self) -> None:
+        self.point: str | None = None
+
+    def reached(self, point: str) -> None:
+        if self.point == point:
+            self.point = None
+            raise Crash
+
+
+class MortalJournal(Journal):
+    fate: Fate
+
+    def making(self, entry: Entry, temporary: str) -> None:
+        super().making(entry, temporary)
+        self.fate.reached("made")
+
+    def started(self, entry: Entry, temporary: str | None = None) -> None:
+        self.fate.reached("before_started")
+        super().started(entry, temporary)
+        self.fate.reached("started")
+
+    def done(self, call_id: str, result: dict[str, Any]) -> None:
+        self.fate.reached("before_done")
+        super().done(call_id, result)
+        self.fate.reached("done")
+
+
+class CountedFiles(Beneath):
+    fate: Fate
+    written: list[bytes]
+
+    def write(self, path: str, data: bytes, *args: Any, **options: Any) -> Written:
+        written = super().write(path, data, *args, **options)
+        self.written.append(data)
+        self.fate.reached("renamed")
+        return written
+
+
+class Life:
+    """A connector's part that writes, from its start to a crash."""
+
+    def __init__(self, folder: Path, fate: Fate, written: list[bytes]) -> None:
+        self._stack = ExitStack()
+        state = StateFolder(folder / "state", "c", "s", 1, folder / "work")
+        files = self._stack.enter_context(CountedFiles(folder / "work"))
+        files.fate, files.written = fate, written
+        journal = MortalJournal(folder / "state" / "journal.jsonl")
+        journal.fate = fate
+        self._stack.callback(journal.close)
+        once, grants = Once(files, journal), Grants(folder / "state" / "grants.json")
+        once.tidy()
+        decider = Decider("yes", grants, Questions(), lambda _: None, lambda _: None)
+        self._writer = Writer(state, files, Rules(files), decider, grants, once, UndoStore(folder / "state" / "undo"))
+
+    def write(self, call: WriteCall) -> Result:
+        try:
+            return self._writer.write(call, Deadline(60))
+        except CallRefused as refused:
+            return Result(success=False, code=refused.code, error=refused.message)
+
+    def end(self) -> None:
+        self._stack.close()
+
+
+class AtMostOnce(RuleBasedStateMachine):
+    """Five calls to two files, each repeated at will, with a user who changes the files, and crashes at every point."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._temporary = tempfile.TemporaryDirectory()
+        self._folder = Path(self._temporary.name)
+        for name in ("work", "state"):
+            (self._folder / name).mkdir()
+        self._fate, self._written = Fate(), list[bytes]()
+        self._life = Life(self._folder, self._fate, self._written)
+        self._answers: dict[int, Result] = {}
+
+    def teardown(self) -> None:
+        self._life.end()
+        self._temporary.cleanup()
+
+    @rule(number=st.integers(0, 4), point=st.none() | st.sampled_from(POINTS))
+    def call(self, number: int, point: str | None) -> None:
+        self._fate.point = point
+        call = WriteCall(
+            call_id=f"call-{number}",
+            user_id=1,
+            timeout_ms=1000,
+            path=f"file-{number % 2}",
+            content=f"written by {number}",
+            turn_id="t",
+        )
+        try:
+            result = self._life.write(call)
+        except Crash:
+            self._life.end()
+            self._life = Life(self._folder, self._fate, self._written)
+            return
+        finally:
+            self._fate.point = None
+        if number in self._answers:
+            assert result.model_dump(exclude={"timestamp"}) == self._answers[number].model_dump(exclude={"timestamp"})
+        elif result.success:
+            assert self._written.count(call.content.encode()) == 1
+            self._answers[number] = result
+        else:
+            assert result.code == "unknown"
+
+    @rule(number=st.integers(0, 1), content=st.sampled_from(["the user's", "written by 0", "written by 3", ""]))
+    def user_writes(self, number: int, content: str) -> None:
+        (self._folder / "work" / f"file-{number}").write_text(content)
+
+    @invariant()
+    def no_call_has_written_twice(self) -> None:
+        assert len(self._written) == len(set(self._written))
+
+    @invariant()
+    def nothing_lies_about(self) -> None:
+        assert {path.name for path in (self._folder / "work").iterdir()} <= {"file-0", "file-1"}
+
+
+AtMostOnce.TestCase.settings = settings(max_examples=200, stateful_step_count=25, deadline=None)
+test_a_call_writes_at_most_once = AtMostOnce.TestCase
+
+
+def entry(number: int) -> Entry:
+    return Entry(f"id-{number}", "what", "path", hashlib.sha256(b"x").hexdigest())
+
+
+def test_a_journal_forgets_after_a_day_and_not_before(tmp_path: Path) -> None:
+    now = 1000.0
+    journal = Journal(tmp_path / "journal", lambda: now)
+    journal.started(entry(1))
+    journal.done("id-1", {"success": True})
+    now += KEPT_SECONDS - 1
+    journal.started(entry(2))
+    journal.close()
+
+    kept = Journal(tmp_path / "journal", lambda: now)
+    assert kept.find("id-1") is not None
+    kept.close()
+    now += 2
+    later = Journal(tmp_path / "journal", lambda: now)
+
+    assert later.find("id-1") is None
+    assert later.find("id-2") is not None
+    assert later.find("id-3") is None
+    later.close()
+
+
+def test_a_journal_is_bounded_and_keeps_the_newest(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal", max_bytes=100_000)
+    for number in range(3000):
+        journal.started(entry(number))
+        journal.done(f"id-{number}", {"success": True, "output": "x" * 200})
+        assert (tmp_path / "journal").stat().st_size < 120_000
+
+    assert journal.find("id-0") is None
+    assert journal.find("id-2999") is not None
+    journal.close()
+
+
+@given(st.integers(0, 2000), st.binary(max_size=40))
+def test_a_torn_or_scribbled_journal_is_read_as_far_as_it_goes(cut: int, scribble: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "journal")
+        journal = Journal(path)
+        for number in range(5):
+            journal.started(entry(number))
+            journal.done(f"id-{number}", {"success": True, "n": number})
+        journal.close()
+        whole = path.read_bytes()
+        path.write_bytes(whole[:cut] + scribble)
+
+        again = Journal(path)
+        again.started(entry(9))
+        again.close()
+        last = Journal(path)
+
+        for number in range(5):
+            found = last.find(f"id-{number}")
+            done = whole.find(json.dumps({"success": True, "n": number}).encode())
+            if done >= 0 and cut > done + 60:
+                assert found is not None
+                assert found.result == {"success": True, "n": number}
+        assert last.find("id-9") is not None
+        last.close()
+
+
+def test_temporary_files_are_named_until_the_call_is_done(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    journal.making(entry(1), "a/.artel-1.tmp")
+    journal.making(entry(2), "a/.artel-2.tmp")
+    journal.started(entry(2), "a/.artel-2.tmp")
+    journal.making(entry(3), "a/.artel-3.tmp")
+    journal.started(entry(3), "a/.artel-3.tmp")
+    journal.done("id-3", {"success": True})
+    journal.close()
+
+    again = Journal(tmp_path / "journal")
+
+    assert again.leftovers() == ["a/.artel-1.tmp", "a/.artel-2.tmp"]
+    assert again.find("id-1") is None
+    again.forget_leftovers()
+    assert again.leftovers() == []
+    assert again.find("id-2") is not None
+    again.close()
+
+
+def test_a_journal_without_room_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    journal = Journal(tmp_path / "journal")
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[: len(data) // 2]))
+    with pytest.raises(OSError, match="No space"):
+        journal.started(entry(1))
+    monkeypatch.undo()
+
+    assert journal.find("id-1") is None
+    journal.started(entry(2))
+    journal.close()
+    again = Journal(tmp_path / "journal")
+    assert again.find("id-1") is None
+    assert again.find("id-2") is not None
+    again.close()

@@ -1,0 +1,178 @@
+"""The small rules of a connector, each with its property: grants, questions, pauses, diffs, output, logs."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from artel.client.connector.audit_log import AuditLog
+from artel.client.connector.commands import HEAD_BYTES, TAIL_BYTES, NamedCommand, Output
+from artel.client.connector.connector import LONGEST_PAUSE, pause_after
+from artel.client.connector.diffs import MAX_CHARACTERS, diff
+from artel.client.connector.errors import CallRefused
+from artel.client.connector.grants import Grant, Grants, glob_for
+from artel.client.connector.questions import EXPIRE_SECONDS, Answer, Questions, Subject
+from artel.errors import ConfigurationInvalid
+from artel.paths.policy import PROTECTED, SECRET, is_protected, is_secret, matches
+
+NAMES = st.from_regex(r"[a-zA-Z0-9_.-]{1,12}", fullmatch=True).filter(lambda name: name.strip("."))
+PATHS = st.lists(NAMES, min_size=1, max_size=4).map(tuple)
+
+
+@given(PATHS, PATHS)
+def test_an_offered_glob_means_files_like_it_in_its_folder(parts: tuple[str, ...], other: tuple[str, ...]) -> None:
+    glob = glob_for(parts)
+
+    if glob is None:
+        assert is_protected(parts) or is_secret(parts)
+        return
+    assert matches(parts, (glob,))
+    if len(other) != len(parts):
+        assert not matches(other, (glob,))
+
+
+@given(st.sampled_from(PROTECTED + SECRET), st.lists(NAMES, max_size=2), st.sampled_from(["**", "*", "**/*", "*.*"]))
+def test_no_grant_reaches_protected_or_secret_names(rule: str, above: list[str], glob: str) -> None:
+    parts = (*above, *rule.replace("**", "x").replace("*", "x").split("/"))
+    with tempfile.TemporaryDirectory() as folder:
+        grants = Grants(Path(folder, "grants.json"))
+        grants.add(Grant("write", glob), always=True)
+        grants.add(Grant("write", "/".join(parts)), always=False)
+
+        assert not grants.may_write([parts])
+        assert not grants.may_write([("plain.txt",), parts])
+    assert glob_for(parts) is None
+
+
+@pytest.mark.parametrize("name", ["*.py", "a?", "[a]", "x*"])
+def test_names_that_look_like_globs_are_not_offered(name: str) -> None:
+    assert glob_for(("src", name)) is None
+
+
+def test_grants_that_can_not_be_read_allow_nothing(tmp_path: Path) -> None:
+    for text in ("", "{", "[1]", '[{"kind": "write"}]', '{"a": 1}'):
+        (tmp_path / "grants.json").write_text(text)
+        assert not Grants(tmp_path / "grants.json").may_write([("a",)])
+
+
+class Questioning:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.questions = Questions(lambda: self.now)
+        self.subject = Subject("write", "a", "1" * 64)
+
+    def ask(self) -> str:
+        return self.questions.ask(self.subject, "agent", "diff", None, "")[0].ask_id
+
+
+def test_a_question_expires_and_is_asked_anew() -> None:
+    asked = Questioning()
+    first = asked.ask()
+    asked.now = EXPIRE_SECONDS - 1
+    assert asked.ask() == first
+
+    asked.now = EXPIRE_SECONDS
+
+    assert asked.questions.answer(first, Answer(approved=True)) is None
+    assert asked.questions.take(asked.subject) is None
+    assert asked.ask() != first
+
+
+def test_an_answer_is_taken_once_and_not_for_ever() -> None:
+    asked = Questioning()
+    assert asked.questions.answer(asked.ask(), Answer(approved=True)) is not None
+    assert asked.questions.take(asked.subject) is not None
+    assert asked.questions.take(asked.subject) is None
+
+    assert asked.questions.answer(asked.ask(), Answer(approved=True)) is not None
+    asked.now = 2 * EXPIRE_SECONDS
+    assert asked.questions.take(asked.subject) is None
+
+
+def test_the_first_answer_counts() -> None:
+    asked = Questioning()
+    ask_id = asked.ask()
+
+    assert asked.questions.answer(ask_id, Answer(approved=False)) is not None
+    assert asked.questions.answer(ask_id, Answer(approved=True)) is None
+    taken = asked.questions.take(asked.subject)
+    assert taken is not None
+    assert taken[1].approved is False
+
+
+def test_open_questions_are_counted() -> None:
+    questions = Questions()
+    for number in range(50):
+        questions.ask(Subject("write", f"{number}", ""), "", "", None, "")
+
+    with pytest.raises(CallRefused, match="Too many questions"):
+        questions.ask(Subject("write", "more", ""), "", "", None, "")
+
+
+@given(st.integers(0, 100_000))
+def test_a_pause_grows_and_ends_at_half_a_minute(failures: int) -> None:
+    assert 0.25 <= pause_after(failures) <= LONGEST_PAUSE
+    assert pause_after(failures + 10) >= LONGEST_PAUSE / 2
+
+
+@given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode), st.text(max_size=300).map(str.encode))
+def test_a_diff_is_nothing_only_if_nothing_changes(old: bytes, new: bytes) -> None:
+    shown = diff("a", old, new)
+
+    assert (shown == "") == (old == new)
+    assert all(line[:1] in "+-@ \\" for line in shown.split("\n")) or "no text" in shown
+
+
+def test_a_long_diff_is_cut() -> None:
+    shown = diff("a", b"", b"some line\n" * 2_900)
+    too_long = diff("a", b"", b"some line\n" * 4_000)
+
+    assert len(shown) < MAX_CHARACTERS + 100
+    assert "cut" in shown
+    assert "too long to compare" in too_long
+    assert diff("a", None, b"x").startswith("--- /dev/null\n+++ b/a\n")
+
+
+@given(st.lists(st.integers(1, 40_000), max_size=8))
+def test_of_an_output_the_beginning_and_the_end_are_kept(sizes: list[int]) -> None:
+    output, whole = Output(), b""
+    for number, size in enumerate(sizes):
+        data = bytes([97 + number]) * size
+        output.add(data)
+        whole += data
+
+    text = output.text.encode()
+
+    assert output.is_cut == (len(whole) > HEAD_BYTES + TAIL_BYTES)
+    if output.is_cut:
+        assert text.startswith(whole[:HEAD_BYTES])
+        assert text.endswith(whole[-TAIL_BYTES:])
+        assert len(text) < HEAD_BYTES + TAIL_BYTES + 100
+    else:
+        assert text == whole
+
+
+@given(st.text(max_size=30))
+def test_a_command_is_its_words_or_refused(text: str) -> None:
+    try:
+        command = NamedCommand.parse(f"name={text}")
+    except ConfigurationInvalid:
+        return
+    assert command.words
+    assert NamedCommand.parse(f"name={command.line}") == command
+
+
+def test_the_audit_log_is_put_aside_when_full_and_bounded(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit.jsonl", max_bytes=1000)
+    for number in range(200):
+        log.note(number=number)
+
+    files = sorted(path.name for path in tmp_path.iterdir())
+
+    assert set(files) <= {"audit.jsonl", "audit.jsonl.1", "audit.jsonl.2", "audit.jsonl.3"}
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 5000
+    newest = [json.loads(line) for line in (tmp_path / "audit.jsonl.1").read_text().splitlines()]
+    assert newest[-1]["number"] > 180
