@@ -25,8 +25,9 @@ from artel.client.connector.state_folder import StateFolder
 from artel.client.connector.undo_store import UndoStore
 from artel.client.connector.workspace import Workspace
 from artel.client.connector.writing import Writer
-from artel.contract.connector import CALLS, PROTOCOL, Decided, Hello
+from artel.contract.connector import CALLS, GUIDANCE, PROTOCOL, Decided, Hello
 from artel.paths.beneath import Beneath
+from artel.paths.errors import PathError
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +133,20 @@ def _hello(order: Order, state: StateFolder) -> Hello:
         project_id=order.project_id,
         workspace_name=(state.workspace.name or "/")[:200],
         read_only=order.mode == "read-only",
-        features=[method.removeprefix("workspace/") for method in CALLS],
+        features=[*(method.removeprefix("workspace/") for method in CALLS), *_guidance(order.folder)],
         mode=order.mode,
         commands={command.name: command.line for command in order.commands},
         take_over=order.take_over,
     )
+
+
+def _guidance(folder: Path) -> list[str]:
+    """Say whether the folder has guidance for agents."""
+    with _opened(folder) as files:
+        try:
+            return [GUIDANCE] if files.stat(GUIDANCE).type == "file" else []
+        except PathError:
+            return []
 
 
 def _decided(question: Question, answer: Answer) -> Decided:

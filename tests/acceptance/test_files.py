@@ -1,0 +1,148 @@
+"""Agents at work in a real folder: a real connector, a real server, a model that calls the tools."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.test_file_tools import Desk
+from tests.deadlines import eventually
+from tests.folders import connected_folder
+from tests.model_server import ModelServer
+from tests.people import Person
+from tests.running import Server, artel
+
+
+@pytest.fixture
+def person(chat_server: Server) -> Person:
+    return Person.register(chat_server.url)
+
+
+@pytest.fixture
+def desk(person: Person, model: ModelServer, mark: str) -> Desk:
+    return Desk(person, person.project()["id"], model, mark)
+
+
+@pytest.mark.req("WSA-01.1", "WSA-01.2", "WSA-02.1", "WSA-03.1", "WSA-04.1", "WSA-07.1")
+def test_read_write_list_search_edit_and_delete_with_approval(desk: Desk, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "src").mkdir(parents=True)
+    (work / "src" / "main.py").write_text("def main():\n    print('hello')\n")
+    (work / "old.txt").write_text("old")
+    desk.script(
+        ("tool_list_directory", {"path": ".", "recursive": True}),
+        ("tool_read_file", {"path": "src/main.py"}),
+        ("tool_search_files", {"query": "print"}),
+        ("tool_edit_file", {"path": "src/main.py", "old": "'hello'", "new": "'world'"}),
+        ("tool_write_file", {"path": "src/new/util.py", "content": "x = 1\n", "create_dirs": True}),
+        ("tool_stat", {"path": "src/new/util.py"}),
+        ("tool_delete_file", {"path": "old.txt"}),
+    )
+
+    with connected_folder(tmp_path, desk.person, desk.project, "--yes") as folder:
+        waiting = desk.ask()
+        assert waiting["status"] == "waiting", waiting
+        assert "old.txt" in folder.files()
+        desk.decide(waiting["approval_id"], decision="approve")
+        assert desk.ended(waiting["turn_id"])["status"] == "completed"
+
+        assert folder.files() == {
+            "src/main.py": b"def main():\n    print('world')\n",
+            "src/new/util.py": b"x = 1\n",
+        }
+        listed, read, found, edited, written, looked, deleted = desk.heard()
+        assert [entry["path"] for entry in listed["data"]["files"]] == ["old.txt", "src", "src/main.py"]
+        assert read["data"]["content"] == "def main():\n    print('hello')\n"
+        assert "src/main.py" in str(found["data"])
+        assert all(one["success"] for one in (edited, written, looked, deleted))
+
+        turn = waiting["turn_id"]
+        undone = artel("undo", turn, "--folder", str(work), env=folder.env)  # everything that the turn did, as it was
+        assert undone.returncode == 0, undone.stderr + undone.stdout
+        assert folder.files() == {"src/main.py": b"def main():\n    print('hello')\n", "old.txt": b"old"}
+
+
+def test_writes_are_asked_for_in_the_browser_and_the_answer_can_hold(desk: Desk, tmp_path: Path) -> None:
+    desk.script(*(("tool_write_file", {"path": f"notes/{name}.txt", "content": name}) for name in ("one", "two")))
+    (tmp_path / "work" / "notes").mkdir(parents=True)
+
+    with connected_folder(tmp_path, desk.person, desk.project, "--ask", "browser") as folder:
+        waiting = desk.ask()
+        [pending] = desk.approvals()
+        assert "+one" in pending["details"]["diff"]
+        assert folder.files() == {}
+        desk.decide(pending["id"], decision="approve", changes={"holds": "always"})
+        assert desk.ended(waiting["turn_id"])["status"] == "completed"
+        assert folder.files() == {"notes/one.txt": b"one", "notes/two.txt": b"two"}
+        assert "notes" in artel("grants", "list", env=folder.env).stdout
+
+
+def test_a_read_only_folder_is_only_read(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("a")
+    desk.script(("tool_read_file", {"path": "a.txt"}), ("tool_write_file", {"path": "a.txt", "content": "b"}))
+
+    with connected_folder(tmp_path, desk.person, desk.project, "--read-only") as folder:
+        desk.ask()
+        assert folder.files() == {"a.txt": b"a"}
+
+    assert [heard["success"] for heard in desk.heard()] == [True, False]
+
+
+def test_what_the_user_changes_meanwhile_is_not_overwritten(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    mine = tmp_path / "work" / "a.txt"
+    mine.write_text("first")
+    desk.script(
+        ("tool_read_file", {"path": "a.txt"}),
+        ("tool_delete_file", {"path": "other"}),
+        ("tool_write_file", {"path": "a.txt", "content": "by the agent"}),
+    )
+
+    with connected_folder(tmp_path, desk.person, desk.project, "--yes"):
+        waiting = desk.ask()
+        mine.write_text("by the user")
+        desk.decide(waiting["approval_id"], decision="reject")
+        desk.ended(waiting["turn_id"])
+
+    assert mine.read_text() == "by the user"
+    assert "Read it again" in desk.heard()[2]["error"]
+
+
+def test_a_named_command_runs_as_it_is_and_nothing_else_does(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    desk.script(("tool_run_command", {"name": "count"}), ("tool_run_command", {"name": "ls -la"}))
+
+    with connected_folder(
+        tmp_path, desk.person, desk.project, "--ask", "browser", "--run", "count=echo one two"
+    ) as folder:
+        waiting = desk.ask()
+        [pending] = desk.approvals()
+        assert "echo one two" in str(pending["details"])
+        desk.decide(pending["id"], decision="approve")
+        desk.ended(waiting["turn_id"])
+        assert folder.is_online()
+
+    ran, refused = desk.heard()
+    assert "one two" in str(ran["data"])
+    assert refused["success"] is False
+
+
+def test_guidance_in_the_folder_reaches_the_agent(desk: Desk, tmp_path: Path, model: ModelServer) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "AGENTS.md").write_text("Use tabs.")
+    desk.script()
+
+    with connected_folder(tmp_path, desk.person, desk.project, "--yes"):
+        desk.ask()
+
+    assert "Use tabs." in str(model.asked[-1].body["messages"])
+
+
+def test_after_a_restart_of_the_connector_the_same_folder_is_served_again(desk: Desk, tmp_path: Path) -> None:
+    with connected_folder(tmp_path, desk.person, desk.project, "--yes") as folder:
+        place = f"/my/projects/{desk.project}/connector"
+        before = desk.person.http.get(place).json()["connector_id"]
+        folder.disconnect()
+        eventually(lambda: not folder.is_online())
+        folder.connect("--yes")
+        assert desk.person.http.get(place).json()["connector_id"] == before

@@ -1,0 +1,69 @@
+"""A folder of the user's that is really connected: a real connector on a real folder, at a real server."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests import running
+from tests.deadlines import eventually
+from tests.nursery import Child
+from tests.people import Person
+
+STOP_SECONDS = 15
+
+
+@dataclass
+class Folder:
+    """The folder, and the connector that serves it."""
+
+    path: Path
+    person: Person
+    project_id: int
+    env: dict[str, str]
+    process: Child | None = None
+
+    def connect(self, *options: str) -> None:
+        """Start the connector, and wait until the server knows it."""
+        assert running.nursery is not None
+        command = [running.ARTEL, "connect", str(self.path), "--project", str(self.project_id), *options]
+        with Path(os.devnull).open() as nothing, (self.path.parent / "connector.txt").open("a") as out:
+            self.process = running.nursery.fork(command, self.env, (nothing.fileno(), out.fileno(), out.fileno()))
+        eventually(lambda: self.is_online() or self._has_ended())
+        assert self.is_online(), (self.path.parent / "connector.txt").read_text()
+
+    def is_online(self) -> bool:
+        """Say whether the server knows the connector."""
+        state = self.person.http.get(f"/my/projects/{self.project_id}/connector").json()
+        return bool(state["online"])
+
+    def disconnect(self, how: int = signal.SIGINT) -> None:
+        """Stop the connector."""
+        assert self.process is not None
+        self.process.send_signal(how)
+        self.process.wait(STOP_SECONDS)
+
+    def files(self) -> dict[str, bytes]:
+        """Answer every file in the folder."""
+        found = (path for path in sorted(self.path.rglob("*")) if path.is_file() and not path.is_symlink())
+        return {str(path.relative_to(self.path)): path.read_bytes() for path in found}
+
+    def _has_ended(self) -> bool:
+        return self.process is not None and self.process.poll() is not None
+
+
+@contextmanager
+def connected_folder(place: Path, person: Person, project_id: int, *options: str) -> Iterator[Folder]:
+    """Give a test a folder that is connected."""
+    (place / "work").mkdir(parents=True, exist_ok=True)
+    server = str(person.http.base_url).rstrip("/")
+    env = running.clean_environment(place, ARTEL_SERVER=server, ARTEL_TOKEN=person.token)
+    folder = Folder(place / "work", person, project_id, env)
+    try:
+        folder.connect(*options)
+        yield folder
+    finally:
+        if folder.process is not None:
+            folder.disconnect(signal.SIGKILL)
