@@ -6,10 +6,12 @@ import signal
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from tests.deadlines import eventually
 from tests.people import PASSWORD, client
 from tests.running import Server, artel, clean_environment
 from tests.services import ServiceRun
@@ -160,6 +162,31 @@ def test_one_sqlite_database_has_one_server_whatever_the_data_folder(tmp_path: P
     assert second.returncode == 5
     assert first.url in second.stderr
     assert first.stop() == 0
+
+
+def test_up_connects_a_folder_and_asks_in_the_browser(tmp_path: Path) -> None:
+    env = clean_environment(tmp_path)
+    (tmp_path / "project").mkdir()
+    server = Server.start(tmp_path, env, "up", "--folder", str(tmp_path / "project"))
+    place = f"{server.url}/my/projects/{server.ready['project_id']}/connector"
+    headers = {"Authorization": f"Bearer {server.ready['token']}"}
+
+    def state() -> dict[str, Any]:
+        shown: dict[str, Any] = httpx.get(place, headers=headers, timeout=30).json()
+        return shown
+
+    eventually(lambda: state()["online"])
+    assert (state()["workspace_name"], state()["mode"]) == ("project", "browser")
+    assert server.stop() == 0
+
+    for folder, why in (
+        ("/", "more than a project"),
+        (str(tmp_path), "the server's own data"),
+        ("/no/where", "no folder"),
+    ):
+        refused = artel("up", "--port", "0", "--folder", folder, env=env)
+        assert refused.returncode == 2
+        assert why in refused.stderr
 
 
 def test_nobody_can_register_the_account_that_up_logs_in_to(tmp_path: Path) -> None:

@@ -46,7 +46,14 @@ def files(chat: Chat, **hello: Any) -> Iterator[list[dict[str, Any]]]:
     def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
         calls.append({"method": method, **params})
         if method == "workspace/write" and not params["approval"]:
-            return {"success": False, "code": "asks", "error": "asked", "ask_id": "q1", "diff": "-old\n+new"}
+            return {
+                "success": False,
+                "code": "asks",
+                "error": "asked",
+                "ask_id": "q1",
+                "diff": "-old\n+new",
+                "grant": "*.txt",
+            }
         return {"size": 1}
 
     with connected(chat.person, chat.id, **hello) as connector:

@@ -9,6 +9,7 @@ from artel.api.problems import documented
 from artel.approvals import approvals
 from artel.approvals.approval import Approval
 from artel.contract.approvals import ApprovalState, NewDecision
+from artel.contract.connector import Decided
 from artel.contract.http import Page
 from artel.ids import uuid7
 
@@ -43,6 +44,9 @@ async def confirm(approval_id: ApprovalId, body: NewDecision, user: CurrentUser,
         approvals.decide, user, approval_id, body.decision, body.feedback, body.changes.holds
     )
     parts.go_on(decided.session_id, decided.project_id)
+    if ask_id := decided.details.get("ask_id"):
+        told = Decided(ask_id=ask_id, decision=body.decision, feedback=body.feedback)
+        await parts.relay.tell_answered(user, decided.project_id, told)
     return _state(decided)
 
 

@@ -17,20 +17,36 @@ Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a fre
 DataDir = Annotated[Path | None, typer.Option(help="Where the server keeps its files.")]
 
 
-def up(port: Port = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Start Artel on this machine, for you: prints a link that logs you in."""
+def up(
+    port: Port = None,
+    data_dir: DataDir = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="The folder that agents may work in.  [default: the current one]")
+    ] = None,
+    no_folder: Annotated[bool, typer.Option("--no-folder", help="Connect no folder.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Start Artel on this machine, for you and this folder: prints a link that logs you in."""
 
     async def run(container: "Container") -> None:
         from artel.api.server import serve as run_server
         from artel.auth.accounts import ensure_local_account
+        from artel.cli.own_connector import OwnConnector, why_not
         from artel.projects.projects import ensure_default_project
 
         account = await container.database.run(ensure_local_account)
         project = await container.database.run(ensure_default_project, account.principal, container.project_rules)
         token = container.tokens.issue(account.user_id)
+        mine = folder or Path.cwd()
+        problem = "you did not want it" if no_folder else why_not(mine, container.folder.path)
+        if folder is not None and problem is not None:
+            raise typer.BadParameter(f"{folder} can't be connected: {problem}")
+        connector = OwnConnector(mine, quiet=as_json)
 
         def ready(url: str) -> None:
             _remember(url, token)
+            if problem is None:
+                connector.start(url, token, project.id)
             link = f"{url}/#token={token}"
             if as_json:
                 typer.echo(json.dumps({"url": url, "link": link, "token": token, "project_id": project.id}))
@@ -40,11 +56,15 @@ def up(port: Port = None, data_dir: DataDir = None, as_json: AsJson = False) -> 
             typer.echo(f"  Project   {project.name} ({project.id})")
             typer.echo(f"  API       {url}/docs")
             typer.echo(f"  Data      {container.folder.path}")
+            typer.echo(f"  Files     {_files(mine, problem)}")
             typer.echo(f"  Models    {_models(container)}")
             typer.echo("  Talk      artel chat, in another terminal\n")
             typer.echo("  The link logs in whoever has it: keep it to yourself. Ctrl-C stops Artel.\n")
 
-        await run_server(container, ready)
+        try:
+            await run_server(container, ready)
+        finally:
+            connector.stop()
 
     _run(run, quiet=True, host="127.0.0.1", port=port, data_dir=data_dir)
 
@@ -68,6 +88,12 @@ def serve(
         await run_server(container, ready)
 
     _run(run, host=host, port=port, role=role)
+
+
+def _files(folder: Path, problem: str | None) -> str:
+    if problem is None:
+        return f"{folder} (agents ask in the browser before they write)"
+    return f"none, {problem}: artel connect DIR, in another terminal"
 
 
 def _models(container: "Container") -> str:

@@ -5,10 +5,10 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from artel.auth.principal import Principal
-from artel.contract.connector import Call, Decided, Hello, Result, refusal, request
+from artel.contract.connector import DECIDED, Call, Decided, Hello, Result, refusal, request
 from artel.logs import get_logger
 
 MAX_AT_ONCE = 8
@@ -59,6 +59,12 @@ class Line:
             finally:
                 self._waiting.pop(call.call_id, None)
 
+    async def tell(self, method: str, told: BaseModel) -> None:
+        """Tell the connector something that needs no answer."""
+        if self._is_open:
+            message = {"jsonrpc": "2.0", "method": method, "params": told.model_dump(mode="json")}
+            await self._send(json.dumps(message, ensure_ascii=False))
+
     def heard(self, text: str) -> dict[str, Any] | None:
         """Take a message; answer what is to be said to it, if anything. Raise Misbehaved if it is none."""
         try:
@@ -80,7 +86,7 @@ class Line:
                 answered.set_exception(LineLost())
 
     def _asked(self, message: dict[str, Any]) -> dict[str, Any] | None:
-        if message["method"] == "workspace/decided":
+        if message["method"] == DECIDED:
             try:
                 self._decided(self.principal, self.hello.project_id, Decided.model_validate(message.get("params")))
             except ValidationError:

@@ -17,7 +17,7 @@ from artel.connectors.connector_repository import Serving, who_serves
 from artel.connectors.line import LineLost
 from artel.connectors.lines import Lines
 from artel.connectors.relay_calls import RelayCall
-from artel.contract.connector import CALLS, Call, Result
+from artel.contract.connector import ANSWERED, CALLS, Call, Decided, Result
 from artel.db.engine import Database
 from artel.errors import ArtelError
 from artel.events.signals import Signals
@@ -27,6 +27,7 @@ LOOK_SECONDS = 0.05
 BACK_SECONDS = 0.2
 PULSE_SECONDS = 1.0
 FORGET_SECONDS = 60.0
+TELL_SECONDS = 2.0
 # Where a lost answer leaves open whether something was done.
 _CHANGING = frozenset({"workspace/write", "workspace/edit", "workspace/delete", "workspace/run", "workspace/undo"})
 
@@ -69,6 +70,16 @@ class Relay:
                 await asyncio.sleep(LOOK_SECONDS)
             except TimeoutError:
                 return _too_late(method, was_sent=True)
+
+    async def tell_answered(self, principal: Principal, project_id: int, decided: Decided) -> None:
+        """Let a connector whose line is here stop asking what was answered elsewhere; others find out by the call."""
+        line = self._lines.of(principal, project_id)
+        if line is not None:
+            try:
+                async with asyncio.timeout(TELL_SECONDS):
+                    await line.tell(ANSWERED, decided)
+            except Exception as failure:  # noqa: BLE001 - the line is about to end, whatever it is
+                log.info("answer_not_told", project_id=project_id, reason=repr(failure))
 
     def start(self) -> None:
         """Begin to answer what other processes ask."""

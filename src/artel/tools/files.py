@@ -15,7 +15,7 @@ MAX_CONTENT_CHARACTERS = 400_000
 MAX_QUERY_CHARACTERS = 1_000
 MAX_LINES = 2_000
 # What helps the user to decide, and where they are asked too.
-_FOR_THE_USER = ("ask_id", "diff", "where")
+_FOR_THE_USER = ("ask_id", "diff", "where", "grant")
 # What a result says for us, and not for the model.
 _OURS = frozenset({"success", "error", "code", *_FOR_THE_USER})
 

@@ -31,7 +31,10 @@ export function question(approval, agent) {
   });
   showDiff(item, details.diff ?? (WANTS[tool] ? whole(given) : ""));
   const elsewhere = details.where === "terminal";
-  item.querySelector(".holds").hidden = !details.ask_id || elsewhere;
+  item.querySelector(".holds").hidden = !details.grant || elsewhere;
+  if (details.grant) {
+    for (const name of ["session", "always"]) item.querySelector(`[value=${name}]`).append(` (${details.grant})`);
+  }
   item.querySelector("[value=approve]").hidden = elsewhere;
   if (elsewhere) fill(item, { reason: "Answer in the terminal where the folder is connected. Here you can only refuse." });
   const form = item.querySelector("form");

@@ -1,0 +1,5 @@
+"""`python -m artel`."""
+
+from artel.cli.main import main
+
+main()
