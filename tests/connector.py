@@ -51,6 +51,8 @@ class ScriptedConnector:
         try:
             while True:
                 call = json.loads(self.socket.recv())
+                if "id" not in call:
+                    continue
                 self.answer(call, **answers(call["method"], call["params"]))
         except ConnectionClosed:
             return
