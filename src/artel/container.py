@@ -37,10 +37,12 @@ from artel.spaces.agent_cache import NoSharedCache, SharedCache
 from artel.spaces.chat_figures import ChatFigures
 from artel.spaces.desk import SpaceDesk
 from artel.spaces.host import Host
-from artel.spaces.parts import SpaceParts, TimeLimits
+from artel.spaces.parts import FamilyLimits, SpaceParts, TimeLimits
 from artel.spaces.project_news import ProjectNews
 from artel.spaces.spaces import Spaces
 from artel.turns.endings import Endings
+from artel.workspace.task_workspace import Quota
+from artel.workspace.task_workspaces import TaskWorkspaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Container:
     login: Login
     project_rules: ProjectRules
     memories: Memories
+    workspaces: TaskWorkspaces
     brain: BrainRouter
     bus: Bus
     hub: EventHub
@@ -111,6 +114,9 @@ class Container:
         signals = Signals(hub, project_hub, None if alone else bus)
         endings = Endings(database)
         brain = BrainRouter(os.environ)
+        workspaces = TaskWorkspaces(
+            settings.data_dir, Quota(settings.workspace_max_bytes, settings.workspace_max_files)
+        )
         parts = SpaceParts(
             database=database,
             brain=brain,
@@ -121,6 +127,7 @@ class Container:
             endings=endings,
             news=ProjectNews(database, signals),
             figures=ChatFigures(registry),
+            workspaces=workspaces,
             limits=TimeLimits(
                 without_progress=settings.progress_timeout_seconds,
                 task=settings.task_timeout_seconds,
@@ -129,6 +136,11 @@ class Container:
                 lease=settings.host_lease_seconds,
             ),
             fallback_model=settings.fallback_model,
+            families=FamilyLimits(
+                depth=settings.max_family_depth,
+                children=settings.max_children_per_agent,
+                agents=settings.max_agents_per_project,
+            ),
         )
         spaces, host = None, None
         if settings.role != "api":
@@ -152,6 +164,7 @@ class Container:
                 planner_model=settings.planner_model,
             ),
             memories=memories,
+            workspaces=workspaces,
             brain=brain,
             bus=bus,
             hub=hub,

@@ -8,7 +8,20 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from artel import __version__
-from artel.api import agents, archives, auth, chat, context, health, knowledge, projects, sessions, spaces, ui
+from artel.api import (
+    agents,
+    archives,
+    auth,
+    chat,
+    context,
+    health,
+    knowledge,
+    projects,
+    sessions,
+    spaces,
+    ui,
+    workspace,
+)
 from artel.api.metrics import HttpMetrics
 from artel.api.middleware import BodyLimitMiddleware, PathMiddleware, RequestMiddleware
 from artel.api.problems import install_problem_handlers
@@ -30,6 +43,7 @@ ROUTERS = (
     context.router,
     knowledge.router,
     archives.router,
+    workspace.router,
     sessions.router,
     spaces.router,
     health.router,

@@ -61,9 +61,12 @@ def delete_user(
 ) -> None:
     """Delete an account with its projects and agents; its tokens stop working at once."""
     from artel.memories.changes import delete_account
+    from artel.settings import load_settings
+    from artel.workspace.task_workspaces import TaskWorkspaces
 
     confirm(f"Delete {account} and everything it has?", yes)
-    _with_database(lambda database: database.run(delete_account, account))
+    gone = _with_database(lambda database: database.run(delete_account, account))
+    TaskWorkspaces(load_settings().data_dir).remove(gone)
     show({"deleted": account}, as_json, f"Deleted {account}.")
 
 

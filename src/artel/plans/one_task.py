@@ -19,7 +19,7 @@ class OneTaskRunner:
     async def run(self, space: WorkerSpace, turn: Turn, text: str) -> Ended | None:
         """Answer a turn by the agent whose description has most in common with it."""
         project = await space.parts.database.read(get_project, space.principal, space.project_id)
-        best = best_agent(text, project.agents)
+        best = best_agent(text, project.team)
         return await DirectTurn(space, turn, best.id if best else 0, text).run()
 
 

@@ -98,6 +98,11 @@ class AgentRepository(TenantRepository):
         asked = self._select(agents.c.id, agents.c.parent_agent_id).where(agents.c.project_id == project_id)
         return {row.id: row.parent_agent_id for row in self.connection.execute(asked)}
 
+    def children(self, project_id: int, agent_id: int) -> list[Agent]:
+        """Answer the agents that an agent created, oldest first."""
+        created = agents.c.project_id == project_id, agents.c.parent_agent_id == agent_id
+        return [_agent(row) for row in self.connection.execute(self._select().where(*created).order_by(agents.c.id))]
+
     def family(self, project_id: int, agent_id: int) -> dict[int, str]:
         """Answer the names of the agent and of those that it created, and they, and so on, by their number."""
         found = {agent_id: self.get(project_id, agent_id).name}

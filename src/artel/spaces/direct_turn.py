@@ -101,6 +101,10 @@ class DirectTurn:
         scores = [round(one.score, 4) for one in found]
         self._notes.add(ContextRetrieved(agent_id=self._agent_id, count=len(scores), scores=scores))
 
+    def note(self, event: EventData) -> None:
+        """Tell what else happens."""
+        self._notes.add(event)
+
     def tool_called(self, call: ToolCall) -> None:
         """Tell that a tool is called."""
         self._notes.add(

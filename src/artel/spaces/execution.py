@@ -1,8 +1,10 @@
 """One task of one agent: its slot on the bus, what it is told, its loop, its limits."""
 
 import asyncio
+import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -14,6 +16,7 @@ from artel.brain import prices
 from artel.brain.brain import Usage
 from artel.brain.errors import ModelTimedOut
 from artel.brain.tokens import count_tokens
+from artel.contract.events import EventData
 from artel.contract.http import Agent
 from artel.errors import AgentInError, ArtelError, DatabaseUnavailable
 from artel.logs import get_logger
@@ -26,6 +29,7 @@ from artel.spaces.agent_bus import AgentBus
 from artel.spaces.agent_figures import ERROR_SECONDS, AgentStatus
 from artel.spaces.parts import SpaceParts
 from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead, Recollection
+from artel.tools.tool import Tool
 from artel.tools.toolbox import Toolbox
 from artel.turns.transactions import AgentAtWork
 
@@ -40,6 +44,9 @@ class TaskListener(Listener, Protocol):
     def recalled(self, found: Sequence[Recalled]) -> None:
         """The agent's memory was searched."""
 
+    def note(self, event: EventData) -> None:
+        """Something else happens that belongs into the session's events."""
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -50,6 +57,21 @@ class Task:
     begin: Callable[[Agent, AgentAtWork], Awaitable[tuple[Agent, Sequence[Said]]]]
     listener: TaskListener
     tally: Tally = field(default_factory=lambda: Tally(""))
+    deadline: float = math.inf  # in seconds of `time.monotonic()`, if somebody waits who has less time
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAtWork:
+    """A task that runs, as its tools see it; in `waiting` the task is not late if nothing happens."""
+
+    agent: Agent
+    task: Task
+    deadline: float
+    waiting: Callable[[], AbstractContextManager[None]]
+
+
+# Answers the tools of a worker space, and which of all tools the agent may use.
+ToolsFor = Callable[[TaskAtWork], Awaitable[tuple[list[Tool], Collection[str]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +95,14 @@ class TimedOut(Exception):
 class Execution:
     """Runs tasks of the agents of one worker space."""
 
-    def __init__(self, principal: Principal, project_id: int, parts: SpaceParts, bus: AgentBus) -> None:
+    def __init__(
+        self, principal: Principal, project_id: int, parts: SpaceParts, bus: AgentBus, tools_for: ToolsFor
+    ) -> None:
         self._principal = principal
         self._project_id = project_id
         self._parts = parts
         self._bus = bus
+        self._tools_for = tools_for
 
     async def run(self, agent: Agent, task: Task, priority: int = 0) -> ExecutionResult:
         """Do a task as soon as the agent has a free slot."""
@@ -131,11 +156,13 @@ class Execution:
             max_context_tokens=limits.tokens,
         )
         await load_graphs()  # the first task after the start is not late because of it
-        total = time.monotonic() + self._parts.limits.task
+        total = min(task.deadline, time.monotonic() + self._parts.limits.task)
         watch = _Watch(task.listener, self._parts.limits.without_progress, total)
+        toolbox = await self._toolbox(TaskAtWork(agent, task, total, watch.waiting))
         try:
-            async with asyncio.timeout(self._parts.limits.without_progress) as watch.limit:
-                return await run_loop(spec, messages, self._parts.brain, self._toolbox(agent), watch, total, task.tally)
+            async with asyncio.timeout(min(self._parts.limits.without_progress, total - time.monotonic())) as limit:
+                watch.limit = limit
+                return await run_loop(spec, messages, self._parts.brain, toolbox, watch, total, task.tally)
         except TimeoutError as late:
             if not watch.limit.expired():
                 raise
@@ -153,14 +180,18 @@ class Execution:
         task.listener.recalled(found)
         return found
 
-    def _toolbox(self, agent: Agent) -> Toolbox:
-        if not agent.memory:
-            return Toolbox()
+    async def _toolbox(self, at_work: TaskAtWork) -> Toolbox:
+        tools, allowed = await self._tools_for(at_work)
+        if at_work.agent.memory:
+            tools += self._memory_tools(at_work.agent)
+        return Toolbox(tools, allowed)
+
+    def _memory_tools(self, agent: Agent) -> list[Tool]:
         recall = _AgentRecall(
             self._parts.memories.context_store(self._principal, self._project_id, agent.id, agent.name)
         )
         everybody = _ProjectRecall(self._parts, self._principal, self._project_id)
-        return Toolbox([MemoryRead(recall), ProjectMemoryRead(everybody), MemoryWrite(recall)], agent.tools)
+        return [MemoryRead(recall), ProjectMemoryRead(everybody), MemoryWrite(recall)]
 
 
 class _Watch:
@@ -203,12 +234,26 @@ class _Watch:
             "Try again, or try another model."
         )
 
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Let only the limit for all of the task count: somebody else works, within limits of its own."""
+        self._move(self._total)
+        try:
+            yield
+        finally:
+            if not self.limit.expired():
+                self._progress()
+
     def _progress(self) -> None:
         now = time.monotonic()
         until = min(now + self._without_progress, self._total)
-        if until - self._until > min(1.0, self._without_progress / 10):  # moving it for every token would cost more
-            self._until = until
-            self.limit.reschedule(asyncio.get_running_loop().time() + until - now)
+        # Moving it for every token would cost more.
+        if abs(until - self._until) > min(1.0, self._without_progress / 10):
+            self._move(until)
+
+    def _move(self, until: float) -> None:
+        self._until = until
+        self.limit.reschedule(asyncio.get_running_loop().time() + until - time.monotonic())
 
 
 class _AgentRecall:
