@@ -114,9 +114,7 @@ class Container:
         signals = Signals(hub, project_hub, None if alone else bus)
         endings = Endings(database)
         brain = BrainRouter(os.environ)
-        workspaces = TaskWorkspaces(
-            settings.data_dir, Quota(settings.workspace_max_bytes, settings.workspace_max_files)
-        )
+        workspaces = task_workspaces(settings)
         parts = SpaceParts(
             database=database,
             brain=brain,
@@ -283,6 +281,12 @@ async def usable_database(settings: Settings) -> AsyncIterator[Database]:
         yield database
     finally:
         await database.close()
+
+
+def task_workspaces(settings: Settings) -> TaskWorkspaces:
+    """Answer the task workspaces of agents; nothing is made on disk."""
+    quota = Quota(settings.workspace_max_bytes, settings.workspace_max_files)
+    return TaskWorkspaces(settings.workspaces_dir or settings.data_dir, quota)
 
 
 def memory_settings(settings: Settings) -> MemorySettings:

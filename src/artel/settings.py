@@ -113,6 +113,11 @@ class Settings(BaseSettings):
         default=3, ge=0, le=10, description="How many generations of agents an agent may have below it; 0 allows none."
     )
     max_children_per_agent: int = Field(default=10, ge=1, le=100, description="How many agents one agent may create.")
+    workspaces_dir: Path | None = Field(
+        default=None,
+        description="Where the folders `workspaces` and `workspace-stamps` lie, if several processes share them; "
+        "the data folder by default.",
+    )
     workspace_max_bytes: int = Field(
         default=100_000_000, ge=0, description="How many bytes one task workspace may hold."
     )

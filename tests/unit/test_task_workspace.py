@@ -526,3 +526,13 @@ def test_a_folder_that_can_not_be_made_is_told_without_its_name(tmp_path: Path) 
         workspace.write(owner, "plan", b"x")
 
     assert str(tmp_path) not in refused.value.message
+
+
+def test_what_can_not_be_noted_can_be_read_all_the_same(tmp_path: Path) -> None:
+    here = Somewhere(tmp_path)
+    owner, workspace = here.new()
+    (here.folder(owner)).mkdir(parents=True)
+    (here.folder(owner) / "plan").write_bytes(b"x")
+    (tmp_path / "workspace-stamps").write_text("a file where the folder should be")
+
+    assert workspace.read("plan", owner).data == b"x"

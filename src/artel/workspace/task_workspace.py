@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from artel.logs import get_logger
 from artel.paths.beneath import Beneath, Content, Limits, Listing, Written
 from artel.paths.errors import (
     FileChanged,
@@ -21,13 +22,15 @@ from artel.paths.errors import (
     WriteFailed,
 )
 from artel.paths.policy import Parts, split_path
-from artel.workspace.errors import ChangedUnseen, QuotaReached
+from artel.workspace.errors import Busy, ChangedUnseen, QuotaReached
 from artel.workspace.stamps import Seen, Stamps
 
 NEW = ""  # the hash that no content has
 MAX_SEEN = 1_000_000  # entries looked at to count them: far more than a quota allows
 # A way out in any spelling: told as such even if something else is wrong with the path too.
 _WAY_OUT = re.compile(r"[/\\]|[A-Za-z]:|(?:.*[/\\])?\.\.(?:[/\\]|\Z)", re.DOTALL)
+
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +89,7 @@ class TaskWorkspace:
             with self._files() as files:
                 content = files.read(path)
             if member is not None and content.sha256 is not None:
-                with self._stamps.of(parts) as stamp:
-                    stamp.read(member, content.sha256)
+                self._note_reader(member, parts, content.sha256)
             return content
 
     def list(self, path: str = ".", *, recursive: bool = False) -> Listing:
@@ -111,6 +113,14 @@ class TaskWorkspace:
             total_size=sum(entry.size for entry in files),
             last_modified=max((entry.modified for entry in files), default=None),
         )
+
+    def _note_reader(self, member: int, parts: Parts, sha256: str) -> None:
+        """Note that a member has seen a file; if that can't be noted, it has to read it again before it writes."""
+        try:
+            with self._stamps.of(parts) as stamp:
+                stamp.read(member, sha256)
+        except (OSError, Busy) as failure:
+            log.warning("reader_not_noted", agent_id=member, reason=str(failure))
 
     def _files(self) -> Beneath:
         return Beneath(self._folder, self._limits)
