@@ -316,7 +316,8 @@ def test_deleting_a_parent_ends_and_deletes_its_children(
     for gone in (home.coder, child, grandchild):
         assert_problem(home.person.http.get(f"{home.agents_url}/{gone['id']}"), 404, "agent_not_found")
     assert eventually(lambda: home.person.turn(home.session, turn_id)["status"] != "running")
-    assert home.person.get(f"/my/projects/{home.project['id']}/space")["active_tasks"] == 0
+    space = home.person.get(f"/my/projects/{home.project['id']}/space")
+    assert (space["active_tasks"], space["active_agents"]) == (0, 3)
 
 
 def test_deleting_a_child_leaves_the_workspace_and_its_parent(home: Home, script: ByMark, mark: str) -> None:

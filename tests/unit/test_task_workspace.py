@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from artel.paths.errors import FileMissing, OutsideWorkspace, PathError, WriteFailed
+from artel.paths.policy import Parts
 from artel.workspace import stamps
 from artel.workspace.errors import Busy, ChangedUnseen, QuotaReached, WorkspaceNotAssigned
 from artel.workspace.owner import MAX_GENERATIONS, owner_of
@@ -318,7 +320,7 @@ def test_replacing_a_file_needs_room_only_for_what_is_more(tmp_path: Path) -> No
 
 
 def test_what_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
-    here = Somewhere(tmp_path, Quota(files=1))
+    here = Somewhere(tmp_path, Quota(files=2))
     owner, workspace = here.new()
     workspace.write(owner, "file", b"x")
     before = here.snapshot()
@@ -327,7 +329,7 @@ def test_what_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
         with pytest.raises(WriteFailed):
             workspace.write(owner, f"file/{number}", b"x")
         with pytest.raises(QuotaReached):
-            workspace.write(owner, f"other{number}", b"x")
+            workspace.write(owner, f"other{number}/x", b"x")
         with pytest.raises(FileMissing):
             workspace.read(f"nothing{number}", owner)
 
@@ -434,6 +436,24 @@ def test_threads_of_one_family_lose_nothing_and_stay_in_the_quota(tmp_path: Path
     assert sorted(workspace.read("log").data.split()) == sorted(
         b"12345"[i : i + 1] for i in range(5) for _ in range(10)
     )
+
+
+def test_two_who_write_at_once_do_not_both_take_the_last_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, workspace = Somewhere(tmp_path, Quota(files=1)).new()
+    both_have_counted = threading.Barrier(2)
+    require_room = TaskWorkspace._require_room
+
+    def counted(self: TaskWorkspace, parts: Parts, size: int) -> None:
+        require_room(self, parts, size)
+        with suppress(threading.BrokenBarrierError):  # as it should be: the other one may not count yet
+            both_have_counted.wait(0.3)
+
+    monkeypatch.setattr(TaskWorkspace, "_require_room", counted)
+    with ThreadPoolExecutor(2) as pool:
+        done = pool.map(lambda name: _complaint(partial(workspace.write, 1, name, b"x")), "ab")
+
+    assert sorted(map(bool, done)) == [False, True]
+    assert workspace.info().file_count == 1
 
 
 def _append(workspace: TaskWorkspace, member: int) -> None:
