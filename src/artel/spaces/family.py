@@ -93,7 +93,7 @@ def child_for(
     limits: FamilyLimits,
     lease: Lease | None,
 ) -> Agent:
-    """Answer the child that is to do a task: the one that is named, or a new one; each a transaction's work."""
+    """Answer the child that is to do a task: the one that is named, or a new one. One transaction."""
     ProjectRepository(connection, principal).lock(project_id)  # nobody counts, adds or deletes agents meanwhile
     require_lease(connection, principal, project_id, lease)
     agents = AgentRepository(connection, principal)

@@ -77,7 +77,8 @@ class TaskWorkspace:
                     self._folder.mkdir(parents=True, exist_ok=True)
                     with self._files() as files:
                         written = _write(files, path, data, stamp.seen(), member)
-                    stamp.written(member, written.sha256)
+                    with _as_well_as_it_can(member):
+                        stamp.written(member, written.sha256)
                     return written
 
     def read(self, path: str, member: int | None = None) -> Content:
@@ -89,7 +90,8 @@ class TaskWorkspace:
             with self._files() as files:
                 content = files.read(path)
             if member is not None and content.sha256 is not None:
-                self._note_reader(member, parts, content.sha256)
+                with _as_well_as_it_can(member), self._stamps.of(parts) as stamp:
+                    stamp.read(member, content.sha256)
             return content
 
     def list(self, path: str = ".", *, recursive: bool = False) -> Listing:
@@ -114,14 +116,6 @@ class TaskWorkspace:
             last_modified=max((entry.modified for entry in files), default=None),
         )
 
-    def _note_reader(self, member: int, parts: Parts, sha256: str) -> None:
-        """Note that a member has seen a file; if that can't be noted, it has to read it again before it writes."""
-        try:
-            with self._stamps.of(parts) as stamp:
-                stamp.read(member, sha256)
-        except (OSError, Busy) as failure:
-            log.warning("reader_not_noted", agent_id=member, reason=str(failure))
-
     def _files(self) -> Beneath:
         return Beneath(self._folder, self._limits)
 
@@ -131,7 +125,8 @@ class TaskWorkspace:
             raise QuotaReached(f"The file would have {size} bytes, more than the {self._quota.file_bytes} allowed")
         there = {entry.path: entry for entry in self.list(recursive=True).entries}
         old = there.get("/".join(parts))
-        total = sum(entry.size for entry in there.values() if entry.type == "file") + size - (old.size if old else 0)
+        total = sum(entry.size for entry in there.values() if entry.type == "file") + size
+        total -= old.size if old and old.type == "file" else 0
         if total > self._quota.total_bytes:
             raise QuotaReached(
                 f"The task workspace may hold {self._quota.total_bytes} bytes, and would have {total}. Write less."
@@ -163,6 +158,15 @@ def _write(files: Beneath, path: str, data: bytes, seen: Seen, member: int) -> W
         raise ChangedUnseen(path) from None
     except FileMissing:
         raise WriteFailed(f"{path} would lie in a file, which is no folder") from None
+
+
+@contextmanager
+def _as_well_as_it_can(member: int) -> Iterator[None]:
+    """Note what a member has seen; if that can't be noted, it has to read the file again before it writes."""
+    try:
+        yield
+    except (OSError, Busy) as failure:
+        log.warning("reader_not_noted", agent_id=member, reason=str(failure))
 
 
 @contextmanager
