@@ -20,9 +20,11 @@ from artel.tools.toolbox import Toolbox
 from artel.workspace.errors import WorkspaceNotAssigned
 from artel.workspace.task_workspace import Info, TaskWorkspace
 from artel.workspace.task_workspaces import TaskWorkspaces
-from tests.unit.test_task_workspace import paths, ways_out
+from tests.unit.test_task_workspace import no_waiting_for_the_disk, paths, ways_out
 
 pytestmark = pytest.mark.anyio
+
+__all__ = ["no_waiting_for_the_disk"]  # a fixture for all tests here
 
 NAMES = ["write_file", "read_file", "list_files", "get_workspace_info"]
 _numbers = itertools.count(1)
@@ -133,7 +135,7 @@ async def test_an_agent_writes_reads_lists_and_counts(data_dir: Path) -> None:
 
 @pytest.mark.req("TWS-03.1", "TWS-08.1")
 @settings(max_examples=1000)
-@given(path=paths, content=st.text(st.characters(codec="utf-8"), max_size=1_000))
+@given(path=paths, content=st.text(st.characters(codec="utf-8"), max_size=100))
 async def test_text_comes_back_as_it_was_written(data_dir: Path, path: str, content: str) -> None:
     box = new_box(data_dir)
 
