@@ -44,10 +44,12 @@ from artel.spaces.agent_cache import NoSharedCache, SharedCache
 from artel.spaces.chat_figures import ChatFigures
 from artel.spaces.desk import SpaceDesk
 from artel.spaces.host import Host
-from artel.spaces.parts import SpaceParts, TimeLimits
+from artel.spaces.parts import FamilyLimits, SpaceParts, TimeLimits
 from artel.spaces.project_news import ProjectNews
 from artel.spaces.spaces import Spaces
 from artel.turns.endings import Endings
+from artel.workspace.task_workspace import Quota
+from artel.workspace.task_workspaces import TaskWorkspaces
 
 log = get_logger(__name__)
 
@@ -64,6 +66,7 @@ class Container:
     login: Login
     project_rules: ProjectRules
     memories: Memories
+    workspaces: TaskWorkspaces
     brain: BrainRouter
     bus: Bus
     hub: EventHub
@@ -128,6 +131,7 @@ class Container:
         lines = Lines(database, process_id, news.add)
         relay = Relay(database, signals, lines, process_id)
         signals.add(relay)
+        workspaces = task_workspaces(settings)
         parts = SpaceParts(
             database=database,
             brain=brain,
@@ -139,6 +143,7 @@ class Container:
             news=news,
             relay=relay,
             figures=ChatFigures(registry),
+            workspaces=workspaces,
             limits=TimeLimits(
                 without_progress=settings.progress_timeout_seconds,
                 task=settings.task_timeout_seconds,
@@ -147,6 +152,11 @@ class Container:
                 lease=settings.host_lease_seconds,
             ),
             fallback_model=settings.fallback_model,
+            families=FamilyLimits(
+                depth=settings.max_family_depth,
+                children=settings.max_children_per_agent,
+                agents=settings.max_agents_per_project,
+            ),
         )
         spaces, host = None, None
         if settings.role != "api":
@@ -170,6 +180,7 @@ class Container:
                 planner_model=settings.planner_model,
             ),
             memories=memories,
+            workspaces=workspaces,
             brain=brain,
             bus=bus,
             hub=hub,
@@ -313,6 +324,12 @@ async def usable_database(settings: Settings) -> AsyncIterator[Database]:
         yield database
     finally:
         await database.close()
+
+
+def task_workspaces(settings: Settings) -> TaskWorkspaces:
+    """Answer the task workspaces of agents; nothing is made on disk."""
+    quota = Quota(settings.workspace_max_bytes, settings.workspace_max_files)
+    return TaskWorkspaces(settings.workspaces_dir or settings.data_dir, quota)
 
 
 def memory_settings(settings: Settings) -> MemorySettings:

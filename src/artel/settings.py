@@ -109,6 +109,21 @@ class Settings(BaseSettings):
     max_agents_per_project: int = Field(
         default=100, ge=5, le=MAX_AGENTS, description="How many agents one project may have."
     )
+    max_family_depth: int = Field(
+        default=3, ge=0, le=10, description="How many generations of agents an agent may have below it; 0 allows none."
+    )
+    max_children_per_agent: int = Field(default=10, ge=1, le=100, description="How many agents one agent may create.")
+    workspaces_dir: Path | None = Field(
+        default=None,
+        description="Where the folders `workspaces` and `workspace-stamps` lie, if several processes share them; "
+        "the data folder by default.",
+    )
+    workspace_max_bytes: int = Field(
+        default=100_000_000, ge=0, description="How many bytes one task workspace may hold."
+    )
+    workspace_max_files: int = Field(
+        default=5_000, ge=0, le=50_000, description="How many files and folders one task workspace may hold."
+    )
     role: Literal["all", "api", "host"] = Field(
         default="all",
         description="What this process does: answer HTTP (`api`), run worker spaces (`host`), or both. "

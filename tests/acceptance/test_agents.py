@@ -18,6 +18,7 @@ def test_only_four_fields_are_required_and_the_rest_has_defaults(person: Person)
     assert agent | {"id": 0, "created_at": "", "updated_at": ""} == {
         "id": 0,
         "project_id": project["id"],
+        "parent_agent_id": project["agents"][0]["parent_agent_id"],
         "name": "agent_reviewer",
         "role": "reviewer",
         "model": "gpt-4",
@@ -63,7 +64,7 @@ def test_every_field_can_be_changed_alone(person: Person, field: str) -> None:
     assert person.http.get(url).json() == changed.json()
 
 
-@pytest.mark.parametrize("field", [*CHANGES, "id", "project_id", "created_at", "user_id"])
+@pytest.mark.parametrize("field", [*CHANGES, "id", "project_id", "parent_agent_id", "created_at", "user_id"])
 def test_no_field_can_be_set_to_null_and_no_other_be_set_at_all(person: Person, field: str) -> None:
     project = person.project()
     agent = project["agents"][0]

@@ -23,10 +23,10 @@ PUBLIC = {
     ("get", "/readyz"),
 }
 # Where an object of the victim's goes. An operation with an id that is not listed here fails the test.
-ID_PARAMETERS = ("project_id", "agent_id", "session_id", "archive_id", "turn_id", "message_id", "approval_id")
+ID_PARAMETERS = ("project_id", "agent_id", "session_id", "archive_id", "turn_id", "message_id", "approval_id", "path")
 # Called like an id, but only a text that is kept: nothing is looked up by it.
 ONLY_TEXT = ("task_id",)
-NOT_FOUND = {name.replace("_id", "_not_found") for name in ID_PARAMETERS}
+NOT_FOUND = {name.replace("_id", "_not_found") for name in ID_PARAMETERS} | {"file_not_found"}
 # So that there is something to approve.
 SETTINGS = {"tools": {"memory_write": {"requires_approval": True}}}
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -54,6 +54,8 @@ class Belongings:
         script[f"Remember {mark}"] = Say(tools=[Tool("memory_write", json.dumps({"content": f"Wish {mark}"}))])
         asking = person.session(self.project["id"])
         asked = person.post(asking, content=f"Remember {mark}", target_agent=self.agent["id"]).json()
+        self.file = f"note{person.user_id}.txt"  # in the agent's task workspace, under a name that nobody else has
+        person.say(self.session["session_id"], f"Write Note {mark} to {self.file}", self.agent["id"])
         self.ids: dict[str, Any] = {
             "project_id": self.project["id"],
             "agent_id": self.agent["id"],
@@ -62,6 +64,7 @@ class Belongings:
             "message_id": turn["message_id"],
             "archive_id": self.archive["id"],
             "approval_id": asked["approval_id"],
+            "path": self.file,
         }
 
     def snapshot(self) -> list[Any]:
@@ -83,6 +86,7 @@ class Belongings:
             "/my/approvals",
             f"/my/approvals/{self.ids['approval_id']}",
             f"{url}/audit",
+            f"{url}/agents/{self.agent['id']}/workspace/files/{self.file}",
         )
         return [self.person.http.get(path).text for path in paths]
 
@@ -139,7 +143,7 @@ def ids_of(document: dict[str, Any], operation: dict[str, Any]) -> list[str]:
     nested = [name for name in fields_of(document, list(schema["properties"].values())) if is_id(name)]
     unknown = {*in_query, *nested, *in_path, *in_body} - set(ID_PARAMETERS) | {*in_query, *nested}
     assert not unknown, f"{operation['operationId']} takes {unknown}: say in this test what belongs there"
-    return [*in_path, *in_body]
+    return [*sorted(in_path, key=ID_PARAMETERS.index), *in_body]
 
 
 def fields_of(document: dict[str, Any], schema: Any) -> Iterator[str]:
@@ -258,7 +262,7 @@ def test_a_foreign_id_and_an_unknown_id_are_answered_alike(victim: Belongings, a
 
 def test_every_route_is_in_the_document_or_known_to_be_public(document: dict[str, Any]) -> None:
     hidden = {"/", "/docs", "/assets/{name}", "/metrics"}
-    routes = {route.path for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)}
+    routes = {route.path_format for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)}
 
     assert routes - set(document["paths"]) == hidden
     assert all(is_public(path) for path in hidden)

@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import httpx
 import psycopg
@@ -390,3 +391,30 @@ def test_a_stopped_process_hands_its_worker_spaces_over_at_once(new_team: NewTea
 
     talk = team.at(other)
     assert talk.say(talk.session(), "Who is there?") == "You said: Who is there?"
+
+
+@pytest.mark.req("TWS-07.1")
+def test_what_a_family_does_at_a_host_is_seen_and_ended_from_elsewhere(new_team: NewTeam, tmp_path: Path) -> None:
+    team = new_team(ARTEL_WORKSPACES_DIR=str(tmp_path), ARTEL_DRAIN_SECONDS="0")
+    team.start("--role", "host")
+    talk = team.at(team.start("--role", "api"))
+    agents = f"/my/projects/{team.project_id}/agents"
+    parent = f"{agents}/{team.agent_id}"
+    assert talk.http.patch(parent, json={"tools": ["write_file", "spawn_agent"]}).status_code == 200
+    hang = Hang()
+    team.model.script(
+        Say(tools=[Tool("write_file", '{"path": "plan", "content": "x"}')]),
+        Say(tools=[Tool("spawn_agent", '{"role": "tester", "task_brief": {"objective": "Test."}}')]),
+        hang,
+    )
+
+    talk.begin(talk.session(), "Begin")
+
+    assert until(hang.begun.is_set, PATIENCE)
+    assert talk.http.get(f"{parent}/workspace/files/plan").text == "x"
+    [child] = [agent for agent in talk.http.get(agents).json()["items"] if agent["parent_agent_id"] == team.agent_id]
+    assert talk.http.get(f"{agents}/{child['id']}/status").json()["active_tasks"] == 1
+    assert talk.http.delete(parent).status_code == 204
+    assert until(hang.abandoned.is_set, PATIENCE)
+    assert talk.http.get(f"{agents}/{child['id']}").status_code == 404
+    assert list((tmp_path / "workspaces").iterdir()) == []

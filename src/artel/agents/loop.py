@@ -35,7 +35,7 @@ async def run_loop(
     try:
         await _loaded["graph"].go_through(state, Run(spec, brain, toolbox, listener, deadline, tally))
     except NeedsApproval as asked:
-        raise Parked(asked.question, dump_state(state)) from None
+        raise Parked(asked.question, dump_state(state), asked.inner) from None
     return LoopResult(state.draft, tally.usage, state.iterations, state.tool_calls, state.phases)
 
 

@@ -14,11 +14,11 @@ class Parked(Exception):
 
     is_agents_fault = False
 
-    def __init__(self, question: Question, state: dict[str, Any]) -> None:
+    def __init__(self, question: Question, state: dict[str, Any], inner: Mapping[str, Any] | None = None) -> None:
         super().__init__(question.tool)
         self.question = question
-        self.state = state
-        self.kept: dict[str, Any] = {}  # what whoever runs it wants to have again
+        # What goes on with: the state, what whoever runs it wants to have again, and a child that waits inside.
+        self.kept: dict[str, Any] = {"state": state, "inner": inner}
 
 
 def dump_state(state: State) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Agents of a project."""
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query, status
@@ -59,13 +60,15 @@ async def update_agent(
 async def delete_agent(
     project_id: ProjectId, agent_id: AgentId, user: CurrentUser, parts: Parts, archive: Archive = False
 ) -> None:
-    """Delete an agent with what it remembers, or keep that in an archive."""
-    await parts.database.read(agents.get_agent, user, project_id, agent_id)
-    await _tell_space(parts, user, project_id, "deregister", agent_id)
-    await parts.database.run(changes.delete_agent, user, project_id, agent_id, archive=archive)
+    """Delete an agent, those that it created, their task workspace and what they remember, or archive the last."""
+    family = await parts.database.read(agents.family_of, user, project_id, agent_id)
+    await asyncio.gather(*(_tell_space(parts, user, project_id, "deregister", member) for member in family))
+    gone = await parts.database.run(changes.delete_agent, user, project_id, agent_id, archive=archive)
     parts.memories.wake()
-    parts.signals.agents_changed(project_id, agent_id)
-    await _tell_space(parts, user, project_id, "remove", agent_id)
+    for member in gone:
+        parts.signals.agents_changed(project_id, member)
+    await asyncio.gather(*(_tell_space(parts, user, project_id, "remove", member) for member in gone))
+    await asyncio.to_thread(parts.workspaces.remove, gone)
 
 
 async def _tell_space(parts: Container, user: Principal, project_id: int, operation: str, agent_id: int) -> None:

@@ -23,6 +23,7 @@ from artel.api import (
     spaces,
     tools,
     ui,
+    workspace,
 )
 from artel.api.metrics import HttpMetrics
 from artel.api.middleware import BodyLimitMiddleware, PathMiddleware, RequestMiddleware
@@ -45,6 +46,7 @@ ROUTERS = (
     context.router,
     knowledge.router,
     archives.router,
+    workspace.router,
     sessions.router,
     spaces.router,
     connectors.router,

@@ -1,5 +1,7 @@
 """Projects."""
 
+import asyncio
+
 from fastapi import APIRouter, status
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, ProjectId
@@ -47,9 +49,10 @@ async def update_project(project_id: ProjectId, body: ProjectChanges, user: Curr
 @router.delete("/{project_id}", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 404, 422, 503))
 async def delete_project(project_id: ProjectId, user: CurrentUser, parts: Parts) -> None:
     """Delete a project with its agents. The files in your folder are not touched."""
-    await parts.database.run(changes.delete_project, user, project_id)
+    gone = await parts.database.run(changes.delete_project, user, project_id)
     parts.memories.wake()
     if parts.spaces is not None:
         await parts.spaces.discard(project_id)
+    await asyncio.to_thread(parts.workspaces.remove, gone)
     parts.hub.notify_all_of(user)
     parts.signals.project_changed(project_id)

@@ -60,10 +60,13 @@ def delete_user(
     as_json: AsJson = False,
 ) -> None:
     """Delete an account with its projects and agents; its tokens stop working at once."""
+    from artel.container import task_workspaces
     from artel.memories.changes import delete_account
+    from artel.settings import load_settings
 
     confirm(f"Delete {account} and everything it has?", yes)
-    _with_database(lambda database: database.run(delete_account, account))
+    gone = _with_database(lambda database: database.run(delete_account, account))
+    task_workspaces(load_settings()).remove(gone)
     show({"deleted": account}, as_json, f"Deleted {account}.")
 
 

@@ -62,6 +62,14 @@ class MessageCompleted(EventData):
     agent_id: int | None
 
 
+class TaskStarted(EventData):
+    """A task of an agent has begun."""
+
+    type = "task_started"
+    task_id: str
+    agent_id: int
+
+
 class TaskCompleted(EventData):
     """A task has its result."""
 

@@ -261,6 +261,11 @@ class Agent(Answer):
 
     id: int = Field(examples=[2])
     project_id: int = Field(examples=[1])
+    parent_agent_id: int | None = Field(
+        default=None,
+        description="The agent that created it; the project's orchestrator, which is never listed, if no other did.",
+        examples=[1],
+    )
     name: str = Field(examples=["agent_coder"])
     role: str = Field(examples=["developer"])
     model: str = Field(examples=["gpt-4"])
@@ -305,6 +310,12 @@ class ProjectWithAgents(Project):
     """A project with its agents."""
 
     agents: list[Agent]
+
+    @property
+    def team(self) -> list[Agent]:
+        """The agents that the project's orchestrator works with: not those that other agents created."""
+        listed = {agent.id for agent in self.agents}
+        return [agent for agent in self.agents if agent.parent_agent_id not in listed]
 
 
 class NewSession(Request):

@@ -29,8 +29,8 @@ def update_agent(
 
 def delete_agent(
     connection: Connection, principal: Principal, project_id: int, agent_id: int, *, archive: bool = False
-) -> None:
-    """Delete an agent and those that it created with what they remember, or archive that first."""
+) -> list[int]:
+    """Delete an agent and those that it created with what they remember, or archive that first; answer who went."""
     ProjectRepository(connection, principal).lock(project_id)
     family = AgentRepository(connection, principal).family(project_id, agent_id)
     if archive:
@@ -39,22 +39,27 @@ def delete_agent(
     agents.delete_agent(connection, principal, project_id, agent_id)
     for name in family.values():
         index_queue.add_chore(connection, "drop", collection_name(principal.user_id, project_id, name))
+    return list(family)
 
 
-def delete_project(connection: Connection, principal: Principal, project_id: int) -> None:
-    """Delete a project with its agents and what they remember."""
+def delete_project(connection: Connection, principal: Principal, project_id: int) -> list[int]:
+    """Delete a project with its agents and what they remember; answer which agents went."""
     ProjectRepository(connection, principal).lock(project_id)
-    agents_there = AgentRepository(connection, principal).names(project_id)
+    repository = AgentRepository(connection, principal)
+    agents_there, gone = repository.names(project_id), repository.ids(project_id)
     projects.delete_project(connection, principal, project_id)
     _drop(connection, principal, agents_there)
+    return gone
 
 
-def delete_account(connection: Connection, email_or_id: str) -> None:
-    """Delete an account with everything it has."""
+def delete_account(connection: Connection, email_or_id: str) -> list[int]:
+    """Delete an account with everything it has; answer which agents went."""
     principal = accounts.find_account(connection, email_or_id).principal
-    agents_there = AgentRepository(connection, principal).names()
+    repository = AgentRepository(connection, principal)
+    agents_there, gone = repository.names(), repository.ids()
     accounts.delete_account(connection, email_or_id)
     _drop(connection, principal, agents_there)
+    return gone
 
 
 def _drop(connection: Connection, principal: Principal, agents_there: list[tuple[int, str]]) -> None:

@@ -21,7 +21,7 @@ class OneTaskRunner:
         if turn.parked is not None:  # it waited for a person, with an agent of its own
             return await DirectTurn(space, turn, turn.parked["agent_id"], text).run()
         project = await space.parts.database.read(get_project, space.principal, space.project_id)
-        best = best_agent(text, project.agents)
+        best = best_agent(text, project.team)
         return await DirectTurn(space, turn, best.id if best else 0, text).run()
 
 

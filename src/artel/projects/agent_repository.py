@@ -87,6 +87,22 @@ class AgentRepository(TenantRepository):
         rows = self.connection.execute(asked if project_id is None else asked.where(agents.c.project_id == project_id))
         return [(row.project_id, row.name) for row in rows]
 
+    def ids(self, project_id: int | None = None) -> list[int]:
+        """Answer all agents of a project, or of all projects; `root` is among them."""
+        asked = self._select(agents.c.id)
+        rows = self.connection.execute(asked if project_id is None else asked.where(agents.c.project_id == project_id))
+        return list(rows.scalars())
+
+    def parents(self, project_id: int) -> dict[int, int | None]:
+        """Answer who created each agent of the project; nobody created `root`."""
+        asked = self._select(agents.c.id, agents.c.parent_agent_id).where(agents.c.project_id == project_id)
+        return {row.id: row.parent_agent_id for row in self.connection.execute(asked)}
+
+    def children(self, project_id: int, agent_id: int) -> list[Agent]:
+        """Answer the agents that an agent created, oldest first."""
+        created = agents.c.project_id == project_id, agents.c.parent_agent_id == agent_id
+        return [_agent(row) for row in self.connection.execute(self._select().where(*created).order_by(agents.c.id))]
+
     def family(self, project_id: int, agent_id: int) -> dict[int, str]:
         """Answer the names of the agent and of those that it created, and they, and so on, by their number."""
         found = {agent_id: self.get(project_id, agent_id).name}

@@ -37,6 +37,12 @@ def get_agent(connection: Connection, principal: Principal, project_id: int, age
     return AgentRepository(connection, principal).get(project_id, agent_id)
 
 
+def family_of(connection: Connection, principal: Principal, project_id: int, agent_id: int) -> list[int]:
+    """Answer an agent of the project and those that it created, and they, and so on."""
+    ProjectRepository(connection, principal).get(project_id)
+    return list(AgentRepository(connection, principal).family(project_id, agent_id))
+
+
 def update_agent(
     connection: Connection, principal: Principal, project_id: int, agent_id: int, changes: AgentChanges
 ) -> Agent:

@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 MAX_WAITING = 100
 DRAIN_SECONDS = 30.0
+END_SECONDS = 2.0  # for a task that was cancelled
 
 StatusChanged = Callable[[int, AgentStatus, AgentStatus], None]
 NOT_REGISTERED = "The agent was taken off the bus. Register it: POST …/agents/{id}/register"
@@ -131,12 +132,15 @@ class AgentBus:
         if len(agent.waiting) >= MAX_WAITING:
             raise AgentQueueFull("A hundred tasks are waiting for this agent. Try again in a moment.", retry_after=5)
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        heapq.heappush(agent.waiting, _Entry((-priority, next(self._order)), task_id, work, result))
+        entry = _Entry((-priority, next(self._order)), task_id, work, result)
+        heapq.heappush(agent.waiting, entry)
         self._dispatch(agent_id, agent)
         try:
             return await result
         except asyncio.CancelledError:
             self.cancel(agent_id, task_id)
+            if entry.running is not None:  # what it has cost is known when it is over
+                await asyncio.wait([entry.running], timeout=END_SECONDS)
             raise
 
     def cancel(self, agent_id: int, task_id: str) -> bool:

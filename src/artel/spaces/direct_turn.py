@@ -1,15 +1,14 @@
 """A turn that one agent answers: from its start to its end in the database."""
 
 import asyncio
-import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from artel.agents.context import MAX_HISTORY_MESSAGES, Said
-from artel.agents.parking import Parked, load_state
+from artel.agents.parking import Parked
 from artel.agents.task import Tally
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.approvals import decisions, park_turn
@@ -87,6 +86,7 @@ class DirectTurn:
                 self,
                 self._tally,
                 session_id=self._turn.session_id,
+                turn_id=self._turn.id,
                 waiting=await self._waited(),
             )
             result = await self._space.direct_execution(self._agent_id, task)
@@ -122,6 +122,10 @@ class DirectTurn:
         """Tell that the agent's memory was searched."""
         scores = [round(one.score, 4) for one in found]
         self._notes.add(ContextRetrieved(agent_id=self._agent_id, count=len(scores), scores=scores))
+
+    def note(self, event: EventData) -> None:
+        """Tell what else happens."""
+        self._notes.add(event)
 
     def tool_called(self, call: ToolCall) -> None:
         """Tell that a tool is called."""
@@ -163,15 +167,7 @@ class DirectTurn:
         if kept is None:
             return None
         decided = await self._parts.database.read(decisions, self._space.principal, self._turn.id)
-        single = kept.get("single")
-        return Waiting(
-            state=None if single else load_state(kept["state"]),
-            single=ToolCall(uuid7(), single["tool"], json.dumps(single["arguments"])) if single else None,
-            decisions={one.arguments_hash: _decision(one) for one in decided},
-            context=kept.get("context", []),
-            hashes=kept.get("hashes", {}),
-            seconds=kept.get("seconds", 0.0),
-        )
+        return Waiting.of(kept, {one.arguments_hash: _decision(one) for one in decided})
 
     async def _park(self, agent: Agent, parked: Parked) -> None:
         """Store how far the run has come, and ask the user; the agent's slot is free."""
@@ -188,7 +184,7 @@ class DirectTurn:
             project_id=space.project_id,
             session_id=turn.session_id,
             turn_id=turn.id,
-            agent_id=agent.id,
+            agent_id=_who_asks(parked.kept),
             kind="tool",
             tool=question.tool,
             arguments=dict(question.arguments),
@@ -207,8 +203,6 @@ class DirectTurn:
         )
         kept = {
             **parked.kept,
-            "state": parked.state,
-            "agent_id": agent.id,
             "message_id": self._message_id,
             "usage": asdict(self._tally.usage) if self._tally.usage.calls else None,
         }
@@ -341,6 +335,14 @@ class _Notes:
             log.info("events_not_written", turn_id=self._turn.id, reason=repr(failure))
         finally:
             self._writing = None
+
+
+def _who_asks(kept: Mapping[str, Any]) -> int:
+    """Answer whose call it is: the agent's, or that of a child of its that works for it."""
+    while kept.get("inner"):
+        kept = kept["inner"]
+    agent_id: int = kept["agent_id"]
+    return agent_id
 
 
 def _decision(approval: Approval) -> Decision:

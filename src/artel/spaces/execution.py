@@ -1,23 +1,29 @@
 """One task of one agent: its slot on the bus, what it is told, its loop, its limits."""
 
 import asyncio
+import json
+import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from artel.agents.context import ContextLimits, Remembered, Said, build_context
 from artel.agents.loop import load_graphs, run_loop
-from artel.agents.parking import Parked
+from artel.agents.parking import Parked, load_state
 from artel.agents.phases import State
 from artel.agents.task import AgentSpec, Listener, LoopResult, Tally
+from artel.approvals.approvals import use
 from artel.auth.principal import Principal
 from artel.brain import prices
 from artel.brain.brain import ToolCall, Usage
 from artel.brain.errors import ModelTimedOut
 from artel.brain.tokens import count_tokens
+from artel.contract.events import EventData
 from artel.contract.http import Agent
 from artel.errors import AgentInError, ArtelError, DatabaseUnavailable, ToolFailed
+from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.memories.context_store import AgentContextStore, Recalled
 from artel.memories.knowledge import ProjectKnowledge
@@ -50,6 +56,9 @@ class TaskListener(Listener, Protocol):
     def recalled(self, found: Sequence[Recalled]) -> None:
         """The agent's memory was searched."""
 
+    def note(self, event: EventData) -> None:
+        """Something else happens that belongs into the session's events."""
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -61,7 +70,9 @@ class Task:
     listener: TaskListener
     tally: Tally = field(default_factory=lambda: Tally(""))
     session_id: str = ""
+    turn_id: str = ""
     waiting: "Waiting | None" = None
+    deadline: float = math.inf  # in seconds of `time.monotonic()`, if somebody waits who has less time
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +85,35 @@ class Waiting:
     context: list[dict[str, Any]]
     hashes: dict[str, str]
     seconds: float  # that it has run before
+    inner: Mapping[str, Any] | None = None  # a child of the agent's that waited
+
+    @classmethod
+    def of(cls, kept: Mapping[str, Any], decisions: Mapping[str, Decision]) -> "Waiting":
+        """Read what was kept of a run."""
+        single = kept.get("single")
+        return cls(
+            state=None if single else load_state(kept["state"]),
+            single=ToolCall(uuid7(), single["tool"], json.dumps(single["arguments"])) if single else None,
+            decisions=decisions,
+            context=kept.get("context", []),
+            hashes=kept.get("hashes", {}),
+            seconds=kept.get("seconds", 0.0),
+            inner=kept.get("inner"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAtWork:
+    """A task that runs, as its tools see it; in `waiting` the task is not late if nothing happens."""
+
+    agent: Agent
+    task: Task
+    deadline: float
+    waiting: Callable[[], AbstractContextManager[None]]
+
+
+# Answers the tools of a worker space, and which of all tools the agent may use.
+ToolsFor = Callable[[TaskAtWork], Awaitable[tuple[list[Tool], Collection[str]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +138,13 @@ class Execution:
     """Runs tasks of the agents of one worker space."""
 
     def __init__(
-        self, principal: Principal, project_id: int, parts: SpaceParts, bus: AgentBus, lease: Lease | None = None
+        self,
+        principal: Principal,
+        project_id: int,
+        parts: SpaceParts,
+        bus: AgentBus,
+        tools_for: ToolsFor,
+        lease: Lease | None = None,
     ) -> None:
         self._principal = principal
         self._project_id = project_id
@@ -107,6 +153,7 @@ class Execution:
         self._epoch = lease.epoch if lease else 0
         self._pace = Pace()
         self._guidance = Guidance(parts, principal, project_id, self._epoch)
+        self._tools_for = tools_for
 
     async def run(self, agent: Agent, task: Task, priority: int = 0) -> ExecutionResult:
         """Do a task as soon as the agent has a free slot."""
@@ -170,14 +217,14 @@ class Execution:
         await load_graphs()  # the first task after the start is not late because of it
         before = task.waiting.seconds if task.waiting else 0.0
         began = time.monotonic()
-        total = began + self._parts.limits.task - before
+        total = min(task.deadline, began + self._parts.limits.task - before)
         watch = _Watch(task.listener, self._parts.limits.without_progress, total)
         files = RunFiles(self._parts, self._caller(agent, task), watch.alive)
         if task.waiting:
             files.hashes.update(task.waiting.hashes)
         try:
-            async with asyncio.timeout(self._parts.limits.without_progress) as watch.limit:
-                toolbox = await self._toolbox(agent, task, files)
+            async with asyncio.timeout(min(self._parts.limits.without_progress, total - began)) as watch.limit:
+                toolbox = await self._toolbox(TaskAtWork(agent, task, total, watch.waiting), files)
                 if task.waiting and task.waiting.single:
                     return await _only_call(task.waiting.single, toolbox, watch, total, task.tally)
                 resumed = task.waiting.state if task.waiting else None
@@ -190,7 +237,7 @@ class Execution:
             raise TimedOut(watch.complaint()) from late
         except Parked as parked:
             spent = before + time.monotonic() - began
-            parked.kept = {"context": context, "hashes": files.hashes, "seconds": spent}
+            parked.kept |= {"agent_id": agent.id, "context": context, "hashes": files.hashes, "seconds": spent}
             raise
         finally:
             task.tally.settle("".join(watch.written))
@@ -207,28 +254,38 @@ class Execution:
 
     def _caller(self, agent: Agent, task: Task) -> Caller:
         return Caller(
-            self._principal, self._project_id, task.session_id, task.id, agent.id, agent.name, epoch=self._epoch
+            self._principal, self._project_id, task.session_id, task.turn_id, agent.id, agent.name, epoch=self._epoch
         )
 
-    async def _toolbox(self, agent: Agent, task: Task, files: RunFiles) -> Toolbox:
-        tools: list[Tool] = []
+    async def _toolbox(self, at_work: TaskAtWork, files: RunFiles) -> Toolbox:
+        agent, task = at_work.agent, at_work.task
+        tools, allowed = await self._tools_for(at_work)
         if agent.memory:
-            recall = _AgentRecall(
-                self._parts.memories.context_store(self._principal, self._project_id, agent.id, agent.name)
-            )
-            everybody = _ProjectRecall(self._parts, self._principal, self._project_id)
-            tools = [MemoryRead(recall), ProjectMemoryRead(everybody), MemoryWrite(recall)]
+            tools += self._memory_tools(agent)
         tools += file_tools(files)
-        if not any(tool.name in agent.tools for tool in tools):
+        if not any(tool.name in allowed for tool in tools):
             return Toolbox()
-        settings = await self._parts.database.read(project_settings, self._principal, self._project_id)
         return Toolbox(
             tools,
-            agent.tools,
-            Policy(PolicySettings.of(settings), self._pace),
-            Consent(task.waiting.decisions if task.waiting else {}),
+            allowed,
+            self._policy,
+            Consent(task.waiting.decisions if task.waiting else {}, self._use),
             RunNotes(self._parts, self._caller(agent, task)),
         )
+
+    async def _policy(self) -> Policy:
+        settings = await self._parts.database.read(project_settings, self._principal, self._project_id)
+        return Policy(PolicySettings.of(settings), self._pace)
+
+    async def _use(self, approval_id: str) -> bool:
+        return await self._parts.database.run(use, self._principal, approval_id)
+
+    def _memory_tools(self, agent: Agent) -> list[Tool]:
+        recall = _AgentRecall(
+            self._parts.memories.context_store(self._principal, self._project_id, agent.id, agent.name)
+        )
+        everybody = _ProjectRecall(self._parts, self._principal, self._project_id)
+        return [MemoryRead(recall), ProjectMemoryRead(everybody), MemoryWrite(recall)]
 
 
 async def _only_call(call: ToolCall, toolbox: Toolbox, watch: "_Watch", deadline: float, tally: Tally) -> LoopResult:
@@ -285,12 +342,26 @@ class _Watch:
             "Try again, or try another model."
         )
 
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Let only the limit for all of the task count: somebody else works, within limits of its own."""
+        self._move(self._total)
+        try:
+            yield
+        finally:
+            if not self.limit.expired():
+                self._progress()
+
     def _progress(self) -> None:
         now = time.monotonic()
         until = min(now + self._without_progress, self._total)
-        if until - self._until > min(1.0, self._without_progress / 10):  # moving it for every token would cost more
-            self._until = until
-            self.limit.reschedule(asyncio.get_running_loop().time() + until - now)
+        # Moving it for every token would cost more.
+        if abs(until - self._until) > min(1.0, self._without_progress / 10):
+            self._move(until)
+
+    def _move(self, until: float) -> None:
+        self._until = until
+        self.limit.reschedule(asyncio.get_running_loop().time() + until - time.monotonic())
 
 
 class _AgentRecall:

@@ -12,6 +12,7 @@ from artel.spaces.agent_cache import SharedCache
 from artel.spaces.chat_figures import ChatFigures
 from artel.spaces.project_news import ProjectNews
 from artel.turns.endings import Endings
+from artel.workspace.task_workspaces import TaskWorkspaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,15 @@ class TimeLimits:
     idle_space: float = 3600.0
     drain: float = 30.0
     lease: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyLimits:
+    """How large a family may become: generations below an agent of the team, children of one, agents of a project."""
+
+    depth: int = 3
+    children: int = 10
+    agents: int = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,5 +49,7 @@ class SpaceParts:
     news: ProjectNews
     relay: Relay
     figures: ChatFigures
+    workspaces: TaskWorkspaces
     limits: TimeLimits = field(default_factory=TimeLimits)
     fallback_model: str | None = None
+    families: FamilyLimits = field(default_factory=FamilyLimits)

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, Protocol
@@ -22,10 +22,15 @@ from artel.projects.projects import get_project
 from artel.spaces.agent_bus import NOT_REGISTERED, AgentBus
 from artel.spaces.agent_cache import AgentCache
 from artel.spaces.agent_figures import AgentMetrics, AgentStatus
+from artel.spaces.agent_files import AgentFiles
 from artel.spaces.chat_figures import SpaceFigures
 from artel.spaces.direct_turn import DirectTurn
-from artel.spaces.execution import Execution, ExecutionResult, Task, in_error
+from artel.spaces.execution import Execution, ExecutionResult, Task, TaskAtWork, in_error
+from artel.spaces.family import AgentFamily
 from artel.spaces.parts import SpaceParts
+from artel.tools.family import SpawnAgent
+from artel.tools.task_files import task_file_tools
+from artel.tools.tool import Tool
 from artel.turns.endings import Ended
 from artel.turns.lease import Lease
 from artel.turns.turn import Turn
@@ -120,10 +125,11 @@ class WorkerSpace:
         self.closed = False
         self.open_alerts: dict[tuple[str, str], Finding] | None = None  # None: not looked up yet
         self._orchestrator = orchestrator
-        self._execution = Execution(principal, project_id, parts, self.bus, lease)
+        self._execution = Execution(principal, project_id, parts, self.bus, self._tools_for, lease)
         self._began = self._used = time.monotonic()
         self._config_version = config_version
         self._begins = True
+        self._root_id: int | None = None
         self._off_the_bus: set[int] = set()
         self._handled = 0
         self._none_handled = asyncio.Event()
@@ -136,6 +142,7 @@ class WorkerSpace:
         project = await self.parts.database.read(get_project, self.principal, self.project_id)
         for agent in project.agents:
             self.bus.register(agent.id, agent.concurrency_limit)
+        self._root_id = next((agent.parent_agent_id for agent in project.team), None)
         await self._ensure_collections([agent for agent in project.agents if agent.memory])
         self.sample_every(0)  # charts begin with the space
         log.info(
@@ -294,6 +301,24 @@ class WorkerSpace:
         elif result.success:
             self.hung.pop(agent_id, None)
         return result
+
+    async def _tools_for(self, at_work: TaskAtWork) -> tuple[list[Tool], Collection[str]]:
+        """Answer what an agent can do with the space (task workspace, family), and which tools it may use."""
+        files = AgentFiles(self.parts, self.principal, self.project_id, at_work.agent.id)
+        family = AgentFamily(self, at_work)
+        return [*task_file_tools(files), SpawnAgent(family)], await self._allowed_tools(at_work.agent)
+
+    async def _allowed_tools(self, agent: Agent) -> set[str]:
+        """Answer what the agent may use: of its own list, what each of its ancestors may use too."""
+        allowed, seen = set(agent.tools), {agent.id}
+        while agent.parent_agent_id not in (None, self._root_id, *seen):
+            try:
+                agent = await self.cache.get(agent.parent_agent_id or 0)
+            except AgentNotFound:  # `root`, of a project that had no agents when the space began
+                break
+            seen.add(agent.id)
+            allowed &= set(agent.tools)
+        return allowed
 
     async def handle_message(self, turn: Turn, text: str) -> Ended | None:
         """Answer a message: directly by its agent, or through the orchestrator; None if it is not to be answered."""

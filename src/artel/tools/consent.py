@@ -1,6 +1,6 @@
 """What a person must be asked before a tool is called, and what they have said."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -28,9 +28,11 @@ class NeedsApproval(Exception):
 
     is_agents_fault = False
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Question, inner: Mapping[str, Any] | None = None) -> None:
+        """Take what is asked; `inner` is how far somebody had come who works for the caller and must wait."""
         super().__init__(question.tool)
         self.question = question
+        self.inner = inner
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,24 @@ class Decision:
     holds: str = "once"
 
 
+async def _nobody_minds(_approval_id: str) -> bool:
+    return True
+
+
 class Consent:
     """The decisions that a run was given; each is good for one call."""
 
-    def __init__(self, decisions: Mapping[str, Decision] | None = None) -> None:
+    def __init__(
+        self,
+        decisions: Mapping[str, Decision] | None = None,
+        use: Callable[[str], Awaitable[bool]] = _nobody_minds,
+    ) -> None:
         self._decisions = dict(decisions or {})
+        self._use = use
+
+    async def use(self, decision: Decision) -> bool:
+        """Use an approval up; say whether it could be."""
+        return await self._use(decision.approval_id)
 
     def take(self, tool: str, arguments: Mapping[str, Any]) -> Decision | None:
         """Answer what was decided about a call, once."""

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from artel.brain.brain import ToolCall, ToolSchema
@@ -39,10 +39,11 @@ class Toolbox:
         self,
         tools: Iterable[Tool] = (),
         allowed: Collection[str] = (),
-        policy: Policy | None = None,
+        policy: Policy | Callable[[], Awaitable[Policy]] | None = None,
         consent: Consent | None = None,
         audit: Audit | None = None,
     ) -> None:
+        """Take the tools; a policy that must be looked up is, with the first call."""
         self._policy = policy or Policy()
         self._consent = consent or Consent()
         self._audit = audit or NoAudit()
@@ -103,18 +104,20 @@ class Toolbox:
             raise NotCalled(
                 f"{call.name} was not called: {problem}. Correct the arguments and call it again."
             ) from None
+        if not isinstance(self._policy, Policy):
+            self._policy = await self._policy()
         try:
             self._policy.check(tool.name, level_of(tool), arguments)
         except Forbidden as refused:
             raise NotCalled(str(refused), arguments) from None
-        return await self._done(tool, arguments, self._approval(tool, arguments))
+        return await self._done(tool, arguments, self._approval(tool, arguments, self._policy))
 
-    def _approval(self, tool: Tool, arguments: Mapping[str, Any]) -> Decision | None:
+    def _approval(self, tool: Tool, arguments: Mapping[str, Any], policy: Policy) -> Decision | None:
         """Answer the user's approval of a call, None if none is needed; raise if there is none but should be."""
         decision = self._consent.take(tool.name, arguments)
         if decision is None:
             question = tool.question(arguments) if isinstance(tool, AskingTool) else None
-            if question is None and self._policy.requires_approval(tool.name, level_of(tool)):
+            if question is None and policy.requires_approval(tool.name, level_of(tool)):
                 risk: Risk = "high" if level_of(tool) is Level.CRITICAL else "normal"
                 question = Question(tool.name, arguments, risk, {"reason": "This project asks before each call."})
             if question is not None:
@@ -128,12 +131,11 @@ class Toolbox:
         return decision
 
     async def _done(self, tool: Tool, arguments: dict[str, Any], approval: Decision | None) -> ToolResult:
-        if isinstance(tool, AskingTool):
-            result = await tool.call(arguments, approval)
-            if tool.notes_itself:
-                return result
-        else:
-            result = await tool.call(arguments)
+        if isinstance(tool, AskingTool) and tool.notes_itself:
+            return await tool.call(arguments, approval)
+        if approval is not None and not await self._consent.use(approval):
+            raise NotCalled(f"{tool.name} was not called: the approval was used before.", arguments)
+        result = await (tool.call(arguments, approval) if isinstance(tool, AskingTool) else tool.call(arguments))
         approval_id = approval.approval_id if approval else None
         await self._note(tool.name, arguments, "done" if result.success else "failed", result.error, approval_id)
         return result

@@ -1,0 +1,135 @@
+"""The task workspace of an agent, to look at: what agents write there is read here, and nothing is changed."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Path, Query
+from fastapi.responses import Response
+
+from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, Parts, ProjectId
+from artel.api.problems import documented
+from artel.contract.http import Page
+from artel.contract.workspace import WorkspaceFile, WorkspaceInfo
+from artel.errors import ArtelError, Kind
+from artel.paths.beneath import Entry
+from artel.paths.errors import PathError
+from artel.workspace.owner import find_owner
+from artel.workspace.task_workspace import TaskWorkspace
+
+T = TypeVar("T")
+
+router = APIRouter(prefix="/my/projects/{project_id}/agents/{agent_id}/workspace", tags=["task workspaces"])
+
+FilePath = Annotated[str, Path(description="Relative to the task workspace.", examples=["notes/plan.md"])]
+Folder = Annotated[str, Query(description="The folder to list, relative to the task workspace.")]
+Recursive = Annotated[bool, Query(description="Whether to list what is in the folders below, too.")]
+_CONTENT: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The file, as a download.",
+        "content": {
+            kind: {"schema": {"type": "string", "format": "binary"}}
+            for kind in ("text/plain", "application/octet-stream")
+        },
+    }
+}
+
+
+class WorkspaceRefused(ArtelError):
+    """A task workspace does not answer what was asked for."""
+
+    def __init__(self, problem: PathError) -> None:
+        super().__init__(problem.message)
+        # A name that no file can have is one that no file has.
+        self.code = "file_not_found" if problem.code == "invalid_path" else problem.code
+        self.kind = {
+            "file_not_found": Kind.NOT_FOUND,
+            "workspace_not_assigned": Kind.NOT_FOUND,
+            "path_traversal_blocked": Kind.FORBIDDEN,
+            "permission_denied": Kind.FORBIDDEN,
+        }.get(self.code, Kind.CONFLICT)
+
+
+class Looked:
+    """The task workspace that an agent works in, read on a thread."""
+
+    def __init__(self, owner_id: int, workspace: TaskWorkspace) -> None:
+        self.owner_id = owner_id
+        self.workspace = workspace
+
+    async def at(self, look: Callable[[TaskWorkspace], T]) -> T:
+        """Answer what is there."""
+        try:
+            return await asyncio.to_thread(look, self.workspace)
+        except PathError as problem:
+            raise WorkspaceRefused(problem) from None
+
+
+async def _workspace(project_id: ProjectId, agent_id: AgentId, user: CurrentUser, parts: Parts) -> Looked:
+    try:
+        owner_id = await parts.database.read(find_owner, user, project_id, agent_id)
+    except PathError as problem:
+        raise WorkspaceRefused(problem) from None
+    return Looked(owner_id, parts.workspaces.of(owner_id))
+
+
+Workspace = Annotated[Looked, Depends(_workspace)]
+
+
+@router.get("", responses=documented(401, 403, 404, 409, 422, 503))
+async def get_workspace(workspace: Workspace) -> WorkspaceInfo:
+    """Say what the agent's task workspace holds; all zeros before the first write."""
+    info = await workspace.at(TaskWorkspace.info)
+    return WorkspaceInfo(
+        agent_id=workspace.owner_id,
+        file_count=info.file_count,
+        dir_count=info.dir_count,
+        total_size=info.total_size,
+        last_modified=info.last_modified,
+    )
+
+
+@router.get("/files", responses=documented(401, 403, 404, 409, 422, 503))
+async def list_workspace_files(
+    workspace: Workspace, path: Folder = ".", recursive: Recursive = False, limit: Limit = 50, offset: Offset = 0
+) -> Page[WorkspaceFile]:
+    """List a folder of the agent's task workspace, by name."""
+    found = await workspace.at(lambda there: there.list(path, recursive=recursive))
+    items = [_file(entry) for entry in found.entries[offset : offset + limit]]
+    return Page(items=items, total=len(found.entries), limit=limit, offset=offset)
+
+
+@router.get(
+    "/files/{path:path}", response_class=Response, responses=_CONTENT | documented(401, 403, 404, 409, 422, 503)
+)
+async def get_workspace_file(workspace: Workspace, path: FilePath) -> Response:
+    """Answer a file of the agent's task workspace, as a download: what agents write is never shown as a page."""
+    data = (await workspace.at(lambda there: there.read(path))).data
+    name = quote(path.rstrip("/").rsplit("/", 1)[-1], safe="")
+    return Response(
+        data,
+        media_type="text/plain; charset=utf-8" if _is_text(data) else "application/octet-stream",
+        headers={
+            "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
+            "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
+        },
+    )
+
+
+def _file(entry: Entry) -> WorkspaceFile:
+    return WorkspaceFile(
+        name=entry.path.rsplit("/", 1)[-1],
+        path=entry.path,
+        type=entry.type,
+        size=entry.size if entry.type == "file" else 0,
+        modified=entry.modified,
+    )
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,44 @@
+"""The task workspace of one agent, for its tools."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from artel.auth.principal import Principal
+from artel.paths.beneath import Content, Listing, Written
+from artel.spaces.parts import SpaceParts
+from artel.workspace.owner import find_owner
+from artel.workspace.task_workspace import Info, TaskWorkspace
+
+T = TypeVar("T")
+
+
+class AgentFiles:
+    """Finds the workspace that the agent works in with every call, because families change; files wait on a thread."""
+
+    def __init__(self, parts: SpaceParts, principal: Principal, project_id: int, agent_id: int) -> None:
+        self._parts = parts
+        self._principal = principal
+        self._project_id = project_id
+        self._agent_id = agent_id
+
+    async def write(self, path: str, data: bytes) -> Written:
+        """Make a file with the folders that it needs, or replace it."""
+        return await self._on_thread(lambda workspace: workspace.write(self._agent_id, path, data))
+
+    async def read(self, path: str) -> Content:
+        """Answer a file."""
+        return await self._on_thread(lambda workspace: workspace.read(path, self._agent_id))
+
+    async def list(self, path: str) -> Listing:
+        """Answer what is in a folder."""
+        return await self._on_thread(lambda workspace: workspace.list(path))
+
+    async def info(self) -> Info:
+        """Count what there is."""
+        return await self._on_thread(TaskWorkspace.info)
+
+    async def _on_thread(self, do: Callable[[TaskWorkspace], T]) -> T:
+        place = self._principal, self._project_id, self._agent_id
+        owner_id = await self._parts.database.read(find_owner, *place)
+        return await asyncio.to_thread(do, self._parts.workspaces.of(owner_id))

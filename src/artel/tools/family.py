@@ -1,0 +1,121 @@
+"""Creating agents as a tool. Who the parent is sits in the `Family` that the tool is given, never in the arguments."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from artel.brain.brain import ToolSchema
+from artel.tools.tool import ToolResult
+
+MAX_ROLE_CHARACTERS = 64
+MAX_BRIEF_CHARACTERS = 8_000
+# In the order in which a child reads them.
+SECTIONS = {
+    "objective": "What is to be achieved.",
+    "constraints": "What must be kept to, and what must not be done.",
+    "inputs": "What there is to work with: facts, and files of the task workspace.",
+    "outputs": "What is to be delivered, and where.",
+    "completion_criteria": "How to tell that it is done.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """A task for a child: `tools` are those of the parent's that it may use, None for all; `child` names an old one."""
+
+    role: str
+    sections: Mapping[str, str]
+    tools: tuple[str, ...] | None = None
+    child: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The brief as the child reads it."""
+        said = {name: text.strip() for name, text in self.sections.items() if text.strip()}
+        return "\n\n".join(f"{name.replace('_', ' ').capitalize()}: {said[name]}" for name in SECTIONS if name in said)
+
+
+@dataclass(frozen=True, slots=True)
+class ChildsAnswer:
+    """What became of a child's task: the result, or an error."""
+
+    agent_id: int
+    agent: str
+    task_id: str
+    result: str
+    error: str | None = None
+
+
+class Family(Protocol):
+    """The children of one agent."""
+
+    async def give(self, brief: Brief) -> ChildsAnswer:
+        """Have a child do a task, and wait for it. What can't be done is an `ArtelError`."""
+
+
+class SpawnAgent:
+    """Creates an agent and gives it a task."""
+
+    name = "spawn_agent"
+    schema = ToolSchema(
+        name,
+        "Create an agent below you and give it a task; the answer is its result. It knows nothing of your conversation:"
+        " say everything that it needs. It shares your task workspace, has your tools or fewer, and works within your"
+        " time. To give another task to one that you created before, name it as `child`.",
+        {
+            "type": "object",
+            "properties": {
+                "role": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": MAX_ROLE_CHARACTERS,
+                    "pattern": r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$",
+                    "description": "What it is, in a word or two, as in: tester.",
+                },
+                "task_brief": {
+                    "type": "object",
+                    "properties": {
+                        name: {"type": "string", "maxLength": MAX_BRIEF_CHARACTERS, "description": what}
+                        for name, what in SECTIONS.items()
+                    },
+                    "required": ["objective"],
+                    "additionalProperties": False,
+                },
+                "tools": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "Which of your tools it may use; all of them if left out.",
+                },
+                "child": {"type": "string", "description": "The name of an agent that you created before."},
+            },
+            "required": ["role", "task_brief"],
+            "additionalProperties": False,
+        },
+    )
+
+    def __init__(self, family: Family) -> None:
+        self._family = family
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Answer the child's result."""
+        tools = arguments.get("tools")
+        brief = Brief(
+            arguments["role"],
+            arguments["task_brief"],
+            None if tools is None else tuple(tools),
+            arguments.get("child"),
+        )
+        if not brief.text:
+            return ToolResult.failure("The task brief is empty. Say at least what is to be achieved.")
+        answer = await self._family.give(brief)
+        if answer.error is not None:
+            return ToolResult.failure(f"{answer.agent} could not do it: {answer.error}")
+        return ToolResult(
+            success=True,
+            data={
+                "agent_id": answer.agent_id,
+                "agent": answer.agent,
+                "task_id": answer.task_id,
+                "result": answer.result,
+            },
+        )

@@ -1,0 +1,1 @@
+"""Task workspaces: the scratch folders on the server that families of agents share."""

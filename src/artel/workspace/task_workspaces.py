@@ -1,0 +1,32 @@
+"""All task workspaces of a server: where they lie, and how they go."""
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from artel.logs import get_logger
+from artel.workspace.task_workspace import Quota, TaskWorkspace
+
+log = get_logger(__name__)
+
+
+class TaskWorkspaces:
+    """The folders `workspaces/{agent_id}` in the data folder, and beside them what members have seen of the files."""
+
+    def __init__(self, data_dir: Path, quota: Quota | None = None) -> None:
+        self._folders = data_dir / "workspaces"
+        self._stamps = data_dir / "workspace-stamps"
+        self._quota = quota or Quota()
+
+    def of(self, owner_id: int) -> TaskWorkspace:
+        """Answer the task workspace of an agent that `root` created; nothing is made on disk."""
+        return TaskWorkspace(self._folders / str(owner_id), self._stamps / str(owner_id), self._quota)
+
+    def remove(self, owner_ids: Iterable[int]) -> None:
+        """Remove the task workspaces of agents that are gone; what can't be removed is left, and logged."""
+        for owner_id in owner_ids:
+            for folder in (self._folders / str(owner_id), self._stamps / str(owner_id)):
+                # It never follows a link; the depth of what agents make is bounded by the rules for paths.
+                shutil.rmtree(folder, ignore_errors=True)
+                if folder.exists():
+                    log.warning("task_workspace_not_removed", agent_id=owner_id)

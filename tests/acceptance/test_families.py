@@ -1,0 +1,376 @@
+"""Agents that create agents: through HTTP with a scripted model, on SQLite and PostgreSQL."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.conftest import StartServer, with_model
+from tests.deadlines import eventually
+from tests.model_server import ByMark, Fail, Hold, ModelServer, Say, Tool
+from tests.people import Person, assert_problem
+from tests.running import Server
+
+
+@pytest.fixture
+def person(chat_server: Server) -> Person:
+    return Person.register(chat_server.url)
+
+
+def spawn(objective: str, role: str = "tester", **more: Any) -> Say:
+    """Answer a model's wish to give a task to a child."""
+    brief = {"role": role, "task_brief": {"objective": objective}} | more
+    return Say(tools=[Tool("spawn_agent", json.dumps(brief))], tokens=(10, 5))
+
+
+def write(path: str, content: str) -> Say:
+    return Say(tools=[Tool("write_file", json.dumps({"path": path, "content": content}))], tokens=(10, 5))
+
+
+class Home:
+    """A person with a project, and a session with its coder."""
+
+    def __init__(self, person: Person, model: ModelServer) -> None:
+        self.person, self.model = person, model
+        self.project = person.project()
+        self.session = person.session(self.project["id"])
+        self.coder = next(agent for agent in self.project["agents"] if agent["name"] == "agent_coder")
+        self.agents_url = f"/my/projects/{self.project['id']}/agents"
+
+    def children(self, parent_id: int | None = None) -> list[dict[str, Any]]:
+        parent_id = self.coder["id"] if parent_id is None else parent_id
+        items = self.person.get(self.agents_url, limit=100)["items"]
+        return [agent for agent in items if agent["parent_agent_id"] == parent_id]
+
+    def told(self, text: str) -> dict[str, Any]:
+        """Answer what a tool answered to the model that was given this text."""
+        told: dict[str, Any] = json.loads(self.model.asked_about(text)[-1].body["messages"][-1]["content"])
+        return told
+
+
+@pytest.fixture
+def home(person: Person, model: ModelServer) -> Home:
+    return Home(person, model)
+
+
+@pytest.mark.req("TWS-07.1", "TWS-01.2", "AGT-02.2")
+def test_an_agent_creates_an_agent_that_does_a_task_in_the_same_workspace(
+    home: Home, script: ByMark, mark: str
+) -> None:
+    brief = {
+        "objective": f"{mark} child: test it.",
+        "constraints": "Be quick.",
+        "inputs": "notes.md",
+        "outputs": "report.md",
+        "completion_criteria": "The report is there.",
+    }
+    script[f"{mark} parent"] = [
+        write("notes.md", "from the parent"),
+        Say(tools=[Tool("spawn_agent", json.dumps({"role": "Unit Tester!", "task_brief": brief}))], tokens=(10, 5)),
+        Say("All done.", tokens=(10, 5)),
+    ]
+    script[f"{mark} child"] = [
+        Say(tools=[Tool("read_file", '{"path": "notes.md"}')], tokens=(10, 5)),
+        write("report.md", "from the child"),
+        Say("It works.", tokens=(10, 5)),
+    ]
+
+    said = home.person.say(home.session, f"{mark} parent")
+
+    assert said["content"] == "All done."
+    [child] = home.children()
+    assert (child["role"], child["model"], child["tools"]) == ("Unit Tester!", home.coder["model"], home.coder["tools"])
+    assert child["name"].startswith("unit_tester_")
+    told = home.told(f"{mark} parent")
+    assert (told["data"]["agent_id"], told["data"]["agent"]) == (child["id"], child["name"])
+    assert told["data"]["result"] == "It works."
+    first = home.model.asked_about(f"{mark} child")[0]
+    assert first.text == (
+        f"Objective: {mark} child: test it.\n\nConstraints: Be quick.\n\nInputs: notes.md\n\nOutputs: report.md\n\n"
+        "Completion criteria: The report is there."
+    )
+    assert f"{mark} parent" not in json.dumps(first.body["messages"])  # nothing of the conversation
+    owner = f"{home.agents_url}/{home.coder['id']}/workspace"
+    assert [file["name"] for file in home.person.get(f"{owner}/files")["items"]] == ["notes.md", "report.md"]
+    info = home.person.get(f"{home.agents_url}/{child['id']}/workspace")
+    assert (info["agent_id"], info["file_count"]) == (home.coder["id"], 2)
+    # The turn has paid for both: three calls of the parent, three of the child.
+    usage = (said["usage"]["calls"], said["usage"]["input_tokens"], said["usage"]["output_tokens"])
+    assert usage == (6, 60, 30)
+
+
+@pytest.mark.req("TWS-07.1")
+def test_the_session_tells_what_the_child_does(home: Home, script: ByMark, mark: str) -> None:
+    script[f"{mark} parent"] = [spawn(f"{mark} child"), Say("Done.")]
+    script[f"{mark} child"] = [write("a", "x"), Say("The child's result.")]
+
+    said = home.person.say(home.session, f"{mark} parent")
+
+    [child] = home.children()
+    events = home.person.events_of(home.session, said["turn_id"])
+    started = next(event.data for event in events if event.type == "task_started")
+    task_id = started["task_id"]
+    assert started["agent_id"] == child["id"]
+    assert task_id != said["turn_id"]
+    of_child = [event for event in events if event.data.get("task_id") == task_id]
+    assert [event.type for event in of_child] == ["task_started", "tool_called", "tool_result", "task_completed"]
+    assert (of_child[1].data["tool"], of_child[1].data["agent_id"]) == ("write_file", child["id"])
+    assert of_child[-1].data["result"] == "The child's result."
+    deltas = "".join(event.data["text"] for event in events if event.type == "message_delta")
+    assert "child's" not in deltas
+
+
+def test_a_child_that_fails_is_told_to_the_parent_who_goes_on(home: Home, script: ByMark, mark: str) -> None:
+    script[f"{mark} parent"] = [spawn(f"{mark} child"), Say("Then without it.")]
+    script[f"{mark} child"] = Fail(400, {"message": "No.", "type": "invalid_request_error"})
+
+    said = home.person.say(home.session, f"{mark} parent")
+
+    assert said["content"] == "Then without it."
+    told = home.told(f"{mark} parent")
+    assert told["success"] is False
+    assert "could not do it" in told["error"]
+    assert "task_failed" in [event.type for event in home.person.events_of(home.session, said["turn_id"])]
+
+
+@pytest.mark.req("AGT-02.5")
+def test_a_child_never_may_do_more_than_its_parent(home: Home, script: ByMark, mark: str) -> None:
+    person = home.person
+    parent = person.agent(home.project["id"], name="parent", tools=["spawn_agent", "write_file", "list_files"])
+    script[f"{mark} parent"] = [
+        spawn(f"{mark} child", tools=["list_files", "read_file", "memory_read"]),
+        Say("Done."),
+    ]
+    script[f"{mark} child"] = [write("a", "x"), Say("Not allowed.")]
+
+    person.say(home.session, f"{mark} parent", "parent")
+
+    [child] = home.children(parent["id"])
+    assert child["tools"] == ["list_files"]
+    first = home.model.asked_about(f"{mark} child")[0]
+    assert [tool["function"]["name"] for tool in first.body["tools"]] == ["list_files"]
+    assert home.told(f"{mark} child")["error"].startswith("You may not use write_file")
+
+    # What is taken from the parent later, or given to the child, changes nothing of that.
+    person.http.patch(f"{home.agents_url}/{child['id']}", json={"tools": ["read_file", "list_files", "write_file"]})
+    person.http.patch(f"{home.agents_url}/{parent['id']}", json={"tools": ["spawn_agent", "write_file"]})
+    script[f"{mark} again"] = Say("Hello.")
+    person.say(home.session, f"{mark} again", child["id"])
+    again = home.model.asked_about(f"{mark} again")[0]
+    assert [tool["function"]["name"] for tool in again.body["tools"]] == ["write_file"]
+
+
+@pytest.mark.req("TWS-01.2", "TWS-07.1")
+def test_three_generations_with_one_slot_each_do_not_wait_for_each_other_for_ever(
+    home: Home, script: ByMark, mark: str
+) -> None:
+    agent = home.person.agent(
+        home.project["id"], name="elder", concurrency_limit=1, tools=["spawn_agent", "write_file"]
+    )
+    for number in range(3):
+        script[f"{mark} level{number}."] = [
+            spawn(f"{mark} level{number + 1}."),
+            write(f"{number}.txt", "x"),
+            Say(f"{number} done.", tokens=(10, 5)),
+        ]
+    script[f"{mark} level3."] = [spawn(f"{mark} level4."), write("3.txt", "x"), Say("3 done.")]
+
+    said = home.person.say(home.session, f"{mark} level0.", "elder")
+
+    assert said["content"] == "0 done."
+    parent, generations = agent["id"], []
+    for _ in range(3):
+        [child] = home.children(parent)
+        assert child["concurrency_limit"] == 1
+        generations.append(child["id"])
+        parent = child["id"]
+    assert home.children(parent) == []
+    deepest = home.model.asked_about(f"{mark} level3.")[1].body["messages"][-1]["content"]
+    assert "Families end after 3 generations" in deepest
+    for member in generations:
+        info = home.person.get(f"{home.agents_url}/{member}/workspace")
+        assert (info["agent_id"], info["file_count"]) == (agent["id"], 4)
+
+
+def test_members_of_a_family_do_not_overwrite_each_other_unseen(home: Home, script: ByMark, mark: str) -> None:
+    script[f"{mark} parent"] = [
+        write("plan", "the parent's"),
+        spawn(f"{mark} child"),
+        write("plan", "mine"),
+        Say("Done."),
+    ]
+    script[f"{mark} child"] = [
+        write("plan", "unseen"),
+        Say(tools=[Tool("read_file", '{"path": "plan"}')]),
+        write("plan", "the child's"),
+        Say("Done."),
+    ]
+
+    home.person.say(home.session, f"{mark} parent")
+
+    child = [asked.body["messages"][-1]["content"] for asked in home.model.asked_about(f"{mark} child")[1:]]
+    assert "write_failed: plan was changed by another agent" in child[0]
+    assert json.loads(child[2])["success"]
+    assert "write_failed: plan was changed by another agent" in home.told(f"{mark} parent")["error"]
+
+
+def test_a_child_can_be_given_another_task_by_its_parent_only(home: Home, script: ByMark, mark: str) -> None:
+    script[f"{mark} parent"] = [spawn(f"{mark} child one"), Say("Done.")]
+    home.person.say(home.session, f"{mark} parent")
+    [child] = home.children()
+    script[f"{mark} second"] = [spawn(f"{mark} child two", child=child["name"]), Say("Done.")]
+    script[f"{mark} third"] = [spawn(f"{mark} child three", child="agent_writer"), Say("Done.")]
+
+    home.person.say(home.session, f"{mark} second")
+    home.person.say(home.session, f"{mark} third")
+
+    assert home.children() == [child]
+    assert home.told(f"{mark} second")["data"]["agent_id"] == child["id"]
+    assert home.told(f"{mark} third")["error"].startswith("You created no agent 'agent_writer'. Those that you did: ")
+    assert home.model.asked_about(f"{mark} child three") == []
+
+
+def test_families_have_limits(start_server: StartServer, model: ModelServer, script: ByMark, mark: str) -> None:
+    server = start_server(**with_model(model), ARTEL_MAX_CHILDREN_PER_AGENT="1", ARTEL_MAX_AGENTS_PER_PROJECT="5")
+    home = Home(Person.register(server.url), model)
+    for text in ("first", "second"):
+        script[f"{mark} {text}"] = [spawn(f"{mark} child"), Say("Done.")]
+    writer = next(agent["id"] for agent in home.project["agents"] if agent["name"] == "agent_writer")
+    home.person.http.patch(f"{home.agents_url}/{writer}", json={"tools": ["spawn_agent"]})
+    script[f"{mark} writer"] = [spawn(f"{mark} child"), Say("Done.")]
+
+    home.person.say(home.session, f"{mark} first")
+    home.person.say(home.session, f"{mark} second")
+    home.person.say(home.session, f"{mark} writer", "writer")
+
+    [child] = home.children()
+    assert home.told(f"{mark} second")["error"] == (
+        f"You may create 1 agents. Give the task to one of yours: {child['name']}."
+    )
+    assert home.told(f"{mark} writer")["error"].startswith("A project may have 5 agents")
+
+
+@pytest.mark.req("TWS-07.1")
+def test_the_family_survives_a_restart(
+    start_server: StartServer, upgraded_database: Any, model: ModelServer, script: ByMark, mark: str
+) -> None:
+    settings = with_model(model) | {"ARTEL_DATABASE_URL": upgraded_database()}
+    before = start_server(**settings)
+    home = Home(Person.register(before.url), model)
+    script[f"{mark} parent"] = [write("plan", "the parent's"), spawn(f"{mark} child"), Say("Done.")]
+    home.person.say(home.session, f"{mark} parent")
+    [child] = home.children()
+    before.stop()
+
+    after = start_server(**settings, ARTEL_DATA_DIR=before.env["ARTEL_DATA_DIR"])
+    home.person.http.base_url = after.url
+
+    assert home.children() == [child]
+    script[f"{mark} later"] = [Say(tools=[Tool("read_file", '{"path": "plan"}')]), Say("Done.")]
+    home.person.say(home.session, f"{mark} later", child["name"])
+    assert home.told(f"{mark} later")["data"]["content"] == "the parent's"
+    script[f"{mark} again"] = [write("plan", "the parent's, again"), Say("Done.")]
+    home.person.say(home.session, f"{mark} again")
+    assert home.told(f"{mark} again")["success"]
+
+
+# The end of a parent
+
+
+def test_cancelling_the_turn_ends_the_childs_task_too(home: Home, script: ByMark, mark: str) -> None:
+    hold = Hold()
+    script[f"{mark} parent"] = [spawn(f"{mark} child"), Say("Done.")]
+    script[f"{mark} child"] = hold
+    turn_id = home.person.submit(home.session, f"{mark} parent")
+    eventually(lambda: hold.arrived)
+
+    answer = home.person.http.post(f"/my/chat/{home.session}/turns/{turn_id}/cancel")
+
+    assert answer.status_code == 200, answer.text
+    assert hold.abandoned.wait(10)
+    [child] = home.children()
+    status = f"{home.agents_url}/{child['id']}/status"
+    eventually(lambda: home.person.get(status)["active_tasks"] == 0)
+    turn = eventually(lambda: (found := home.person.turn(home.session, turn_id))["usage"] and found)
+    assert (turn["status"], turn["usage"]["calls"]) == ("cancelled", 2)  # also the call of the child that was cut off
+
+
+def test_deleting_a_parent_ends_and_deletes_its_children(
+    start_server: StartServer, model: ModelServer, script: ByMark, mark: str
+) -> None:
+    server = start_server(**with_model(model), ARTEL_DRAIN_SECONDS="0")
+    home = Home(Person.register(server.url), model)
+    hold = Hold()
+    script[f"{mark} parent"] = [write("a", "x"), spawn(f"{mark} child"), Say("Done.")]
+    script[f"{mark} child"] = [spawn(f"{mark} grandchild"), Say("Done.")]
+    script[f"{mark} grandchild"] = hold
+    turn_id = home.person.submit(home.session, f"{mark} parent")
+    eventually(lambda: hold.arrived)
+    [child] = home.children()
+    [grandchild] = home.children(child["id"])
+
+    answer = home.person.http.delete(f"{home.agents_url}/{home.coder['id']}")
+
+    assert answer.status_code == 204, answer.text
+    assert hold.abandoned.wait(10)
+    for gone in (home.coder, child, grandchild):
+        assert_problem(home.person.http.get(f"{home.agents_url}/{gone['id']}"), 404, "agent_not_found")
+    assert eventually(lambda: home.person.turn(home.session, turn_id)["status"] != "running")
+    space = home.person.get(f"/my/projects/{home.project['id']}/space")
+    assert (space["active_tasks"], space["active_agents"]) == (0, 3)
+
+
+def test_deleting_a_child_leaves_the_workspace_and_its_parent(home: Home, script: ByMark, mark: str) -> None:
+    script[f"{mark} parent"] = [write("a", "x"), spawn(f"{mark} child"), Say("Done.")]
+    home.person.say(home.session, f"{mark} parent")
+    [child] = home.children()
+
+    assert home.person.http.delete(f"{home.agents_url}/{child['id']}").status_code == 204
+
+    assert home.children() == []
+    assert home.person.get(f"{home.agents_url}/{home.coder['id']}/workspace")["file_count"] == 1
+
+
+# Time
+
+
+def test_a_child_that_makes_no_progress_is_stopped_and_the_parent_goes_on(
+    start_server: StartServer, model: ModelServer, script: ByMark, mark: str
+) -> None:
+    server = start_server(**with_model(model), ARTEL_PROGRESS_TIMEOUT_SECONDS="1.5")
+    home = Home(Person.register(server.url), model)
+    hold = Hold()
+    script[f"{mark} parent"] = [spawn(f"{mark} child"), Say("Then without it.")]
+    script[f"{mark} child"] = hold
+
+    said = home.person.say(home.session, f"{mark} parent")
+
+    assert said["content"] == "Then without it."
+    assert "There was no progress" in home.told(f"{mark} parent")["error"]
+    assert hold.abandoned.wait(10)
+
+
+def test_a_child_has_no_more_time_than_its_parent(
+    start_server: StartServer, model: ModelServer, script: ByMark, mark: str
+) -> None:
+    server = start_server(**with_model(model), ARTEL_TASK_TIMEOUT_SECONDS="2")
+    home = Home(Person.register(server.url), model)
+    hold = Hold(word="thinking")
+    script[f"{mark} parent"] = [spawn(f"{mark} child"), Say("Done.")]
+    script[f"{mark} child"] = hold
+
+    answer = home.person.post(home.session, f"{mark} parent")
+
+    assert_problem(answer, 504, "timeout")
+    assert hold.abandoned.wait(10)
+
+
+def test_the_orchestrator_works_with_the_team_and_not_with_children(home: Home, script: ByMark, mark: str) -> None:
+    script[f"{mark} parent"] = [spawn(f"{mark} child", role="gardener"), Say("Done.")]
+    home.person.say(home.session, f"{mark} parent")
+
+    turn_id = home.person.submit(home.session, f"{mark} a question for a gardener", None)
+
+    events = home.person.events_of(home.session, turn_id)
+    [called] = [event.data["agent_id"] for event in events if event.type == "direct_agent_call"]
+    assert called in {agent["id"] for agent in home.project["agents"]}

@@ -1,0 +1,208 @@
+"""Task workspaces, through HTTP with a model that calls the tools, on SQLite and PostgreSQL."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import StartServer, with_model
+from tests.model_server import ByMark, ModelServer, Say, Tool
+from tests.people import Person, assert_problem
+from tests.running import Server, artel
+
+pytestmark = pytest.mark.usefixtures("chat_server")
+
+
+@pytest.fixture
+def person(chat_server: Server) -> Person:
+    return Person.register(chat_server.url)
+
+
+def folder_of(server: Server, agent_id: int) -> Path:
+    return Path(server.env["ARTEL_DATA_DIR"]) / "workspaces" / str(agent_id)
+
+
+class Desk:
+    """A person with a project whose coder does, one after another, what the test says."""
+
+    def __init__(self, person: Person, model: ModelServer, script: ByMark, mark: str) -> None:
+        self.person, self.model, self.script, self.mark = person, model, script, mark
+        self.project = person.project()
+        self.agents = {agent["name"]: agent["id"] for agent in self.project["agents"]}
+        self.session = person.session(self.project["id"])
+        self._number = 0
+
+    def url(self, agent: str = "agent_coder", rest: str = "") -> str:
+        return f"/my/projects/{self.project['id']}/agents/{self.agents[agent]}/workspace{rest}"
+
+    def call(self, tool: str, agent: str = "agent_coder", **arguments: Any) -> dict[str, Any]:
+        """Let the agent call a tool; answer what its model was told."""
+        self._number += 1
+        text = f"{self.mark} number {self._number}."
+        self.script[text] = [Say(tools=[Tool(tool, json.dumps(arguments))]), Say("Done.")]
+        self.person.say(self.session, text, agent)
+        told: dict[str, Any] = json.loads(self.model.asked_about(text)[-1].body["messages"][-1]["content"])
+        return told
+
+
+@pytest.fixture
+def desk(person: Person, model: ModelServer, script: ByMark, mark: str) -> Desk:
+    return Desk(person, model, script, mark)
+
+
+@pytest.mark.req("TWS-01.1", "TWS-01.5", "TWS-02.1", "TWS-02.2", "TWS-03.2", "TWS-05.1", "TWS-05.2", "AGT-02.3")
+def test_an_agent_writes_into_its_workspace_and_the_user_sees_it(desk: Desk, chat_server: Server) -> None:
+    folder = folder_of(chat_server, desk.agents["agent_coder"])
+    person = desk.person
+
+    assert desk.call("list_files") == {"success": True, "data": {"files": []}}
+    nothing = {"file_count": 0, "dir_count": 0, "total_size": 0, "last_modified": None}
+    assert desk.call("get_workspace_info")["data"] == nothing
+    assert person.get(desk.url()) == {"agent_id": desk.agents["agent_coder"], **nothing}
+    assert person.get(desk.url(rest="/files"))["items"] == []
+    assert not folder.exists()
+
+    assert desk.call("write_file", path="notes/plan.md", content="Grüße")["success"]
+
+    assert (folder / "notes" / "plan.md").read_text() == "Grüße"
+    assert desk.call("read_file", path="notes/plan.md")["data"]["content"] == "Grüße"
+    assert desk.call("list_files")["data"]["files"] == [{"name": "notes", "type": "directory", "size": 0}]
+    info = person.get(desk.url())
+    assert (info["file_count"], info["dir_count"], info["total_size"]) == (1, 1, 7)
+    page = person.get(desk.url(rest="/files"), recursive=True)
+    assert (page["total"], page["limit"], page["offset"]) == (2, 50, 0)
+    assert [(item["name"], item["path"], item["type"], item["size"]) for item in page["items"]] == [
+        ("notes", "notes", "directory", 0),
+        ("plan.md", "notes/plan.md", "file", 7),
+    ]
+    assert person.get(desk.url(rest="/files"), path="notes")["items"] == page["items"][1:]
+    assert person.get(desk.url(rest="/files"), recursive=True, limit=1, offset=1)["items"] == page["items"][1:]
+
+
+def test_content_is_a_download_that_no_browser_shows_as_a_page(desk: Desk, chat_server: Server) -> None:
+    desk.call("write_file", path="a page.html", content="<script>alert(1)</script>")
+    (folder_of(chat_server, desk.agents["agent_coder"]) / "picture").write_bytes(b"\x89PNG\xff")
+
+    page = desk.person.http.get(desk.url(rest="/files/a page.html"))
+    picture = desk.person.http.get(desk.url(rest="/files/picture"))
+
+    assert (page.text, picture.content) == ("<script>alert(1)</script>", b"\x89PNG\xff")
+    assert page.headers["content-type"] == "text/plain; charset=utf-8"
+    assert page.headers["content-disposition"] == "attachment; filename*=UTF-8''a%20page.html"
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert "sandbox" in page.headers["content-security-policy"]
+    assert picture.headers["content-type"] == "application/octet-stream"
+
+
+@pytest.mark.req("TWS-01.3", "TWS-04.1", "TWS-06.1")
+def test_no_agent_reaches_the_workspace_of_another(desk: Desk, chat_server: Server) -> None:
+    desk.call("write_file", path="secret.txt", content="the coder's")
+    coder = desk.agents["agent_coder"]
+
+    assert desk.call("list_files", "agent_writer")["data"]["files"] == []
+    for path in (f"../{coder}/secret.txt", str(folder_of(chat_server, coder) / "secret.txt"), "..", "a/../../x"):
+        for tool, more in (("read_file", {}), ("write_file", {"content": "x"}), ("list_files", {})):
+            told = desk.call(tool, "agent_writer", path=path, **more)
+            assert told["success"] is False
+            assert told["error"] == "path_traversal_blocked: Path is outside workspace bounds"
+    assert not folder_of(chat_server, desk.agents["agent_writer"]).exists()
+
+
+@pytest.mark.req("TWS-04.2")
+def test_a_link_that_leads_out_is_refused_to_the_agent_and_to_the_user(desk: Desk, chat_server: Server) -> None:
+    desk.call("write_file", path="file", content="x")
+    (folder_of(chat_server, desk.agents["agent_coder"]) / "out").symlink_to("/etc")
+
+    told = desk.call("read_file", path="out/hostname")
+    refused = desk.person.http.get(desk.url(rest="/files/out/hostname"))
+
+    assert told["error"].startswith("path_traversal_blocked: ")
+    assert_problem(refused, 403, "path_traversal_blocked")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("nothing", 404, "file_not_found"),
+        ("folder", 409, "read_failed"),
+        ("file/x", 404, "file_not_found"),
+        ("%2e%2e/x", 403, "path_traversal_blocked"),
+        ("%2Fetc/passwd", 403, "path_traversal_blocked"),
+        ("a%00b", 404, "file_not_found"),
+        ("n" * 300, 404, "file_not_found"),
+    ],
+)
+def test_what_is_not_there_for_the_user_is_a_problem(desk: Desk, path: str, status: int, code: str) -> None:
+    desk.call("write_file", path="folder/file", content="x")
+    desk.call("write_file", path="file", content="x")
+
+    problem = assert_problem(desk.person.http.get(desk.url(rest=f"/files/{path}")), status, code)
+
+    assert "/workspaces/" not in problem["detail"]
+
+
+def test_a_folder_that_is_not_there_or_outside_is_not_listed(desk: Desk) -> None:
+    get = desk.person.http.get
+    assert_problem(get(desk.url(rest="/files"), params={"path": "nothing"}), 404, "file_not_found")
+    assert_problem(get(desk.url(rest="/files"), params={"path": "../.."}), 403, "path_traversal_blocked")
+
+
+@pytest.mark.req("TWS-01.4", "TWS-01.5")
+def test_root_is_nowhere_to_be_seen(desk: Desk) -> None:
+    root = desk.project["agents"][0]["parent_agent_id"]
+
+    assert {agent["parent_agent_id"] for agent in desk.project["agents"]} == {root}
+    assert root not in desk.agents.values()
+    url = f"/my/projects/{desk.project['id']}/agents/{root}/workspace"
+    assert_problem(desk.person.http.get(url), 404, "agent_not_found")
+
+
+@pytest.mark.req("TWS-06.1")
+def test_a_full_workspace_says_so(start_server: StartServer, model: ModelServer, script: ByMark, mark: str) -> None:
+    server = start_server(**with_model(model), ARTEL_WORKSPACE_MAX_BYTES="10", ARTEL_WORKSPACE_MAX_FILES="2")
+    desk = Desk(Person.register(server.url), model, script, mark)
+
+    assert desk.call("write_file", path="a", content="1234567890")["success"]
+    assert desk.call("write_file", path="b", content="x")["error"].startswith(
+        "write_failed: The task workspace may hold"
+    )
+    assert desk.call("write_file", path="c/d", content="")["error"].startswith("write_failed: The task workspace may")
+    assert desk.call("write_file", path="a", content="0987654321")["success"]
+
+
+@pytest.mark.parametrize("archive", [False, True])
+def test_the_workspace_goes_with_its_agent(desk: Desk, chat_server: Server, archive: bool) -> None:
+    desk.call("write_file", path="a", content="x")
+    desk.call("write_file", "agent_writer", path="a", content="x")
+    coder, writer = desk.agents["agent_coder"], desk.agents["agent_writer"]
+
+    url = f"/my/projects/{desk.project['id']}/agents/{coder}"
+    assert desk.person.http.delete(url, params={"archive": archive}).status_code == 204
+
+    assert not folder_of(chat_server, coder).exists()
+    assert folder_of(chat_server, writer).exists()
+
+
+def test_the_workspaces_go_with_their_project(desk: Desk, chat_server: Server) -> None:
+    desk.call("write_file", path="a", content="x")
+
+    assert desk.person.http.delete(f"/my/projects/{desk.project['id']}").status_code == 204
+
+    assert not folder_of(chat_server, desk.agents["agent_coder"]).exists()
+
+
+def test_the_workspaces_go_with_their_account(desk: Desk, chat_server: Server) -> None:
+    desk.call("write_file", path="a", content="x")
+
+    deleted = artel("users", "delete", desk.person.email, "--yes", env=chat_server.env)
+
+    assert deleted.returncode == 0, deleted.stderr
+    assert not folder_of(chat_server, desk.agents["agent_coder"]).exists()
+
+
+def test_an_agent_without_memory_has_its_workspace_all_the_same(desk: Desk) -> None:
+    agent = desk.person.agent(desk.project["id"], name="forgetful", memory=False)
+    desk.agents["forgetful"] = agent["id"]
+
+    assert desk.call("write_file", "forgetful", path="a", content="x")["success"]

@@ -1,0 +1,98 @@
+"""Creating agents: what the model is offered, and what a child is told."""
+
+import json
+import re
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from artel.brain.brain import ToolCall
+from artel.contract.http import NewAgent
+from artel.errors import LimitReached
+from artel.spaces.family import _name, generation
+from artel.tools.family import Brief, ChildsAnswer, SpawnAgent
+from artel.tools.tool import ToolResult
+from artel.tools.toolbox import Toolbox
+
+pytestmark = pytest.mark.anyio
+
+
+class Children:
+    """A family that keeps what it was asked for."""
+
+    def __init__(self, error: str | None = None) -> None:
+        self.briefs: list[Brief] = []
+        self._error = error
+
+    async def give(self, brief: Brief) -> ChildsAnswer:
+        if self._error == "limit":
+            raise LimitReached("You may create 1 agents.")
+        self.briefs.append(brief)
+        return ChildsAnswer(9, "tester_1", "task", "The result.", self._error)
+
+
+async def call(children: Children, **arguments: Any) -> ToolResult:
+    toolbox = Toolbox([SpawnAgent(children)], ["spawn_agent"])
+    return await toolbox.call(ToolCall("1", "spawn_agent", json.dumps(arguments)), time.monotonic() + 10)
+
+
+@pytest.mark.req("TWS-07.1", "AGT-02.2")
+async def test_the_brief_reaches_the_child_in_its_order_without_what_is_empty() -> None:
+    children = Children()
+
+    result = await call(
+        children, role="tester", task_brief={"outputs": "A report.", "objective": " Test it. ", "inputs": " "}
+    )
+
+    assert result.data == {"agent_id": 9, "agent": "tester_1", "task_id": "task", "result": "The result."}
+    [brief] = children.briefs
+    assert brief.text == "Objective: Test it.\n\nOutputs: A report."
+    assert (brief.role, brief.tools, brief.child) == ("tester", None, None)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"role": "tester"},
+        {"role": "", "task_brief": {"objective": "x"}},
+        {"role": "two\nlines", "task_brief": {"objective": "x"}},
+        {"role": "r" * 65, "task_brief": {"objective": "x"}},
+        {"role": "tester", "task_brief": {}},
+        {"role": "tester", "task_brief": {"objective": " "}},
+        {"role": "tester", "task_brief": {"objective": "x" * 8_001}},
+        {"role": "tester", "task_brief": {"objective": "x", "parent": 1}},
+        {"role": "tester", "task_brief": {"objective": "x"}, "parent_agent_id": 1},
+    ],
+)
+async def test_nobody_is_created_by_a_call_that_makes_no_sense_or_names_a_parent(arguments: dict[str, Any]) -> None:
+    children = Children()
+
+    result = await call(children, **arguments)
+
+    assert not result.success
+    assert children.briefs == []
+
+
+async def test_what_a_child_or_a_limit_says_is_told_to_the_model() -> None:
+    brief = {"objective": "x"}
+
+    assert (await call(Children("No time."), role="a", task_brief=brief)).error == "tester_1 could not do it: No time."
+    assert (await call(Children("limit"), role="a", task_brief=brief)).error == "You may create 1 agents."
+
+
+@given(st.text(max_size=64))
+def test_every_role_makes_a_name_that_an_agent_may_have(role: str) -> None:
+    name = _name(role)
+
+    assert re.fullmatch(r"[a-z][a-z0-9_-]{0,62}", name)
+    assert NewAgent(name=name, role="x", model="m", system_prompt="").name == name
+
+
+def test_generations_are_counted_from_the_children_of_root() -> None:
+    parents = {1: None, 2: 1, 3: 2, 4: 3, 5: 6, 6: 5}
+
+    assert [generation(agent_id, parents) for agent_id in (2, 3, 4)] == [0, 1, 2]
+    assert generation(5, parents) >= 0

@@ -1,0 +1,281 @@
+"""The tools of the task workspace: what a model is told, whatever it asks for."""
+
+import itertools
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from artel.brain.brain import ToolCall
+from artel.paths.beneath import Content, Listing, Written
+from artel.paths.errors import FolderMoved, PathError, ReadDenied, WriteDenied
+from artel.tools.task_files import CODES, task_file_tools
+from artel.tools.tool import MAX_RESULT_CHARACTERS, ToolResult
+from artel.tools.toolbox import Toolbox
+from artel.workspace.errors import WorkspaceNotAssigned
+from artel.workspace.task_workspace import Info, TaskWorkspace
+from artel.workspace.task_workspaces import TaskWorkspaces
+from tests.unit.test_task_workspace import no_waiting_for_the_disk, paths, ways_out
+
+pytestmark = pytest.mark.anyio
+
+__all__ = ["no_waiting_for_the_disk"]  # a fixture for all tests here
+
+NAMES = ["write_file", "read_file", "list_files", "get_workspace_info"]
+_numbers = itertools.count(1)
+
+
+class Files:
+    """A task workspace, as one member has it."""
+
+    def __init__(self, workspace: TaskWorkspace, member: int = 1) -> None:
+        self._workspace = workspace
+        self._member = member
+
+    async def write(self, path: str, data: bytes) -> Written:
+        return self._workspace.write(self._member, path, data)
+
+    async def read(self, path: str) -> Content:
+        return self._workspace.read(path, self._member)
+
+    async def list(self, path: str) -> Listing:
+        return self._workspace.list(path)
+
+    async def info(self) -> Info:
+        return self._workspace.info()
+
+
+class Refusing(Files):
+    """A task workspace in which nothing works."""
+
+    def __init__(self, problem: PathError) -> None:
+        self._problem = problem
+
+    async def write(self, path: str, data: bytes) -> Written:  # noqa: ARG002
+        raise self._problem
+
+    async def read(self, path: str) -> Content:  # noqa: ARG002
+        raise self._problem
+
+    async def list(self, path: str) -> Listing:  # noqa: ARG002
+        raise self._problem
+
+    async def info(self) -> Info:
+        raise self._problem
+
+
+class Box:
+    """The four tools, called as a model calls them."""
+
+    def __init__(self, files: Files) -> None:
+        self.toolbox = Toolbox(task_file_tools(files), NAMES)
+
+    async def call(self, name: str, **arguments: Any) -> ToolResult:
+        return await self.toolbox.call(ToolCall("call_1", name, json.dumps(arguments)), time.monotonic() + 60)
+
+    async def good(self, name: str, **arguments: Any) -> Any:
+        result = await self.call(name, **arguments)
+        assert result.success, result.error
+        return result.data
+
+    async def bad(self, name: str, **arguments: Any) -> str:
+        result = await self.call(name, **arguments)
+        assert not result.success, result.data
+        assert result.error
+        return result.error
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+def new_box(data_dir: Path) -> Box:
+    return Box(Files(TaskWorkspaces(data_dir).of(next(_numbers))))
+
+
+@pytest.mark.req("TWS-05.1", "AGT-02.2")
+async def test_the_four_tools_are_described_to_the_model_as_functions(data_dir: Path) -> None:
+    schemas = {schema.name: schema.parameters for schema in new_box(data_dir).toolbox.schemas}
+
+    assert list(schemas) == NAMES
+    assert schemas["write_file"]["required"] == ["path", "content"]
+    assert schemas["read_file"]["required"] == ["path"]
+    listing: Any = schemas["list_files"]["properties"]
+    assert listing["path"]["default"] == "."
+    assert "required" not in schemas["list_files"]
+    assert schemas["get_workspace_info"]["properties"] == {}
+
+
+@pytest.mark.req("TWS-05.1", "TWS-05.2", "TWS-02.2", "TWS-03.2")
+async def test_an_agent_writes_reads_lists_and_counts(data_dir: Path) -> None:
+    box = new_box(data_dir)
+    assert await box.good("list_files") == {"files": []}
+    nothing = {"file_count": 0, "dir_count": 0, "total_size": 0, "last_modified": None}
+    assert await box.good("get_workspace_info") == nothing
+
+    made = await box.good("write_file", path="a/b/c.txt", content="Grüße")
+    await box.good("write_file", path="plan.md", content="")
+
+    assert made == {"path": "a/b/c.txt", "size": 7, "created": True}
+    assert await box.good("read_file", path="a/b/c.txt") == {"path": "a/b/c.txt", "size": 7, "content": "Grüße"}
+    assert await box.good("list_files") == {
+        "files": [{"name": "a", "type": "directory", "size": 0}, {"name": "plan.md", "type": "file", "size": 0}]
+    }
+    assert await box.good("list_files", path="a/b") == {"files": [{"name": "c.txt", "type": "file", "size": 7}]}
+    info = await box.good("get_workspace_info")
+    assert (info["file_count"], info["dir_count"], info["total_size"]) == (2, 2, 7)
+    assert info["last_modified"].startswith("20")
+
+
+@pytest.mark.req("TWS-03.1", "TWS-08.1")
+@settings(max_examples=1000)
+@given(path=paths, content=st.text(st.characters(codec="utf-8"), max_size=100))
+async def test_text_comes_back_as_it_was_written(data_dir: Path, path: str, content: str) -> None:
+    box = new_box(data_dir)
+
+    await box.good("write_file", path=path, content=content)
+
+    assert (await box.good("read_file", path=path))["content"] == content
+
+
+@pytest.mark.req("TWS-04.1", "TWS-06.1", "TWS-08.1")
+@settings(max_examples=1000)
+@given(path=ways_out)
+async def test_a_way_out_is_answered_with_its_code(data_dir: Path, path: str) -> None:
+    box = new_box(data_dir)
+
+    for name, more in (("write_file", {"content": "x"}), ("read_file", {}), ("list_files", {})):
+        assert (await box.bad(name, path=path, **more)).startswith("path_traversal_blocked: ")
+
+
+@pytest.mark.req("TWS-05.1", "TWS-06.1", "TWS-08.1")
+@settings(max_examples=1000)
+@given(path=st.text(max_size=30), content=st.text(max_size=30))
+async def test_whatever_is_asked_is_answered_with_a_known_code_and_no_absolute_path(
+    data_dir: Path, path: str, content: str
+) -> None:
+    box = new_box(data_dir)
+
+    for result in (
+        await box.call("write_file", path=path, content=content),
+        await box.call("read_file", path=path),
+        await box.call("list_files", path=path),
+        await box.call("get_workspace_info"),
+    ):
+        assert result.success or (result.error or "").split(":")[0] in CODES
+        assert str(data_dir) not in result.text_for_model()
+
+
+@pytest.mark.req("TWS-06.1")
+async def test_each_error_has_its_code(data_dir: Path) -> None:
+    box = new_box(data_dir)
+    await box.good("write_file", path="folder/file", content="x")
+
+    assert await box.bad("read_file", path="nothing") == "file_not_found: Path nothing does not exist"
+    assert await box.bad("list_files", path="nothing") == "file_not_found: Path nothing does not exist"
+    assert (await box.bad("read_file", path="folder")).startswith("read_failed: ")
+    assert (await box.bad("write_file", path="folder", content="x")).startswith("write_failed: ")
+    assert (await box.bad("write_file", path="folder/file/x", content="x")).startswith("write_failed: ")
+    assert (await box.bad("write_file", path=".", content="x")).startswith("write_failed: ")
+    assert (await box.bad("write_file", path="n" * 10_000, content="x")).startswith("write_failed: ")
+    assert (await box.bad("read_file", path="zero\u200bwidth")).startswith("read_failed: ")
+    half = await box.toolbox.call(
+        ToolCall("1", "write_file", '{"path": "a", "content": "\\ud800"}'), time.monotonic() + 9
+    )
+    assert half.error == "write_failed: The content is no valid Unicode"
+
+
+@pytest.mark.req("TWS-01.4", "TWS-06.1")
+async def test_an_agent_without_a_workspace_is_told_so() -> None:
+    box = Box(Refusing(WorkspaceNotAssigned()))
+
+    for name, arguments in (
+        ("write_file", {"path": "a", "content": "x"}),
+        ("list_files", {}),
+        ("get_workspace_info", {}),
+    ):
+        assert (await box.bad(name, **arguments)).startswith("workspace_not_assigned: ")
+
+
+@pytest.mark.req("TWS-06.1")
+async def test_permission_errors_are_answered_and_logged() -> None:
+    with capture_logs() as logged:
+        denied = await Box(Refusing(WriteDenied("a"))).bad("write_file", path="a", content="x")
+        unread = await Box(Refusing(ReadDenied("a"))).bad("read_file", path="a")
+
+    assert (denied, unread) == (
+        "permission_denied: Permission denied to write to a",
+        "permission_denied: Permission denied to read a",
+    )
+    noted = [(line["tool"], line["path"]) for line in logged if line["event"] == "permission_denied"]
+    assert noted == [("write_file", "a"), ("read_file", "a")]
+
+
+@pytest.mark.req("TWS-06.1")
+async def test_codes_that_agents_do_not_know_become_those_that_they_do() -> None:
+    box = Box(Refusing(FolderMoved()))
+
+    assert (await box.bad("write_file", path="a", content="x")).startswith("write_failed: ")
+    assert (await box.bad("get_workspace_info")).startswith("read_failed: ")
+
+
+@pytest.mark.parametrize("letter", ["x", "\x00", "\n", "漢", '"'])
+async def test_a_long_file_is_read_in_parts_that_say_how_to_go_on(data_dir: Path, letter: str) -> None:
+    box = new_box(data_dir)
+    text = "".join(f"{number}{letter}" for number in range(9_000))
+    await box.good("write_file", path="long", content=text)
+
+    parts, offset = [], 0
+    while True:
+        result = await box.call("read_file", path="long", offset=offset)
+        told = json.loads(result.text_for_model())  # what the model sees is whole, however JSON writes it
+        assert len(result.text_for_model()) <= MAX_RESULT_CHARACTERS
+        assert "content" in told["data"]
+        parts.append(told["data"]["content"])
+        offset += len(parts[-1])
+        if "cut" not in told["data"]:
+            break
+        assert f"Read on with offset {offset}." in told["data"]["cut"]
+
+    assert len(parts) > 2
+    assert "".join(parts) == text
+
+
+async def test_binary_files_are_named_as_such(data_dir: Path) -> None:
+    workspaces = TaskWorkspaces(data_dir)
+    owner = next(_numbers)
+    workspaces.of(owner).write(1, "picture.png", b"\x89PNG\xff\xfe")
+
+    told = await Box(Files(workspaces.of(owner))).good("read_file", path="picture.png")
+
+    assert (told["binary"], told["size"], "content" in told) == (True, 6, False)
+
+
+async def test_a_full_folder_is_listed_in_part_and_says_so(data_dir: Path) -> None:
+    owner = next(_numbers)
+    (data_dir / "workspaces" / str(owner)).mkdir(parents=True)
+    for number in range(250):
+        (data_dir / "workspaces" / str(owner) / f"{number:03}").touch()
+
+    told = await Box(Files(TaskWorkspaces(data_dir).of(owner))).good("list_files")
+
+    assert [file["name"] for file in told["files"]] == [f"{number:03}" for number in range(200)]
+    assert told["cut"] == "The first 200 of 250 entries, by name."
+
+
+async def test_a_sibling_is_told_to_read_what_was_changed(data_dir: Path) -> None:
+    workspace = TaskWorkspaces(data_dir).of(next(_numbers))
+    ada, bob = Box(Files(workspace, 1)), Box(Files(workspace, 2))
+    await ada.good("write_file", path="plan", content="Ada's")
+
+    refused = await bob.bad("write_file", path="plan", content="Bob's")
+
+    assert refused.startswith("write_failed: plan was changed by another agent")
+    await bob.good("read_file", path="plan")
+    assert (await bob.good("write_file", path="plan", content="Bob's"))["created"] is False
