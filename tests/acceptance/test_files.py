@@ -7,7 +7,7 @@ import pytest
 from tests.acceptance.test_file_tools import Desk
 from tests.deadlines import eventually
 from tests.folders import connected_folder
-from tests.model_server import ModelServer
+from tests.model_server import ByMark, ModelServer, Say, Tool
 from tests.people import Person
 from tests.running import Server, artel
 
@@ -146,3 +146,30 @@ def test_after_a_restart_of_the_connector_the_same_folder_is_served_again(desk: 
         eventually(lambda: not folder.is_online())
         folder.connect("--yes")
         assert desk.person.http.get(place).json()["connector_id"] == before
+
+
+def test_a_parent_waits_with_its_child_and_both_go_on(desk: Desk, tmp_path: Path, model: ModelServer) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "old.txt").write_text("old")
+    brief = {"objective": f"childswork {desk.session}"}
+    assert isinstance(model.default, ByMark)
+    desk.script(("spawn_agent", {"role": "cleaner", "task_brief": brief}), end="All is clean.")
+    delete = Say(tools=[Tool("tool_delete_file", '{"path": "old.txt"}')])
+    model.default[f"childswork {desk.session}"] = [delete, Say("The file is gone.")]
+
+    with connected_folder(tmp_path, desk.person, desk.project, "--yes") as folder:
+        waiting = desk.ask()
+        assert waiting["status"] == "waiting", waiting
+        [pending] = desk.approvals()
+        agents = {one["id"]: one for one in desk.person.http.get(f"/my/projects/{desk.project}/agents").json()["items"]}
+        assert agents[pending["agent_id"]]["role"] == "cleaner"
+        assert folder.files() == {"old.txt": b"old"}
+        desk.decide(pending["id"], decision="approve")
+        assert desk.ended(waiting["turn_id"])["status"] == "completed"
+        assert folder.files() == {}
+
+    assert desk.person.history(desk.session)[-1]["content"] == "All is clean."
+    events = [event.type for event in desk.person.events_of(desk.session, waiting["turn_id"])]
+    assert (events.count("task_started"), events.count("task_completed")) == (1, 2)
+    cleaners = [one for one in agents.values() if one["role"] == "cleaner"]
+    assert len(cleaners) == 1
