@@ -55,7 +55,9 @@ class Belongings:
         asking = person.session(self.project["id"])
         asked = person.post(asking, content=f"Remember {mark}", target_agent=self.agent["id"]).json()
         self.file = f"note{person.user_id}.txt"  # in the agent's task workspace, under a name that nobody else has
-        person.say(self.session["session_id"], f"Write Note {mark} to {self.file}", self.agent["id"])
+        note = {"path": self.file, "content": f"Note {mark}"}
+        script[f"Write {mark}"] = [Say(tools=[Tool("write_file", json.dumps(note))]), Say("Written.")]
+        person.say(self.session["session_id"], f"Write {mark}", self.agent["id"])
         self.ids: dict[str, Any] = {
             "project_id": self.project["id"],
             "agent_id": self.agent["id"],
