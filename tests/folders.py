@@ -55,10 +55,12 @@ class Folder:
 
 
 @contextmanager
-def connected_folder(place: Path, person: Person, project_id: int, *options: str) -> Iterator[Folder]:
+def connected_folder(
+    place: Path, person: Person, project_id: int, *options: str, server: str | None = None
+) -> Iterator[Folder]:
     """Give a test a folder that is connected."""
     (place / "work").mkdir(parents=True, exist_ok=True)
-    server = str(person.http.base_url).rstrip("/")
+    server = server or str(person.http.base_url).rstrip("/")
     env = running.clean_environment(place, ARTEL_SERVER=server, ARTEL_TOKEN=person.token)
     folder = Folder(place / "work", person, project_id, env)
     try:

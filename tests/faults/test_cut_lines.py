@@ -1,0 +1,153 @@
+"""The line between server and connector, cut at every point of a write: done once, never torn, and no run is stuck.
+
+`make faults` cuts at each point 100 times; the usual run does it a few times.
+"""
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.test_file_tools import Desk
+from tests.deadlines import eventually
+from tests.folders import Folder, connected_folder
+from tests.model_server import ModelServer
+from tests.people import Person
+from tests.running import Server
+
+CUTS = 5 * int(os.environ.get("KILLS_PER_POINT", "1")) if "KILLS_PER_POINT" in os.environ else 3
+CALL, ANSWER = b'"workspace/edit"', b'"result"'
+# What is let through of the message at which the line is cut: of the call, or of the answer.
+POINTS = {
+    "before the call": (CALL, 0.0),
+    "in the call": (CALL, 0.5),
+    "after the call": (CALL, 1.0),
+    "before the answer": (ANSWER, 0.0),
+    "in the answer": (ANSWER, 0.5),
+    "after the answer": (ANSWER, 1.0),
+}
+
+
+class Scissors:
+    """Passes connections on, and cuts the one that carries a certain message, in the middle of it."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._armed: tuple[bytes, float] | None = None
+        self.cuts = 0
+        self.url = ""
+
+    def arm(self, mark: bytes, share: float) -> None:
+        """Cut at the next message with the mark, once so much of it has passed."""
+        self._armed = mark, share
+
+    @contextmanager
+    def running(self) -> Iterator["Scissors"]:
+        """Pass on in a thread of its own."""
+        loop, stopped, ready = asyncio.new_event_loop(), asyncio.Event(), threading.Event()
+
+        async def serve() -> None:
+            server = await asyncio.start_server(self._take, "127.0.0.1", 0)
+            self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            ready.set()
+            await stopped.wait()
+            server.close()
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+
+        thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), name="scissors")
+        thread.start()
+        assert ready.wait(10)
+        try:
+            yield self
+        finally:
+            loop.call_soon_threadsafe(stopped.set)
+            thread.join(10)
+            loop.close()
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", self._port)
+        ways = [asyncio.ensure_future(self._pass(reader, back)), asyncio.ensure_future(self._pass(there, writer))]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in (writer, back):
+                end.transport.abort()
+            for way in ways:
+                way.cancel()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(1 << 20):
+                if self._armed and self._mark_in(data):
+                    _, share = self._armed
+                    self._armed = None
+                    self.cuts += 1
+                    writer.write(data[: int(len(data) * share)])
+                    with suppress(OSError):
+                        await writer.drain()
+                    return
+                writer.write(data)
+                await writer.drain()
+
+    def _mark_in(self, data: bytes) -> bool:
+        """Look for the mark; what a client sends is masked, with a key in front of it."""
+        assert self._armed is not None
+        mark = self._armed[0]
+        if mark in data:
+            return True
+        return any(mark in _unmasked(data, at) for at in (2, 4, 10))
+
+
+def _unmasked(data: bytes, at: int) -> bytes:
+    key, masked = data[at : at + 4], data[at + 4 :]
+    return bytes(byte ^ key[place % 4] for place, byte in enumerate(masked)) if len(key) == 4 else b""
+
+
+@pytest.fixture
+def scissors(chat_server: Server) -> Iterator[Scissors]:
+    with Scissors(int(chat_server.url.rsplit(":", 1)[1])).running() as scissors:
+        yield scissors
+
+
+@pytest.fixture
+def folder(chat_server: Server, scissors: Scissors, tmp_path: Path) -> Iterator[Folder]:
+    person = Person.register(chat_server.url)
+    with connected_folder(tmp_path, person, person.project()["id"], "--yes", server=scissors.url) as folder:
+        yield folder
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("point", POINTS)
+def test_a_write_whose_line_is_cut_happens_once(
+    folder: Folder, scissors: Scissors, model: ModelServer, mark: str, point: str
+) -> None:
+    text = "long " * 200
+    for number in range(CUTS):
+        path = folder.path / f"file{number}.txt"
+        path.write_text("old")
+        desk = Desk(folder.person, folder.project_id, model, f"{mark}n{number}x")
+        desk.script(("tool_edit_file", {"path": path.name, "old": "old", "new": f"old {text}"}))
+        eventually(folder.is_online)
+        scissors.arm(*POINTS[point])
+        turn = desk.ask(headers={"Prefer": "respond-async"})
+        assert desk.ended(turn["turn_id"], 60)["status"] == "completed"  # not stuck
+
+        [heard] = desk.heard()
+        assert path.read_text() == f"old {text}", "not once"
+        assert heard["success"], heard
+        assert scissors.cuts == number + 1
+        if number % 30 == 29:  # sixty calls in a minute are all that a worker space makes
+            folder.person.http.post(f"/my/projects/{folder.project_id}/space/cleanup")
+    [state] = Path(folder.env["ARTEL_CONFIG_DIR"], "connectors").iterdir()
+    lines = (state / "journal.jsonl").read_text().splitlines()
+    entries = [json.loads(line) for line in lines if line.strip()]
+    started = [entry["call_id"] for entry in entries if entry.get("is_started") and "result" not in entry]
+    assert len(started) == len(set(started))
