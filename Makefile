@@ -32,12 +32,13 @@ test: lint ## Set everything up, lint, and run all tests
 faults: setup ## Kill the server at every named point of a turn, 20 times each and database, and while it writes
 	@KILLS_PER_POINT=20 $(BIN)/pytest tests/faults
 
-lint: setup ## Check style, types, import directions, tenant scope and generated docs
+lint: setup ## Check style, types, import directions, tenant scope, who opens paths, and generated docs
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python scripts/check_tenant_scope.py
+	@$(BIN)/python scripts/check_paths.py
 	@$(BIN)/python scripts/generate_docs.py --check
 
 fix: setup ## Format, and mend what can be mended automatically

@@ -395,3 +395,25 @@ def _has_ended(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
     except OSError:
         return True
+
+
+def test_nothing_in_the_folder_is_opened_but_by_the_one_package_for_it(connect: Connecting, tmp_path: Path) -> None:
+    record = tmp_path / "record.txt"
+    (connect.work / "src").mkdir()
+    (connect.work / "src" / "a.txt").write_text("some text\n")
+    (connect.work / ".artelignore").write_text("hidden\n")
+    watching = {"WATCHED_FOLDER": str(connect.work), "WATCH_RECORD": str(record)}
+    connect.start("--yes", "--run", "true=true", module="tests.faults.watched_connector", **watching)
+    line = connect.server.line()
+
+    line.ok("list", path=".", recursive=True)
+    line.ok("read", path="src/a.txt")
+    line.ok("search", query="text")
+    line.ok("search", query="t.xt", regex=True)
+    line.ok("stat", path="src")
+    line.ok("write", path="src/b.txt", content="b", turn_id="t")
+    line.ok("edit", path="src/b.txt", old="b", new="c", turn_id="t")
+    line.ok("delete", path="src/a.txt", approval={"id": "a"}, turn_id="t")
+    line.ok("undo", of_turn="t")
+
+    assert record.read_text() == "seen\n"
