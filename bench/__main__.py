@@ -8,14 +8,36 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from bench import arrivals, command_line, direct_calls, first_token, listeners, memories, projects, sessions, spaces
+from bench import (
+    arrivals,
+    command_line,
+    direct_calls,
+    files,
+    first_token,
+    listeners,
+    memories,
+    projects,
+    sessions,
+    spaces,
+)
 from bench.figure import Figure
 from bench.processes import allow_many_files
 from bench.report import print_table, write_report
 
 BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
     module.BENCH: module.run
-    for module in (command_line, projects, direct_calls, arrivals, first_token, sessions, listeners, spaces, memories)
+    for module in (
+        command_line,
+        projects,
+        direct_calls,
+        arrivals,
+        first_token,
+        sessions,
+        listeners,
+        files,
+        spaces,
+        memories,
+    )
 }
 
 

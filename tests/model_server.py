@@ -426,6 +426,18 @@ def _break(http: web.BaseRequest) -> None:
         http.transport.abort()
 
 
+@dataclass(frozen=True)
+class CallOnce:
+    """Call a tool, and answer when its result is there."""
+
+    tool: Tool
+    answer: Say
+
+    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+        has_result = asked.body["messages"][-1]["role"] == "tool"
+        return await (self.answer if has_result else Say(tools=[self.tool]))(asked, http)
+
+
 async def _serve(port: int, default: Behaviour) -> None:
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
@@ -441,9 +453,11 @@ def main() -> None:
     options.add_argument("--delay-ms", type=float, default=0, help="time before the first word")
     options.add_argument("--pause-ms", type=float, default=0, help="time after each word of a stream")
     options.add_argument("--words", type=int, help="answer with so many words instead of an echo")
+    options.add_argument("--tool", help="a tool to call once before the answer, as JSON: name, arguments")
     chosen = options.parse_args()
     text = " ".join(["word"] * chosen.words) if chosen.words else None
-    asyncio.run(_serve(chosen.port, Say(text, delay=chosen.delay_ms / 1000, pause=chosen.pause_ms / 1000)))
+    answer = Say(text, delay=chosen.delay_ms / 1000, pause=chosen.pause_ms / 1000)
+    asyncio.run(_serve(chosen.port, CallOnce(Tool(**json.loads(chosen.tool)), answer) if chosen.tool else answer))
 
 
 if __name__ == "__main__":
