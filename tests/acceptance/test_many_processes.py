@@ -127,7 +127,7 @@ def test_files_are_reached_through_whichever_process_holds_the_line(pair: tuple[
 
         team.model.script(Say(tools=[Tool("tool_delete_file", '{"path": "a"}')]), Say("Deleted."))
         waiting = talk.send(session, "Delete it").json()
-        assert waiting["status"] == "waiting", waiting
+        assert waiting.get("status") == "waiting", waiting
         talk.http.post(f"/my/approvals/{waiting['approval_id']}/confirm", json={"decision": "approve"})
         deleted = connector.hear()
         connector.answer(deleted)
