@@ -274,6 +274,21 @@ def test_questions_are_asked_one_after_the_other(at_terminal: At) -> None:
     assert line.ok("write", **WRITE)
 
 
+def test_what_is_typed_too_early_is_no_answer(connect: Connecting, at_terminal: At) -> None:
+    terminal, line = at_terminal()
+    line.call("write", **WRITE)
+    line.call("write", path="b.txt", content="x\n")
+    terminal.until("write src/a.py? y(es")
+
+    terminal.press("y\ny\n")
+
+    line.other()
+    terminal.until("write b.txt? y(es")
+    assert line.ok("write", **WRITE)
+    assert line.call("write", path="b.txt", content="x\n")["code"] == "asks"
+    assert [*connect.files()] == ["src/a.py"]
+
+
 def test_too_many_questions_are_refused(connect: Connecting) -> None:
     line = connect.line("--ask", "browser")
     for number in range(50):

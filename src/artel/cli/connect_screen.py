@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import termios
 from collections import deque
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -125,6 +126,7 @@ class TerminalScreen:
 
     def _answer(self, question: "Question", line: str) -> None:
         letter, _, rest = line.partition(" ")
+        letter = letter.lower()
         if self._refused is question:
             self._give(question, Answer(approved=False, feedback=line))
         elif letter == "n" and not rest:
@@ -145,6 +147,7 @@ class TerminalScreen:
 
     def _show_question(self) -> None:
         if self._questions:
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before is no answer to this
             question = self._questions[0]
             self._put(f"{_clock()} {_one_line(question.agent) or 'An agent'} wants to {_wanted(question)}:", "bold")
             for line in plain(question.diff).splitlines():
