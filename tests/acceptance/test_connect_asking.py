@@ -98,6 +98,23 @@ def test_an_answer_is_for_what_was_shown_and_nothing_else(connect: Connecting, a
     assert connect.files() == {"src/a.py": b"the user's\n"}
 
 
+def test_a_question_about_a_file_that_changed_is_asked_anew(connect: Connecting, at_terminal: At) -> None:
+    terminal, line = at_terminal()
+    first = line.call("write", **WRITE)
+    terminal.until("n(o) ")
+    (connect.work / "src" / "a.py").write_text("the user's\n")
+
+    second = line.call("write", **WRITE)
+
+    assert second["ask_id"] != first["ask_id"]
+    assert "-the user's" in second["diff"]
+    terminal.until("No answer is needed any more")
+    assert "-the user's" in terminal.until("n(o) ")
+    terminal.type("y")
+    assert line.other()["params"]["ask_id"] == second["ask_id"]
+    assert line.ok("write", **WRITE)
+
+
 def test_an_edit_is_asked_about_with_its_outcome(at_terminal: At) -> None:
     terminal, line = at_terminal()
     edit = {"path": "src/a.py", "old": "two", "new": "2"}

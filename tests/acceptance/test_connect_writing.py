@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import running
 from tests.connecting import Connecting
 from tests.connector_server import Line
 from tests.deadlines import eventually
@@ -291,6 +292,23 @@ def test_undo_on_the_command_line_needs_no_server(line: Line, connect: Connectin
     assert (elsewhere.returncode, "no folder that was connected" in elsewhere.stderr) == (3, True)
     (connect.work / "src" / "a.txt").write_text("the user's")
     assert artel("undo", "t2", *folder, env=connect.env).returncode == 1
+
+
+def test_the_command_waits_for_a_connector_that_is_writing(line: Line, connect: Connecting) -> None:
+    line.ok("write", path="file.txt", content=NEW, turn_id="t1")
+    assert running.nursery is not None
+    with (connect.state() / "change.lock").open("w") as lock, Path(os.devnull).open("r+") as nothing:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # as the connector does while it writes
+        files = (nothing.fileno(),) * 3
+        undo = running.nursery.fork(
+            [running.ARTEL, "undo", "--folder", str(connect.work)], connect.env, (files[0], files[1], files[2])
+        )
+        line.wait(line.send("write", path="other.txt", content=NEW, timeout_ms=800))
+        assert undo.poll() is None
+        assert connect.files() == {"file.txt": NEW.encode()}
+
+    assert undo.wait(20) == 0
+    assert connect.files() == {"file.txt": OLD.encode()}
 
 
 def test_connector_and_command_see_each_others_changes(line: Line, connect: Connecting) -> None:
