@@ -1,6 +1,7 @@
 """The line between a connector and its server: how it begins, breaks, comes back, and ends."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from artel.contract.connector import MAX_FRAME_BYTES, PROTOCOL
 from tests import running
 from tests.connecting import Connecting
-from tests.connector_server import USER
+from tests.connector_server import USER, ConnectorServer
 from tests.deadlines import eventually
 
 
@@ -51,6 +52,48 @@ def test_a_refusal_that_will_not_pass_ends_it(connect: Connecting, status: int, 
     assert len([request for request in connect.server.requests if request.path.endswith("/connector")]) == 1
 
 
+def test_the_token_goes_to_the_named_server_only(connect: Connecting) -> None:
+    with ConnectorServer().running() as elsewhere:
+        connect.server.status = 307
+        connect.server.location = f"{elsewhere.url}/my/projects/5/connector".replace("http", "ws", 1)
+        connect.start("--yes")
+
+        code, printed = connect.ended()
+
+        assert (code, "sends connectors elsewhere" in printed) == (4, True)
+        assert elsewhere.requests == []
+
+
+def test_nobody_reading_what_is_printed_is_no_trouble(connect: Connecting) -> None:
+    assert running.nursery is not None
+    read, write = os.pipe()
+    with Path(os.devnull).open() as nothing, connect.out.open("a") as out:
+        files = nothing.fileno(), write, out.fileno()
+        command = [running.ARTEL, *connect.arguments(["--yes"])]
+        connect.processes.append(running.nursery.fork(command, connect.env, files))
+    os.close(write)
+    line = connect.server.line()
+    os.close(read)
+
+    assert line.ok("write", path="a.txt", content="x")
+    assert line.ok("read", path="a.txt")["content"] == "x"
+    connect.stop()
+    assert "Traceback" not in connect.printed()
+
+
+def test_it_ends_at_once_whatever_is_going_on(connect: Connecting) -> None:
+    (connect.work / "slow.txt").write_text("a" * 60 + "!\n")
+    line = connect.line("--yes")
+    slow = line.send("search", query="(a+)+$", regex=True, timeout_ms=60_000)
+    assert line.ok("list", recursive=True)["files"]
+
+    assert connect.stop() == 0
+
+    with pytest.raises(TimeoutError):
+        line.wait(slow, 0.1)
+    assert "Traceback" not in connect.printed()
+
+
 def test_a_wrong_token_ends_it(connect: Connecting) -> None:
     connect.start("--yes", ARTEL_TOKEN="wrong")
 
@@ -74,6 +117,28 @@ def test_other_connectors_and_refused_hellos_end_it(
     ended, printed = connect.ended()
 
     assert (ended, words in printed) == (code, True), printed
+
+
+def test_a_server_that_says_no_to_the_hello_or_speaks_something_else_ends_it(connect: Connecting) -> None:
+    connect.server.welcome = '{"jsonrpc": "2.0", "id": "hello", "error": {"code": -32000, "message": "not today"}}'
+    connect.start("--yes")
+    code, printed = connect.ended()
+    assert (code, "not today" in printed) == (4, True)
+
+    connect.server.protocol = None
+    connect.start("--yes")
+    code, printed = connect.ended()
+    assert (code, "does not speak artel.connector.v1" in printed) == (4, True)
+
+
+@pytest.mark.parametrize("welcome", ["nonsense", "[]", "{}", '{"id": "hello", "result": {"ping_seconds": "often"}}'])
+def test_a_server_that_does_not_say_welcome_is_tried_again(connect: Connecting, welcome: str) -> None:
+    connect.server.welcome = welcome
+    connect.start("--yes")
+    connect.until("the server did not say welcome")
+    connect.server.welcome = None
+
+    connect.until("Connected to")
 
 
 def test_being_taken_over_ends_it(connect: Connecting) -> None:

@@ -5,6 +5,7 @@ import os
 import sys
 import termios
 from collections import deque
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,8 @@ class PlainScreen:
         """Nothing is shown that would have to go."""
 
     def _print(self, text: str) -> None:
-        typer.echo(f"{_clock()} {_one_line(text)}")
+        with suppress(OSError):  # that nobody reads it is no reason to stop
+            typer.echo(f"{_clock()} {_one_line(text)}")
 
 
 class TerminalScreen:
@@ -163,7 +165,8 @@ class TerminalScreen:
         from rich.text import Text
 
         self._write(CLEAR)
-        self._console.print(Text(line, style), soft_wrap=True)
+        with suppress(OSError):  # the terminal is gone, and a signal comes
+            self._console.print(Text(line, style), soft_wrap=True)
 
     def _draw(self) -> None:
         """Write the last line anew."""
@@ -177,8 +180,9 @@ class TerminalScreen:
             self._write(f"{CLEAR}{_one_line(_wanted(self._questions[0]))}? y(es, once){more} / n(o) ")
 
     def _write(self, text: str) -> None:
-        self._console.file.write(text)
-        self._console.file.flush()
+        with suppress(OSError):
+            self._console.file.write(text)
+            self._console.file.flush()
 
 
 def _console() -> "Console":

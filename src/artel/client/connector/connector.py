@@ -42,6 +42,14 @@ class LineDead(Exception):
     """The other side has said nothing for too long, or something that makes no sense."""
 
 
+class _Connect(connect):
+    """Goes where it is told to and nowhere else: the token is for the server that the user named."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        """Follow no redirect."""
+        return exc
+
+
 class Connector:
     """One workspace at one server, for as long as the user wants."""
 
@@ -94,7 +102,7 @@ class Connector:
 
     async def _connection(self) -> NoReturn:
         """Serve over one connection; raise why it ended."""
-        async with connect(
+        async with _Connect(
             f"ws{self._server.removeprefix('http')}/my/projects/{self._hello.project_id}/connector",
             additional_headers={"Authorization": f"Bearer {self._token}"},
             user_agent_header=f"artel/{__version__}",
@@ -173,6 +181,8 @@ class Connector:
 
     def _refused(self, status: int) -> str:
         """Answer what a refusal says if it may pass; raise if it will not."""
+        if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
+            raise ConnectorRefused(f"{self._server} sends connectors elsewhere. Name the right server: --server URL")
         if status == HTTPStatus.UNAUTHORIZED:
             raise NotAuthenticated(f"{self._server} does not accept the login. Run: artel login")
         if status == HTTPStatus.FORBIDDEN:
