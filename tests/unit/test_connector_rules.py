@@ -1,6 +1,8 @@
 """The small rules of a connector, each with its property: grants, questions, pauses, diffs, output, logs."""
 
 import json
+import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from artel.client.connector.grants import Grant, Grants, glob_for
 from artel.client.connector.ignoring import Ignored
 from artel.client.connector.questions import EXPIRE_SECONDS, Answer, Questions, Subject
 from artel.client.connector.rules import WriteRule
+from artel.client.connector.searching import ExpressionMatcher
 from artel.errors import ConfigurationInvalid
 from artel.paths.errors import FileChanged
 from artel.paths.policy import PROTECTED, SECRET, is_protected, is_secret, matches
@@ -68,6 +71,17 @@ def test_a_file_is_written_only_under_the_names_that_were_looked_at() -> None:
 
     with pytest.raises(FileChanged):
         rule.again((".git", "config"))
+
+
+def test_a_search_whose_process_dies_says_so() -> None:
+    matcher = ExpressionMatcher("a+", 10, 30)
+    matcher.begin()
+    assert matcher.find(b"x\naa\n") == [(2, "aa")]
+    os.kill(matcher._process.pid, signal.SIGKILL)
+
+    with pytest.raises(CallRefused, match="memory"):
+        matcher.find(b"a" * 1_000_000)
+    matcher.close()
 
 
 class Questioning:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import random
-import time
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import NoReturn
@@ -34,7 +33,6 @@ from artel.errors import NotAuthenticated, ProjectNotFound
 
 OPEN_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-STEADY_SECONDS = 10.0  # a line that lasted so long begins with short pauses again
 HELLO = "hello"
 
 
@@ -68,14 +66,13 @@ class Connector:
         self._calls = calls
         self._say = say
         self._undelivered = undelivered
+        self._failures = 0  # since the server last said welcome
         self._socket: ClientConnection | None = None
         self._answering: set[asyncio.Task[None]] = set()
 
     async def run(self) -> NoReturn:
         """Serve until cancelled, or until the server says that there is no point; raises why."""
-        failures = 0
         while True:
-            begun = time.monotonic()
             try:
                 await self._connection()
             except InvalidURI:
@@ -86,8 +83,8 @@ class Connector:
                 why = self._closed(closed)
             except (OSError, WebSocketException, LineDead, TimeoutError) as failure:
                 why = str(failure) or "no answer"
-            failures = 0 if time.monotonic() - begun > STEADY_SECONDS else failures + 1
-            pause = pause_after(failures)
+            pause = pause_after(self._failures)
+            self._failures += 1
             self._say(f"The line to {self._server} is down ({why}). Trying again in {pause:.1f} s.")
             await asyncio.sleep(pause)
 
@@ -116,6 +113,7 @@ class Connector:
             if socket.subprotocol != PROTOCOL:
                 raise ConnectorRefused(f"{self._server} does not speak {PROTOCOL}. Is it an Artel server?")
             welcome = await self._welcomed(socket)
+            self._failures = 0
             self._hello = self._hello.model_copy(update={"take_over": False})  # whoever took over from us stays
             self._say(f"Connected to {self._server}, project {self._hello.project_id}.")
             self._socket = socket

@@ -104,12 +104,6 @@ class Questions:
             subject = next((one.subject for one in self._open.values() if one.ask_id == ask_id), None)
             return self._open.pop(subject) if subject is not None else None
 
-    def is_open(self, question: Question) -> bool:
-        """Say whether a question still waits for an answer."""
-        with self._lock:
-            self._expire()
-            return self._open.get(question.subject) is question
-
     def answers(self) -> list[tuple[Question, Answer]]:
         """Answer what was said and not used yet: a server that comes back has to hear it again."""
         with self._lock:

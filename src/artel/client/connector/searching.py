@@ -1,6 +1,7 @@
 """Searching files for a text or a regular expression, with an end to files, bytes, matches and time."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -26,6 +27,9 @@ SPARE_SECONDS = 0.5  # of the call's time, to send what was found
 LINE_CHARACTERS = 500
 
 Found = list[tuple[int, str]]
+
+# What Python may need to start, and nothing else.
+_ENVIRONMENT = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
 
 
 class OutOfTime(Exception):
@@ -84,9 +88,10 @@ class ExpressionMatcher:
         self._asked = {"expression": expression, "most": most, "seconds": seconds}
         command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("matcher.py"))]
         self._process = subprocess.Popen(  # noqa: S603 - our own file, with nothing of anybody else's
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={}, cwd="/"
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_ENVIRONMENT, cwd="/"
         )
-        self._killer = threading.Timer(seconds, self._process.kill)
+        self._is_stopped = False
+        self._killer = threading.Timer(seconds, self.stop)
         self._killer.daemon = True
         self._killer.start()
 
@@ -102,6 +107,7 @@ class ExpressionMatcher:
 
     def stop(self) -> None:
         """End the process while it is being waited for."""
+        self._is_stopped = True
         self._process.kill()
 
     def close(self) -> None:
@@ -119,9 +125,11 @@ class ExpressionMatcher:
                 line = from_it.readline()
                 if line.endswith(b"\n"):
                     return json.loads(line)
-        except OSError:  # it was killed
+        except OSError:  # it has ended
             pass
-        raise OutOfTime
+        if self._is_stopped:
+            raise OutOfTime
+        raise CallRefused("failed", "The expression can't be searched for; it may need too much memory")
 
 
 class Searcher:
