@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from artel.contract.connector import MAX_FRAME_BYTES, PROTOCOL
+from artel.contract.connector import CALLS, MAX_FRAME_BYTES, PROTOCOL
 from tests import running
 from tests.connecting import Connecting
 from tests.connector_server import USER, ConnectorServer
@@ -250,6 +252,51 @@ def test_frames_that_are_no_calls_are_answered_and_do_no_harm(connect: Connectin
     assert len(json.dumps(answer)) < 1000
     assert line.ok("list")["files"] == []
     assert "is down" not in connect.printed()
+
+
+ANYTHING: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from(["..", "/", "a", "*"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=10,
+)
+FIELDS = ("call_id", "user_id", "epoch", "timeout_ms", "path", "content", "old", "new", "query", "regex", "pattern")
+MORE_FIELDS = (
+    "most",
+    "first_line",
+    "lines",
+    "if_match",
+    "name",
+    "of_turn",
+    "create_dirs",
+    "recursive",
+    "approval",
+    "turn_id",
+)
+
+
+@given(
+    method=st.sampled_from(sorted(CALLS)),
+    fields=st.dictionaries(st.sampled_from(FIELDS + MORE_FIELDS), ANYTHING, max_size=6),
+    others=st.dictionaries(st.sampled_from(["jsonrpc", "id", "method", "params"]), ANYTHING, max_size=1),
+)
+@settings(max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_is_called_the_next_call_is_answered(
+    connect: Connecting, method: str, fields: dict[str, Any], others: dict[str, Any]
+) -> None:
+    line = getattr(connect, "fuzzed", None) or connect.line("--read-only", "--run", "true=true")
+    connect.fuzzed = line  # type: ignore[attr-defined]
+
+    params = {"call_id": "x", "user_id": USER, "timeout_ms": 2000, "path": "."} | fields
+    line.raw({"jsonrpc": "2.0", "id": "x", "method": method, "params": params} | others)
+
+    assert line.ok("list", epoch=1 << 70)["files"] == []
+    assert "is down" not in connect.printed()
+    assert "Traceback" not in connect.printed()
 
 
 @pytest.mark.parametrize(
