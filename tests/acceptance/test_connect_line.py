@@ -191,6 +191,15 @@ def test_a_server_that_falls_silent_is_given_up(connect: Connecting) -> None:
     assert "nothing came for" in connect.printed()
 
 
+@pytest.mark.parametrize("seconds", [0, -1, 1e300, float("nan"), float("inf")])
+def test_a_server_that_wants_odd_pings_gets_the_usual_ones(connect: Connecting, seconds: float) -> None:
+    connect.server.ping_seconds = seconds
+    line = connect.line("--yes")
+
+    assert all(line.ok("list")["files"] == [] for _ in range(20))
+    assert "is down" not in connect.printed()
+
+
 def test_a_server_that_answers_pings_is_kept(connect: Connecting) -> None:
     connect.server.ping_seconds = 0.01
     line = connect.line("--yes")

@@ -33,6 +33,7 @@ from artel.errors import NotAuthenticated, ProjectNotFound
 
 OPEN_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+SHORTEST_PING, LONGEST_PING = 0.01, 60.0
 HELLO = "hello"
 
 
@@ -168,6 +169,8 @@ class Connector:
 
     async def _keep_alive(self, socket: ClientConnection, every: float) -> None:
         """Ask for a sign of life again and again; raise when none comes."""
+        if not SHORTEST_PING <= every <= LONGEST_PING:  # no server of ours says so
+            every = PING_SECONDS
         patience = every * (DEAD_SECONDS / PING_SECONDS - 1)
         while True:
             await asyncio.sleep(every)
