@@ -33,7 +33,7 @@ def settings_page() -> str:
         "Lists in variables are written as JSON.\n\n"
         "| setting | variable | default | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + "\n\n"
         "For the command line: `ARTEL_SERVER` (the server to talk to), `ARTEL_TOKEN` (the token to use), "
-        "`ARTEL_CONFIG_DIR` (where logins are kept).\n"
+        "`ARTEL_CONFIG_DIR` (where logins and what connectors note are kept).\n"
     )
 
 

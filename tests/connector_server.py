@@ -123,7 +123,10 @@ class ConnectorServer:
         self.token = "a-token"
         self.ping_seconds = 10.0
         self.status: int | None = None
+        self.location = ""
         self.close_code: int | None = None
+        self.welcome: str | None = None  # what is said instead of the usual answer to a hello
+        self.protocol: str | None = PROTOCOL
         self.requests: list[Request] = []
         self._lines: queue.Queue[Line] = queue.Queue()
 
@@ -146,6 +149,7 @@ class ConnectorServer:
                 "127.0.0.1",
                 0,
                 process_request=self._process,
+                select_subprotocol=lambda *_: Subprotocol(self.protocol) if self.protocol else None,
                 subprotocols=[Subprotocol(PROTOCOL)],
                 max_size=None,
                 ping_interval=None,
@@ -175,7 +179,9 @@ class ConnectorServer:
             projects = [{"id": 5, "name": "Website", "is_default": True}]
             return _json(connection, HTTPStatus.OK, {"items": projects, "total": 1, "limit": 100, "offset": 0})
         if self.status is not None:
-            return connection.respond(HTTPStatus(self.status), "no")
+            refusal = connection.respond(HTTPStatus(self.status), "no")
+            refusal.headers["Location"] = self.location
+            return refusal
         return None if request.path == "/my/projects/5/connector" else connection.respond(HTTPStatus.NOT_FOUND, "no")
 
     async def _take(self, socket: ServerConnection) -> None:
@@ -185,9 +191,8 @@ class ConnectorServer:
             await socket.close(self.close_code)
             return
         line = Line(self, socket, message["params"])
-        await socket.send(
-            json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"ping_seconds": self.ping_seconds}})
-        )
+        welcome = {"jsonrpc": "2.0", "id": message["id"], "result": {"ping_seconds": self.ping_seconds}}
+        await socket.send(self.welcome or json.dumps(welcome))
         self._lines.put(line)
         await line.read()
 

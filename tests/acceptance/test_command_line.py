@@ -151,7 +151,19 @@ def test_a_server_that_does_not_answer_is_named(terminal: Terminal, person: Pers
 
 
 @pytest.mark.parametrize(
-    "command", [(), ("projects",), ("projects", "create"), ("agents", "update"), ("db", "upgrade"), ("up",), ("chat",)]
+    "command",
+    [
+        (),
+        ("projects",),
+        ("projects", "create"),
+        ("agents", "update"),
+        ("db", "upgrade"),
+        ("up",),
+        ("chat",),
+        ("connect",),
+        ("undo",),
+        ("grants", "revoke"),
+    ],
 )
 def test_help_needs_none_of_the_heavy_packages(command: tuple[str, ...], tmp_path: Path) -> None:
     import subprocess

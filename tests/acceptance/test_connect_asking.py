@@ -98,6 +98,23 @@ def test_an_answer_is_for_what_was_shown_and_nothing_else(connect: Connecting, a
     assert connect.files() == {"src/a.py": b"the user's\n"}
 
 
+def test_a_question_about_a_file_that_changed_is_asked_anew(connect: Connecting, at_terminal: At) -> None:
+    terminal, line = at_terminal()
+    first = line.call("write", **WRITE)
+    terminal.until("n(o) ")
+    (connect.work / "src" / "a.py").write_text("the user's\n")
+
+    second = line.call("write", **WRITE)
+
+    assert second["ask_id"] != first["ask_id"]
+    assert "-the user's" in second["diff"]
+    terminal.until("No answer is needed any more")
+    assert "-the user's" in terminal.until("n(o) ")
+    terminal.type("y")
+    assert line.other()["params"]["ask_id"] == second["ask_id"]
+    assert line.ok("write", **WRITE)
+
+
 def test_an_edit_is_asked_about_with_its_outcome(at_terminal: At) -> None:
     terminal, line = at_terminal()
     edit = {"path": "src/a.py", "old": "two", "new": "2"}
@@ -272,6 +289,21 @@ def test_questions_are_asked_one_after_the_other(at_terminal: At) -> None:
     terminal.press(CTRL_D)
     terminal.until("Nobody answers here any more")
     assert line.ok("write", **WRITE)
+
+
+def test_what_is_typed_too_early_is_no_answer(connect: Connecting, at_terminal: At) -> None:
+    terminal, line = at_terminal()
+    line.call("write", **WRITE)
+    line.call("write", path="b.txt", content="x\n")
+    terminal.until("write src/a.py? y(es")
+
+    terminal.press("y\ny\n")
+
+    line.other()
+    terminal.until("write b.txt? y(es")
+    assert line.ok("write", **WRITE)
+    assert line.call("write", path="b.txt", content="x\n")["code"] == "asks"
+    assert [*connect.files()] == ["src/a.py"]
 
 
 def test_too_many_questions_are_refused(connect: Connecting) -> None:

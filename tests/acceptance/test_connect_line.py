@@ -1,17 +1,20 @@
 """The line between a connector and its server: how it begins, breaks, comes back, and ends."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from artel.contract.connector import MAX_FRAME_BYTES, PROTOCOL
+from artel.contract.connector import CALLS, MAX_FRAME_BYTES, PROTOCOL
 from tests import running
 from tests.connecting import Connecting
-from tests.connector_server import USER
+from tests.connector_server import USER, ConnectorServer
 from tests.deadlines import eventually
 
 
@@ -51,6 +54,48 @@ def test_a_refusal_that_will_not_pass_ends_it(connect: Connecting, status: int, 
     assert len([request for request in connect.server.requests if request.path.endswith("/connector")]) == 1
 
 
+def test_the_token_goes_to_the_named_server_only(connect: Connecting) -> None:
+    with ConnectorServer().running() as elsewhere:
+        connect.server.status = 307
+        connect.server.location = f"{elsewhere.url}/my/projects/5/connector".replace("http", "ws", 1)
+        connect.start("--yes")
+
+        code, printed = connect.ended()
+
+        assert (code, "sends connectors elsewhere" in printed) == (4, True)
+        assert elsewhere.requests == []
+
+
+def test_nobody_reading_what_is_printed_is_no_trouble(connect: Connecting) -> None:
+    assert running.nursery is not None
+    read, write = os.pipe()
+    with Path(os.devnull).open() as nothing, connect.out.open("a") as out:
+        files = nothing.fileno(), write, out.fileno()
+        command = [running.ARTEL, *connect.arguments(["--yes"])]
+        connect.processes.append(running.nursery.fork(command, connect.env, files))
+    os.close(write)
+    line = connect.server.line()
+    os.close(read)
+
+    assert line.ok("write", path="a.txt", content="x")
+    assert line.ok("read", path="a.txt")["content"] == "x"
+    connect.stop()
+    assert "Traceback" not in connect.printed()
+
+
+def test_it_ends_at_once_whatever_is_going_on(connect: Connecting) -> None:
+    (connect.work / "slow.txt").write_text("a" * 60 + "!\n")
+    line = connect.line("--yes")
+    slow = line.send("search", query="(a+)+$", regex=True, timeout_ms=60_000)
+    assert line.ok("list", recursive=True)["files"]
+
+    assert connect.stop() == 0
+
+    with pytest.raises(TimeoutError):
+        line.wait(slow, 0.1)
+    assert "Traceback" not in connect.printed()
+
+
 def test_a_wrong_token_ends_it(connect: Connecting) -> None:
     connect.start("--yes", ARTEL_TOKEN="wrong")
 
@@ -74,6 +119,28 @@ def test_other_connectors_and_refused_hellos_end_it(
     ended, printed = connect.ended()
 
     assert (ended, words in printed) == (code, True), printed
+
+
+def test_a_server_that_says_no_to_the_hello_or_speaks_something_else_ends_it(connect: Connecting) -> None:
+    connect.server.welcome = '{"jsonrpc": "2.0", "id": "hello", "error": {"code": -32000, "message": "not today"}}'
+    connect.start("--yes")
+    code, printed = connect.ended()
+    assert (code, "not today" in printed) == (4, True)
+
+    connect.server.protocol = None
+    connect.start("--yes")
+    code, printed = connect.ended()
+    assert (code, "does not speak artel.connector.v1" in printed) == (4, True)
+
+
+@pytest.mark.parametrize("welcome", ["nonsense", "[]", "{}", '{"id": "hello", "result": {"ping_seconds": "often"}}'])
+def test_a_server_that_does_not_say_welcome_is_tried_again(connect: Connecting, welcome: str) -> None:
+    connect.server.welcome = welcome
+    connect.start("--yes")
+    connect.until("the server did not say welcome")
+    connect.server.welcome = None
+
+    connect.until("Connected to")
 
 
 def test_being_taken_over_ends_it(connect: Connecting) -> None:
@@ -122,6 +189,15 @@ def test_a_server_that_falls_silent_is_given_up(connect: Connecting) -> None:
 
     assert connect.server.line().hello
     assert "nothing came for" in connect.printed()
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 1e300, float("nan"), float("inf")])
+def test_a_server_that_wants_odd_pings_gets_the_usual_ones(connect: Connecting, seconds: float) -> None:
+    connect.server.ping_seconds = seconds
+    line = connect.line("--yes")
+
+    assert all(line.ok("list")["files"] == [] for _ in range(20))
+    assert "is down" not in connect.printed()
 
 
 def test_a_server_that_answers_pings_is_kept(connect: Connecting) -> None:
@@ -187,6 +263,51 @@ def test_frames_that_are_no_calls_are_answered_and_do_no_harm(connect: Connectin
     assert "is down" not in connect.printed()
 
 
+ANYTHING: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from(["..", "/", "a", "*"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=10,
+)
+FIELDS = ("call_id", "user_id", "epoch", "timeout_ms", "path", "content", "old", "new", "query", "regex", "pattern")
+MORE_FIELDS = (
+    "most",
+    "first_line",
+    "lines",
+    "if_match",
+    "name",
+    "of_turn",
+    "create_dirs",
+    "recursive",
+    "approval",
+    "turn_id",
+)
+
+
+@given(
+    method=st.sampled_from(sorted(CALLS)),
+    fields=st.dictionaries(st.sampled_from(FIELDS + MORE_FIELDS), ANYTHING, max_size=6),
+    others=st.dictionaries(st.sampled_from(["jsonrpc", "id", "method", "params"]), ANYTHING, max_size=1),
+)
+@settings(max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_is_called_the_next_call_is_answered(
+    connect: Connecting, method: str, fields: dict[str, Any], others: dict[str, Any]
+) -> None:
+    line = getattr(connect, "fuzzed", None) or connect.line("--read-only", "--run", "true=true")
+    connect.fuzzed = line  # type: ignore[attr-defined]
+
+    params = {"call_id": "x", "user_id": USER, "timeout_ms": 2000, "path": "."} | fields
+    line.raw({"jsonrpc": "2.0", "id": "x", "method": method, "params": params} | others)
+
+    assert line.ok("list", epoch=1 << 70)["files"] == []
+    assert "is down" not in connect.printed()
+    assert "Traceback" not in connect.printed()
+
+
 @pytest.mark.parametrize(
     "frame",
     [
@@ -224,20 +345,18 @@ def test_an_answer_too_large_for_a_frame_is_replaced_by_words(connect: Connectin
 
 
 def test_a_flood_is_answered_call_by_call_and_the_rest_refused(connect: Connecting) -> None:
-    fifo_like = "sh -c 'while [ ! -e go ]; do sleep 0.02; done'"
     (connect.work / "file.txt").write_text("x")
-    line = connect.line("--ask", "browser", "--run", f"wait={fifo_like}")
-    waiting = [line.send("run", name="wait", approval={"id": "a"}) for _ in range(2)]
+    (connect.work / "slow.txt").write_text("a" * 60 + "!\n")
+    line = connect.line("--yes")
+    slow = [line.send("search", query="(a+)+$", regex=True, timeout_ms=3000) for _ in range(8)]
 
-    calls = [line.send("search", query="(x+)+y", regex=True, timeout_ms=3000) for _ in range(6)]
     flood = [line.send("read", path="file.txt") for _ in range(200)]
-    (connect.work / "go").touch()
     answers = [line.wait(call_id) for call_id in flood]
 
-    busy = [answer for answer in answers if "error" in answer]
-    assert all(answer["error"]["code"] == -32000 for answer in busy)
-    assert all(answer["result"]["content"] == "x" for answer in answers if "result" in answer)
-    assert all(line.wait(call_id)["result"]["success"] for call_id in (*waiting, *calls))
+    refused = [answer["error"]["code"] for answer in answers if "error" in answer]
+    assert refused == [-32000] * 136
+    assert [answer["result"]["content"] for answer in answers if "result" in answer] == ["x"] * 64
+    assert all(line.wait(call_id)["result"]["cut_by"] == "time" for call_id in slow)
     assert line.ok("read", path="file.txt")
 
 

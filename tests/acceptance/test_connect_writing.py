@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import json
 import os
+import resource
 import stat
 import uuid
 from functools import partial
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import running
 from tests.connecting import Connecting
 from tests.connector_server import Line
 from tests.deadlines import eventually
@@ -84,7 +86,7 @@ def test_a_text_that_is_there_once_is_replaced(line: Line, connect: Connecting) 
     assert line.refused("edit", "file_not_found", path="none.txt", old="a", new="b") == "Path none.txt does not exist"
 
 
-@pytest.mark.req("WSA-07.1")
+@pytest.mark.req("WSA-01.2", "WSA-06.3", "WSA-07.1")
 def test_deleting_needs_an_approval(line: Line, connect: Connecting) -> None:
     assert line.refused("delete", "approval_needed", path="file.txt")
     assert connect.files() == {"file.txt": OLD.encode()}
@@ -150,6 +152,22 @@ def test_nothing_is_written_where_nothing_may_be(line: Line, connect: Connecting
     assert connect.files() == before
     assert (outside / "file").read_text() == "theirs"
     assert [*outside.iterdir()] == [outside / "file"]
+
+
+def test_a_disk_without_room_leaves_everything_as_it_was(line: Line, connect: Connecting) -> None:
+    before = connect.files()
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.prlimit(connect.processes[-1].pid, resource.RLIMIT_FSIZE, (5_000, hard))
+
+    for path in ("file.txt", "src/new.txt"):
+        assert line.refused("write", "write_failed", path=path, content="x" * 100_000) == f"{path}: File too large"
+    assert line.refused("edit", "write_failed", path="file.txt", old="old", new="x" * 100_000)
+
+    assert connect.files() == before
+    resource.prlimit(connect.processes[-1].pid, resource.RLIMIT_FSIZE, (hard, hard))
+    assert line.ok("write", path="file.txt", content="x" * 100_000)
+    assert line.ok("undo")
+    assert connect.files() == before
 
 
 def test_reading_only_changes_nothing(connect: Connecting) -> None:
@@ -232,6 +250,7 @@ def test_calls_whose_time_is_over_change_nothing(line: Line, connect: Connecting
 
 def test_a_turn_is_taken_back_and_that_too(line: Line, connect: Connecting) -> None:
     (connect.work / "gone.txt").write_text("here\n")
+    (connect.work / "gone.txt").chmod(0o751)
     before = connect.files()
     for content in ("first\n", NEW):
         line.ok("write", path="file.txt", content=content, turn_id="t1")
@@ -243,6 +262,7 @@ def test_a_turn_is_taken_back_and_that_too(line: Line, connect: Connecting) -> N
     undone = line.ok("undo", of_turn="t1")
 
     assert connect.files() == before
+    assert stat.S_IMODE((connect.work / "gone.txt").stat().st_mode) == 0o751
     outcomes = {file["path"]: file["outcome"] for file in undone["files"]}
     assert outcomes == {"file.txt": "restored", "src/made.txt": "removed", "gone.txt": "restored"}
     assert line.ok("undo", of_turn="t1")
@@ -291,6 +311,23 @@ def test_undo_on_the_command_line_needs_no_server(line: Line, connect: Connectin
     assert (elsewhere.returncode, "no folder that was connected" in elsewhere.stderr) == (3, True)
     (connect.work / "src" / "a.txt").write_text("the user's")
     assert artel("undo", "t2", *folder, env=connect.env).returncode == 1
+
+
+def test_the_command_waits_for_a_connector_that_is_writing(line: Line, connect: Connecting) -> None:
+    line.ok("write", path="file.txt", content=NEW, turn_id="t1")
+    assert running.nursery is not None
+    with (connect.state() / "change.lock").open("w") as lock, Path(os.devnull).open("r+") as nothing:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # as the connector does while it writes
+        files = (nothing.fileno(),) * 3
+        undo = running.nursery.fork(
+            [running.ARTEL, "undo", "--folder", str(connect.work)], connect.env, (files[0], files[1], files[2])
+        )
+        line.wait(line.send("write", path="other.txt", content=NEW, timeout_ms=800))
+        assert undo.poll() is None
+        assert connect.files() == {"file.txt": NEW.encode()}
+
+    assert undo.wait(20) == 0
+    assert connect.files() == {"file.txt": OLD.encode()}
 
 
 def test_connector_and_command_see_each_others_changes(line: Line, connect: Connecting) -> None:

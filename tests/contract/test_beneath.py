@@ -341,6 +341,63 @@ def test_a_file_with_another_name_elsewhere_is_not_written(files: Beneath, folde
     assert (folder.parent / "outside.txt").read_text() == "outside"
 
 
+def test_what_writing_would_raise_can_be_known_before(files: Beneath, folder: Path, resolver: Resolver) -> None:
+    (folder / "twin").hardlink_to(folder.parent / "outside.txt")
+    (folder / "out").symlink_to("..")
+    tries: list[tuple[str, dict[str, str | bool]]] = [
+        ("readme.txt", {}),
+        ("readme.txt", {"if_match": ""}),
+        ("readme.txt", {"if_match": "a" * 64}),
+        ("added", {"if_match": ""}),
+        ("added", {"if_match": "a" * 64}),
+        ("src", {}),
+        ("twin", {}),
+        ("out/x", {}),
+        (".", {}),
+        ("none/x", {}),
+        ("none/x", {"create_dirs": True}),
+        ("src/none/x", {"create_dirs": True}),
+        ("readme.txt/x", {"create_dirs": True}),
+    ]
+    for new_top_folders in (True, False):
+        with Beneath(folder, resolver=resolver, new_top_folders=new_top_folders) as these:
+            for path, options in tries:
+                before = sorted(folder.rglob("*"))
+                said = _raised(lambda p=path, o=options: these.require_writable(p, **o))  # type: ignore[misc]
+                assert sorted(folder.rglob("*")) == before
+                done = _raised(lambda p=path, o=options: these.write(p, b"x", **o))  # type: ignore[misc]
+                assert said == done, (path, options)
+                (folder / "readme.txt").write_text("hello")
+                for made in ("added", "src/none/x", "none/x"):
+                    (folder / made).unlink(missing_ok=True)
+                for made in ("src/none", "none"):
+                    if (folder / made).exists():
+                        (folder / made).rmdir()
+    assert files.read("readme.txt").data == b"hello"
+
+
+def _raised(act: Callable[[], object]) -> str | None:
+    try:
+        act()
+    except PathError as error:
+        return error.message
+    return None
+
+
+def test_whoever_writes_is_told_the_temporary_name_before_there_is_one(files: Beneath, folder: Path) -> None:
+    told: list[tuple[str, Parts, str, bool]] = []
+
+    def tell(when: str) -> Callable[[Parts, str], None]:
+        return lambda parts, name: told.append((when, parts, name, (folder / "src" / name).exists()))
+
+    files.write("src/main.py", b"x", making=tell("making"), before=tell("before"))
+
+    (first, parts, name, was_there), (second, *same, is_there) = told
+    assert (first, was_there, second, is_there) == ("making", False, "before", True)
+    assert same == [parts, name]
+    assert parts == ("src", "main.py")
+
+
 def test_what_goes_wrong_at_the_last_moment_leaves_the_file_as_it_was(files: Beneath, folder: Path) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "no space")

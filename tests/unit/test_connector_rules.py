@@ -1,6 +1,8 @@
 """The small rules of a connector, each with its property: grants, questions, pauses, diffs, output, logs."""
 
 import json
+import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -14,8 +16,12 @@ from artel.client.connector.connector import LONGEST_PAUSE, pause_after
 from artel.client.connector.diffs import MAX_CHARACTERS, diff
 from artel.client.connector.errors import CallRefused
 from artel.client.connector.grants import Grant, Grants, glob_for
+from artel.client.connector.ignoring import Ignored
 from artel.client.connector.questions import EXPIRE_SECONDS, Answer, Questions, Subject
+from artel.client.connector.rules import WriteRule
+from artel.client.connector.searching import ExpressionMatcher
 from artel.errors import ConfigurationInvalid
+from artel.paths.errors import FileChanged
 from artel.paths.policy import PROTECTED, SECRET, is_protected, is_secret, matches
 
 NAMES = st.from_regex(r"[a-zA-Z0-9_.-]{1,12}", fullmatch=True).filter(lambda name: name.strip("."))
@@ -56,6 +62,26 @@ def test_grants_that_can_not_be_read_allow_nothing(tmp_path: Path) -> None:
     for text in ("", "{", "[1]", '[{"kind": "write"}]', '{"a": 1}'):
         (tmp_path / "grants.json").write_text(text)
         assert not Grants(tmp_path / "grants.json").may_write([("a",)])
+
+
+def test_a_file_is_written_only_under_the_names_that_were_looked_at() -> None:
+    rule = WriteRule(Ignored(None), "a", is_approved=False)
+    rule(("a",))
+    rule.again(("a",))
+
+    with pytest.raises(FileChanged):
+        rule.again((".git", "config"))
+
+
+def test_a_search_whose_process_dies_says_so() -> None:
+    matcher = ExpressionMatcher("a+", 10, 30)
+    matcher.begin()
+    assert matcher.find(b"x\naa\n") == [(2, "aa")]
+    os.kill(matcher._process.pid, signal.SIGKILL)
+
+    with pytest.raises(CallRefused, match="memory"):
+        matcher.find(b"a" * 1_000_000)
+    matcher.close()
 
 
 class Questioning:

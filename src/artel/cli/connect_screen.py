@@ -3,7 +3,9 @@
 import asyncio
 import os
 import sys
+import termios
 from collections import deque
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -64,7 +66,8 @@ class PlainScreen:
         """Nothing is shown that would have to go."""
 
     def _print(self, text: str) -> None:
-        typer.echo(f"{_clock()} {_one_line(text)}")
+        with suppress(OSError):  # that nobody reads it is no reason to stop
+            typer.echo(f"{_clock()} {_one_line(text)}")
 
 
 class TerminalScreen:
@@ -125,6 +128,7 @@ class TerminalScreen:
 
     def _answer(self, question: "Question", line: str) -> None:
         letter, _, rest = line.partition(" ")
+        letter = letter.lower()
         if self._refused is question:
             self._give(question, Answer(approved=False, feedback=line))
         elif letter == "n" and not rest:
@@ -145,6 +149,7 @@ class TerminalScreen:
 
     def _show_question(self) -> None:
         if self._questions:
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before is no answer to this
             question = self._questions[0]
             self._put(f"{_clock()} {_one_line(question.agent) or 'An agent'} wants to {_wanted(question)}:", "bold")
             for line in plain(question.diff).splitlines():
@@ -160,7 +165,8 @@ class TerminalScreen:
         from rich.text import Text
 
         self._write(CLEAR)
-        self._console.print(Text(line, style), soft_wrap=True)
+        with suppress(OSError):  # the terminal is gone, and a signal comes
+            self._console.print(Text(line, style), soft_wrap=True)
 
     def _draw(self) -> None:
         """Write the last line anew."""
@@ -174,8 +180,9 @@ class TerminalScreen:
             self._write(f"{CLEAR}{_one_line(_wanted(self._questions[0]))}? y(es, once){more} / n(o) ")
 
     def _write(self, text: str) -> None:
-        self._console.file.write(text)
-        self._console.file.flush()
+        with suppress(OSError):
+            self._console.file.write(text)
+            self._console.file.flush()
 
 
 def _console() -> "Console":

@@ -78,6 +78,7 @@ class Content:
     sha256: str | None
     modified: datetime
     parts: Parts
+    mode: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +155,13 @@ class Beneath:
         with _told(path, ReadDenied, ReadFailed), self._opened(path, LOOK, rule) as (descriptor, parts):
             about = _regular(os.fstat(descriptor), path, ReadFailed)
             if most is not None:
-                return Content(_read(descriptor, offset, min(most, limit)), about.st_size, None, _moment(about), parts)
+                data = _read(descriptor, offset, min(most, limit))
+                return Content(data, about.st_size, None, _moment(about), parts, stat.S_IMODE(about.st_mode))
             data = b"" if about.st_size > limit else _read(descriptor, 0, limit + 1)
             if max(len(data), about.st_size) > limit:
                 raise ReadFailed(f"{path} has more than {limit} bytes. Read a part of it.")
-            return Content(data, len(data), hashlib.sha256(data).hexdigest(), _moment(about), parts)
+            sha256 = hashlib.sha256(data).hexdigest()
+            return Content(data, len(data), sha256, _moment(about), parts, stat.S_IMODE(about.st_mode))
 
     def stat(self, path: str, rule: Rule = everything) -> Entry:
         """Answer what is at a path, without reading it."""
@@ -191,19 +194,22 @@ class Beneath:
         *,
         create_dirs: bool = False,
         if_match: str | None = None,
+        mode: int | None = None,
         making: Callable[[Parts, str], None] = lambda *_: None,
         before: Callable[[Parts, str], None] = lambda *_: None,
     ) -> Written:
         """Replace a file as a whole, or make it; `if_match` is the hash that it must have, or "" if it must not be.
 
-        `making` is called before the temporary file is made, `before` at the last moment before it becomes the file;
-        both with the file's name and that of the temporary file.
+        A file that is there keeps its mode; a new one gets the one given. `making` is called before the temporary
+        file is made, `before` at the last moment before it becomes the file; both with the file's name and that of
+        the temporary file.
         """
         if len(data) > self._limits.file_bytes:
             raise WriteFailed(f"{path} would have {len(data)} bytes, more than the {self._limits.file_bytes} allowed")
         with _told(path, WriteDenied, WriteFailed), self._place(path, rule, create_dirs=create_dirs) as place:
             old = self._replaceable(place, path, if_match)
-            mode = self._new_mode if old is None else stat.S_IMODE(old.st_mode)
+            new_mode = self._new_mode if mode is None else mode
+            mode = new_mode if old is None else stat.S_IMODE(old.st_mode)
             temporary = f"{TEMPORARY}{secrets.token_hex(8)}.tmp"
             making(place.parts, temporary)
             try:

@@ -149,8 +149,8 @@ def _call(message: Message) -> tuple[str, Call]:
     kind = CALLS.get(method)
     if kind is None:
         raise BadFrame(NO_METHOD, f"There is no method {method[:100]}", request_id)
-    if _has_half_characters(message):
-        raise BadFrame(INVALID_PARAMS, "Half a character (a lone surrogate) is no text", request_id)
+    if _can_not_be_written(message):
+        raise BadFrame(INVALID_PARAMS, "There is half a character (a lone surrogate), or it is too deep", request_id)
     try:
         call = kind.model_validate(message.get("params"))
     except ValidationError as invalid:
@@ -162,11 +162,11 @@ def _call(message: Message) -> tuple[str, Call]:
     return method, call
 
 
-def _has_half_characters(message: Message) -> bool:
-    """Say whether there is text that JSON can say, and nobody can write to a disk."""
+def _can_not_be_written(message: Message) -> bool:
+    """Say whether there is something that JSON can say, and nobody can write."""
     try:
         json.dumps(message, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
+    except (UnicodeEncodeError, RecursionError):
         return True
     return False
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import random
-import time
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import NoReturn
@@ -34,12 +33,20 @@ from artel.errors import NotAuthenticated, ProjectNotFound
 
 OPEN_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-STEADY_SECONDS = 10.0  # a line that lasted so long begins with short pauses again
+SHORTEST_PING, LONGEST_PING = 0.01, 60.0
 HELLO = "hello"
 
 
 class LineDead(Exception):
     """The other side has said nothing for too long, or something that makes no sense."""
+
+
+class _Connect(connect):
+    """Goes where it is told to and nowhere else: the token is for the server that the user named."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        """Follow no redirect."""
+        return exc
 
 
 class Connector:
@@ -60,14 +67,13 @@ class Connector:
         self._calls = calls
         self._say = say
         self._undelivered = undelivered
+        self._failures = 0  # since the server last said welcome
         self._socket: ClientConnection | None = None
         self._answering: set[asyncio.Task[None]] = set()
 
     async def run(self) -> NoReturn:
         """Serve until cancelled, or until the server says that there is no point; raises why."""
-        failures = 0
         while True:
-            begun = time.monotonic()
             try:
                 await self._connection()
             except InvalidURI:
@@ -78,8 +84,8 @@ class Connector:
                 why = self._closed(closed)
             except (OSError, WebSocketException, LineDead, TimeoutError) as failure:
                 why = str(failure) or "no answer"
-            failures = 0 if time.monotonic() - begun > STEADY_SECONDS else failures + 1
-            pause = pause_after(failures)
+            pause = pause_after(self._failures)
+            self._failures += 1
             self._say(f"The line to {self._server} is down ({why}). Trying again in {pause:.1f} s.")
             await asyncio.sleep(pause)
 
@@ -94,7 +100,7 @@ class Connector:
 
     async def _connection(self) -> NoReturn:
         """Serve over one connection; raise why it ended."""
-        async with connect(
+        async with _Connect(
             f"ws{self._server.removeprefix('http')}/my/projects/{self._hello.project_id}/connector",
             additional_headers={"Authorization": f"Bearer {self._token}"},
             user_agent_header=f"artel/{__version__}",
@@ -108,6 +114,7 @@ class Connector:
             if socket.subprotocol != PROTOCOL:
                 raise ConnectorRefused(f"{self._server} does not speak {PROTOCOL}. Is it an Artel server?")
             welcome = await self._welcomed(socket)
+            self._failures = 0
             self._hello = self._hello.model_copy(update={"take_over": False})  # whoever took over from us stays
             self._say(f"Connected to {self._server}, project {self._hello.project_id}.")
             self._socket = socket
@@ -162,6 +169,8 @@ class Connector:
 
     async def _keep_alive(self, socket: ClientConnection, every: float) -> None:
         """Ask for a sign of life again and again; raise when none comes."""
+        if not SHORTEST_PING <= every <= LONGEST_PING:  # no server of ours says so
+            every = PING_SECONDS
         patience = every * (DEAD_SECONDS / PING_SECONDS - 1)
         while True:
             await asyncio.sleep(every)
@@ -173,6 +182,8 @@ class Connector:
 
     def _refused(self, status: int) -> str:
         """Answer what a refusal says if it may pass; raise if it will not."""
+        if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
+            raise ConnectorRefused(f"{self._server} sends connectors elsewhere. Name the right server: --server URL")
         if status == HTTPStatus.UNAUTHORIZED:
             raise NotAuthenticated(f"{self._server} does not accept the login. Run: artel login")
         if status == HTTPStatus.FORBIDDEN:

@@ -92,6 +92,9 @@ class Decider:
             self._grants.add(offer, always=holds == "always")
 
     def _asked(self, wanted: Wanted) -> CallRefused:
+        stale = self._questions.close_stale(wanted.subject, wanted.old_sha256)
+        if stale is not None:
+            self._settled(stale)
         question, is_new = self._questions.ask(
             wanted.subject, wanted.agent, wanted.shown, wanted.offer, wanted.old_sha256
         )

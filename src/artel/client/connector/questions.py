@@ -62,9 +62,9 @@ class Questions:
         with self._lock:
             self._expire()
             known = self._open.get(subject)
-            if known is not None and known.old_sha256 == old_sha256:
+            if known is not None:
                 return known, False
-            if known is None and len(self._open) >= MAX_OPEN:
+            if len(self._open) >= MAX_OPEN:
                 raise CallRefused("refused", "Too many questions to the user are open. Wait for answers first.")
             expires = self._clock() + EXPIRE_SECONDS
             question = Question(secrets.token_hex(8), subject, agent, diff, offer, old_sha256, expires)
@@ -92,17 +92,17 @@ class Questions:
         with self._lock:
             return self._open.pop(subject, None)
 
+    def close_stale(self, subject: Subject, old_sha256: str | None) -> Question | None:
+        """Take back a question about a file that is no longer what was shown."""
+        with self._lock:
+            known = self._open.get(subject)
+            return self._open.pop(subject) if known is not None and known.old_sha256 != old_sha256 else None
+
     def close_by_id(self, ask_id: str) -> Question | None:
         """Take back a question by its id."""
         with self._lock:
             subject = next((one.subject for one in self._open.values() if one.ask_id == ask_id), None)
             return self._open.pop(subject) if subject is not None else None
-
-    def is_open(self, question: Question) -> bool:
-        """Say whether a question still waits for an answer."""
-        with self._lock:
-            self._expire()
-            return self._open.get(question.subject) is question
 
     def answers(self) -> list[tuple[Question, Answer]]:
         """Answer what was said and not used yet: a server that comes back has to hear it again."""

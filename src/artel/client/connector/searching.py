@@ -1,11 +1,12 @@
 """Searching files for a text or a regular expression, with an end to files, bytes, matches and time."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +15,7 @@ from artel.client.connector.errors import CallRefused
 from artel.client.connector.reading import Pattern
 from artel.client.connector.rules import Rules
 from artel.contract.connector import Result, SearchCall
-from artel.paths.beneath import Beneath, Entry
+from artel.paths.beneath import Beneath, Entry, Rule
 from artel.paths.errors import PathError
 
 MAX_MATCHES = 1_000
@@ -26,6 +27,9 @@ SPARE_SECONDS = 0.5  # of the call's time, to send what was found
 LINE_CHARACTERS = 500
 
 Found = list[tuple[int, str]]
+
+# What Python may need to start, and nothing else.
+_ENVIRONMENT = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
 
 
 class OutOfTime(Exception):
@@ -40,6 +44,9 @@ class Matcher(Protocol):
 
     def find(self, data: bytes) -> Found:
         """Answer the numbers and texts of lines that match."""
+
+    def stop(self) -> None:
+        """Find nothing more; from another thread."""
 
     def close(self) -> None:
         """Be done."""
@@ -64,6 +71,9 @@ class TextMatcher:
         found = [(number, line[:LINE_CHARACTERS]) for number, line in lines if self._text in line]
         return found[: self._most]
 
+    def stop(self) -> None:
+        """It ends soon anyway."""
+
     def close(self) -> None:
         """Nothing is held."""
 
@@ -78,9 +88,10 @@ class ExpressionMatcher:
         self._asked = {"expression": expression, "most": most, "seconds": seconds}
         command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("matcher.py"))]
         self._process = subprocess.Popen(  # noqa: S603 - our own file, with nothing of anybody else's
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={}, cwd="/"
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_ENVIRONMENT, cwd="/"
         )
-        self._killer = threading.Timer(seconds, self._process.kill)
+        self._is_stopped = False
+        self._killer = threading.Timer(seconds, self.stop)
         self._killer.daemon = True
         self._killer.start()
 
@@ -93,6 +104,11 @@ class ExpressionMatcher:
     def find(self, data: bytes) -> Found:
         """Answer the lines that match."""
         return [(number, line) for number, line in self._said(b"%d\n" % len(data) + data)]
+
+    def stop(self) -> None:
+        """End the process while it is being waited for."""
+        self._is_stopped = True
+        self._process.kill()
 
     def close(self) -> None:
         """End the process."""
@@ -109,9 +125,11 @@ class ExpressionMatcher:
                 line = from_it.readline()
                 if line.endswith(b"\n"):
                     return json.loads(line)
-        except OSError:  # it was killed
+        except OSError:  # it has ended
             pass
-        raise OutOfTime
+        if self._is_stopped:
+            raise OutOfTime
+        raise CallRefused("failed", "The expression can't be searched for; it may need too much memory")
 
 
 class Searcher:
@@ -120,6 +138,12 @@ class Searcher:
     def __init__(self, files: Beneath, rules: Rules) -> None:
         self._files = files
         self._rules = rules
+        self._running: set[Matcher] = set()
+
+    def stop(self) -> None:
+        """End what still searches, with what was found."""
+        for matcher in list(self._running):
+            matcher.stop()
 
     def search(self, call: SearchCall, deadline: Deadline) -> Result:
         """Answer the lines that were found, file by file, in the order of the names."""
@@ -131,9 +155,9 @@ class Searcher:
         matches: list[dict[str, str | int]] = []
         searched, reason = 0, "files" if is_cut else None
         try:
-            with closing(_matcher(call, most, time.left)) as matcher:
+            with closing(_matcher(call, most, time.left)) as matcher, self._noted(matcher):
                 matcher.begin()
-                for path, data in self._contents(entries, time):
+                for path, data in self._contents(entries, self._rules.reading(call.path), time):
                     found = matcher.find(data)
                     searched += 1
                     matches += [{"path": path, "line": number, "text": text} for number, text in found]
@@ -145,6 +169,14 @@ class Searcher:
         return Result(
             success=True, matches=matches[:most], files_searched=searched, is_cut=reason is not None, cut_by=reason
         )
+
+    @contextmanager
+    def _noted(self, matcher: Matcher) -> Iterator[None]:
+        self._running.add(matcher)
+        try:
+            yield
+        finally:
+            self._running.discard(matcher)
 
     def _entries(self, call: SearchCall, deadline: Deadline) -> tuple[list[Entry], bool]:
         """Answer the files to look into: one, or those in a folder."""
@@ -161,7 +193,7 @@ class Searcher:
         )
         return listing.entries, listing.is_cut
 
-    def _contents(self, entries: list[Entry], time: Deadline) -> Iterator[tuple[str, bytes]]:
+    def _contents(self, entries: list[Entry], rule: Rule, time: Deadline) -> Iterator[tuple[str, bytes]]:
         left = MAX_BYTES
         for entry in entries:
             if not time.left or left <= 0:
@@ -169,7 +201,7 @@ class Searcher:
             if entry.size > MAX_FILE_BYTES:
                 continue
             try:
-                data = self._files.read(entry.path, self._rules.reading(entry.path), most=MAX_FILE_BYTES).data
+                data = self._files.read(entry.path, rule, most=MAX_FILE_BYTES).data
             except PathError:  # a secret, or gone, or not for us
                 continue
             left -= len(data)

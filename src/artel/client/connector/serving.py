@@ -69,16 +69,18 @@ class _Service:
         self._decider = Decider(order.mode, grants, self._questions, self._soon(self._ask), self._soon(screen.settle))
         commands = Commands(list(order.commands), state, files, self._decider, grants, once)
         kept = UndoStore(state.path / "undo")
+        searcher = Searcher(files, rules)
         workspace = Workspace(
             order.user_id,
             Reader(files, rules),
-            Searcher(files, rules),
+            searcher,
             Writer(state, files, rules, self._decider, grants, once, kept),
             commands,
         )
         calls = Calls(workspace, AuditLog(state.path / "audit.jsonl"), screen.show, self._decider.settle)
         stack.callback(calls.close)
         stack.callback(commands.stop)
+        stack.callback(searcher.stop)
         self._connector = Connector(
             order.server, order.token, _hello(order, state), calls, screen.say, self._undelivered
         )

@@ -1,7 +1,8 @@
 """Putting back what agents have changed, file by file, where nobody has touched the file since."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from artel.client.connector.undo_store import Change, UndoStore
@@ -71,10 +72,10 @@ class Undo:
 
     def _put_back(self, change: Change) -> Outcome:
         rule = self._rule(change.path)
-        try:
-            now = self._files.read(change.path, rule).data
-        except FileMissing:
-            now = None
+        now, mode = None, change.mode
+        with suppress(FileMissing):
+            read = self._files.read(change.path, rule)
+            now, mode = read.data, read.mode
         current = self._store.hold(now)
         if current not in change.after:
             return "changed_since"
@@ -86,7 +87,7 @@ class Undo:
             content = self._store.content(change.before)
             if content is None:
                 return "not_kept"
-            self._files.write(change.path, content, rule, if_match=current)
+            self._files.write(change.path, content, rule, if_match=current, mode=change.mode)
             outcome = "restored"
-        self._store.turned(change, current)
+        self._store.turned(replace(change, mode=mode), current)
         return outcome

@@ -34,6 +34,7 @@ class Change:
     after: tuple[str, ...]
     size: int
     at: float
+    mode: int | None = None
     is_undone: bool = False
 
 
@@ -56,7 +57,16 @@ class UndoStore:
         self._refresh()
         return sorted(self._changes.values(), key=lambda change: change.number, reverse=True)
 
-    def keep(self, turn: str, path: str, before: bytes | None, new_sha256: str, *, is_kept: bool = True) -> None:
+    def keep(
+        self,
+        turn: str,
+        path: str,
+        before: bytes | None,
+        new_sha256: str,
+        *,
+        is_kept: bool = True,
+        mode: int | None = None,
+    ) -> None:
         """Note that a file is about to become something else; what it was is kept when the turn first touches it."""
         self._refresh()
         known = next(
@@ -67,7 +77,7 @@ class UndoStore:
             return
         sha256 = self.hold(before) if is_kept else None
         number = max(self._changes, default=0) + 1
-        self._note(Change(number, turn, path, sha256, (new_sha256,), len(before or b""), self._clock()))
+        self._note(Change(number, turn, path, sha256, (new_sha256,), len(before or b""), self._clock(), mode))
         self._make_room()
 
     def hold(self, content: bytes | None) -> str:

@@ -27,9 +27,10 @@ class _Old:
     def __init__(self, files: Beneath, path: str, rule: WriteRule) -> None:
         self.content: bytes | None = None
         self.sha256: str | None = ""
+        self.mode: int | None = None
         try:
             read = files.read(path, rule)
-            self.content, self.sha256 = read.data, read.sha256
+            self.content, self.sha256, self.mode = read.data, read.sha256, read.mode
         except FileMissing:
             return
         except PathError:
@@ -193,4 +194,4 @@ class Writer:
 
     def _keep(self, call: Call, parts: Parts, old: _Old, sha256: str) -> None:
         turn, path = call.turn_id or call.call_id, "/".join(parts)
-        self._kept.keep(turn, path, old.content, sha256, is_kept=old.sha256 is not None)
+        self._kept.keep(turn, path, old.content, sha256, is_kept=old.sha256 is not None, mode=old.mode)
