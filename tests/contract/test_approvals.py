@@ -1,0 +1,171 @@
+"""Waiting for a person, as transactions, on SQLite and PostgreSQL: one decision wins, and it is used once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from artel.approvals import approvals
+from artel.approvals.approval import Approval, ApprovalStatus
+from artel.auth.accounts import create_account
+from artel.contract.http import NewProject
+from artel.db import schema
+from artel.db.engine import Database
+from artel.errors import ApprovalDecided, ArtelError
+from artel.ids import uuid7
+from artel.projects.projects import create_project
+from artel.spaces import leases
+from artel.turns.transactions import TurnOver
+from artel.turns.turn import TurnStatus
+from tests.contract.test_turns import RULES, Chat
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def chat(upgraded_database: Callable[[], str]) -> AsyncIterator[Chat]:
+    database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"), connections=8)
+    await asyncio.to_thread(schema.upgrade, database.engine)
+    user = (await database.run(create_account, "ada@example.org", None)).principal
+    project = await database.run(create_project, user, NewProject(name="Chat"), RULES)
+    yield Chat(database, user, project.id, project.agents[0].id)
+    await database.close()
+
+
+async def parked(chat: Chat, seconds: float = 300, **details: Any) -> Approval:
+    """Let a turn wait for the user."""
+    session = await chat.session()
+    turn = await chat.accept(session)
+    assert await chat.start(session, turn.id)
+    now = datetime.now(UTC)
+    approval = Approval(
+        id=uuid7(),
+        project_id=chat.project_id,
+        session_id=session,
+        turn_id=turn.id,
+        agent_id=chat.agent_id,
+        kind="tool",
+        tool="tool_delete_file",
+        arguments={"path": "x"},
+        arguments_hash="0" * 64,
+        details=details,
+        risk="high",
+        seconds=300,
+        status=ApprovalStatus.PENDING,
+        holds=None,
+        feedback=None,
+        created_at=now,
+        warned_at=None,
+        expires_at=now + timedelta(seconds=seconds),
+        decided_at=None,
+        used_at=None,
+    )
+    await chat.database.run(approvals.park_turn, chat.user, turn, {"state": {}}, approval, None, None)
+    assert (await chat.turn(session, turn.id)).status is TurnStatus.WAITING
+    return approval
+
+
+async def stands(chat: Chat, approval: Approval) -> ApprovalStatus:
+    return (await chat.database.read(approvals.get_approval, chat.user, approval.id)).status
+
+
+async def decide(chat: Chat, approval: Approval, decision: str = "approve") -> Approval:
+    return await chat.database.run(approvals.decide, chat.user, approval.id, decision, "", "once")
+
+
+async def test_of_all_who_end_the_waiting_at_once_one_wins(chat: Chat) -> None:
+    for _ in range(10):
+        approval = await parked(chat)
+        place = chat.user, approval.session_id, approval.turn_id
+        ends = [
+            *(decide(chat, approval, decision) for decision in ("approve", "reject", "approve")),
+            *(chat.database.run(approvals.expire, chat.user, approval.id) for _ in range(2)),
+            chat.database.run(approvals.cancel_turn, *place, uuid7(), 1),
+        ]
+
+        outcomes = await asyncio.gather(*ends, return_exceptions=True)
+
+        assert all(not isinstance(one, BaseException) or isinstance(one, ArtelError | TurnOver) for one in outcomes)
+        decided = sum(not isinstance(one, BaseException) for one in outcomes[:5])
+        assert decided <= 1
+        status = (await chat.turn(approval.session_id, approval.turn_id)).status
+        assert status is TurnStatus.CANCELLED  # it can be cancelled at any time
+        assert await stands(chat, approval) is not ApprovalStatus.PENDING
+        events = await chat.events(approval.session_id)
+        assert [event.number for event in events] == list(range(1, len(events) + 1))
+        assert sum(event.type in ("approval_resolved", "approval_timeout") for event in events) == decided
+
+
+async def test_an_approval_is_used_once_however_many_try(chat: Chat) -> None:
+    approval = await parked(chat)
+    assert not await chat.database.run(approvals.use, chat.user, approval.id)  # nobody has approved it
+    await decide(chat, approval)
+
+    used = await asyncio.gather(*(chat.database.run(approvals.use, chat.user, approval.id) for _ in range(8)))
+
+    assert sum(used) == 1
+    assert await stands(chat, approval) is ApprovalStatus.USED
+    with pytest.raises(ApprovalDecided):
+        await decide(chat, approval)
+
+
+@pytest.mark.parametrize("decision", ["reject", "approve"])
+async def test_what_was_decided_is_there_when_the_run_goes_on(chat: Chat, decision: str) -> None:
+    approval = await parked(chat)
+
+    await decide(chat, approval, decision)
+
+    turn = await chat.turn(approval.session_id, approval.turn_id)
+    assert (turn.status, turn.parked) == (TurnStatus.QUEUED, {"state": {}})
+    [known] = await chat.database.read(approvals.decisions, chat.user, approval.turn_id)
+    assert known.status == ("approved" if decision == "approve" else "rejected")
+    assert await chat.start(approval.session_id, approval.turn_id)
+    assert [event.type for event in await chat.events(approval.session_id)].count("direct_agent_call") == 1
+
+
+async def test_nobody_decides_after_the_time_is_over_even_before_the_clock_has_looked(chat: Chat) -> None:
+    approval = await parked(chat, seconds=-1)
+
+    with pytest.raises(ApprovalDecided, match="time to decide is over"):
+        await decide(chat, approval)
+
+    assert await stands(chat, approval) is ApprovalStatus.PENDING
+    await chat.database.run(approvals.expire, chat.user, approval.id)
+    assert (await chat.turn(approval.session_id, approval.turn_id)).status is TurnStatus.QUEUED
+
+
+async def test_a_warning_comes_once_a_minute_before_the_end(chat: Chat) -> None:
+    late, soon, over = [await parked(chat, seconds) for seconds in (200, 50, -1)]
+    now = datetime.now(UTC)
+
+    async def due() -> set[str]:
+        found = await chat.database.read(leases.due_approvals, now, now + timedelta(seconds=60))
+        return {one.approval_id for one in found}
+
+    assert await due() == {soon.id, over.id}
+    await chat.database.run(approvals.warn, chat.user, soon.id)
+    assert await due() == {over.id}
+    [warning] = [event for event in await chat.events(soon.session_id) if event.type == "approval_timeout_warning"]
+    assert 0 < warning.data["seconds_left"] <= 50
+    assert await stands(chat, late) is ApprovalStatus.PENDING
+
+
+async def test_only_what_expired_is_asked_for_again_and_once(chat: Chat) -> None:
+    approval = await parked(chat)
+    with pytest.raises(ApprovalDecided):
+        await chat.database.run(approvals.ask_again, chat.user, approval.id, uuid7(), uuid7())
+    await chat.database.run(approvals.expire, chat.user, approval.id)
+
+    asked = await asyncio.gather(
+        *(chat.database.run(approvals.ask_again, chat.user, approval.id, uuid7(), uuid7()) for _ in range(4)),
+        return_exceptions=True,
+    )
+
+    [again] = [one for one in asked if isinstance(one, Approval)]
+    assert (again.arguments, again.arguments_hash) == (approval.arguments, approval.arguments_hash)
+    assert again.turn_id != approval.turn_id
+    turn = await chat.turn(again.session_id, again.turn_id)
+    assert turn.status is TurnStatus.WAITING
+    assert turn.parked == {"single": {"tool": "tool_delete_file", "arguments": {"path": "x"}}}
