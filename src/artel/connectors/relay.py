@@ -47,12 +47,24 @@ class Relay:
         self._answering: dict[str, asyncio.Task[None]] = {}
         self._forgot = 0.0
 
-    async def call(self, principal: Principal, project_id: int, method: str, call: Call, seconds: float) -> Result:
-        """Answer what the connector answers; offline, too late and lost are answers too."""
+    async def call(
+        self,
+        principal: Principal,
+        project_id: int,
+        method: str,
+        call: Call,
+        seconds: float,
+        known: Serving | None = None,
+    ) -> Result:
+        """Answer what the connector answers; offline, too late and lost are answers too.
+
+        `known` is who serves the project, if that was just looked up.
+        """
         deadline = time.monotonic() + seconds
         sent_to: str | None = None
         while True:
-            serving = await self._database.read(who_serves, principal, project_id)
+            serving = known or await self._database.read(who_serves, principal, project_id)
+            known = None
             left = deadline - time.monotonic()
             if left <= 0:
                 return _too_late(method, was_sent=sent_to is not None)

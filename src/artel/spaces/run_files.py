@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from artel.approvals.approvals import use
 from artel.auth.principal import Principal
-from artel.connectors.connector_repository import who_serves
+from artel.connectors.connector_repository import Serving, who_serves
 from artel.contract.connector import CALLS, Approval, Result
 from artel.errors import ArtelError
 from artel.ids import uuid7
@@ -115,12 +115,12 @@ class RunFiles:
         )
         place = caller.principal, caller.project_id, method, call
         if method == "workspace/run":
-            result = await self._in_peace(self._parts.relay.call(*place, RUN_SECONDS))
+            result = await self._in_peace(self._parts.relay.call(*place, RUN_SECONDS, sent.serving))
         else:
-            result = await self._parts.relay.call(*place, CALL_SECONDS)
+            result = await self._parts.relay.call(*place, CALL_SECONDS, sent.serving)
         await self._note_end(call_id, result)
-        if result.code == "asks" and sent.mode:
-            return result.model_copy(update={"where": sent.mode})
+        if result.code == "asks" and sent.serving:
+            return result.model_copy(update={"where": sent.serving.mode})
         return result
 
     async def _in_peace(self, call: Coroutine[Any, Any, Result]) -> Result:
@@ -148,7 +148,7 @@ class RunFiles:
 @dataclass(frozen=True, slots=True)
 class _Sent:
     is_allowed: bool
-    mode: str = ""
+    serving: Serving | None = None
 
 
 def _send(connection: Connection, principal: Principal, row: ToolCallRow, approval_id: str | None) -> _Sent:
@@ -157,7 +157,7 @@ def _send(connection: Connection, principal: Principal, row: ToolCallRow, approv
         return _Sent(is_allowed=False)
     serving = who_serves(connection, principal, row.project_id)
     note_call(connection, principal, replace(row, connector_id=serving.connector_id if serving else None))
-    return _Sent(is_allowed=True, mode=serving.mode if serving else "")
+    return _Sent(is_allowed=True, serving=serving)
 
 
 def _holds(approval: Decision) -> Any:
