@@ -214,6 +214,27 @@ def test_ignored_files_are_not_there(line: Line, connect: Connecting) -> None:
     assert line.ok("read", path="notes/Diary.txt")["content"] == "hello diary"
 
 
+def test_all_but_some_can_be_ignored(line: Line, connect: Connecting) -> None:
+    (connect.work / "src" / "deep").mkdir()
+    (connect.work / "src" / "deep" / "x.txt").write_text("hello")
+    (connect.work / "src.txt").write_text("hello")
+    (connect.work / ".artelignore").write_text("/*\n!/src/\n")
+
+    assert names(line.ok("list")) == ["src"]
+    assert names(line.ok("list", recursive=True)) == ["src", "src/deep", "src/deep/x.txt", "src/main.py"]
+    assert names(line.ok("list", path="src")) == ["src/deep", "src/main.py"]
+    assert line.ok("read", path="src/main.py")["size"]
+    assert {match["path"] for match in line.ok("search", query="hello")["matches"]} == {"src/deep/x.txt", "src/main.py"}
+    for path in ("README.md", "src.txt", ".artelignore"):
+        for method in ("read", "stat"):
+            line.refused(method, "file_not_found", path=path)
+    (connect.work / ".artelignore").write_text("*\n!lib/\n")
+    (connect.work / "lib").write_text("TREASURE")
+    assert line.refused("read", "file_not_found", path="lib")
+    assert line.ok("search", query="TREASURE")["matches"] == []
+    assert "TREASURE" not in str(line.call("search", query="TREAS", path="lib"))
+
+
 def test_what_git_ignores_is_left_out_of_long_listings_only(line: Line, connect: Connecting) -> None:
     for name in (".git", "build/deep", "src/made"):
         (connect.work / name).mkdir(parents=True)

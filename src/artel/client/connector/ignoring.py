@@ -27,12 +27,17 @@ class Ignored:
     def __init__(self, spec: "GitIgnoreSpec | None") -> None:
         self._spec = spec
 
-    def __contains__(self, parts: Parts) -> bool:
-        """Say whether a path is kept from agents, by itself or because it is in a folder that is."""
+    def hides(self, parts: Parts, *, is_folder: bool) -> bool:
+        """Say whether a path is kept from agents, by itself or because it is in a folder that is.
+
+        A rule for what it is counts before one for what it is not; the latter still hides.
+        """
         if self._spec is None or not parts:
             return False
         path = _folded("/".join(parts))
-        return bool(self._spec.check_file(path).include or self._spec.check_file(f"{path}/").include)
+        forms = (f"{path}/", path) if is_folder else (path, f"{path}/")
+        said = (self._spec.check_file(form).include for form in forms)
+        return next((include for include in said if include is not None), False)
 
 
 class ArtelIgnore:

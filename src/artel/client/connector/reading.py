@@ -50,13 +50,14 @@ class Reader:
 
     def stat(self, call: StatCall, _deadline: Deadline) -> Result:
         """Answer what is at a path."""
-        return Result(success=True, **described(self._files.stat(call.path, self._rules.reading(call.path))))
+        entry = self._files.stat(call.path, self._rules.reading(call.path, is_folder=True))
+        return Result(success=True, **described(entry))
 
     def list(self, call: ListCall, deadline: Deadline) -> Result:
         """Answer what is in a folder."""
         listing = self._files.list(
             call.path,
-            self._rules.reading(call.path),
+            self._rules.reading(call.path, is_folder=True),
             recursive=call.recursive,
             hidden=self._rules.hidden(deadline, recursive=call.recursive),
             keep=Pattern(call.path, call.pattern),

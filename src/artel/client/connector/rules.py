@@ -23,7 +23,7 @@ class WriteRule:
         return any(map(is_protected, self.names))
 
     def __call__(self, parts: Parts) -> None:
-        if is_secret(parts) or parts in self._ignored:
+        if is_secret(parts) or self._ignored.hides(parts, is_folder=False):
             raise WriteDenied(self._path)
         if is_protected(parts) and not self._is_approved:
             raise CallRefused("approval_needed", f"Writing to {self._path} needs an approval of the user's own")
@@ -43,12 +43,12 @@ class Rules:
         self._files = files
         self._ignore = ArtelIgnore(files)
 
-    def reading(self, path: str) -> Rule:
+    def reading(self, path: str, *, is_folder: bool = False) -> Rule:
         """Answer the rule for reading: what the user has hidden is not there, secrets are not to be read."""
         ignored = self._ignore.now()
 
         def rule(parts: Parts) -> None:
-            if parts in ignored:
+            if ignored.hides(parts, is_folder=is_folder):
                 raise FileMissing(path)
             if is_secret(parts):
                 raise ReadDenied(path)
@@ -69,7 +69,7 @@ class Rules:
 
         def is_hidden(parts: Parts, is_folder: bool) -> bool:
             deadline.require()
-            if parts in ignored or is_secret(parts[:-1]):
+            if ignored.hides(parts, is_folder=is_folder) or is_secret(parts[:-1]):
                 return True
             return recursive and git.hides(parts, is_folder=is_folder)
 

@@ -180,7 +180,7 @@ class Searcher:
 
     def _entries(self, call: SearchCall, deadline: Deadline) -> tuple[list[Entry], bool]:
         """Answer the files to look into: one, or those in a folder."""
-        rule, keep = self._rules.reading(call.path), Pattern(call.path, call.pattern)
+        rule, keep = self._rules.reading(call.path, is_folder=True), Pattern(call.path, call.pattern)
         there = self._files.stat(call.path, rule)
         if there.type == "file":
             return [there], False
