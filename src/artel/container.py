@@ -51,6 +51,8 @@ from artel.turns.endings import Endings
 from artel.workspace.task_workspace import Quota
 from artel.workspace.task_workspaces import TaskWorkspaces
 
+MAX_DECIDING = 100
+
 log = get_logger(__name__)
 
 
@@ -215,6 +217,9 @@ class Container:
 
     def decided(self, principal: Principal, project_id: int, decided: Decided) -> None:
         """Take a decision that the user has made at the connector."""
+        if len(self.deciding) >= MAX_DECIDING:
+            log.warning("decision_dropped", project_id=project_id)
+            return
         task = asyncio.get_running_loop().create_task(self._take_decision(principal, project_id, decided))
         self.deciding.add(task)
         task.add_done_callback(self.deciding.discard)

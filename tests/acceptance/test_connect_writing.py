@@ -119,9 +119,9 @@ def test_a_link_to_a_protected_name_is_protected(line: Line, connect: Connecting
     (connect.work / "plain").symlink_to(".git")
     (connect.work / ".git" / "config").write_text("x")
 
-    assert line.refused("write", "approval_needed", path="plain/config", content=NEW)
-    assert line.refused("write", "approval_needed", path="plain/new", content=NEW)
-    assert line.refused("edit", "approval_needed", path="plain/config", old="x", new="y")
+    assert line.refused("write", "refused", path="plain/config", content=NEW)
+    assert line.refused("write", "refused", path="plain/new", content=NEW)
+    assert line.refused("edit", "refused", path="plain/config", old="x", new="y")
 
 
 @pytest.mark.req("WSA-05.2", "WSA-05.5", "WSA-06.3")
@@ -454,3 +454,18 @@ def test_nothing_in_the_folder_is_opened_but_by_the_one_package_for_it(connect: 
     line.ok("undo", of_turn="t")
 
     assert record.read_text() == "seen\n"
+
+
+@pytest.mark.parametrize("method", ["write", "edit", "delete"])
+def test_an_approval_of_a_link_is_none_of_the_protected_file_behind_it(connect: Connecting, method: str) -> None:
+    hook = connect.work / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(parents=True)
+    hook.write_text("mine")
+    (connect.work / "notes.md").symlink_to(".git/hooks/pre-commit")
+    line = connect.line("--yes")
+
+    refused = line.call(method, path="notes.md", content="x", old="mine", new="x", approval={"id": "a"})
+
+    assert (refused["success"], refused["code"]) == (False, "refused")
+    assert hook.read_text() == "mine"
+    assert (connect.work / "notes.md").is_symlink()

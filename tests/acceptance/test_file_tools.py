@@ -379,13 +379,13 @@ def test_what_the_connector_asks_parks_too_and_the_first_answer_wins(desk: Desk,
     desk.script(
         ("tool_write_file", {"path": "a", "content": "new"}), ("tool_write_file", {"path": "b", "content": "x"})
     )
-    asked = {"success": False, "code": "asks", "error": "asked", "diff": "+new"}
+    asked = {"success": False, "code": "asks", "error": "asked", "diff": "+new", "grant": "*"}
 
     with connected(person, project, mode="both") as connector:
         turn = desk.ask(headers={"Prefer": "respond-async"})
         _answer(connector, connector.hear(), **asked, ask_id="q1")
         [pending] = eventually(desk.approvals)
-        assert pending["details"] == {"ask_id": "q1", "diff": "+new", "where": "both"}
+        assert pending["details"] == {"ask_id": "q1", "diff": "+new", "where": "both", "grant": "*"}
         desk.decide(pending["id"], decision="approve", changes={"holds": "session"})
         heard = [connector.hear(), connector.hear()]  # in either order
         [second] = [message for message in heard if "id" in message]

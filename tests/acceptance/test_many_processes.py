@@ -247,7 +247,7 @@ def test_a_process_that_slept_longer_than_its_lease_writes_nothing_and_answers_o
     answers: list[httpx.Response] = []
     waiting = threading.Thread(target=lambda: answers.append(sleepers.send(session, "Slowly, please")))
     waiting.start()
-    assert until(lambda: bool(team.rows("SELECT 1 FROM turns WHERE status = 'running'")), PATIENCE)
+    assert until(lambda: any("Slowly, please" in asked.text for asked in list(team.model.asked)), PATIENCE)
 
     sleeper.process.send_signal(signal.SIGSTOP)
     try:

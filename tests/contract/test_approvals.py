@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -169,3 +170,17 @@ async def test_only_what_expired_is_asked_for_again_and_once(chat: Chat) -> None
     turn = await chat.turn(again.session_id, again.turn_id)
     assert turn.status is TurnStatus.WAITING
     assert turn.parked == {"single": {"tool": "tool_delete_file", "arguments": {"path": "x"}}}
+
+
+async def test_what_was_decided_about_an_earlier_call_is_over(chat: Chat) -> None:
+    approval = await parked(chat)
+    await decide(chat, approval, "reject")
+    turn = await chat.turn(approval.session_id, approval.turn_id)
+    assert await chat.start(approval.session_id, approval.turn_id)
+    again = replace(approval, id=uuid7(), arguments_hash="1" * 64, status=ApprovalStatus.PENDING)
+    await chat.database.run(approvals.park_turn, chat.user, turn, {"state": {}}, again, None, None)
+    await decide(chat, again)
+
+    known = await chat.database.read(approvals.decisions, chat.user, approval.turn_id)
+
+    assert [one.id for one in known] == [again.id]

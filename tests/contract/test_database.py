@@ -136,6 +136,20 @@ def test_of_many_that_wait_together_each_succeeds_or_fails_for_itself(url: str, 
     asyncio.run(all_at_once())
 
 
+async def test_a_transaction_that_ends_itself_harms_nobody_else(database: Database) -> None:
+    def end(connection: Connection) -> None:
+        add(connection, 100)
+        connection.exec_driver_sql("ROLLBACK")
+        raise RuntimeError("ended")
+
+    ends = [database.run(end), *(database.run(add, number) for number in range(5)), database.run(end)]
+    outcomes = await asyncio.gather(*ends, return_exceptions=True)
+
+    assert [isinstance(outcome, Exception) for outcome in outcomes] == [True] + [False] * 5 + [True]
+    await database.run(add, 7)
+    assert set(await database.read(all_numbers)) == {0, 1, 2, 3, 4, 7}
+
+
 async def test_when_another_program_holds_the_database_all_are_told_and_none_is_written(
     new_database: Callable[..., str], backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

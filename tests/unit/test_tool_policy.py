@@ -143,10 +143,36 @@ async def test_calls_that_are_not_made_are_on_record_too() -> None:
 @pytest.mark.parametrize(
     "settings", [{"tools": 5}, {"tools": {"x": 5}}, {"approval_seconds": -1}, {"approval_seconds": 10**9}]
 )
-def test_settings_that_make_no_sense_ask_for_everything(settings: dict[str, Any]) -> None:
+def test_settings_that_make_no_sense_allow_nothing(settings: dict[str, Any]) -> None:
     policy = Policy(PolicySettings.of(settings))
 
-    assert policy.requires_approval("anything", Level.SAFE)
+    with pytest.raises(Forbidden):
+        policy.check("anything", Level.SAFE, {})
+
+
+def test_what_is_said_of_all_tools_holds_beside_what_is_said_of_one() -> None:
+    rules = {"*": ToolRule(requires_approval=True, denied_paths=["a/**"]), "tool": ToolRule(denied_paths=["b/**"])}
+    policy = Policy(PolicySettings(tools=rules))
+
+    assert policy.requires_approval("tool", Level.SAFE)
+    for path in ("a/x", "b/x"):
+        with pytest.raises(Forbidden):
+            policy.check("tool", Level.MODERATE, {"path": path})
+
+
+@pytest.mark.req("AGT-02.6")
+def test_rules_about_paths_hold_for_what_is_listed_and_found() -> None:
+    rule = ToolRule(denied_paths=["private/**"])
+    found = {"matches": [{"path": "src/a"}, {"path": "private/b"}, {"path": "../x"}], "is_cut": False}
+
+    assert Policy(PolicySettings(tools={"t": rule})).shown("t", found) == {
+        "matches": [{"path": "src/a"}],
+        "is_cut": False,
+    }
+    limited = Policy(PolicySettings(tools={"t": ToolRule(allowed_paths=["src/**"])}))
+    assert limited.shown("t", {"files": [{"path": "src/a"}, {"path": "b"}]}) == {"files": [{"path": "src/a"}]}
+    with pytest.raises(Forbidden):
+        limited.check("t", Level.MODERATE, {"query": "x"}, ("query", "path"))  # everything, if nothing is said
 
 
 def test_contents_are_kept_as_size_and_hash() -> None:

@@ -72,6 +72,8 @@ def decide(
     if decision == "approve" and approval.details.get("where") == "terminal" and not at_connector:
         raise ApprovalDecided("Writes are asked for in the terminal where the folder is connected: answer there.")
     status = ApprovalStatus.APPROVED if decision == "approve" else ApprovalStatus.REJECTED
+    if not approval.details.get("grant"):
+        holds = "once"  # nobody was shown what else it would hold for
     if not TurnRepository(connection, principal).unpark(approval.session_id, approval.turn_id):
         raise ApprovalDecided("The turn does not wait any more.")
     approvals.move(
@@ -131,6 +133,8 @@ def ask_again(connection: Connection, principal: Principal, approval_id: str, ne
         expired,
         id=new_id,
         turn_id=turn_id,
+        # The connector does not ask any more: it is called, and asks anew if that is its way.
+        details={name: value for name, value in expired.details.items() if name not in ("ask_id", "where", "grant")},
         status=ApprovalStatus.PENDING,
         created_at=now,
         warned_at=None,
@@ -168,9 +172,10 @@ def use(connection: Connection, principal: Principal, approval_id: str) -> bool:
 
 
 def decisions(connection: Connection, principal: Principal, turn_id: str) -> Sequence[Approval]:
-    """Answer what was decided for a turn and is not used yet."""
+    """Answer what was decided about the call that a turn waited for; what was decided before that is over."""
+    every = ApprovalRepository(connection, principal).of_turn(turn_id, *ApprovalStatus)
     decided = ApprovalStatus.APPROVED, ApprovalStatus.REJECTED, ApprovalStatus.EXPIRED
-    return ApprovalRepository(connection, principal).of_turn(turn_id, *decided)
+    return [approval for approval in every[-1:] if approval.status in decided]
 
 
 def cancel_turn(

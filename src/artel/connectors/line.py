@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 
 from artel.auth.principal import Principal
 from artel.contract.connector import DECIDED, Call, Decided, Hello, Result, refusal, request
 from artel.logs import get_logger
 
 MAX_AT_ONCE = 8
-MAX_UNASKED = 100  # messages that nobody waits for, before the line is closed
+MAX_UNASKED = 100  # messages in a row that nobody waits for, before the line is closed
+SMALL_CHARACTERS = 100_000
 
 log = get_logger(__name__)
 
@@ -54,7 +56,10 @@ class Line:
             answered: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
             self._waiting[call.call_id] = answered
             try:
-                await self._send(json.dumps(request(method, call, call.call_id), ensure_ascii=False))
+                try:
+                    await self._send(json.dumps(request(method, call, call.call_id), ensure_ascii=False))
+                except Exception:  # noqa: BLE001 - whatever the socket says, the line is gone
+                    raise LineLost from None
                 return await answered
             finally:
                 self._waiting.pop(call.call_id, None)
@@ -67,13 +72,16 @@ class Line:
 
     def heard(self, text: str) -> dict[str, Any] | None:
         """Take a message; answer what is to be said to it, if anything. Raise Misbehaved if it is none."""
+        if len(text) > SMALL_CHARACTERS and not self._waiting:
+            raise Misbehaved("it sent something large that nobody has asked for")
         try:
-            message = json.loads(text)
+            message = from_json(text, allow_inf_nan=False)
         except (ValueError, RecursionError):
             raise Misbehaved("it sent something that is no JSON") from None
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
             raise Misbehaved("it sent something that is no JSON-RPC")
         if "method" in message:
+            self._count_unasked()
             return self._asked(message)
         self._answered(message)
         return None
@@ -99,11 +107,15 @@ class Line:
         call_id = message.get("id")
         answered = self._waiting.get(call_id) if isinstance(call_id, str) else None
         if answered is None or answered.done():  # too late, twice, or made up
-            self._unasked += 1
-            if self._unasked > MAX_UNASKED:
-                raise Misbehaved("it answers what nobody has asked")
+            self._count_unasked()
             return
+        self._unasked = 0
         answered.set_result(_result(message))
+
+    def _count_unasked(self) -> None:
+        self._unasked += 1
+        if self._unasked > MAX_UNASKED:
+            raise Misbehaved("it says too much that nobody has asked for")
 
 
 def _result(message: dict[str, Any]) -> Result:

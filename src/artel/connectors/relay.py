@@ -24,6 +24,7 @@ from artel.events.signals import Signals
 from artel.logs import get_logger
 
 LOOK_SECONDS = 0.05
+LOOKS_PER_CHECK = 20
 BACK_SECONDS = 0.2
 PULSE_SECONDS = 1.0
 FORGET_SECONDS = 60.0
@@ -132,10 +133,15 @@ class Relay:
         await self._database.run(relay_calls.ask, principal, serving.process_id, asked, call.timeout_ms / 1000)
         self._signals.work(serving.project_id)
         try:
-            answer = None
+            answer, looks = None, 0
             while answer is None:
                 await asyncio.sleep(LOOK_SECONDS)
                 answer = await self._database.read(relay_calls.take_answer, principal, call.call_id)
+                looks += 1
+                if answer is None and looks % LOOKS_PER_CHECK == 0:
+                    now = await self._database.read(who_serves, principal, serving.project_id)
+                    if now is None or now.line_id != serving.line_id:
+                        raise LineLost  # whoever held the line is gone
         finally:
             await asyncio.shield(self._database.run(relay_calls.forget_call, principal, call.call_id))
         if answer.get("lost"):

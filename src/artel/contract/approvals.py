@@ -23,6 +23,7 @@ class NewDecision(BaseModel):
 
     decision: Literal["approve", "reject"] = Field(examples=["approve"])
     feedback: str = Field("", max_length=2_000, description="What the agent should know, when it is refused.")
+    instruction: str = Field("", max_length=2_000, description="For plans: what every task should know.")
     changes: ApprovalChanges = Field(default_factory=ApprovalChanges)
 
 

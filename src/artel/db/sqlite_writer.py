@@ -8,6 +8,7 @@ is full, another program holds the file), all are told so.
 
 import asyncio
 import contextvars
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -93,9 +94,8 @@ class SqliteWriter:
             if self._closing:
                 _on_their_thread(jobs, _cancel)
                 continue
-            if len(jobs) == 1 or not _run_together(begin, jobs):
-                for job in jobs:
-                    _run_alone(begin, job)
+            if not _settled(begin, jobs):
+                connection = None  # nobody knows in which state it is
             _on_their_thread(jobs, _tell)
         if connection is not None:
             connection.close()
@@ -117,6 +117,19 @@ class SqliteWriter:
         return jobs
 
 
+def _settled(begin: Begin, jobs: list[_Job]) -> bool:
+    """Give every job its outcome; say whether all went as it should."""
+    try:
+        if len(jobs) == 1 or not _run_together(begin, jobs):
+            for job in jobs:
+                _run_alone(begin, job)
+    except BaseException as failure:  # noqa: BLE001 - whatever it is, those who come next are not to suffer
+        for job in jobs:
+            job.failure = RuntimeError(f"the writer failed: {failure!r}")
+        return False
+    return True
+
+
 def _run_together(begin: Begin, jobs: list[_Job]) -> bool:
     """Run all in one transaction; say whether that settled them, one way or the other."""
     try:
@@ -124,7 +137,7 @@ def _run_together(begin: Begin, jobs: list[_Job]) -> bool:
     except DatabaseUnavailable as failure:  # nobody can write now
         for job in jobs:
             job.failure = DatabaseUnavailable(failure.detail, retry_after=failure.retry_after)
-    except DBAPIError:
+    except (DBAPIError, sqlite3.Error):
         return False
     return True
 

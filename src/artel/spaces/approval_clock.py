@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from artel.approvals.approvals import WARN_SECONDS, expire, warn
 from artel.auth.principal import Principal
-from artel.errors import ApprovalDecided, ApprovalNotFound
+from artel.errors import ApprovalDecided, ApprovalNotFound, ArtelError
 from artel.logs import get_logger
 from artel.spaces import leases
 from artel.spaces.parts import SpaceParts
@@ -31,5 +31,8 @@ class ApprovalClock:
                 else:
                     await self._parts.database.run(warn, principal, due.approval_id)
             except (ApprovalDecided, ApprovalNotFound):  # somebody was faster
+                continue
+            except ArtelError as failure:  # one that can't be ended must not keep the others waiting
+                log.warning("approval_not_ended", approval_id=due.approval_id, reason=failure.detail)
                 continue
             self._parts.signals.session_changed(due.session_id)

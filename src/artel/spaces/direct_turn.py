@@ -224,7 +224,8 @@ class DirectTurn:
         if agent is not None:
             old = "processing" if self._started else "idle"
             at_work = AgentAtWork(agent.id, agent.name, old, self._space.get_agent_status(agent.id).value)
-        memories = _memories(turn, self._text, result) if agent and agent.memory and result.success else []
+        remembers = agent is not None and agent.memory and not (turn.parked or {}).get("single")
+        memories = _memories(turn, self._text, result) if remembers and result.success else []
         try:
             finished_at = await self._store(at_work, outcome, memories)
         except TurnOver:

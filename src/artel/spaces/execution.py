@@ -35,7 +35,7 @@ from artel.spaces.agent_figures import ERROR_SECONDS, AgentStatus
 from artel.spaces.guidance import Guidance
 from artel.spaces.parts import SpaceParts
 from artel.spaces.run_files import Caller, RunFiles, RunNotes
-from artel.tools.consent import Consent, Decision
+from artel.tools.consent import Consent, Decision, NeedsApproval
 from artel.tools.files import READING, file_tools
 from artel.tools.policy import Pace, Policy, PolicySettings
 from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead, Recollection
@@ -93,7 +93,9 @@ class Waiting:
         single = kept.get("single")
         return cls(
             state=None if single else load_state(kept["state"]),
-            single=ToolCall(uuid7(), single["tool"], json.dumps(single["arguments"])) if single else None,
+            single=ToolCall(single.get("id") or uuid7(), single["tool"], json.dumps(single["arguments"]))
+            if single
+            else None,
             decisions=decisions,
             context=kept.get("context", []),
             hashes=kept.get("hashes", {}),
@@ -271,6 +273,7 @@ class Execution:
             self._policy,
             Consent(task.waiting.decisions if task.waiting else {}, self._use),
             RunNotes(self._parts, self._caller(agent, task)),
+            _goes_on(task.waiting),
         )
 
     async def _policy(self) -> Policy:
@@ -288,10 +291,24 @@ class Execution:
         return [MemoryRead(recall), ProjectMemoryRead(everybody), MemoryWrite(recall)]
 
 
+def _goes_on(waiting: Waiting | None) -> str | None:
+    """Answer which call was let through before the run parked in it, if any was."""
+    if waiting is None or waiting.inner is None:
+        return None
+    if waiting.single is not None:
+        return waiting.single.id
+    return waiting.state.calls[0].id if waiting.state and waiting.state.calls else None
+
+
 async def _only_call(call: ToolCall, toolbox: Toolbox, watch: "_Watch", deadline: float, tally: Tally) -> LoopResult:
     """Make one call that was approved late, without asking a model."""
     watch.tool_called(call)
-    result = await toolbox.call(call, deadline)
+    try:
+        result = await toolbox.call(call, deadline)
+    except NeedsApproval as asked:
+        parked = Parked(asked.question, {}, asked.inner)
+        parked.kept["single"] = {"id": call.id, "tool": call.name, "arguments": json.loads(call.arguments)}
+        raise parked from None
     watch.tool_result(call, result)
     if not result.success:
         raise ToolFailed(result.error or f"{call.name} failed.")

@@ -15,6 +15,8 @@ from artel.contract.connector import CALLS, Approval, Result
 from artel.errors import ArtelError
 from artel.ids import uuid7
 from artel.logs import get_logger
+from artel.paths.errors import PathError
+from artel.paths.policy import split_path
 from artel.spaces.parts import SpaceParts
 from artel.tools.audit import Audited, without_contents
 from artel.tools.consent import Decision
@@ -84,14 +86,14 @@ class RunFiles:
 
     def hash_of(self, path: str) -> str | None:
         """Answer the hash that a file had when this run last read or wrote it."""
-        return self.hashes.get(path)
+        return self.hashes.get(_key(path))
 
     def note_hash(self, path: str, sha256: str | None) -> None:
         """Remember the hash of a file."""
         if sha256 is None:
-            self.hashes.pop(path, None)
+            self.hashes.pop(_key(path), None)
         else:
-            self.hashes[path] = sha256
+            self.hashes[_key(path)] = sha256
 
     async def ask(self, tool: str, method: str, params: Mapping[str, Any], approval: Decision | None) -> Result:
         """Answer what the user's connector answers."""
@@ -158,6 +160,14 @@ def _send(connection: Connection, principal: Principal, row: ToolCallRow, approv
     serving = who_serves(connection, principal, row.project_id)
     note_call(connection, principal, replace(row, connector_id=serving.connector_id if serving else None))
     return _Sent(is_allowed=True, serving=serving)
+
+
+def _key(path: str) -> str:
+    """Answer one name for a path, however it was written."""
+    try:
+        return "/".join(split_path(path))
+    except PathError:
+        return path
 
 
 def _holds(approval: Decision) -> Any:

@@ -14,6 +14,7 @@ from artel.tools.tool import ToolResult
 MAX_CONTENT_CHARACTERS = 400_000
 MAX_QUERY_CHARACTERS = 1_000
 MAX_LINES = 2_000
+MAX_DETAIL = 100_000
 # What helps the user to decide, and where they are asked too.
 _FOR_THE_USER = ("ask_id", "diff", "where", "grant")
 # What a result says for us, and not for the model.
@@ -76,7 +77,8 @@ class FileTool:
         """Have the connector do it."""
         result = await self._files.ask(self.name, self.method, self.params(arguments), approval)
         if result.code == "asks":
-            details = {name: value for name, value in _extra(result).items() if name in _FOR_THE_USER}
+            said = _extra(result)
+            details = {name: said[name][:MAX_DETAIL] for name in _FOR_THE_USER if isinstance(said.get(name), str)}
             raise NeedsApproval(Question(self.name, dict(arguments), details=details))
         if not result.success:
             return ToolResult.failure(result.error or "The user's machine could not do it.")

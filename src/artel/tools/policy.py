@@ -4,7 +4,7 @@ import hashlib
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from artel.paths.errors import PathError
 from artel.paths.policy import is_secret, matches, split_path
 
 CALLS_PER_MINUTE = 60
+LISTS = ("files", "matches")  # of entries with a path, in what a tool answers
 APPROVAL_SECONDS = 300
 HIGH_RISK_SECONDS = 600
 MAX_APPROVAL_SECONDS = 7 * 24 * 3600
@@ -56,11 +57,11 @@ class PolicySettings(BaseModel):
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "PolicySettings":
-        """Read the settings of a project; what makes no sense is as if everything needed an approval."""
+        """Read the settings of a project; when they make no sense nobody knows what is allowed, so nothing is."""
         try:
             return cls.model_validate(settings)
         except ValidationError:
-            return cls(tools={"*": ToolRule(requires_approval=True)})
+            return cls(tools={"*": ToolRule(enabled=False, requires_approval=True)})
 
 
 class Pace:
@@ -89,18 +90,32 @@ class Policy:
     settings: PolicySettings = field(default_factory=PolicySettings)
     pace: Pace = field(default_factory=Pace)
 
-    def check(self, tool: str, level: Level, arguments: Mapping[str, Any]) -> None:
-        """Raise Forbidden unless the call may be made at all."""
+    def check(self, tool: str, level: Level, arguments: Mapping[str, Any], named: Collection[str] = ()) -> None:
+        """Raise Forbidden unless the call may be made at all; `named` are the arguments that the tool has."""
         rule = self._rule(tool)
         if not self.enabled(tool):
-            raise Forbidden(f"{tool} is switched off in this project.")
-        if level is not Level.SAFE and isinstance(path := arguments.get("path"), str):
-            _check_path(tool, path, rule)
+            raise Forbidden(f"{tool} is switched off in this project, or its settings make no sense.")
+        if level is not Level.SAFE:
+            path = arguments.get("path", "." if rule.allowed_paths and "path" in named else None)
+            if isinstance(path, str):
+                _check_path(tool, path, rule)
         self.pace.take()
 
     def enabled(self, tool: str) -> bool:
         """Say whether a tool is switched on."""
         return self._rule(tool).enabled
+
+    def shown(self, tool: str, data: Any) -> Any:
+        """Answer what a tool found, without what the rules keep from agents."""
+        rule = self._rule(tool)
+        if not isinstance(data, dict):
+            return data
+        return {name: self._visible(rule, value) if name in LISTS else value for name, value in data.items()}
+
+    def _visible(self, rule: ToolRule, entries: Any) -> Any:
+        if not isinstance(entries, list):
+            return entries
+        return [one for one in entries if not (isinstance(one, dict) and _is_hidden(str(one.get("path", "")), rule))]
 
     def requires_approval(self, tool: str, level: Level) -> bool:
         """Say whether a person must approve each call of a tool, whatever its arguments."""
@@ -112,13 +127,30 @@ class Policy:
         return max(seconds, HIGH_RISK_SECONDS) if risk == "high" else seconds
 
     def _rule(self, tool: str) -> ToolRule:
-        return self.settings.tools.get(tool) or self.settings.tools.get("*") or ToolRule()
+        """Answer what holds for a tool: its own rule, and what is said of all."""
+        everyone, own = self.settings.tools.get("*") or ToolRule(), self.settings.tools.get(tool) or ToolRule()
+        return ToolRule(
+            enabled=everyone.enabled and own.enabled,
+            requires_approval=everyone.requires_approval or own.requires_approval,
+            allowed_paths=own.allowed_paths or everyone.allowed_paths,
+            denied_paths=[*everyone.denied_paths, *own.denied_paths],
+        )
 
 
 def arguments_hash(tool: str, arguments: Mapping[str, Any]) -> str:
     """Answer what an approval is bound to: the tool and its very arguments, however they were written."""
     canonical = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _is_hidden(path: str, rule: ToolRule) -> bool:
+    try:
+        parts = split_path(path)
+    except PathError:
+        return True
+    if matches(parts, tuple(rule.denied_paths)):
+        return True
+    return bool(rule.allowed_paths) and not matches(parts, tuple(rule.allowed_paths))
 
 
 def _check_path(tool: str, path: str, rule: ToolRule) -> None:

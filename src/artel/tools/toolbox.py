@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from artel.brain.brain import ToolCall, ToolSchema
@@ -42,8 +43,13 @@ class Toolbox:
         policy: Policy | Callable[[], Awaitable[Policy]] | None = None,
         consent: Consent | None = None,
         audit: Audit | None = None,
+        goes_on: str | None = None,
     ) -> None:
-        """Take the tools; a policy that must be looked up is, with the first call."""
+        """Take the tools; a policy that must be looked up is, with the first call.
+
+        `goes_on` is the id of a call that was let through before, and waited with somebody who works for the caller.
+        """
+        self._goes_on = goes_on
         self._policy = policy or Policy()
         self._consent = consent or Consent()
         self._audit = audit or NoAudit()
@@ -106,11 +112,15 @@ class Toolbox:
             ) from None
         if not isinstance(self._policy, Policy):
             self._policy = await self._policy()
+        if call.id == self._goes_on:
+            self._goes_on = None
+            return await self._done(tool, arguments, None)
         try:
-            self._policy.check(tool.name, level_of(tool), arguments)
+            self._policy.check(tool.name, level_of(tool), arguments, _named(tool))
         except Forbidden as refused:
             raise NotCalled(str(refused), arguments) from None
-        return await self._done(tool, arguments, self._approval(tool, arguments, self._policy))
+        result = await self._done(tool, arguments, self._approval(tool, arguments, self._policy))
+        return replace(result, data=self._policy.shown(tool.name, result.data)) if result.success else result
 
     def _approval(self, tool: Tool, arguments: Mapping[str, Any], policy: Policy) -> Decision | None:
         """Answer the user's approval of a call, None if none is needed; raise if there is none but should be."""
@@ -173,6 +183,11 @@ def level_of(tool: Tool) -> Level:
     """Answer how much harm a tool can do; one that does not say is safe."""
     level = getattr(tool, "level", Level.SAFE)
     return level if isinstance(level, Level) else Level.CRITICAL
+
+
+def _named(tool: Tool) -> Collection[str]:
+    properties = tool.schema.parameters.get("properties")
+    return properties if isinstance(properties, dict) else ()
 
 
 def parsed_arguments(text: str) -> dict[str, Any]:

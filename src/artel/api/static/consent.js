@@ -15,7 +15,6 @@ const OUTCOMES = {
   expired: "Nobody answered in time, so it was not done.",
   withdrawn: "It is not asked any more.",
 };
-const SHOWN_CHARACTERS = 2000;
 
 /** Answer a card that asks; `agent` is who wants something. */
 export function question(approval, agent) {
@@ -25,7 +24,7 @@ export function question(approval, agent) {
   fill(item, {
     who: agent ?? "An agent",
     wants: WANTS[tool] ?? `wants to call ${tool} with`,
-    what: given.path ?? given.name ?? JSON.stringify(given).slice(0, SHOWN_CHARACTERS),
+    what: given.path ?? given.name ?? JSON.stringify(given),
     reason: details.reason ?? "",
     until: `Answer until ${clock(expires_at)}.`,
   });
@@ -89,7 +88,7 @@ function whole({ content, old, new: added }) {
 function showDiff(item, diff) {
   const shown = field(item, "diff");
   shown.hidden = !diff;
-  for (const line of diff.slice(0, 20 * SHOWN_CHARACTERS).split("\n")) {
+  for (const line of diff.split("\n")) {
     const kind = { "+": "added", "-": "removed" }[line[0]] ?? "kept";
     shown.append(Object.assign(document.createElement("span"), { className: kind, textContent: `${line}\n` }));
   }

@@ -96,6 +96,8 @@ class Writer:
                 raise CallRefused("approval_needed", f"Deleting {call.path} needs an approval of the user's own")
             rule = self._rules.writing(call.path, is_approved=True)
             self._files.require_writable(call.path, rule, if_match=call.if_match)
+            if len(rule.names) > 1:
+                raise CallRefused("refused", f"{call.path} is reached through a link: name the file itself")
             old = _Old(self._files, call.path, rule)
             attempt = self._once.attempt(call, "")
 
