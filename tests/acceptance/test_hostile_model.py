@@ -18,6 +18,9 @@ from tests.model_server import ModelServer
 from tests.people import Person
 from tests.running import Server
 
+# What is tested has nothing to do with the database.
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True, scope="session")
+
 CANARY = "the-canary-sings"
 
 Call = tuple[str, dict[str, Any]]
@@ -116,6 +119,7 @@ def scenarios() -> Iterator[tuple[str, list[Call]]]:  # noqa: C901 - a list, wri
 ALL = list(scenarios())
 
 
+@pytest.mark.usefixtures("backend")
 def test_there_are_enough_of_them() -> None:
     assert len(ALL) >= 200
     assert len({name for name, _ in ALL}) >= 190

@@ -20,6 +20,9 @@ from tests.model_server import ModelServer
 from tests.people import Person
 from tests.running import Server
 
+# What is tested has nothing to do with the database.
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True, scope="session")
+
 CUTS = 5 * int(os.environ.get("KILLS_PER_POINT", "1")) if "KILLS_PER_POINT" in os.environ else 3
 CALL, ANSWER = b'"workspace/edit"', b'"result"'
 # What is let through of the message at which the line is cut: of the call, or of the answer.
