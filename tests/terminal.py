@@ -58,10 +58,17 @@ class Terminal:
         found, self._unread = self._unread.split(text, 1)
         return found + text
 
-    def end(self) -> tuple[int, str]:
-        """Wait until the command ends; answer its exit code and what came since the last time."""
+    def end(self, pressing: str = "") -> tuple[int, str]:
+        """Wait until the command ends; answer its exit code and what came since the last time.
+
+        Keys are pressed again when nothing happens: `input` can miss a Ctrl-C in the moment in which it begins.
+        """
         deadline = time.monotonic() + WAIT_SECONDS
-        while self._read(deadline):
+        self.press(pressing)
+        while self._process.poll() is None and time.monotonic() < deadline:
+            if not self._read(min(deadline, time.monotonic() + 1)) and self._process.poll() is None:
+                self.press(pressing)
+        while self._read(time.monotonic() + 0.1):
             pass
         assert time.monotonic() < deadline, f"it did not end; the screen:\n{self.screen}"
         rest, self._unread = self._unread, ""

@@ -188,8 +188,7 @@ def test_a_conversation_in_the_terminal(scripted: Chatter) -> None:
         assert "you: first question\nagent_coder: You said: first question\nyou: second question" in shown
         terminal.press(f"{UP}{UP}{UP}\n")
         assert "agent_coder:\nYou said: third question" in without_status(terminal.until("\ncoder> "))
-        terminal.press(CTRL_C)
-        assert terminal.end()[0] == 0
+        assert terminal.end(pressing=CTRL_C)[0] == 0
     assert kept.read_text().splitlines().count("third question") == 2
 
 

@@ -181,7 +181,7 @@ def test_grants_are_never_for_protected_names_deletes_or_links(connect: Connecti
     line.other()
 
     assert line.refused("write", "approval_needed", path="src/.gitmodules", content="x")
-    assert line.refused("write", "approval_needed", path="src/link.py", content="x")
+    assert line.refused("write", "refused", path="src/link.py", content="x")
     assert line.refused("delete", "approval_needed", path="src/a.py")
     assert line.ok("delete", path="src/a.py", approval={"id": "a", "holds": "always"})
     assert len(json.loads((connect.state() / "grants.json").read_text())) == 1

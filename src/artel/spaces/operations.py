@@ -101,7 +101,7 @@ async def _health(_spaces: Spaces, parts: SpaceParts, space: WorkerSpace, _agent
 async def _reset(_spaces: Spaces, parts: SpaceParts, space: WorkerSpace, _agent_id: int) -> Json:
     principal = space.principal
     left = await parts.database.read(lambda c: TurnRepository(c, principal).unfinished(space.project_id))
-    for turn in left:
+    for turn in reversed(left):  # those that wait first: none is to begin because the one before it was stopped
         outcome = Outcome(TurnStatus.CANCELLED, uuid7(), RESET, count_tokens(RESET), None, error_code="space_reset")
         place = principal, turn.session_id, turn.id
         try:

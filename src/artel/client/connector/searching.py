@@ -139,9 +139,11 @@ class Searcher:
         self._files = files
         self._rules = rules
         self._running: set[Matcher] = set()
+        self._is_over = False
 
     def stop(self) -> None:
-        """End what still searches, with what was found."""
+        """End what still searches, with what was found; nothing else begins."""
+        self._is_over = True
         for matcher in list(self._running):
             matcher.stop()
 
@@ -196,7 +198,7 @@ class Searcher:
     def _contents(self, entries: list[Entry], rule: Rule, time: Deadline) -> Iterator[tuple[str, bytes]]:
         left = MAX_BYTES
         for entry in entries:
-            if not time.left or left <= 0:
+            if self._is_over or not time.left or left <= 0:
                 raise OutOfTime
             if entry.size > MAX_FILE_BYTES:
                 continue
