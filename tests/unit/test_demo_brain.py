@@ -14,6 +14,8 @@ from artel.brain.brain import Completion, Message, Request, Schema, ToolCall, To
 from artel.brain.demo import DemoBrain
 from artel.brain.demo.arithmetic import NoSum, find_sum, work_out
 from artel.brain.demo.demo_brain import _WORDS
+from artel.brain.structured import load_jsonschema
+from artel.tools.files import CHANGING, READING
 
 PROMPT = "You are a software developer on this project. Read the code before you change it."
 AGENTS = {
@@ -182,6 +184,20 @@ def test_it_calls_the_tool_that_the_user_plainly_asks_for(text: str, name: str, 
 )
 def test_it_uses_the_task_workspace_when_that_is_all_there_is(text: str, name: str, arguments: dict[str, str]) -> None:
     assert call_for(text, TASK_WORKSPACE) == (name, arguments)
+
+
+REAL_TOOLS = {tool.name: tool.schema for tool in (*READING, *CHANGING)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["list the files", "read a.txt", "search for TODO", "write x to a.txt", "delete a.txt", "run `test`"],
+)
+def test_what_it_calls_the_real_tools_take(text: str) -> None:
+    found = call_for(text, tuple(REAL_TOOLS.values()))
+
+    assert found is not None
+    asyncio.run(load_jsonschema()).validate(found[1], REAL_TOOLS[found[0]].parameters)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """What decides about calls of tools, whatever a model says."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -197,3 +199,22 @@ async def test_the_tool_of_the_documentation_works() -> None:
     assert result.data == {"words": 2}
     files = (Path(__file__).parents[2] / "docs" / "concepts" / "files.md").read_text(encoding="utf-8")
     assert "sequenceDiagram" in files
+
+
+FORBIDDEN = ("sqlalchemy", "redis", "qdrant_client", "qdrant_edge", "aio_pika", "psycopg", "artel.db", "artel.bus")
+LOADED = """
+import importlib, pkgutil, sys
+import artel.tools
+for module in pkgutil.iter_modules(artel.tools.__path__, "artel.tools."):
+    importlib.import_module(module.name)
+print(*sys.modules)
+"""
+
+
+@pytest.mark.req("WSA-06.4")
+def test_no_tool_can_reach_the_servers_own_stores() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True, timeout=60)
+
+    loaded = done.stdout.split()
+    assert "artel.tools.files" in loaded
+    assert not [name for name in loaded if name.startswith(FORBIDDEN)]

@@ -1,6 +1,7 @@
 """The task workspace as tools. Whose it is sits in the `TaskFiles` that they are given; where it lies is not told."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
@@ -46,7 +47,7 @@ class TaskFiles(Protocol):
         """Count what there is."""
 
 
-class _FileTool:
+class _FileTool(ABC):
     """What the four have in common: errors are answered with one of six codes, and never raised."""
 
     name: str
@@ -66,8 +67,9 @@ class _FileTool:
                 log.warning("permission_denied", tool=self.name, path=str(arguments.get("path"))[:200])
             return ToolResult.failure(f"{code}: {problem.message}")
 
+    @abstractmethod
     async def _result(self, arguments: Mapping[str, Any]) -> ToolResult:
-        raise NotImplementedError
+        """Do it; raise PathError when the path is at fault."""
 
 
 class WriteFile(_FileTool):

@@ -61,7 +61,9 @@ def _subject(call: ToolCall | None) -> str:
         arguments = json.loads(call.arguments) if call else {}
     except ValueError:
         return ""
-    values = arguments.values() if isinstance(arguments, dict) else ()
+    if not isinstance(arguments, dict):
+        return ""
+    values = (arguments.get("path") if "content" in arguments else None, *arguments.values())
     return next((_short(str(value), 80) for value in values if value), "")
 
 

@@ -57,7 +57,7 @@ _NAMES = {
     "content": ("content", "text", "data", "body"),
     "query": ("query", "pattern", "text", "q", "regex"),
     "text": ("query", "pattern", "text", "q", "regex"),
-    "command": ("command", "cmd"),
+    "command": ("command", "cmd", "name"),
     "url": ("url", "uri"),
 }
 
