@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,8 @@ from artel.paths.errors import PathError
 from artel.paths.resolve import Resolver, by_kernel, by_walking
 
 SWAPS = 1_000_000 if "KILLS_PER_POINT" in os.environ else 60_000
+ENOUGH = 100  # reads and refusals: it was inside, and it was led out, often enough to be seen
+MAX_ROUNDS = 20  # a busy machine lets the reader have few goes while the swapper has many
 INSIDE, OUTSIDE, MINE = b"inside", b"outside!", b"mine"
 
 # Each name is now the real thing, now a link that leads out; every pair of renames is a swap.
@@ -45,21 +47,26 @@ def test_no_path_leads_out_while_folders_and_links_are_swapped(tmp_path: Path, r
     before = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
 
     seen: Counter[str] = Counter()
-    with (
-        subprocess.Popen([sys.executable, "-c", SWAPPER, str(workspace), str(SWAPS)]) as swapper,
-        Beneath(workspace, resolver=resolver, new_top_folders=False) as files,
-    ):
-        while swapper.poll() is None:
-            for attempt in attempts(files):
-                try:
-                    seen[attempt()] += 1
-                except PathError as refused:
-                    seen[refused.code] += 1
-    assert swapper.returncode == 0
+    with Beneath(workspace, resolver=resolver, new_top_folders=False) as files:
+        for _ in range(MAX_ROUNDS):
+            with subprocess.Popen([sys.executable, "-c", SWAPPER, str(workspace), str(SWAPS)]) as swapper:
+                while swapper.poll() is None:
+                    seen.update(outcomes(files))
+            assert swapper.returncode == 0
+            if min(seen["read"], seen["path_traversal_blocked"]) >= ENOUGH:
+                break
 
     assert {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()} == before
-    assert seen["read"] > 100  # it was inside often enough to be seen
-    assert seen["path_traversal_blocked"] > 100
+    assert seen["read"] >= ENOUGH
+    assert seen["path_traversal_blocked"] >= ENOUGH
+
+
+def outcomes(files: Beneath) -> Iterator[str]:
+    for attempt in attempts(files):
+        try:
+            yield attempt()
+        except PathError as refused:
+            yield refused.code
 
 
 def attempts(files: Beneath) -> list[Callable[[], str]]:
@@ -88,4 +95,4 @@ def attempts(files: Beneath) -> list[Callable[[], str]]:
 
     reads = [lambda path=path: read(path) for path in ("box/file", "box/sub/file", "deep/box/file")]
     writes = [lambda path=path: written(path) for path in ("box/new", "box/new/er/x", "deep/box/file", "file")]
-    return [*reads, listed, looked, *writes, deleted]
+    return [*reads * 10, listed, looked, *writes, deleted]  # a write waits for the disk: many reads for each

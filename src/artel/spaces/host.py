@@ -114,10 +114,12 @@ class Host:
         self._awake.set()
 
     def cancelled(self, turn_id: str) -> None:
-        """Stop a turn that somebody else has ended."""
+        """Stop a turn that somebody else has ended, or do not begin it."""
         for lane in self._lanes.values():
             if lane.running == turn_id and lane.work is not None:
                 lane.work.cancel()
+            for job in [job for job in lane.jobs if job.turn.id == turn_id]:
+                lane.jobs.remove(job)
 
     def agents_changed(self, project_id: int, agent_id: int) -> None:
         """Forget an agent that was changed in another process."""
