@@ -11,8 +11,15 @@ OLDER_ROUNDS = 20
 OLDEST_ROUNDS = 50
 
 
+def look_later() -> None:
+    """Look for no garbage while the server is loaded: what is made then stays, and looking takes a tenth of the time."""
+    gc.disable()
+
+
 def look_seldom() -> None:
     """Take everything that is there now for permanent, and look less often from here on."""
-    gc.collect()
+    if gc.isenabled():
+        gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, OLDER_ROUNDS, OLDEST_ROUNDS)
+    gc.enable()

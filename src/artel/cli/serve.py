@@ -122,6 +122,9 @@ def _run(run: "Callable[[Container], Coroutine[Any, Any, None]]", *, quiet: bool
 
     import uvloop
 
+    from artel.garbage import look_later
+
+    look_later()
     from artel.container import Container
     from artel.logs import configure_logs
     from artel.settings import load_settings
