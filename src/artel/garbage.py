@@ -12,7 +12,7 @@ OLDEST_ROUNDS = 50
 
 
 def look_later() -> None:
-    """Look for no garbage while the server is loaded: what is made then stays, and looking takes a tenth of the time."""
+    """Look for no garbage while the server is loaded: what is made then stays, and looking takes time."""
     gc.disable()
 
 
