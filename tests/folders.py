@@ -36,8 +36,12 @@ class Folder:
 
     def is_online(self) -> bool:
         """Say whether the server knows the connector."""
-        state = self.person.http.get(f"/my/projects/{self.project_id}/connector").json()
-        return bool(state["online"])
+        return self.online_since() is not None
+
+    def online_since(self) -> str | None:
+        """Answer since when the server knows the connector; another moment for each time it comes back."""
+        since: str | None = self.person.http.get(f"/my/projects/{self.project_id}/connector").json()["since"]
+        return since
 
     def disconnect(self, how: int = signal.SIGINT) -> None:
         """Stop the connector."""

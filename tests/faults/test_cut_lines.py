@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -127,18 +128,24 @@ def folder(chat_server: Server, scissors: Scissors, tmp_path: Path) -> Iterator[
         yield folder
 
 
+def _another_line(folder: Folder, before: str | None) -> str | None:
+    since = folder.online_since()
+    return since if since != before else None
+
+
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("point", POINTS)
 def test_a_write_whose_line_is_cut_happens_once(
     folder: Folder, scissors: Scissors, model: ModelServer, mark: str, point: str
 ) -> None:
     text = "long " * 200
+    line: str | None = None
     for number in range(CUTS):
         path = folder.path / f"file{number}.txt"
         path.write_text("old")
         desk = Desk(folder.person, folder.project_id, model, f"{mark}n{number}x")
         desk.script(("tool_edit_file", {"path": path.name, "old": "old", "new": f"old {text}"}))
-        eventually(folder.is_online)
+        line = eventually(partial(_another_line, folder, line))  # the server has seen the cut
         scissors.arm(*POINTS[point])
         turn = desk.ask(headers={"Prefer": "respond-async"})
         assert desk.ended(turn["turn_id"], 60)["status"] == "completed"  # not stuck
