@@ -126,9 +126,11 @@ def test_files_are_reached_through_whichever_process_holds_the_line(pair: tuple[
         assert until(lambda: talk.turn(session, turn)["status"] == "completed", PATIENCE)
 
         team.model.script(Say(tools=[Tool("tool_delete_file", '{"path": "a"}')]), Say("Deleted."))
-        waiting = talk.send(session, "Delete it").json()
-        assert waiting.get("status") == "waiting", waiting
-        talk.http.post(f"/my/approvals/{waiting['approval_id']}/confirm", json={"decision": "approve"})
+        begun = talk.begin(session, "Delete it")
+        connector.answer(connector.hear(), sha256="a" * 64)  # a look at what the user is asked about
+        assert until(lambda: talk.turn(session, begun)["status"] == "waiting", PATIENCE)
+        waiting = talk.http.get("/my/approvals?status=pending").json()["items"][0]
+        talk.http.post(f"/my/approvals/{waiting['id']}/confirm", json={"decision": "approve"})
         deleted = connector.hear()
         connector.answer(deleted)
         assert until(lambda: talk.turn(session, waiting["turn_id"])["status"] == "completed", PATIENCE)

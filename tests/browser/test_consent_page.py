@@ -44,7 +44,8 @@ def files(chat: Chat, **hello: Any) -> Iterator[list[dict[str, Any]]]:
     calls: list[dict[str, Any]] = []
 
     def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
-        calls.append({"method": method, **params})
+        if not params.get("with_sha256"):  # a look before the user is asked
+            calls.append({"method": method, **params})
         if method == "workspace/write" and not params["approval"]:
             return {
                 "success": False,

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from artel.approvals.approvals import use
 from artel.auth.principal import Principal
 from artel.connectors.connector_repository import Serving, who_serves
-from artel.contract.connector import CALLS, Approval, Result
+from artel.contract.connector import CALLS, Approval, Result, StatCall
 from artel.errors import ArtelError
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -24,6 +24,7 @@ from artel.tools.files import CHANGING, READING
 from artel.turns.tool_calls import ToolCallRow, finish_call, note_call
 
 CALL_SECONDS = 25.0  # less than a run may go without progress
+LOOK_SECONDS = 5.0
 RUN_SECONDS = 300.0
 ALIVE_SECONDS = 5.0
 ERROR_CHARACTERS = 1_000
@@ -84,6 +85,23 @@ class RunFiles:
         self._alive = alive
         self.hashes: dict[str, str] = {}
 
+    async def look(self, path: str) -> str | None:
+        """Answer the hash that a file has now, "" if there is none, None if that can't be told."""
+        caller = self._caller
+        call = StatCall(
+            call_id=secrets.token_hex(16),
+            user_id=caller.principal.user_id,
+            epoch=caller.epoch,
+            timeout_ms=1,
+            turn_id=caller.turn_id,
+            agent=caller.agent,
+            path=path,
+            with_sha256=True,
+        )
+        result = await self._parts.relay.call(caller.principal, caller.project_id, "workspace/stat", call, LOOK_SECONDS)
+        sha256 = "" if result.code == "file_not_found" else (result.model_extra or {}).get("sha256")
+        return sha256 if isinstance(sha256, str) else None
+
     def hash_of(self, path: str) -> str | None:
         """Answer the hash that a file had when this run last read or wrote it."""
         return self.hashes.get(_key(path))
@@ -112,7 +130,7 @@ class RunFiles:
                 "timeout_ms": 1,
                 "turn_id": caller.turn_id,
                 "agent": caller.agent,
-                "approval": Approval(id=approval.approval_id, holds=_holds(approval)) if approval else None,
+                "approval": _approval(approval) if approval else None,
             }
         )
         place = caller.principal, caller.project_id, method, call
@@ -170,5 +188,6 @@ def _key(path: str) -> str:
         return path
 
 
-def _holds(approval: Decision) -> Any:
-    return approval.holds if approval.holds in ("once", "session", "always") else "once"
+def _approval(given: Decision) -> Approval:
+    holds: Any = given.holds if given.holds in ("once", "session", "always") else "once"
+    return Approval(id=given.approval_id, holds=holds, old_sha256=given.old_sha256, new_sha256=given.new_sha256)
