@@ -517,7 +517,7 @@ def test_a_project_says_what_is_asked_for_and_where_agents_may_go(desk: Desk, pe
         ("workspace/stat", "src/a"),
     ]
     assert [heard["success"] for heard in desk.heard()] == [True, False, False, False, True]
-    tools = {tool["name"]: tool for tool in person.http.get(f"/my/projects/{project}/tools").json()}
+    tools = {tool["name"]: tool for tool in person.http.get(f"/my/projects/{project}/tools").json()["items"]}
     assert tools["tool_stat"]["requires_approval"]
     assert not tools["tool_list_directory"]["enabled"]
     assert tools["tool_delete_file"]["requires_approval"]

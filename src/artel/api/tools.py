@@ -7,23 +7,27 @@ from artel.api.problems import documented
 from artel.contract.approvals import AuditedCall, ToolShown
 from artel.contract.http import Page
 from artel.projects.projects import project_settings
+from artel.tools.family import SpawnAgent
 from artel.tools.files import CHANGING, READING, DeleteFile
 from artel.tools.policy import Level, Policy, PolicySettings
 from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead
+from artel.tools.task_files import GetWorkspaceInfo, ListFiles, ReadFile, WriteFile
 from artel.turns.tool_calls import list_calls
 
-_SAFE = (MemoryRead, ProjectMemoryRead, MemoryWrite)
+_SAFE = (MemoryRead, ProjectMemoryRead, MemoryWrite, WriteFile, ReadFile, ListFiles, GetWorkspaceInfo, SpawnAgent)
 TOOLS = (*((tool.schema, Level.SAFE) for tool in _SAFE), *((tool.schema, tool.level) for tool in (*READING, *CHANGING)))
 
 router = APIRouter(prefix="/my/projects/{project_id}", tags=["tools"])
 
 
 @router.get("/tools", responses=documented(401, 404, 422, 503))
-async def list_tools(project_id: ProjectId, user: CurrentUser, parts: Parts) -> list[ToolShown]:
+async def list_tools(
+    project_id: ProjectId, user: CurrentUser, parts: Parts, limit: Limit = 50, offset: Offset = 0
+) -> Page[ToolShown]:
     """List the tools that agents of the project can have, and what the project says of them."""
     settings = await parts.database.read(project_settings, user, project_id)
     policy = Policy(PolicySettings.of(settings))
-    return [
+    items = [
         ToolShown(
             name=schema.name,
             level=level,
@@ -32,8 +36,9 @@ async def list_tools(project_id: ProjectId, user: CurrentUser, parts: Parts) -> 
             requires_approval=policy.requires_approval(schema.name, level) or schema.name == DeleteFile.name,
             parameters=dict(schema.parameters),
         )
-        for schema, level in TOOLS
+        for schema, level in TOOLS[offset : offset + limit]
     ]
+    return Page(items=items, total=len(TOOLS), limit=limit, offset=offset)
 
 
 @router.get("/audit", responses=documented(401, 404, 422, 503))
