@@ -1,10 +1,11 @@
-"""The tools of a project's agents, and what was done with them."""
+"""The tools of a project's agents, what was done with them, and taking that back."""
 
 from fastapi import APIRouter
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, ProjectId
 from artel.api.problems import documented
-from artel.contract.approvals import AuditedCall, ToolShown
+from artel.connectors.undoing import undo
+from artel.contract.approvals import AuditedCall, NewUndo, ToolShown, Undone
 from artel.contract.http import Page
 from artel.projects.projects import project_settings
 from artel.tools.family import SpawnAgent
@@ -49,3 +50,9 @@ async def list_audit(
     calls, total = await parts.database.read(list_calls, user, project_id, limit, offset)
     items = [AuditedCall(**{name: getattr(call, name) for name in AuditedCall.model_fields}) for call in calls]
     return Page(items=items, total=total, limit=limit, offset=offset)
+
+
+@router.post("/undo", responses=documented(400, 401, 404, 409, 413, 422, 503))
+async def undo_changes(project_id: ProjectId, body: NewUndo, user: CurrentUser, parts: Parts) -> Undone:
+    """Take back what agents changed in your folder; a file that was changed since stays as it is."""
+    return Undone(files=await undo(parts.database, parts.relay, user, project_id, body))

@@ -182,10 +182,13 @@ class RunCall(Call):
 
 
 class UndoCall(Call):
-    """`workspace/undo`: put back what a turn has changed, or one file of it."""
+    """`workspace/undo`: put back what a turn has changed, or one file of it; with `again` what was put back before
+    is done again.
+    """
 
     of_turn: str | None = None
     path: str | None = None
+    again: bool = True
 
 
 CALLS: dict[str, type[Call]] = {

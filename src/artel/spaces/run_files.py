@@ -21,13 +21,12 @@ from artel.spaces.parts import SpaceParts
 from artel.tools.audit import Audited, without_contents
 from artel.tools.consent import Decision
 from artel.tools.files import CHANGING, READING
-from artel.turns.tool_calls import ToolCallRow, finish_call, note_call
+from artel.turns.tool_calls import ERROR_CHARACTERS, ToolCallRow, finish_call, note_call, status_of
 
 CALL_SECONDS = 25.0  # less than a run may go without progress
 LOOK_SECONDS = 5.0
 RUN_SECONDS = 300.0
 ALIVE_SECONDS = 5.0
-ERROR_CHARACTERS = 1_000
 
 _LEVELS = {tool.name: tool.level for tool in (*READING, *CHANGING)}
 
@@ -152,10 +151,9 @@ class RunFiles:
             keeping.cancel()
 
     async def _note_end(self, call_id: str, result: Result) -> None:
-        status = "done" if result.success else {"asks": "asked", "unknown": "unknown"}.get(result.code or "", "failed")
         error = result.error and result.error[:ERROR_CHARACTERS]
         try:
-            await self._parts.database.run(finish_call, self._caller.principal, call_id, status, error)
+            await self._parts.database.run(finish_call, self._caller.principal, call_id, status_of(result), error)
         except ArtelError as failure:  # that it was sent is on record
             log.warning("end_of_call_not_noted", call_id=call_id, reason=failure.detail)
 

@@ -126,7 +126,7 @@ class Writer:
             self._decider.require_not_read_only()
             path = None if call.path is None else "/".join(split_path(call.path))
             undo = Undo(self._files, self._kept, self._rules.restoring)
-            changes = undo.find(call.of_turn, path)
+            changes = undo.find(call.of_turn, path, again=call.again)
             if changes:
                 self._decider.confirm(_undoing(call, changes))
             deadline.require()
