@@ -485,6 +485,30 @@ def test_where_writes_are_asked_for_in_the_terminal_only_the_terminal_can_approv
     assert desk.heard()[0]["success"]
 
 
+def test_the_terminal_has_the_last_word_about_what_was_approved_here(desk: Desk, person: Person, project: int) -> None:
+    desk.script(("tool_delete_file", {"path": "a"}))
+    asks = {"success": False, "code": "asks", "error": "asked", "ask_id": "q1", "diff": "-a", "old_sha256": "b" * 64}
+    with connected(person, project, mode="terminal") as connector:
+        turn = desk.ask(headers={"Prefer": "respond-async"})
+        connector.answer(connector.hear(), sha256="b" * 64)
+        [first] = eventually(desk.approvals)
+        assert desk.decide(first["id"], decision="approve").status_code == 200
+        _answer(connector, connector.hear(), **asks, new_sha256="")
+
+        [second] = eventually(desk.approvals)
+        assert (second["details"]["where"], second["risk"]) == ("terminal", "high")
+        assert_problem(desk.decide(second["id"], decision="approve"), 409, "approval_decided")
+        connector.say(
+            {"jsonrpc": "2.0", "method": "workspace/decided", "params": {"ask_id": "q1", "decision": "approve"}}
+        )
+        deleted = connector.hear()
+        connector.answer(deleted)
+        assert desk.ended(turn["turn_id"])["status"] == "completed"
+
+    hashes = {"old_sha256": "b" * 64, "new_sha256": ""}
+    assert deleted["params"]["approval"] == {"id": second["id"], "holds": "once", **hashes}
+
+
 def _answer(connector: ScriptedConnector, call: dict[str, Any], **result: Any) -> None:
     connector.say({"jsonrpc": "2.0", "id": call["id"], "result": result})
 
@@ -564,9 +588,9 @@ def test_nobody_waits_for_ever_and_what_expired_can_be_asked_for_again_without_a
 ) -> None:
     person.http.patch(
         f"/my/projects/{project}",
-        json={"settings": {"tools": {"tool_stat": {"requires_approval": True}}, "approval_seconds": 10}},
+        json={"settings": {"tools": {"tool_write_file": {"requires_approval": True}}, "approval_seconds": 10}},
     )
-    desk.script(("tool_stat", {"path": "a"}))
+    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
 
     with serving(person, project, a_file) as calls:
         answered = desk.ask()
@@ -584,6 +608,8 @@ def test_nobody_waits_for_ever_and_what_expired_can_be_asked_for_again_without_a
         desk.decide(again.json()["id"], decision="approve")
         assert desk.ended(again.json()["turn_id"])["status"] == "completed"
 
-    assert [call["path"] for call in calls] == ["a"]
+    [call] = calls
+    assert (call["path"], call["approval"]["id"]) == ("a", again.json()["id"])
+    assert call["approval"]["old_sha256"] == hashlib.sha256(b"content of a").hexdigest()  # as it was at first
     assert len(model.asked) == asked_before
-    assert "tool_stat was done" in person.history(desk.session)[-1]["content"]
+    assert "tool_write_file was done" in person.history(desk.session)[-1]["content"]

@@ -26,6 +26,7 @@ from artel.turns.tool_calls import ERROR_CHARACTERS, ToolCallRow, finish_call, n
 CALL_SECONDS = 25.0  # less than a run may go without progress
 LOOK_SECONDS = 5.0
 RUN_SECONDS = 300.0
+SHA256_CHARACTERS = 64
 ALIVE_SECONDS = 5.0
 
 _LEVELS = {tool.name: tool.level for tool in (*READING, *CHANGING)}
@@ -99,7 +100,7 @@ class RunFiles:
         )
         result = await self._parts.relay.call(caller.principal, caller.project_id, "workspace/stat", call, LOOK_SECONDS)
         sha256 = "" if result.code == "file_not_found" else (result.model_extra or {}).get("sha256")
-        return sha256 if isinstance(sha256, str) else None
+        return sha256 if isinstance(sha256, str) and len(sha256) <= SHA256_CHARACTERS else None
 
     def hash_of(self, path: str) -> str | None:
         """Answer the hash that a file had when this run last read or wrote it."""
