@@ -287,3 +287,17 @@ class ToolFailed(ArtelError):
 
     kind = Kind.FAILED
     code = "tool_failed"
+
+
+class ConnectorUnreachable(ArtelError):
+    """The user's files can't be reached, or not in time."""
+
+    kind = Kind.UNAVAILABLE
+    code = "connector_offline"
+
+
+class UndoRefused(ArtelError):
+    """Nothing was put back; the connector says why."""
+
+    kind = Kind.CONFLICT
+    code = "undo_refused"

@@ -36,6 +36,15 @@ def at_terminal(connect: Connecting) -> Iterator[At]:
         terminal.__exit__()
 
 
+def sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def approval(asked: dict[str, Any]) -> dict[str, Any]:
+    """Answer the approval of what was asked."""
+    return {"id": "a", "old_sha256": asked["old_sha256"], "new_sha256": asked["new_sha256"]}
+
+
 def content(connect: Connecting) -> str:
     return (connect.work / "src" / "a.py").read_text()
 
@@ -183,7 +192,7 @@ def test_grants_are_never_for_protected_names_deletes_or_links(connect: Connecti
     assert line.refused("write", "approval_needed", path="src/.gitmodules", content="x")
     assert line.refused("write", "refused", path="src/link.py", content="x")
     assert line.refused("delete", "approval_needed", path="src/a.py")
-    assert line.ok("delete", path="src/a.py", approval={"id": "a", "holds": "always"})
+    assert line.call("delete", path="src/a.py", approval={"id": "a", "holds": "always"})["code"] == "asks"
     assert len(json.loads((connect.state() / "grants.json").read_text())) == 1
 
 
@@ -221,6 +230,110 @@ def test_what_changed_after_it_was_shown_in_the_browser_is_not_overwritten(conne
 
     assert line.refused("write", "file_changed", path="a.md", content="x", approval={"id": "a"})
     assert connect.files() == {"a.md": b"the user's"}
+
+
+def test_an_approval_of_the_browser_is_for_what_was_shown_also_after_a_restart(connect: Connecting) -> None:
+    (connect.work / "a.md").write_text(OLD)
+    edit = {"path": "a.md", "old": "two", "new": "2"}
+    shown = connect.line("--ask", "browser").call("edit", **edit)
+    assert (shown["old_sha256"], shown["new_sha256"]) == (sha(OLD), sha(NEW))
+    connect.kill()
+    (connect.work / "a.md").write_text(f"zero\n{OLD}")
+    line = connect.line("--ask", "browser")
+
+    again = line.call("edit", **edit, approval=approval(shown) | {"holds": "always"})
+
+    assert (again["code"], again["old_sha256"]) == ("asks", sha(f"zero\n{OLD}"))
+    assert " zero\n" in again["diff"]
+    assert connect.files() == {"a.md": f"zero\n{OLD}".encode()}
+    assert line.call("edit", **edit)["code"] == "asks"  # nothing was granted either
+    assert line.ok("edit", **edit, approval=approval(again))
+    assert connect.files() == {"a.md": f"zero\n{NEW}".encode()}
+
+
+@pytest.mark.parametrize("mode", [("--yes",), ("--ask", "browser")])
+def test_an_approval_of_another_content_or_file_is_none(connect: Connecting, mode: tuple[str, ...]) -> None:
+    line = connect.line(*mode, "--run", "say=echo one")
+    fresh = {"id": "a", "old_sha256": "", "new_sha256": sha("x")}
+
+    for other in ({"old_sha256": sha("else")}, {"new_sha256": sha("else")}):
+        asked = line.call("write", path="a.md", content="x", approval=fresh | other)
+        assert (asked["code"], asked["old_sha256"], asked["new_sha256"]) == ("asks", "", sha("x"))
+    assert line.call("run", name="say", approval={"id": "a", "new_sha256": sha("echo two")})["code"] == "asks"
+    assert connect.files() == {}
+
+    assert line.ok("write", path="a.md", content="x", approval=fresh)
+    assert line.ok("run", name="say", approval={"id": "a", "new_sha256": sha("echo one")})
+
+
+@pytest.mark.parametrize("method", ["write", "edit", "delete"])
+def test_what_the_server_asks_about_must_be_as_it_was_then(connect: Connecting, method: str) -> None:
+    (connect.work / ".bashrc").write_text(OLD)
+    line = connect.line("--yes")
+    looked = line.ok("stat", path=".bashrc", with_sha256=True)["sha256"]
+    assert looked == sha(OLD)
+    assert "sha256" not in line.ok("stat", path=".bashrc")
+    assert "sha256" not in line.ok("stat", path=".", with_sha256=True)
+    approved: dict[str, Any] = {"approval": {"id": "a", "old_sha256": looked}}
+    call = {"path": ".bashrc", "content": NEW, "old": "two", "new": "2", **approved}
+
+    (connect.work / ".bashrc").write_text(f"{OLD}more\n")
+    assert line.refused(method, "file_changed", **call)
+    assert connect.files()[".bashrc"] == f"{OLD}more\n".encode()
+
+    (connect.work / ".bashrc").write_text(OLD)
+    assert line.ok(method, **call)
+
+
+def test_the_terminal_is_asked_too_where_the_server_has_an_approval(connect: Connecting, at_terminal: At) -> None:
+    (connect.work / ".bashrc").write_text(OLD)
+    terminal, line = at_terminal()
+    approved: dict[str, Any] = {"approval": {"id": "a", "holds": "always", "old_sha256": sha(OLD)}}
+    delete = {"path": "src/a.py", "turn_id": "t1", **approved}
+
+    asked = line.call("delete", **delete)
+    assert (asked["code"], asked.get("grant"), asked["old_sha256"]) == ("asks", None, sha(OLD))
+    shown = terminal.until("delete src/a.py? y(es, once) / n(o) ")
+    assert "-two\n" in shown
+    assert connect.files() == {".bashrc": OLD.encode(), "src/a.py": OLD.encode()}
+    terminal.type("n not that")
+    assert line.other()["params"]["decision"] == "reject"
+    assert "deleting src/a.py and said: not that" in line.refused("delete", "refused", **delete)
+    line.call("delete", **delete)
+    terminal.until("delete src/a.py? y(es")
+    terminal.type("y")
+    line.other()
+    assert line.ok("delete", **delete)
+
+    write = {"path": ".bashrc", "content": NEW, "turn_id": "t1", **approved}
+    assert line.refused("write", "approval_needed", path=".bashrc", content=NEW)
+    assert line.call("write", **write)["code"] == "asks"
+    terminal.until("write .bashrc? y(es, once) / n(o) ")
+    terminal.type("y")
+    line.other()
+    (connect.work / ".bashrc").write_text("the user's\n")
+    assert line.refused("write", "file_changed", **write | {"approval": {"id": "a"}})
+    assert connect.files() == {".bashrc": b"the user's\n"}
+    assert json.loads(artel("grants", "list", "--json", env=connect.env).stdout) == []
+
+
+def test_the_terminal_is_asked_before_something_is_undone(connect: Connecting, at_terminal: At) -> None:
+    terminal, line = at_terminal()
+    line.call("write", **WRITE)
+    terminal.until("n(o) ")
+    terminal.type("y")
+    line.other()
+    line.ok("write", **WRITE)
+
+    assert line.call("undo", of_turn="t1")["code"] == "asks"
+    assert "put back src/a.py\n" in terminal.until("undo turn t1? y(es, once) / n(o) ")
+    assert content(connect) == NEW
+    assert line.refused("undo", "file_not_found", of_turn="t9")  # nobody is asked about nothing
+    terminal.type("y")
+    line.other()
+    assert line.ok("undo", of_turn="t1")
+    assert content(connect) == OLD
+    assert line.call("undo", of_turn="t1")["code"] == "asks"  # an answer is good once
 
 
 def test_of_two_answers_the_first_counts(connect: Connecting, at_terminal: At) -> None:

@@ -95,11 +95,12 @@ def desk(person: Person, project: int, model: ModelServer, mark: str) -> Desk:
 
 @contextmanager
 def serving(person: Person, project: int, answers: Answers, **hello: Any) -> Iterator[list[dict[str, Any]]]:
-    """Be a connector that answers; the calls that came are in the list."""
+    """Be a connector that answers; the calls that came are in the list, but not the looks before the user is asked."""
     calls: list[dict[str, Any]] = []
 
     def noted(method: str, params: dict[str, Any]) -> dict[str, Any]:
-        calls.append({"method": method, **params})
+        if not params.get("with_sha256"):
+            calls.append({"method": method, **params})
         return answers(method, params)
 
     with connected(person, project, **hello) as connector:
@@ -330,6 +331,66 @@ def test_a_delete_waits_for_the_user_and_is_done_once_when_approved(desk: Desk, 
     assert_problem(desk.decide(pending["id"], decision="approve"), 409, "approval_decided")
 
 
+@pytest.mark.req("WSA-07.1")
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [("tool_delete_file", {"path": ".bashrc"}), ("tool_write_file", {"path": ".bashrc", "content": "x"})],
+)
+def test_what_is_asked_for_is_bound_to_the_file_as_it_is(
+    desk: Desk, person: Person, project: int, tool: str, arguments: dict[str, Any]
+) -> None:
+    looks: list[dict[str, Any]] = []
+
+    def answers(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        if params.get("with_sha256"):
+            looks.append({"method": method, **params})
+            return {"sha256": "a" * 64}
+        return {}
+
+    desk.script((tool, arguments))
+    with serving(person, project, answers, mode="yes") as calls:
+        answered = desk.ask()
+        [pending] = desk.approvals()
+        assert pending["details"]["old_sha256"] == "a" * 64
+        desk.decide(pending["id"], decision="approve")
+        desk.ended(answered["turn_id"])
+
+    [look] = looks
+    assert (look["method"], look["path"], look["turn_id"]) == ("workspace/stat", ".bashrc", answered["turn_id"])
+    [call] = calls
+    assert call["if_match"] == call["approval"]["old_sha256"] == "a" * 64
+
+
+def test_a_file_that_is_not_there_may_not_be_there_then_either(desk: Desk, person: Person, project: int) -> None:
+    desk.script(("tool_write_file", {"path": ".bashrc", "content": "x"}))
+    missing = {"success": False, "code": "file_not_found", "error": "Path .bashrc does not exist"}
+
+    with serving(person, project, lambda _, params: missing if params.get("with_sha256") else {}) as calls:
+        answered = desk.ask()
+        desk.decide(answered["approval_id"], decision="approve")
+        desk.ended(answered["turn_id"])
+
+    [call] = calls
+    assert (call["if_match"], call["approval"]["old_sha256"]) == ("", "")
+
+
+def test_what_the_agent_has_read_counts_before_what_the_user_was_asked_about(
+    desk: Desk, person: Person, project: int
+) -> None:
+    desk.script(("tool_read_file", {"path": "a"}), ("tool_delete_file", {"path": "a"}))
+
+    def answers(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        return {"sha256": "b" * 64} if params.get("with_sha256") else a_file(method, params)
+
+    with serving(person, project, answers) as calls:
+        answered = desk.ask()
+        desk.decide(answered["approval_id"], decision="approve")
+        desk.ended(answered["turn_id"])
+
+    read = hashlib.sha256(b"content of a").hexdigest()
+    assert (calls[1]["if_match"], calls[1]["approval"]["old_sha256"]) == (read, "b" * 64)  # both must be so
+
+
 def test_a_refusal_is_told_to_the_model_with_the_users_words(desk: Desk, person: Person, project: int) -> None:
     desk.script(("tool_delete_file", {"path": "old.txt"}))
 
@@ -379,19 +440,20 @@ def test_what_the_connector_asks_parks_too_and_the_first_answer_wins(desk: Desk,
     desk.script(
         ("tool_write_file", {"path": "a", "content": "new"}), ("tool_write_file", {"path": "b", "content": "x"})
     )
-    asked = {"success": False, "code": "asks", "error": "asked", "diff": "+new", "grant": "*"}
+    hashes = {"old_sha256": "", "new_sha256": "b" * 64}
+    asked = {"success": False, "code": "asks", "error": "asked", "diff": "+new", "grant": "*", **hashes}
 
     with connected(person, project, mode="both") as connector:
         turn = desk.ask(headers={"Prefer": "respond-async"})
         _answer(connector, connector.hear(), **asked, ask_id="q1")
         [pending] = eventually(desk.approvals)
-        assert pending["details"] == {"ask_id": "q1", "diff": "+new", "where": "both", "grant": "*"}
+        assert pending["details"] == {"ask_id": "q1", "diff": "+new", "where": "both", "grant": "*", **hashes}
         desk.decide(pending["id"], decision="approve", changes={"holds": "session"})
         heard = [connector.hear(), connector.hear()]  # in either order
         [second] = [message for message in heard if "id" in message]
         [told] = [message for message in heard if message["method"] == "workspace/answered"]
         assert told["params"] == {"ask_id": "q1", "decision": "approve", "feedback": ""}
-        assert second["params"]["approval"] == {"id": pending["id"], "holds": "session"}
+        assert second["params"]["approval"] == {"id": pending["id"], "holds": "session", **hashes}
         assert second["params"]["content"] == "new"
         connector.answer(second, size=3)
 
@@ -421,6 +483,30 @@ def test_where_writes_are_asked_for_in_the_terminal_only_the_terminal_can_approv
         assert desk.ended(turn["turn_id"])["status"] == "completed"
 
     assert desk.heard()[0]["success"]
+
+
+def test_the_terminal_has_the_last_word_about_what_was_approved_here(desk: Desk, person: Person, project: int) -> None:
+    desk.script(("tool_delete_file", {"path": "a"}))
+    asks = {"success": False, "code": "asks", "error": "asked", "ask_id": "q1", "diff": "-a", "old_sha256": "b" * 64}
+    with connected(person, project, mode="terminal") as connector:
+        turn = desk.ask(headers={"Prefer": "respond-async"})
+        connector.answer(connector.hear(), sha256="b" * 64)
+        [first] = eventually(desk.approvals)
+        assert desk.decide(first["id"], decision="approve").status_code == 200
+        _answer(connector, connector.hear(), **asks, new_sha256="")
+
+        [second] = eventually(desk.approvals)
+        assert (second["details"]["where"], second["risk"]) == ("terminal", "high")
+        assert_problem(desk.decide(second["id"], decision="approve"), 409, "approval_decided")
+        connector.say(
+            {"jsonrpc": "2.0", "method": "workspace/decided", "params": {"ask_id": "q1", "decision": "approve"}}
+        )
+        deleted = connector.hear()
+        connector.answer(deleted)
+        assert desk.ended(turn["turn_id"])["status"] == "completed"
+
+    hashes = {"old_sha256": "b" * 64, "new_sha256": ""}
+    assert deleted["params"]["approval"] == {"id": second["id"], "holds": "once", **hashes}
 
 
 def _answer(connector: ScriptedConnector, call: dict[str, Any], **result: Any) -> None:
@@ -455,7 +541,7 @@ def test_a_project_says_what_is_asked_for_and_where_agents_may_go(desk: Desk, pe
         ("workspace/stat", "src/a"),
     ]
     assert [heard["success"] for heard in desk.heard()] == [True, False, False, False, True]
-    tools = {tool["name"]: tool for tool in person.http.get(f"/my/projects/{project}/tools").json()}
+    tools = {tool["name"]: tool for tool in person.http.get(f"/my/projects/{project}/tools").json()["items"]}
     assert tools["tool_stat"]["requires_approval"]
     assert not tools["tool_list_directory"]["enabled"]
     assert tools["tool_delete_file"]["requires_approval"]
@@ -502,9 +588,9 @@ def test_nobody_waits_for_ever_and_what_expired_can_be_asked_for_again_without_a
 ) -> None:
     person.http.patch(
         f"/my/projects/{project}",
-        json={"settings": {"tools": {"tool_stat": {"requires_approval": True}}, "approval_seconds": 10}},
+        json={"settings": {"tools": {"tool_write_file": {"requires_approval": True}}, "approval_seconds": 10}},
     )
-    desk.script(("tool_stat", {"path": "a"}))
+    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
 
     with serving(person, project, a_file) as calls:
         answered = desk.ask()
@@ -522,6 +608,8 @@ def test_nobody_waits_for_ever_and_what_expired_can_be_asked_for_again_without_a
         desk.decide(again.json()["id"], decision="approve")
         assert desk.ended(again.json()["turn_id"])["status"] == "completed"
 
-    assert [call["path"] for call in calls] == ["a"]
+    [call] = calls
+    assert (call["path"], call["approval"]["id"]) == ("a", again.json()["id"])
+    assert call["approval"]["old_sha256"] == hashlib.sha256(b"content of a").hexdigest()  # as it was at first
     assert len(model.asked) == asked_before
-    assert "tool_stat was done" in person.history(desk.session)[-1]["content"]
+    assert "tool_write_file was done" in person.history(desk.session)[-1]["content"]

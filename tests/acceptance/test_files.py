@@ -76,6 +76,48 @@ def test_writes_are_asked_for_in_the_browser_and_the_answer_can_hold(desk: Desk,
         assert "notes" in artel("grants", "list", env=folder.env).stdout
 
 
+def test_an_approval_is_for_the_file_as_it_was_shown(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    mine = tmp_path / "work" / "a.txt"
+    mine.write_text("old\n")
+    desk.script(("tool_write_file", {"path": "a.txt", "content": "new\n"}))
+
+    with connected_folder(tmp_path, desk.person, desk.project, "--ask", "browser") as folder:
+        waiting = desk.ask()
+        [first] = desk.approvals()
+        folder.disconnect()  # and its question is gone
+        mine.write_text("the user's\n")
+        folder.connect("--ask", "browser")
+        desk.decide(first["id"], decision="approve")
+
+        [second] = eventually(desk.approvals)
+        assert mine.read_text() == "the user's\n"
+        assert "-the user's" in second["details"]["diff"]
+        assert second["details"]["old_sha256"] != first["details"]["old_sha256"]
+        desk.decide(second["id"], decision="approve")
+        assert desk.ended(waiting["turn_id"])["status"] == "completed"
+        assert mine.read_text() == "new\n"
+
+    assert [noted["status"] for noted in desk.audit() if noted["approval_id"]] == ["asked", "done"]
+
+
+@pytest.mark.req("WSA-07.1")
+def test_a_file_that_changed_after_its_delete_was_approved_stays(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    mine = tmp_path / "work" / "a.txt"
+    mine.write_text("old")
+    desk.script(("tool_delete_file", {"path": "a.txt"}))
+
+    with connected_folder(tmp_path, desk.person, desk.project, "--yes"):
+        waiting = desk.ask()
+        mine.write_text("the user's")
+        desk.decide(waiting["approval_id"], decision="approve")
+        desk.ended(waiting["turn_id"])
+
+    assert mine.read_text() == "the user's"
+    assert "changed" in desk.heard()[0]["error"]
+
+
 def test_a_read_only_folder_is_only_read(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.txt").write_text("a")

@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -126,15 +127,23 @@ def test_files_are_reached_through_whichever_process_holds_the_line(pair: tuple[
         assert until(lambda: talk.turn(session, turn)["status"] == "completed", PATIENCE)
 
         team.model.script(Say(tools=[Tool("tool_delete_file", '{"path": "a"}')]), Say("Deleted."))
-        waiting = talk.send(session, "Delete it").json()
-        assert waiting.get("status") == "waiting", waiting
-        talk.http.post(f"/my/approvals/{waiting['approval_id']}/confirm", json={"decision": "approve"})
+        begun = talk.begin(session, "Delete it")
+        connector.answer(connector.hear(), sha256="a" * 64)  # a look at what the user is asked about
+        assert until(lambda: talk.turn(session, begun)["status"] == "waiting", PATIENCE)
+        waiting = talk.http.get("/my/approvals?status=pending").json()["items"][0]
+        talk.http.post(f"/my/approvals/{waiting['id']}/confirm", json={"decision": "approve"})
         deleted = connector.hear()
         connector.answer(deleted)
         assert until(lambda: talk.turn(session, waiting["turn_id"])["status"] == "completed", PATIENCE)
 
+        with ThreadPoolExecutor(1) as browser:
+            answer = browser.submit(talk.http.post, talk.space("/undo"), json={"turn_id": waiting["turn_id"]})
+            undone = connector.hear()
+            connector.answer(undone, files=[{"path": "a", "turn_id": waiting["turn_id"], "outcome": "restored"}])
+            assert answer.result(PATIENCE).json()["files"][0]["outcome"] == "restored"
+
     assert (call["method"], deleted["method"]) == ("workspace/read", "workspace/delete")
-    assert deleted["params"]["epoch"] == owners(team)[0][1]
+    assert deleted["params"]["epoch"] == undone["params"]["epoch"] == owners(team)[0][1]
     assert any("inside" in str(one.body["messages"]) for one in team.model.asked)
     assert team.rows("SELECT count(*) FROM relay_calls") == [(0,)]
 

@@ -1,6 +1,10 @@
 """Projects, through HTTP, on SQLite and PostgreSQL."""
 
+from typing import Any
+
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.conftest import StartServer
 from tests.people import Person, assert_problem
@@ -11,6 +15,12 @@ STARTER_PACK = {
     "agent_writer": ("writer", "gpt-4", 0.7, 2048),
     "agent_researcher": ("researcher", "gpt-4", 0.6, 3096),
 }
+# What may be said of tools, right or wrong.
+VALUE = st.none() | st.booleans() | st.integers(-5, 700_000) | st.sampled_from(["yes", "x", "**", "60"])
+RULE_FIELDS = ["enabled", "requires_approval", "allowed_paths", "denied_paths", "other"]
+RULE = VALUE | st.dictionaries(st.sampled_from(RULE_FIELDS), VALUE | st.lists(VALUE, max_size=2), max_size=3)
+RULES = VALUE | st.lists(RULE, max_size=1) | st.dictionaries(st.sampled_from(["tool_stat", "any"]), RULE, max_size=2)
+SETTINGS = st.fixed_dictionaries({}, optional={"tools": RULES, "approval_seconds": VALUE, "other": VALUE})
 
 
 @pytest.mark.req("UWS-02.1")
@@ -71,6 +81,78 @@ def test_name_and_settings_can_be_changed_one_by_one(person: Person) -> None:
     assert settled["updated_at"] > project["updated_at"]
     assert unchanged == settled
     assert person.http.get(url).json()["settings"] == settled["settings"]
+
+
+@pytest.mark.req("AGT-02.7")
+@pytest.mark.parametrize(
+    ("said", "place"),
+    [
+        ({"tools": []}, "tools"),
+        ({"tools": {"tool_stat": True}}, "tools.tool_stat"),
+        ({"tools": {"*": {"enabled": "perhaps"}}}, "tools.*.enabled"),
+        ({"tools": {"tool_stat": {"denied_paths": "**"}}}, "tools.tool_stat.denied_paths"),
+        ({"tools": {"tool_stat": {"allowed_paths": ["a", 7]}}}, "tools.tool_stat.allowed_paths.1"),
+        ({"approval_seconds": 9}, "approval_seconds"),
+        ({"approval_seconds": 7 * 24 * 3600 + 1}, "approval_seconds"),
+        ({"approval_seconds": None}, "approval_seconds"),
+    ],
+)
+def test_rules_for_tools_that_make_no_sense_are_refused_and_the_place_is_named(
+    person: Person, said: dict[str, Any], place: str
+) -> None:
+    project = person.project()
+    url = f"/my/projects/{project['id']}"
+
+    for answer in (
+        person.http.patch(url, json={"name": "Other", "settings": said}),
+        person.http.post("/my/projects", json={"name": "Other", "settings": said}),
+    ):
+        problem = assert_problem(answer, 422, "invalid_request")
+        assert [error["field"] for error in problem["errors"]] == [f"body.settings.{place}"]
+        assert f"body.settings.{place}" in problem["detail"]
+
+    assert person.http.get("/my/projects").json()["total"] == 1
+    assert (person.http.get(url).json()["name"], person.http.get(url).json()["settings"]) == (project["name"], {})
+
+
+@pytest.mark.req("AGT-02.7")
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(said=SETTINGS)
+def test_settings_are_stored_only_if_tools_can_be_called_with_them(
+    person: Person, one_project: str, said: dict[str, Any]
+) -> None:
+    person.http.patch(one_project, json={"settings": {}})
+
+    answer = person.http.patch(one_project, json={"settings": said})
+
+    assert answer.status_code in (200, 422), answer.text
+    stored = person.http.get(one_project).json()["settings"]
+    assert stored == (said if answer.status_code == 200 else {})
+    tools = {tool["name"]: tool for tool in person.http.get(f"{one_project}/tools").json()["items"]}
+    assert tools["tool_read_file"]["enabled"]  # of which nothing is said: it goes only if all is refused
+    if answer.status_code == 422:
+        assert all(error["field"].startswith("body.settings.") for error in answer.json()["errors"])
+
+
+@pytest.fixture
+def one_project(person: Person) -> str:
+    return f"/my/projects/{person.project()['id']}"
+
+
+@pytest.mark.req("AGT-02.7")
+def test_all_tools_that_agents_can_have_are_listed_page_by_page(person: Person) -> None:
+    project = person.project()
+    url = f"/my/projects/{project['id']}/tools"
+
+    listed = person.http.get(url).json()
+
+    names = [tool["name"] for tool in listed["items"]]
+    assert {tool for agent in project["agents"] for tool in agent["tools"]} - {*names} == {"web_search", "web_fetch"}
+    assert (listed["total"], listed["limit"], listed["offset"]) == (len(names), 50, 0)
+    assert len({*names}) == len(names)
+    pages = [person.http.get(url, params={"limit": 10, "offset": offset}).json() for offset in (0, 10, 20)]
+    assert [tool["name"] for page in pages for tool in page["items"]] == names
+    assert_problem(person.http.get(url, params={"limit": 101}), 422, "invalid_request")
 
 
 def test_a_deleted_project_is_gone_with_its_agents(person: Person) -> None:

@@ -24,6 +24,11 @@ max-examples = 5
 [[operations]]
 include-name = "POST /my/chat/{{session_id}}/message"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422", "429", "5xx"]
+
+# No folder is connected here: that is said with 503.
+[[operations]]
+include-name = "POST /my/projects/{{project_id}}/undo"
+checks.not_a_server_error.expected-statuses = ["2xx", "4xx", "503"]
 """
 
 

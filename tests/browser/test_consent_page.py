@@ -4,16 +4,18 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.test_chat_page import Chat, said
-from tests.browser.visits import width_of_contents
+from tests.browser.visits import Complaints, width_of_contents
 from tests.conftest import StartServer
 from tests.connector import connected
 from tests.deadlines import eventually
+from tests.folders import connected_folder
 from tests.model_server import ModelServer, Say, Tool
 from tests.people import Person
 from tests.running import Server
@@ -44,7 +46,8 @@ def files(chat: Chat, **hello: Any) -> Iterator[list[dict[str, Any]]]:
     calls: list[dict[str, Any]] = []
 
     def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
-        calls.append({"method": method, **params})
+        if not params.get("with_sha256"):  # a look before the user is asked
+            calls.append({"method": method, **params})
         if method == "workspace/write" and not params["approval"]:
             return {
                 "success": False,
@@ -146,6 +149,76 @@ def test_what_was_decided_elsewhere_is_shown_and_stop_takes_the_question_back(ch
         expect(question(chat.page).last).to_contain_text("It is not asked any more.")
 
     eventually(lambda: not chat.person.http.get("/my/approvals?status=pending").json()["items"])
+
+
+def test_what_a_turn_has_changed_is_taken_back_by_keyboard(chat: Chat, models: ModelServer, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a.txt").write_text("old")
+    models.script(
+        call("tool_read_file", path="a.txt"),
+        Say("Read."),
+        call("tool_write_file", path="a.txt", content="new"),
+        call("tool_write_file", path="b <b>.txt", content="b"),
+        call("tool_edit_file", path="b <b>.txt", old="b", new="c"),
+        Say("Written."),
+    )
+    chat.open()
+    undo = chat.page.get_by_role("button", name="Undo file changes")
+
+    with connected_folder(tmp_path, chat.person, chat.id, "--yes") as folder:
+        chat.send("Read it")
+        expect(said(chat.page)).to_have_text(["Read it", "Read."])
+        chat.send("Write it")
+        expect(undo).to_have_count(1)  # nothing was changed before
+        expect(chat.page.locator("#messages > li").last).to_contain_text("Undo file changes")
+        assert folder.files() == {"a.txt": b"new", "b <b>.txt": b"c"}
+        chat.page.reload()  # nothing is lost with the page
+        undo.focus()
+        chat.page.keyboard.press("Enter")
+        expect(chat.page.get_by_text("Put back 2 files?").first).to_be_visible()
+        expect(chat.page.get_by_role("button", name="Put back")).to_be_focused()
+        chat.page.keyboard.press("Tab")
+        chat.page.keyboard.press("Enter")  # Keep
+        expect(undo).to_be_focused()
+        assert folder.files() == {"a.txt": b"new", "b <b>.txt": b"c"}
+
+        (work / "b <b>.txt").write_text("mine")
+        chat.page.keyboard.press("Enter")
+        chat.page.keyboard.press("Enter")
+        outcome = "1 file is as before. b <b>.txt was changed since, and stays."
+        expect(chat.page.locator(".undo [data-field=outcome]")).to_have_text(outcome)
+        expect(chat.page.locator(".undo [data-field=outcome]")).to_be_focused()
+        expect(undo).to_have_count(0)
+        assert folder.files() == {"a.txt": b"old", "b <b>.txt": b"mine"}
+
+
+def test_what_can_not_be_taken_back_now_can_be_tried_again(
+    chat: Chat, models: ModelServer, tmp_path: Path, complaints: Complaints
+) -> None:
+    complaints.expected.append("503")
+    models.script(call("tool_write_file", path="a.txt", content="new"), Say("Written."))
+    chat.open()
+
+    with connected_folder(tmp_path, chat.person, chat.id, "--yes") as folder:
+        chat.send("Write it")
+        chat.page.get_by_role("button", name="Undo file changes").click()
+        folder.disconnect()
+        put_back = chat.page.get_by_role("button", name="Put back")
+        put_back.click()
+        expect(chat.page.locator(".undo [role=alert]")).to_contain_text("Run `artel connect`")
+        assert folder.files() == {"a.txt": b"new"}
+        folder.connect("--yes")
+        put_back.click()
+        expect(chat.page.locator(".undo [data-field=outcome]")).to_have_text("1 file is as before.")
+        assert folder.files() == {}
+
+    with chat.page.expect_response(lambda response: "/audit" in response.url) as looked:
+        chat.page.reload()
+    looked.value.finished()
+    chat.page.evaluate("new Promise((shown) => requestAnimationFrame(() => setTimeout(shown)))")
+    expect(said(chat.page)).to_have_text(["Write it", "Written."])
+    expect(chat.page.get_by_role("button", name="Undo file changes")).to_have_count(0)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])

@@ -172,6 +172,16 @@ async def test_only_what_expired_is_asked_for_again_and_once(chat: Chat) -> None
     assert turn.parked == {"single": {"tool": "tool_delete_file", "arguments": {"path": "x"}}}
 
 
+async def test_what_is_asked_again_is_bound_to_what_was_shown(chat: Chat) -> None:
+    shown: dict[str, Any] = {"diff": "+x", "old_sha256": "", "new_sha256": "b" * 64}
+    approval = await parked(chat, **shown, ask_id="q1", where="terminal", grant="*")
+    await chat.database.run(approvals.expire, chat.user, approval.id)
+
+    again = await chat.database.run(approvals.ask_again, chat.user, approval.id, uuid7(), uuid7())
+
+    assert again.details == shown
+
+
 async def test_what_was_decided_about_an_earlier_call_is_over(chat: Chat) -> None:
     approval = await parked(chat)
     await decide(chat, approval, "reject")

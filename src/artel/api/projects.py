@@ -1,8 +1,12 @@
 """Projects."""
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 from fastapi import APIRouter, status
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, ProjectId
 from artel.api.problems import documented
@@ -11,6 +15,7 @@ from artel.errors import SpaceUnavailable
 from artel.logs import get_logger
 from artel.memories import changes
 from artel.projects import projects
+from artel.tools.policy import PolicySettings
 
 log = get_logger(__name__)
 
@@ -20,6 +25,7 @@ router = APIRouter(prefix="/my/projects", tags=["projects"])
 @router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 401, 409, 413, 422, 503))
 async def create_project(body: NewProject, user: CurrentUser, parts: Parts) -> ProjectWithAgents:
     """Make a project, with the four agents of the starter pack."""
+    _require_sensible(body.settings)
     project = await parts.database.run(projects.create_project, user, body, parts.project_rules)
     try:
         await parts.desk.ask(user, project.id, "ensure")
@@ -43,6 +49,8 @@ async def get_project(project_id: ProjectId, user: CurrentUser, parts: Parts) ->
 @router.patch("/{project_id}", responses=documented(400, 401, 404, 413, 422, 503))
 async def update_project(project_id: ProjectId, body: ProjectChanges, user: CurrentUser, parts: Parts) -> Project:
     """Change a project."""
+    if "settings" in body.model_fields_set:
+        _require_sensible(body.settings)
     return await parts.database.run(projects.update_project, user, project_id, body)
 
 
@@ -56,3 +64,12 @@ async def delete_project(project_id: ProjectId, user: CurrentUser, parts: Parts)
     await asyncio.to_thread(parts.workspaces.remove, gone)
     parts.hub.notify_all_of(user)
     parts.signals.project_changed(project_id)
+
+
+def _require_sensible(settings: Mapping[str, Any]) -> None:
+    """Refuse what is said of tools if nobody could act on it: with such settings every call would be refused."""
+    try:
+        PolicySettings.model_validate(settings)
+    except ValidationError as wrong:
+        found = wrong.errors(include_url=False, include_context=False)
+        raise RequestValidationError([{**one, "loc": ("body", "settings", *one["loc"])} for one in found]) from None

@@ -1,29 +1,34 @@
-"""The tools of a project's agents, and what was done with them."""
+"""The tools of a project's agents, what was done with them, and taking that back."""
 
 from fastapi import APIRouter
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, ProjectId
 from artel.api.problems import documented
-from artel.contract.approvals import AuditedCall, ToolShown
+from artel.connectors.undoing import undo
+from artel.contract.approvals import AuditedCall, NewUndo, ToolShown, Undone
 from artel.contract.http import Page
 from artel.projects.projects import project_settings
+from artel.tools.family import SpawnAgent
 from artel.tools.files import CHANGING, READING, DeleteFile
 from artel.tools.policy import Level, Policy, PolicySettings
 from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead
+from artel.tools.task_files import GetWorkspaceInfo, ListFiles, ReadFile, WriteFile
 from artel.turns.tool_calls import list_calls
 
-_SAFE = (MemoryRead, ProjectMemoryRead, MemoryWrite)
+_SAFE = (MemoryRead, ProjectMemoryRead, MemoryWrite, WriteFile, ReadFile, ListFiles, GetWorkspaceInfo, SpawnAgent)
 TOOLS = (*((tool.schema, Level.SAFE) for tool in _SAFE), *((tool.schema, tool.level) for tool in (*READING, *CHANGING)))
 
 router = APIRouter(prefix="/my/projects/{project_id}", tags=["tools"])
 
 
 @router.get("/tools", responses=documented(401, 404, 422, 503))
-async def list_tools(project_id: ProjectId, user: CurrentUser, parts: Parts) -> list[ToolShown]:
+async def list_tools(
+    project_id: ProjectId, user: CurrentUser, parts: Parts, limit: Limit = 50, offset: Offset = 0
+) -> Page[ToolShown]:
     """List the tools that agents of the project can have, and what the project says of them."""
     settings = await parts.database.read(project_settings, user, project_id)
     policy = Policy(PolicySettings.of(settings))
-    return [
+    items = [
         ToolShown(
             name=schema.name,
             level=level,
@@ -32,8 +37,9 @@ async def list_tools(project_id: ProjectId, user: CurrentUser, parts: Parts) -> 
             requires_approval=policy.requires_approval(schema.name, level) or schema.name == DeleteFile.name,
             parameters=dict(schema.parameters),
         )
-        for schema, level in TOOLS
+        for schema, level in TOOLS[offset : offset + limit]
     ]
+    return Page(items=items, total=len(TOOLS), limit=limit, offset=offset)
 
 
 @router.get("/audit", responses=documented(401, 404, 422, 503))
@@ -44,3 +50,9 @@ async def list_audit(
     calls, total = await parts.database.read(list_calls, user, project_id, limit, offset)
     items = [AuditedCall(**{name: getattr(call, name) for name in AuditedCall.model_fields}) for call in calls]
     return Page(items=items, total=total, limit=limit, offset=offset)
+
+
+@router.post("/undo", responses=documented(400, 401, 404, 409, 413, 422, 503))
+async def undo_changes(project_id: ProjectId, body: NewUndo, user: CurrentUser, parts: Parts) -> Undone:
+    """Take back what agents changed in your folder; a file that was changed since stays as it is."""
+    return Undone(files=await undo(parts.database, parts.relay, user, project_id, body))

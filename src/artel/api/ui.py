@@ -31,6 +31,7 @@ _ASSETS = {
     "chat.js": _HERE / "chat.js",
     "consent.js": _HERE / "consent.js",
     "space.js": _HERE / "space.js",
+    "undo.js": _HERE / "undo.js",
     "app.css": _HERE / "app.css",
     "docs.js": _HERE / "docs.js",
     "icon.svg": _HERE / "icon.svg",

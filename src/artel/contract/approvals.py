@@ -1,4 +1,4 @@
-"""What the HTTP API says of approvals and of calls of tools."""
+"""What the HTTP API says of approvals, of calls of tools, and of taking back what they did."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -64,6 +64,33 @@ class AuditedCall(BaseModel):
     approval_id: str | None
     created_at: datetime
     finished_at: datetime | None
+
+
+class NewUndo(BaseModel):
+    """What to take back: what a turn has changed, the newest change of a file, or the newest turn."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    turn_id: str | None = Field(None, max_length=64, pattern=r"^[0-9a-zA-Z-]+$", description="Of this turn.")
+    path: str | None = Field(
+        None, min_length=1, max_length=1024, pattern=r"^[^\x00-\x1f\x7f]+$", description="Only this file."
+    )
+
+
+class UndoneFile(BaseModel):
+    """What became of a file that an agent had changed."""
+
+    path: str
+    turn_id: str
+    outcome: Literal["restored", "removed", "changed_since", "not_kept", "failed"] = Field(
+        description="It is as it was; it was made by the agent and is gone; or it stays as it is, and why."
+    )
+
+
+class Undone(BaseModel):
+    """What was taken back, file by file."""
+
+    files: list[UndoneFile]
 
 
 class ToolShown(BaseModel):

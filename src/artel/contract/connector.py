@@ -90,10 +90,19 @@ class Welcome(_Message):
 
 
 class Approval(_Message):
-    """The user has approved this very call, in the browser or through the API."""
+    """The user has approved this very call, in the browser or through the API.
+
+    The hashes are those of what they were shown: of the file ("" if there was none), and of what it is to be.
+    """
 
     id: str
     holds: Holds = "once"
+    old_sha256: str | None = None
+    new_sha256: str | None = None
+
+    def is_for(self, old_sha256: str | None, new_sha256: str) -> bool:
+        """Say whether it was given for this change; a hash that it does not have may be any."""
+        return self.old_sha256 in (None, old_sha256) and self.new_sha256 in (None, new_sha256)
 
 
 class Call(_Message):
@@ -153,9 +162,10 @@ class SearchCall(Call):
 
 
 class StatCall(Call):
-    """`workspace/stat`: what is at a path."""
+    """`workspace/stat`: what is at a path; `with_sha256` also the hash of a file, if it is not too big."""
 
     path: str
+    with_sha256: bool = False
 
 
 class DeleteCall(Call):
@@ -172,10 +182,13 @@ class RunCall(Call):
 
 
 class UndoCall(Call):
-    """`workspace/undo`: put back what a turn has changed, or one file of it."""
+    """`workspace/undo`: put back what a turn has changed, or one file of it; with `again` what was put back before
+    is done again.
+    """
 
     of_turn: str | None = None
     path: str | None = None
+    again: bool = True
 
 
 CALLS: dict[str, type[Call]] = {
@@ -202,11 +215,17 @@ class Result(_Message):
 
 
 class Asks(Result):
-    """The answer to a call that the user is asked about; `grant` is what an answer may hold for beyond this call."""
+    """The answer to a call that the user is asked about; `grant` is what an answer may hold for beyond this call.
+
+    What is asked is bound to the hashes: of the file now ("" if there is none, None if it is too big), and of what it
+    is to be (for a command: of the command).
+    """
 
     ask_id: str
     diff: str = ""  # as unified diff, bounded; for a command the command
     grant: str | None = None
+    old_sha256: str | None = None
+    new_sha256: str | None = None
     expires_seconds: float = 300.0
 
 

@@ -124,7 +124,10 @@ ProjectName = Annotated[str, Field(min_length=1, max_length=200, pattern=_VISIBL
 ProjectSettings = Annotated[
     dict[str, JsonValue],
     AfterValidator(_bounded),
-    Field(description="Settings of the project, as one JSON object of at most 16,384 characters."),
+    Field(
+        description="Settings of the project, as one JSON object of at most 16,384 characters. What is said of tools "
+        "(`tools`, `approval_seconds`) must make sense, else it is refused."
+    ),
 ]
 AgentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$", description="Unique in the project.")]
 Role = Annotated[str, Field(min_length=1, max_length=64, pattern=_VISIBLE_LINE)]

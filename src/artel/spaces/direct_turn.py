@@ -348,7 +348,8 @@ def _who_asks(kept: Mapping[str, Any]) -> int:
 
 def _decision(approval: Approval) -> Decision:
     outcome: Any = str(approval.status)
-    return Decision(approval.id, outcome, approval.feedback or "", approval.holds or "once")
+    shown = {name: approval.details.get(name) for name in ("old_sha256", "new_sha256")}
+    return Decision(approval.id, outcome, approval.feedback or "", approval.holds or "once", **shown)
 
 
 def _required(approval: Approval) -> ApprovalRequired:

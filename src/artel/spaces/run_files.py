@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from artel.approvals.approvals import use
 from artel.auth.principal import Principal
 from artel.connectors.connector_repository import Serving, who_serves
-from artel.contract.connector import CALLS, Approval, Result
+from artel.contract.connector import CALLS, Approval, Result, StatCall
 from artel.errors import ArtelError
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -21,12 +21,13 @@ from artel.spaces.parts import SpaceParts
 from artel.tools.audit import Audited, without_contents
 from artel.tools.consent import Decision
 from artel.tools.files import CHANGING, READING
-from artel.turns.tool_calls import ToolCallRow, finish_call, note_call
+from artel.turns.tool_calls import ERROR_CHARACTERS, ToolCallRow, finish_call, note_call, status_of
 
 CALL_SECONDS = 25.0  # less than a run may go without progress
+LOOK_SECONDS = 5.0
 RUN_SECONDS = 300.0
+SHA256_CHARACTERS = 64
 ALIVE_SECONDS = 5.0
-ERROR_CHARACTERS = 1_000
 
 _LEVELS = {tool.name: tool.level for tool in (*READING, *CHANGING)}
 
@@ -84,6 +85,23 @@ class RunFiles:
         self._alive = alive
         self.hashes: dict[str, str] = {}
 
+    async def look(self, path: str) -> str | None:
+        """Answer the hash that a file has now, "" if there is none, None if that can't be told."""
+        caller = self._caller
+        call = StatCall(
+            call_id=secrets.token_hex(16),
+            user_id=caller.principal.user_id,
+            epoch=caller.epoch,
+            timeout_ms=1,
+            turn_id=caller.turn_id,
+            agent=caller.agent,
+            path=path,
+            with_sha256=True,
+        )
+        result = await self._parts.relay.call(caller.principal, caller.project_id, "workspace/stat", call, LOOK_SECONDS)
+        sha256 = "" if result.code == "file_not_found" else (result.model_extra or {}).get("sha256")
+        return sha256 if isinstance(sha256, str) and len(sha256) <= SHA256_CHARACTERS else None
+
     def hash_of(self, path: str) -> str | None:
         """Answer the hash that a file had when this run last read or wrote it."""
         return self.hashes.get(_key(path))
@@ -112,7 +130,7 @@ class RunFiles:
                 "timeout_ms": 1,
                 "turn_id": caller.turn_id,
                 "agent": caller.agent,
-                "approval": Approval(id=approval.approval_id, holds=_holds(approval)) if approval else None,
+                "approval": _approval(approval) if approval else None,
             }
         )
         place = caller.principal, caller.project_id, method, call
@@ -134,10 +152,9 @@ class RunFiles:
             keeping.cancel()
 
     async def _note_end(self, call_id: str, result: Result) -> None:
-        status = "done" if result.success else {"asks": "asked", "unknown": "unknown"}.get(result.code or "", "failed")
         error = result.error and result.error[:ERROR_CHARACTERS]
         try:
-            await self._parts.database.run(finish_call, self._caller.principal, call_id, status, error)
+            await self._parts.database.run(finish_call, self._caller.principal, call_id, status_of(result), error)
         except ArtelError as failure:  # that it was sent is on record
             log.warning("end_of_call_not_noted", call_id=call_id, reason=failure.detail)
 
@@ -170,5 +187,6 @@ def _key(path: str) -> str:
         return path
 
 
-def _holds(approval: Decision) -> Any:
-    return approval.holds if approval.holds in ("once", "session", "always") else "once"
+def _approval(given: Decision) -> Approval:
+    holds: Any = given.holds if given.holds in ("once", "session", "always") else "once"
+    return Approval(id=given.approval_id, holds=holds, old_sha256=given.old_sha256, new_sha256=given.new_sha256)

@@ -43,6 +43,9 @@ class Decision:
     outcome: Literal["approved", "rejected", "expired"]
     feedback: str = ""
     holds: str = "once"
+    # What the user was shown, as hashes: of the file ("" if there was none), and of what it is to be; None if unknown.
+    old_sha256: str | None = None
+    new_sha256: str | None = None
 
 
 async def _nobody_minds(_approval_id: str) -> bool:

@@ -15,8 +15,8 @@ MAX_CONTENT_CHARACTERS = 400_000
 MAX_QUERY_CHARACTERS = 1_000
 MAX_LINES = 2_000
 MAX_DETAIL = 100_000
-# What helps the user to decide, and where they are asked too.
-_FOR_THE_USER = ("ask_id", "diff", "where", "grant")
+# What helps the user to decide, where they are asked too, and what their answer is bound to.
+_FOR_THE_USER = ("ask_id", "diff", "where", "grant", "old_sha256", "new_sha256")
 # What a result says for us, and not for the model.
 _OURS = frozenset({"success", "error", "code", *_FOR_THE_USER})
 
@@ -40,6 +40,9 @@ class Files(Protocol):
 
     async def ask(self, tool: str, method: str, params: Mapping[str, Any], approval: Decision | None) -> Result:
         """Answer what the user's connector answers; it may be offline, too late, or refuse."""
+
+    async def look(self, path: str) -> str | None:
+        """Answer the hash that a file has now, "" if there is none, None if that can't be told."""
 
     def hash_of(self, path: str) -> str | None:
         """Answer the hash that a file had when this run last read or wrote it."""
@@ -73,19 +76,24 @@ class FileTool:
         """Answer what a person must be asked before the call, if anything."""
         return None
 
+    async def seen(self, _arguments: Mapping[str, Any]) -> Mapping[str, str]:
+        """Answer what an approval of the call is to be bound to beyond the arguments."""
+        return {}
+
     async def call(self, arguments: Mapping[str, Any], approval: Decision | None = None) -> ToolResult:
         """Have the connector do it."""
-        result = await self._files.ask(self.name, self.method, self.params(arguments), approval)
+        result = await self._files.ask(self.name, self.method, self.params(arguments, approval), approval)
         if result.code == "asks":
             said = _extra(result)
             details = {name: said[name][:MAX_DETAIL] for name in _FOR_THE_USER if isinstance(said.get(name), str)}
-            raise NeedsApproval(Question(self.name, dict(arguments), details=details))
+            known = self.question(arguments)
+            raise NeedsApproval(Question(self.name, dict(arguments), known.risk if known else "normal", details))
         if not result.success:
             return ToolResult.failure(result.error or "The user's machine could not do it.")
         self.done(arguments, result)
         return ToolResult(success=True, data=_told(result))
 
-    def params(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def params(self, arguments: Mapping[str, Any], _approval: Decision | None) -> dict[str, Any]:
         """Answer what is sent to the connector."""
         return dict(arguments)
 
@@ -108,7 +116,7 @@ class ReadFile(FileTool):
         "lines": {"type": "integer", "minimum": 1, "maximum": MAX_LINES, "description": "Read so many lines."},
     }
 
-    def params(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def params(self, arguments: Mapping[str, Any], _approval: Decision | None) -> dict[str, Any]:
         """Numbers may come as 5.0."""
         return {name: value if isinstance(value, str) else int(value) for name, value in arguments.items()}
 
@@ -168,9 +176,16 @@ class ChangingTool(FileTool):
             return Question(self.name, dict(arguments), "high", {"reason": "Other programs obey this file."})
         return None
 
-    def params(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Say which state of the file the agent knows."""
+    async def seen(self, arguments: Mapping[str, Any]) -> Mapping[str, str]:
+        """The user approves a change of the file as it is now."""
+        sha256 = await self._files.look(arguments["path"])
+        return {} if sha256 is None else {"old_sha256": sha256}
+
+    def params(self, arguments: Mapping[str, Any], approval: Decision | None) -> dict[str, Any]:
+        """Say which state of the file the agent knows, else the one that the user was asked about."""
         known = self._files.hash_of(arguments["path"])
+        if known is None and approval is not None and self.question(arguments) is not None:
+            known = approval.old_sha256
         return {**arguments, **({} if known is None else {"if_match": known})}
 
     def done(self, arguments: Mapping[str, Any], result: Result) -> None:

@@ -73,6 +73,9 @@ class AskingTool(Protocol):
     def question(self, arguments: Mapping[str, Any]) -> Question | None:
         """Answer what a person must be asked before the call, if anything."""
 
+    async def seen(self, arguments: Mapping[str, Any]) -> Mapping[str, str]:
+        """Answer what an approval of the call is to be bound to beyond the arguments, for the question's details."""
+
     async def call(self, arguments: Mapping[str, Any], approval: Decision | None = None) -> ToolResult:
         """Do it; raise NeedsApproval if it turns out that a person must be asked."""
 

@@ -119,10 +119,10 @@ class Toolbox:
             self._policy.check(tool.name, level_of(tool), arguments, _named(tool))
         except Forbidden as refused:
             raise NotCalled(str(refused), arguments) from None
-        result = await self._done(tool, arguments, self._approval(tool, arguments, self._policy))
+        result = await self._done(tool, arguments, await self._approval(tool, arguments, self._policy))
         return replace(result, data=self._policy.shown(tool.name, result.data)) if result.success else result
 
-    def _approval(self, tool: Tool, arguments: Mapping[str, Any], policy: Policy) -> Decision | None:
+    async def _approval(self, tool: Tool, arguments: Mapping[str, Any], policy: Policy) -> Decision | None:
         """Answer the user's approval of a call, None if none is needed; raise if there is none but should be."""
         decision = self._consent.take(tool.name, arguments)
         if decision is None:
@@ -131,7 +131,8 @@ class Toolbox:
                 risk: Risk = "high" if level_of(tool) is Level.CRITICAL else "normal"
                 question = Question(tool.name, arguments, risk, {"reason": "This project asks before each call."})
             if question is not None:
-                raise NeedsApproval(question)
+                seen = await tool.seen(arguments) if isinstance(tool, AskingTool) else {}
+                raise NeedsApproval(replace(question, details={**question.details, **seen}))
             return None
         if decision.outcome == "rejected":
             why = f" They said: {decision.feedback}" if decision.feedback else ""

@@ -49,6 +49,16 @@ class LeaseRepository(TenantRepository):
             raise LeaseLost
         return version
 
+    def epoch(self, project_id: int) -> int:
+        """Answer how often the space was taken over; 0 if nobody ever had to."""
+        asked = self._select(spaces.c.epoch).where(spaces.c.project_id == project_id)
+        return self.connection.execute(asked).scalar_one_or_none() or 0
+
+
+def current_epoch(connection: Connection, tenant: Tenant, project_id: int) -> int:
+    """Answer the epoch that whoever runs the project's worker space has."""
+    return LeaseRepository(connection, tenant).epoch(project_id)
+
 
 def require_lease(connection: Connection, tenant: Tenant, project_id: int, lease: Lease | None) -> int:
     """Raise LeaseLost unless the lease still holds; answer the version of the project's agents."""

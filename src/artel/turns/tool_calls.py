@@ -7,9 +7,12 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from artel.auth.principal import Principal
+from artel.contract.connector import Result
 from artel.db.tables import tool_calls
 from artel.db.tenant import TenantRepository
 from artel.projects.project_repository import ProjectRepository
+
+ERROR_CHARACTERS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,11 @@ def list_calls(
     ProjectRepository(connection, principal).get(project_id)
     calls = ToolCallRepository(connection, principal)
     return calls.page(project_id, limit, offset), calls.count(project_id)
+
+
+def status_of(result: Result) -> str:
+    """Answer what is kept of what a connector has answered."""
+    return "done" if result.success else {"asks": "asked", "unknown": "unknown"}.get(result.code or "", "failed")
 
 
 def _call(row: Row[Any]) -> ToolCallRow:

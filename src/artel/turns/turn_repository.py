@@ -99,6 +99,14 @@ class TurnRepository(TenantRepository):
             raise TurnNotFound("Turn not found")
         return turn_of(row)
 
+    def of_project(self, project_id: int, turn_id: str) -> Turn:
+        """Answer one turn of the project, whatever its session."""
+        asked = self._select().where(turns.c.project_id == project_id, turns.c.id == turn_id)
+        row = self.connection.execute(asked).one_or_none()
+        if row is None:
+            raise TurnNotFound("Turn not found")
+        return turn_of(row)
+
     def next(self, session_id: str) -> Turn | None:
         """Answer the turn of the session that is to run, or is running, now."""
         row = self._run(self._first_unfinished, session=session_id).one_or_none()

@@ -1,6 +1,7 @@
 // Talking to the agents of a project: its conversations, and the one that is open, live.
 
 import { question, settle } from "./consent.js";
+import { changedFiles, hasChanged, offerUndo } from "./undo.js";
 import { $, Problem, call, clock, copyOf, day, field, fill, follow, isBusy, onSubmit } from "./basics.js";
 
 const NEW = "new"; // in the address, instead of a conversation's id
@@ -26,6 +27,8 @@ class Talk {
   stop = new AbortController();
   turns = new Map(); // those that are not over, in order: { agent, tool }; without an agent it waits
   drafts = new Map(); // answers that are being written, by message id: { item, turn, n, text, frame }
+  wrote = new Set(); // turns at work that have changed files
+  changed = new Map(); // the files that ended turns have changed, by turn
   over = new Set(); // turns that have ended: what still comes of them is dropped
   pending = null; // what is being sent: { item, content }
   isReady = false; // whether it is known what was said before
@@ -140,6 +143,7 @@ async function load(mine, id) {
   showWork();
   listen(mine, session.last_event);
   showQuestions(mine);
+  showUndo(mine);
   lookUpTurns(mine, session.messages.findLast(({ role, turn_id }) => role === "assistant" && turn_id)?.turn_id);
 }
 
@@ -187,6 +191,23 @@ const showQuestions = (mine) =>
     for (const approval of items.toReversed()) if (approval.session_id === mine.id) ask(approval);
   });
 
+/** Offer to put back what turns that are over have changed. */
+const showUndo = (mine) =>
+  quietly(async () => {
+    const changed = await changedFiles(project.id, mine.id);
+    if (mine !== talk) return;
+    mine.changed = changed;
+    offerUndos();
+    keepAtEnd();
+  });
+
+function offerUndos() {
+  for (const [turn, files] of talk.changed) {
+    const item = talk.turns.has(turn) ? null : answerOf(turn);
+    if (item) offerUndo(item, project.id, turn, files.size);
+  }
+}
+
 function ask(approval) {
   if (questionCard(approval.id)) return;
   const item = question(approval, agentName(approval.agent_id));
@@ -222,6 +243,8 @@ async function lookUpTurns(mine, last) {
 
 const agentName = (id) => project.agents.find((agent) => agent.id === id)?.name;
 const lastOf = (turn) => [...list.children].findLast((item) => item.dataset.turn === turn);
+const answerOf = (turn) =>
+  [...list.children].findLast(({ dataset: { turn: of, role } }) => of === turn && ["assistant", "system"].includes(role));
 const questionOf = (turn) => [...list.children].find((item) => item.dataset.turn === turn && item.dataset.role === "user");
 
 /** Add a message: an answer comes after its question, whatever was said meanwhile. */
@@ -302,6 +325,7 @@ onSubmit($("earlier"), async () => {
   const [first, height] = [list.firstElementChild, log.scrollHeight];
   const added = items.filter(({ id }) => !known.has(id)).map(add);
   for (const item of added) list.insertBefore(item, first);
+  offerUndos();
   log.scrollTop += log.scrollHeight - height;
   $("earlier").hidden = start === 0;
   if (start === 0) added[0]?.focus({ preventScroll: true });
@@ -337,7 +361,10 @@ const happened = {
   message_delta: (piece) => write(piece, false),
   message_snapshot: (piece) => write(piece, true),
   tool_called: ({ turn_id, tool }) => useTool(turn_id, tool),
-  tool_result: ({ turn_id }) => useTool(turn_id, null),
+  tool_result({ turn_id, tool, success }) {
+    if (hasChanged(tool, success)) talk.wrote.add(turn_id);
+    useTool(turn_id, null);
+  },
   tool_request: ({ approval_id, ...asked }) => ask({ ...asked, id: approval_id }),
   approval_resolved({ approval_id, decision, turn_id }) {
     settle(questionCard(approval_id), decision === "approve" ? "approved" : "rejected");
@@ -416,6 +443,7 @@ function ended(turn) {
   for (const item of [...list.children]) if (item.dataset.turn === turn) settle(item, "withdrawn");
   talk.over.add(turn);
   talk.turns.delete(turn);
+  if (talk.wrote.delete(turn)) showUndo(talk);
   showWork();
 }
 

@@ -1,12 +1,12 @@
-"""Who lets a plain write or a command through: nobody, everybody, a grant, or the user who is asked."""
+"""Who lets a write or a command through: nobody, everybody, a grant, or the user who is asked."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from artel.client.connector.errors import CallRefused
 from artel.client.connector.grants import Grant, Grants
-from artel.client.connector.questions import EXPIRE_SECONDS, Answer, Question, Questions, Subject
+from artel.client.connector.questions import EXPIRE_SECONDS, Answer, Kind, Question, Questions, Subject
 from artel.contract.connector import Approval
 
 Mode = Literal["read-only", "yes", "terminal", "browser", "both"]
@@ -17,6 +17,7 @@ MODE_WORDS: dict[Mode, str] = {
     "browser": "asks in the browser before each write",
     "both": "asks here and in the browser before each write",
 }
+_DOING: dict[Kind, str] = {"write": "writing to", "run": "running", "delete": "deleting", "undo": "undoing"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +55,16 @@ class Decider:
             raise CallRefused("read_only", "The user has connected the workspace for reading only.")
 
     def decide(self, wanted: Wanted, approval: Approval | None) -> str | None:
-        """Return if it may be done now, with the hash that the file must still have; raise if not, or not yet."""
+        """Return if it may be done now, with the hash that the file must still have; raise if not, or not yet.
+
+        An approval that was given for something else than what would be done now is none: the user is asked anew.
+        """
         self.require_not_read_only()
-        if (self.mode == "yes" and wanted.subject.kind == "write") or wanted.is_granted:
+        is_stale = approval is not None and not approval.is_for(wanted.old_sha256, wanted.subject.sha256)
+        if ((self.mode == "yes" and wanted.subject.kind == "write") or wanted.is_granted) and not is_stale:
             return None
         said = self._questions.take(wanted.subject)
-        if said is None and approval is not None and self.mode != "terminal":
+        if said is None and approval is not None and self.mode != "terminal" and not is_stale:
             question = self._questions.close(wanted.subject)
             self._hold(wanted.offer, approval.holds)
             if question is None:
@@ -73,6 +78,14 @@ class Decider:
             because = f" and said: {answer.feedback}" if answer.feedback else ""
             raise CallRefused("refused", f"The user said no to {_words(wanted.subject)}{because}")
         return question.old_sha256
+
+    def confirm(self, wanted: Wanted) -> str | None:
+        """Decide about what the server has an approval for in any case, and nothing is granted for.
+
+        Whoever wants to be asked in the terminal is asked there too; else the server's word is enough.
+        """
+        self.require_not_read_only()
+        return self.decide(replace(wanted, offer=None, is_granted=False), None) if self.mode == "terminal" else None
 
     def answer(self, ask_id: str, answer: Answer) -> Question | None:
         """Take what the user said here; None if the question is answered or expired."""
@@ -106,9 +119,11 @@ class Decider:
             ask_id=question.ask_id,
             diff=question.diff,
             grant=wanted.offer.words if wanted.offer else None,
+            old_sha256=question.old_sha256,
+            new_sha256=question.subject.sha256,
             expires_seconds=EXPIRE_SECONDS,
         )
 
 
 def _words(subject: Subject) -> str:
-    return f"writing to {subject.name}" if subject.kind == "write" else f"running {subject.name}"
+    return f"{_DOING[subject.kind]} {subject.name}"

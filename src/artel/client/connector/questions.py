@@ -13,13 +13,14 @@ from artel.contract.connector import Holds
 
 EXPIRE_SECONDS = 300.0
 MAX_OPEN = 50
+Kind = Literal["write", "run", "delete", "undo"]
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is asked about: a file and the content that it is to have, or a command and its words."""
+    """What is asked about: a file and the content that it is to have, a command and its words, changes to undo."""
 
-    kind: Literal["write", "run"]
+    kind: Kind
     name: str
     sha256: str
 

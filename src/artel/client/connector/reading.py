@@ -1,5 +1,6 @@
 """Reading: files, or lines of them; folders; what is at a path."""
 
+from contextlib import suppress
 from datetime import datetime
 
 from artel.client.connector.deadline import Deadline
@@ -7,6 +8,7 @@ from artel.client.connector.errors import CallRefused
 from artel.client.connector.rules import Rules
 from artel.contract.connector import MAX_CONTENT_BYTES, ListCall, ReadCall, Result, StatCall
 from artel.paths.beneath import Beneath, Content, Entry
+from artel.paths.errors import PathError
 from artel.paths.policy import matches, split_path
 
 MAX_PATTERN = 1_000
@@ -51,7 +53,12 @@ class Reader:
     def stat(self, call: StatCall, _deadline: Deadline) -> Result:
         """Answer what is at a path."""
         entry = self._files.stat(call.path, self._rules.reading(call.path, is_folder=True))
-        return Result(success=True, **described(entry))
+        result = Result(success=True, **described(entry))
+        if call.with_sha256 and entry.type == "file":
+            with suppress(PathError):  # too big, for one
+                sha256 = self._files.read(call.path, self._rules.reading(call.path)).sha256
+                return result.model_copy(update={"sha256": sha256})
+        return result
 
     def list(self, call: ListCall, deadline: Deadline) -> Result:
         """Answer what is in a folder."""

@@ -42,10 +42,11 @@ class Undo:
         self._rule = rule
 
     def undo(self, turn: str | None = None, path: str | None = None) -> list[Undone]:
-        """Take back what a turn has done, or the newest change of a file, or the newest turn; answer file by file.
+        """Take back what a turn has done, or the newest change of a file, or the newest turn; answer file by file."""
+        return self.carry_out(self.find(turn, path))
 
-        When nothing of it can be taken back any more, what was taken back is done again.
-        """
+    def find(self, turn: str | None = None, path: str | None = None, *, again: bool = True) -> list[Change]:
+        """Answer what is to be taken back; when nothing can be any more, with `again` what is to be done again."""
         changes = self._store.changes()
         if turn is None:
             turn = next((one.turn for one in changes if path in (None, one.path) and not one.is_undone), None)
@@ -53,8 +54,11 @@ class Undo:
             turn = next((one.turn for one in changes if one.path == path), None)
         asked = [one for one in changes if one.turn == turn and path in (None, one.path)]
         to_undo, undone = [one for one in asked if not one.is_undone], [one for one in asked if one.is_undone]
-        again = undone and not any(map(self._is_as_left, to_undo))
-        return [self._turn(change) for change in (undone if again else to_undo)]
+        return undone if again and undone and not any(map(self._is_as_left, to_undo)) else to_undo
+
+    def carry_out(self, changes: list[Change]) -> list[Undone]:
+        """Take changes back, or do them again; answer file by file."""
+        return [self._turn(change) for change in changes]
 
     def _is_as_left(self, change: Change) -> bool:
         try:

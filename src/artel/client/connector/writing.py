@@ -14,8 +14,8 @@ from artel.client.connector.reading import said
 from artel.client.connector.rules import Rules, WriteRule
 from artel.client.connector.state_folder import StateFolder
 from artel.client.connector.undo import Undo
-from artel.client.connector.undo_store import UndoStore
-from artel.contract.connector import Call, DeleteCall, EditCall, Result, UndoCall, WriteCall
+from artel.client.connector.undo_store import Change, UndoStore
+from artel.contract.connector import Approval, Call, DeleteCall, EditCall, Result, UndoCall, WriteCall
 from artel.paths.beneath import Beneath
 from artel.paths.errors import FileChanged, FileMissing, PathError, WriteFailed
 from artel.paths.policy import Parts, split_path
@@ -99,6 +99,11 @@ class Writer:
             if len(rule.names) > 1:
                 raise CallRefused("refused", f"{call.path} is reached through a link: name the file itself")
             old = _Old(self._files, call.path, rule)
+            if old.sha256 == "":
+                raise FileMissing(call.path)
+            shown = diff(call.path, old.content, b"")
+            subject = Subject("delete", "/".join(split_path(call.path)), "")
+            self._confirm(call.approval, Wanted(subject, call.agent, shown, None, False, old.sha256), call.path)
             attempt = self._once.attempt(call, "")
 
             def before(parts: Parts) -> None:
@@ -119,10 +124,14 @@ class Writer:
             if earlier is not None:
                 return earlier
             self._decider.require_not_read_only()
+            path = None if call.path is None else "/".join(split_path(call.path))
+            undo = Undo(self._files, self._kept, self._rules.restoring)
+            changes = undo.find(call.of_turn, path, again=call.again)
+            if changes:
+                self._decider.confirm(_undoing(call, changes))
             deadline.require()
             self._once.attempt(call).started()
-            path = None if call.path is None else "/".join(split_path(call.path))
-            undone = Undo(self._files, self._kept, self._rules.restoring).undo(call.of_turn, path)
+            undone = undo.carry_out(changes)
             files = [{"path": one.path, "turn_id": one.turn, "outcome": one.outcome} for one in undone]
             failed = [one.words for one in undone if one.outcome not in ("restored", "removed")]
             outcome: dict[str, Any] = {"success": bool(undone) and not failed, "files": files}
@@ -151,8 +160,11 @@ class Writer:
         rule = self._rules.writing(path, is_approved=call.approval is not None)
         self._files.require_writable(path, rule, create_dirs=create_dirs, if_match=if_match)
         old = _Old(self._files, path, rule)
-        if not rule.is_protected:  # then the approval is for this very call, and nothing else counts
-            seen = self._decider.decide(self._wanted(call, path, data, sha256, rule, old), call.approval)
+        wanted = self._wanted(call, path, data, sha256, rule, old)
+        if rule.is_protected:  # then the approval is for this very call, and nothing else counts
+            self._confirm(call.approval, wanted, path)
+        else:
+            seen = self._decider.decide(wanted, call.approval)
             if seen is not None and seen != old.sha256:
                 raise FileChanged(path)
         attempt = self._once.attempt(call, sha256)
@@ -182,6 +194,14 @@ class Writer:
 
         return self._once.carried_out(call, act)
 
+    def _confirm(self, approval: Approval | None, wanted: Wanted, path: str) -> None:
+        """Raise unless the file is what it was when the user approved this, on the server and maybe here."""
+        if approval is not None and not approval.is_for(wanted.old_sha256, wanted.subject.sha256):
+            raise FileChanged(path)
+        seen = self._decider.confirm(wanted)
+        if seen is not None and seen != wanted.old_sha256:
+            raise FileChanged(path)
+
     def _wanted(self, call: Call, path: str, data: bytes, sha256: str, rule: WriteRule, old: _Old) -> Wanted:
         glob = glob_for(rule.names[-1])
         offered = Grant("write", glob) if glob is not None and len(rule.names) == 1 else None
@@ -197,3 +217,11 @@ class Writer:
     def _keep(self, call: Call, parts: Parts, old: _Old, sha256: str) -> None:
         turn, path = call.turn_id or call.call_id, "/".join(parts)
         self._kept.keep(turn, path, old.content, sha256, is_kept=old.sha256 is not None, mode=old.mode)
+
+
+def _undoing(call: UndoCall, changes: list[Change]) -> Wanted:
+    """Answer the question whether changes are to be undone: exactly these."""
+    shown = "".join(f"{'remove' if change.before == '' else 'put back'} {change.path}\n" for change in changes)
+    states = "".join(f"{change.number} {change.before} {change.after}\n" for change in changes)
+    subject = Subject("undo", call.path or f"turn {changes[0].turn}", hashlib.sha256(states.encode()).hexdigest())
+    return Wanted(subject, call.agent, shown, None, is_granted=False)

@@ -1,0 +1,64 @@
+// Taking back what a turn has changed in the user's folder.
+
+import { $, call, copyOf, field, fill, onSubmit } from "./basics.js";
+
+const CHANGING = new Set(["tool_write_file", "tool_edit_file", "tool_delete_file"]);
+const LOOKED_AT = 100; // so many of the newest calls
+const STAYS = {
+  changed_since: "was changed since, and stays",
+  not_kept: "could not be kept, and stays",
+  failed: "could not be put back",
+};
+
+/** Whether a call has changed files that can be put back. */
+export const hasChanged = (tool, success) => success && CHANGING.has(tool);
+
+/** Answer the files that turns of a conversation have changed, by turn, without what was put back since. */
+export async function changedFiles(project, session) {
+  const { items } = await call("GET", `/my/projects/${project}/audit?limit=${LOOKED_AT}`);
+  const changed = new Map();
+  for (const { tool, status, session_id, turn_id, arguments: given } of items.toReversed()) {
+    if (session_id !== session || status !== "done") continue;
+    if (tool === "undo" && !given.path) changed.delete(turn_id);
+    else if (tool === "undo") changed.get(turn_id)?.delete(given.path);
+    else if (CHANGING.has(tool)) changed.set(turn_id, (changed.get(turn_id) ?? new Set()).add(given.path));
+  }
+  return changed;
+}
+
+/** Offer, under an answer, to put back the files that its turn has changed. */
+export function offerUndo(item, project, turn, count) {
+  if (!count || item.querySelector(".undo")) return;
+  const form = copyOf("undo");
+  const [ask, sure, keep] = [".ask", ".sure", ".keep"].map((name) => form.querySelector(name));
+  const asked = `Put back ${count} ${count === 1 ? "file" : "files"}?`;
+  const show = (isAsking) => {
+    $("announcement").textContent = isAsking ? asked : "";
+    ask.hidden = isAsking;
+    sure.hidden = !isAsking;
+    (isAsking ? sure.querySelector("[type=submit]") : ask).focus();
+  };
+  fill(form, { sure: asked });
+  ask.addEventListener("click", () => show(true));
+  keep.addEventListener("click", () => {
+    form.querySelector("[role=alert]").textContent = "";
+    show(false);
+  });
+  onSubmit(form, async () => {
+    const { files } = await call("POST", `/my/projects/${project}/undo`, { turn_id: turn });
+    const hadFocus = form.contains(document.activeElement);
+    form.dataset.done = outcomeOf(files);
+    fill(form, { outcome: form.dataset.done });
+    ask.remove();
+    sure.remove();
+    if (hadFocus) field(form, "outcome").focus({ preventScroll: true });
+  });
+  item.append(form);
+}
+
+function outcomeOf(files) {
+  const staying = files.filter(({ outcome }) => STAYS[outcome]);
+  const back = files.length - staying.length;
+  const said = [`${back} ${back === 1 ? "file is" : "files are"} as before.`];
+  return said.concat(staying.map(({ path, outcome }) => `${path} ${STAYS[outcome]}.`)).join(" ");
+}

@@ -1,0 +1,98 @@
+"""The user takes back what a turn has changed in their folder: a call to the connector, noted before it is sent."""
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy import Connection
+
+from artel.auth.principal import Principal
+from artel.connectors.connector_repository import Serving, who_serves
+from artel.connectors.relay import Relay
+from artel.contract.approvals import NewUndo, UndoneFile
+from artel.contract.connector import Result, UndoCall
+from artel.db.engine import Database
+from artel.errors import ArtelError, ConnectorUnreachable, UndoRefused
+from artel.logs import get_logger
+from artel.turns.lease import current_epoch
+from artel.turns.tool_calls import ERROR_CHARACTERS, ToolCallRow, finish_call, note_call, status_of
+from artel.turns.turn_repository import TurnRepository
+
+TOOL = "undo"
+UNDO_SECONDS = 25.0
+_PUT_BACK = ("restored", "removed")
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    serving: Serving | None
+    epoch: int
+
+
+async def undo(
+    database: Database, relay: Relay, principal: Principal, project_id: int, wanted: NewUndo
+) -> list[UndoneFile]:
+    """Answer what became of each file; raise if none was put back."""
+    call_id = secrets.token_hex(16)
+    sent = await database.run(_send, principal, project_id, call_id, wanted)
+    call = UndoCall(
+        call_id=call_id,
+        user_id=principal.user_id,
+        epoch=sent.epoch,
+        timeout_ms=1,
+        agent="the user",
+        of_turn=wanted.turn_id,
+        path=wanted.path,
+        again=False,  # who asks twice, because the answer was lost, gets it once
+    )
+    result = await relay.call(principal, project_id, "workspace/undo", call, UNDO_SECONDS, sent.serving)
+    error = result.error and result.error[:ERROR_CHARACTERS]
+    try:
+        await database.run(finish_call, principal, call_id, status_of(result), error)
+    except ArtelError as failure:  # that it was sent is on record
+        log.warning("end_of_call_not_noted", call_id=call_id, reason=failure.detail)
+    return _undone(result)
+
+
+def _send(connection: Connection, principal: Principal, project_id: int, call_id: str, wanted: NewUndo) -> _Sent:
+    """Put on record that it is sent; raise unless the turn is one of the project's."""
+    serving = who_serves(connection, principal, project_id)
+    turn = None
+    if wanted.turn_id is not None:
+        turn = TurnRepository(connection, principal).of_project(project_id, wanted.turn_id)
+    arguments: dict[str, Any] = wanted.model_dump(exclude_none=True)
+    row = ToolCallRow(
+        id=call_id,
+        project_id=project_id,
+        session_id=turn.session_id if turn else None,
+        turn_id=turn.id if turn else None,
+        agent_id=None,
+        agent="",
+        tool=TOOL,
+        arguments=arguments,
+        level="restricted",
+        status="sent",
+        connector_id=serving.connector_id if serving else None,
+    )
+    note_call(connection, principal, row)
+    return _Sent(serving, current_epoch(connection, principal, project_id))
+
+
+def _undone(result: Result) -> list[UndoneFile]:
+    try:
+        files = [UndoneFile.model_validate(one) for one in (result.model_extra or {}).get("files") or ()]
+    except (ValidationError, TypeError):
+        raise UndoRefused("The connector's answer makes no sense. Is it up to date?") from None
+    if any(file.outcome in _PUT_BACK for file in files):
+        return files
+    if result.code in ("offline", "timed_out"):
+        raise ConnectorUnreachable(
+            "Your files can't be reached. Run `artel connect` in your folder and try again, "
+            "or take it back there: artel undo"
+        )
+    if result.code == "asks":
+        raise UndoRefused("You are asked in the terminal where the folder is connected. Answer there, then try again.")
+    raise UndoRefused(result.error or "There is nothing to undo")
