@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,6 +22,14 @@ log = get_logger(__name__)
 
 class LineLost(Exception):
     """The line broke; what was sent may have been done or not."""
+
+    def __init__(self, *, was_sent: bool = True) -> None:
+        super().__init__("the line broke")
+        self.was_sent = was_sent
+
+
+class NotSent(Exception):
+    """The call's time was over before it could be sent, or nobody waits for it any more: nothing was done."""
 
 
 class Misbehaved(Exception):
@@ -48,21 +57,49 @@ class Line:
         self._unasked = 0
         self._is_open = True
 
-    async def call(self, method: str, call: Call) -> Result:
-        """Answer what the connector answers; the caller sees to the time. Raise LineLost when the line breaks."""
-        async with self._slots:
+    async def call(
+        self,
+        method: str,
+        call: Call,
+        deadline: float,
+        may_leave: Callable[[], Awaitable[bool]] | None = None,
+    ) -> Result:
+        """Answer what the connector answers before `deadline` (seconds of `time.monotonic()`).
+
+        Raise NotSent if it was not sent by then, TimeoutError if it was and no answer came, LineLost when the line
+        breaks. `may_leave` is asked at the last moment.
+        """
+        try:
+            async with asyncio.timeout(deadline - time.monotonic()):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise NotSent from None
+        try:
             if not self._is_open:
-                raise LineLost
-            answered: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-            self._waiting[call.call_id] = answered
-            try:
+                raise LineLost(was_sent=False)
+            if may_leave is not None and not await may_leave():
+                raise NotSent
+            return await self._exchanged(method, call, deadline)
+        finally:
+            self._slots.release()
+
+    async def _exchanged(self, method: str, call: Call, deadline: float) -> Result:
+        """Send a call with the time that is left for it now, and wait for the answer."""
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise NotSent
+        timed = call.model_copy(update={"timeout_ms": max(1, int(left * 1000))})
+        answered: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting[call.call_id] = answered
+        try:
+            async with asyncio.timeout(left):
                 try:
-                    await self._send(json.dumps(request(method, call, call.call_id), ensure_ascii=False))
+                    await self._send(json.dumps(request(method, timed, call.call_id), ensure_ascii=False))
                 except Exception:  # noqa: BLE001 - whatever the socket says, the line is gone
                     raise LineLost from None
                 return await answered
-            finally:
-                self._waiting.pop(call.call_id, None)
+        finally:
+            self._waiting.pop(call.call_id, None)
 
     async def tell(self, method: str, told: BaseModel) -> None:
         """Tell the connector something that needs no answer."""

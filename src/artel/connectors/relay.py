@@ -6,6 +6,8 @@ is back: the connector's journal sees to it that nothing is done twice.
 
 import asyncio
 import time
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -14,7 +16,7 @@ from pydantic import ValidationError
 from artel.auth.principal import Principal
 from artel.connectors import relay_calls
 from artel.connectors.connector_repository import Serving, who_serves
-from artel.connectors.line import LineLost
+from artel.connectors.line import LineLost, NotSent
 from artel.connectors.lines import Lines
 from artel.connectors.relay_calls import RelayCall
 from artel.contract.connector import ANSWERED, CALLS, Call, Decided, Result
@@ -74,13 +76,13 @@ class Relay:
                     return Result(success=False, code="offline", error=_OFFLINE)
                 await self._wait_for_return(min(left, BACK_SECONDS))
                 continue
-            sent_to = serving.connector_id
             try:
-                async with asyncio.timeout(left):
-                    timed = call.model_copy(update={"timeout_ms": max(1, int(left * 1000))})
-                    return await self._sent(principal, serving, method, timed)
-            except LineLost:
+                return await self._sent(principal, serving, method, call, deadline)
+            except LineLost as lost:
+                sent_to = serving.connector_id if lost.was_sent else sent_to
                 await asyncio.sleep(LOOK_SECONDS)
+            except NotSent:
+                return _too_late(method, was_sent=sent_to is not None)
             except TimeoutError:
                 return _too_late(method, was_sent=True)
 
@@ -119,34 +121,57 @@ class Relay:
     def agents_changed(self, project_id: int, agent_id: int) -> None:
         """Not ours."""
 
-    async def _sent(self, principal: Principal, serving: Serving, method: str, call: Call) -> Result:
+    async def _sent(self, principal: Principal, serving: Serving, method: str, call: Call, deadline: float) -> Result:
         line = self._lines.of(principal, serving.project_id)
         if line is not None and line.line_id == serving.line_id:
-            return await line.call(method, call)
+            return await line.call(method, call, deadline)
         if serving.process_id == self._process_id:
-            raise LineLost  # it broke in this moment
-        return await self._ask_other(principal, serving, method, call)
+            raise LineLost(was_sent=False)  # it broke in this moment
+        return await self._ask_other(principal, serving, method, call, deadline)
 
-    async def _ask_other(self, principal: Principal, serving: Serving, method: str, call: Call) -> Result:
-        params = call.model_dump(mode="json")
-        asked = RelayCall(call.call_id, principal.user_id, serving.project_id, method, params)
-        await self._database.run(relay_calls.ask, principal, serving.process_id, asked, call.timeout_ms / 1000)
+    async def _ask_other(
+        self, principal: Principal, serving: Serving, method: str, call: Call, deadline: float
+    ) -> Result:
+        left = deadline - time.monotonic()
+        until = datetime.now(UTC) + timedelta(seconds=left)
+        params = call.model_copy(update={"timeout_ms": max(1, int(left * 1000))}).model_dump(mode="json")
+        asked = RelayCall(call.call_id, principal.user_id, serving.project_id, method, params, until)
+        await self._database.run(relay_calls.ask, principal, serving.process_id, asked)
         self._signals.work(serving.project_id)
         try:
-            answer, looks = None, 0
-            while answer is None:
-                await asyncio.sleep(LOOK_SECONDS)
-                answer = await self._database.read(relay_calls.take_answer, principal, call.call_id)
-                looks += 1
-                if answer is None and looks % LOOKS_PER_CHECK == 0:
-                    now = await self._database.read(who_serves, principal, serving.project_id)
-                    if now is None or now.line_id != serving.line_id:
-                        raise LineLost  # whoever held the line is gone
+            async with asyncio.timeout(left):
+                answer = await self._answer_of_other(principal, serving, call.call_id)
+        except (TimeoutError, LineLost) as failure:
+            if not await self._withdrawn(principal, call.call_id):
+                raise
+            raise NotSent if isinstance(failure, TimeoutError) else LineLost(was_sent=False) from None
         finally:
-            await asyncio.shield(self._database.run(relay_calls.forget_call, principal, call.call_id))
-        if answer.get("lost"):
-            raise LineLost
+            with suppress(ArtelError):  # it is forgotten later
+                await asyncio.shield(self._database.run(relay_calls.forget_call, principal, call.call_id))
+        if "lost" in answer:
+            raise LineLost(was_sent=answer["lost"])
         return Result.model_validate(answer["result"])
+
+    async def _withdrawn(self, principal: Principal, call_id: str) -> bool:
+        """Take a call back; say whether it is sure that it was not sent, and never will be."""
+        try:
+            return await self._database.run(relay_calls.withdraw_call, principal, call_id)
+        except ArtelError:
+            return False
+
+    async def _answer_of_other(self, principal: Principal, serving: Serving, call_id: str) -> dict[str, Any]:
+        """Look for the answer of the process that holds the line; raise LineLost when that has it no more."""
+        looks = 0
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            answer = await self._database.read(relay_calls.take_answer, principal, call_id)
+            if answer is not None:
+                return answer
+            looks += 1
+            if looks % LOOKS_PER_CHECK == 0:
+                now = await self._database.read(who_serves, principal, serving.project_id)
+                if now is None or now.line_id != serving.line_id:
+                    raise LineLost  # whoever held the line is gone
 
     async def _wait_for_return(self, seconds: float) -> None:
         try:
@@ -189,17 +214,22 @@ class Relay:
     async def _answer(self, call: RelayCall) -> None:
         principal = Principal(call.user_id)
         line = self._lines.of(principal, call.project_id)
-        answer: dict[str, Any] = {"lost": True}
+        answer: dict[str, Any] = {"lost": False}
         if line is not None:
             try:
                 asked = CALLS[call.method].model_validate(call.params)
-                async with asyncio.timeout(asked.timeout_ms / 1000):
-                    result = await line.call(call.method, asked)
+                take = partial(self._database.run, relay_calls.take_call, principal, call.id)
+                result = await line.call(call.method, asked, _deadline(call, asked), take)
                 answer = {"result": result.model_dump(mode="json")}
-            except (LineLost, KeyError, ValidationError):
+            except LineLost as lost:
+                answer = {"lost": lost.was_sent}
+            except (KeyError, ValidationError):
                 pass
-            except TimeoutError:
+            except (NotSent, TimeoutError):
                 return  # whoever asks does not wait any longer
+            except ArtelError as failure:  # it could not be taken, so it was not sent
+                log.warning("relay_call_not_taken", call_id=call.id, reason=failure.detail)
+                return
         try:
             await self._database.run(relay_calls.answer_call, principal, call.id, answer)
         except ArtelError as failure:
@@ -211,8 +241,21 @@ _OFFLINE = (
 )
 
 
+_NOT_SENT = (
+    "The user's machine had too much to do to be asked in time. Nothing was sent, so nothing was changed. Try again."
+)
+
+
+def _deadline(call: RelayCall, asked: Call) -> float:
+    """Answer until when somebody waits for a call of another process, in seconds of `time.monotonic()`."""
+    left = (call.expires_at - datetime.now(UTC)).total_seconds()
+    return time.monotonic() + min(left, asked.timeout_ms / 1000)
+
+
 def _too_late(method: str, *, was_sent: bool) -> Result:
-    if was_sent and method in _CHANGING:
+    if not was_sent:
+        return Result(success=False, code="timed_out", error=_NOT_SENT)
+    if method in _CHANGING:
         return Result(
             success=False,
             code="unknown",
