@@ -423,6 +423,77 @@ def test_where_writes_are_asked_for_in_the_terminal_only_the_terminal_can_approv
     assert desk.heard()[0]["success"]
 
 
+ASKED = {"success": False, "code": "asks", "error": "asked", "diff": "+new"}
+
+
+def _asked_by_the_connector(desk: Desk, connector: ScriptedConnector) -> tuple[str, dict[str, Any]]:
+    """Let the connector ask; answer the turn that waits, and the approval."""
+    turn = desk.ask(headers={"Prefer": "respond-async"})
+    _answer(connector, connector.hear(), **ASKED, ask_id="q1")
+    [pending] = eventually(desk.approvals)
+    return turn["turn_id"], pending
+
+
+def _is_told_to_stop_asking(connector: ScriptedConnector) -> None:
+    told = connector.hear()
+    assert told["method"] == "workspace/answered"
+    assert told["params"] == {"ask_id": "q1", "decision": "reject", "feedback": ""}
+
+
+@pytest.mark.parametrize("way", ["cancel", "reset", "delete"])
+def test_the_connector_stops_asking_when_nobody_waits_any_more(
+    desk: Desk, person: Person, project: int, way: str
+) -> None:
+    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
+    with connected(person, project, mode="both") as connector:
+        turn_id, pending = _asked_by_the_connector(desk, connector)
+
+        match way:
+            case "cancel":
+                person.http.post(f"/my/chat/{desk.session}/turns/{turn_id}/cancel")
+            case "reset":
+                person.http.post(f"/my/projects/{project}/space/reset")
+            case "delete":
+                person.http.delete(f"/my/chat/sessions/{desk.session}")
+
+        _is_told_to_stop_asking(connector)
+        assert desk.approvals() == []
+        code = "approval_not_found" if way == "delete" else "approval_decided"
+        assert_problem(desk.decide(pending["id"], decision="reject"), 404 if way == "delete" else 409, code)
+
+
+def test_the_connector_stops_asking_when_the_time_to_decide_is_over(desk: Desk, person: Person, project: int) -> None:
+    person.http.patch(f"/my/projects/{project}", json={"settings": {"approval_seconds": 10}})
+    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
+    with connected(person, project, mode="both") as connector:
+        turn_id, _ = _asked_by_the_connector(desk, connector)
+        _is_told_to_stop_asking(connector)
+        assert desk.ended(turn_id)["status"] == "completed"
+
+
+def test_a_connector_that_begins_to_ask_for_a_turn_that_is_over_is_told_so(
+    desk: Desk, person: Person, project: int
+) -> None:
+    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
+    with connected(person, project, mode="both") as connector:
+        turn = desk.ask(headers={"Prefer": "respond-async"})
+        call = connector.hear()
+        person.http.post(f"/my/chat/{desk.session}/turns/{turn['turn_id']}/cancel")
+        coder = f"/my/projects/{project}/agents/{_coder(person, project)}/status"
+        eventually(lambda: person.http.get(coder).json()["status"] == "idle")
+
+        _answer(connector, call, **ASKED, ask_id="q1")
+
+        _is_told_to_stop_asking(connector)
+    assert desk.approvals() == []
+
+
+def _coder(person: Person, project: int) -> int:
+    agents = person.http.get(f"/my/projects/{project}/agents").json()["items"]
+    number: int = next(agent["id"] for agent in agents if agent["name"] == "agent_coder")
+    return number
+
+
 def _answer(connector: ScriptedConnector, call: dict[str, Any], **result: Any) -> None:
     connector.say({"jsonrpc": "2.0", "id": call["id"], "result": result})
 

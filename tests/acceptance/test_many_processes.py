@@ -139,6 +139,28 @@ def test_files_are_reached_through_whichever_process_holds_the_line(pair: tuple[
     assert team.rows("SELECT count(*) FROM relay_calls") == [(0,)]
 
 
+def test_a_connector_is_told_by_whichever_process_holds_its_line_that_nobody_waits(pair: tuple[Team, Server]) -> None:
+    team, asked = pair
+    talk = team.at(asked)
+    person = Person("", talk.http.get("/auth/me").json()["user_id"], team.token, talk.http)
+    tools = {"tools": ["tool_write_file"]}
+    assert talk.http.patch(talk.space(f"/agents/{talk.agent_id}"), json=tools).status_code == 200
+    session = talk.session()
+    with connected(person, team.project_id, mode="both") as connector:
+        team.model.script(Say(tools=[Tool("tool_write_file", '{"path": "a", "content": "x"}')]), Say("Done."))
+        turn = talk.begin(session, "Write it")
+        call = connector.hear()
+        asks = {"success": False, "code": "asks", "error": "asked", "ask_id": "q1"}
+        connector.say({"jsonrpc": "2.0", "id": call["id"], "result": asks})
+        assert until(lambda: talk.turn(session, turn)["status"] == "waiting", PATIENCE)
+
+        assert talk.http.post(talk.space("/space/reset")).status_code == 200  # which another process does
+
+        told = connector.hear()
+    assert (told["method"], told["params"]["ask_id"]) == ("workspace/answered", "q1")
+    assert until(lambda: team.rows("SELECT count(*) FROM relay_calls") == [(0,)], PATIENCE)
+
+
 def test_the_worker_space_is_asked_through_any_process(pair: tuple[Team, Server]) -> None:
     team, asked = pair
     talk = team.at(asked)

@@ -1,4 +1,4 @@
-"""Calls to connectors, on SQLite and PostgreSQL: the time that they carry, and what is said of those that never left."""
+"""Calls to connectors, on SQLite and PostgreSQL: the time they carry, and what is said of those that never left."""
 
 import asyncio
 import json

@@ -21,9 +21,10 @@ from artel.contract.events import (
 from artel.contract.http import Page
 from artel.errors import ApprovalDecided
 from artel.events.session_log import SessionLog
+from artel.sessions import sessions
 from artel.turns import cancel
 from artel.turns.lease import Lease, require_lease
-from artel.turns.transactions import TurnOver
+from artel.turns.transactions import Outcome, TurnOver, finish_turn
 from artel.turns.turn import Mode, Turn, TurnStatus
 from artel.turns.turn_repository import TurnRepository
 
@@ -91,8 +92,8 @@ def decide_asked(
     return decide(connection, principal, approval.id, decision, feedback, "once", at_connector=True)
 
 
-def expire(connection: Connection, principal: Principal, approval_id: str) -> Approval | None:
-    """Let a run go on that nobody has decided about in time; None if somebody has."""
+def expire(connection: Connection, principal: Principal, approval_id: str) -> Approval:
+    """Let a run go on that nobody has decided about in time; raise if somebody has."""
     approvals = ApprovalRepository(connection, principal)
     approval = approvals.get(approval_id)
     log = SessionLog(connection, principal, approval.session_id, 1)
@@ -180,11 +181,25 @@ def decisions(connection: Connection, principal: Principal, turn_id: str) -> Seq
 
 def cancel_turn(
     connection: Connection, principal: Principal, session_id: str, turn_id: str, message_id: str, tokens: int
-) -> Turn:
-    """Cancel a turn, and ask no more for it."""
+) -> tuple[Turn, Sequence[Approval]]:
+    """Cancel a turn, and ask no more for it; answer it, and what was asked."""
     turn = cancel.cancel_turn(connection, principal, session_id, turn_id, message_id, tokens)
-    ApprovalRepository(connection, principal).withdraw(turn_id)
-    return turn
+    return turn, ApprovalRepository(connection, principal).withdraw(turn_id)
+
+
+def end_turn(
+    connection: Connection, principal: Principal, turn: Turn, outcome: Outcome, lease: Lease | None
+) -> Sequence[Approval]:
+    """End a turn that waits or runs, and ask no more for it; answer what was asked. Raise TurnOver if it has ended."""
+    finish_turn(connection, principal, turn.session_id, turn.id, None, outcome, lease)
+    return ApprovalRepository(connection, principal).withdraw(turn.id)
+
+
+def delete_session(connection: Connection, principal: Principal, session_id: str) -> Sequence[Approval]:
+    """Delete a session with everything that was said in it; answer what was asked in it."""
+    asked = ApprovalRepository(connection, principal).of_session(session_id)
+    sessions.delete_session(connection, principal, session_id)
+    return asked
 
 
 def pending_of(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> tuple[Turn, str | None]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from artel.auth.principal import Principal
-from artel.contract.connector import DECIDED, Call, Decided, Hello, Result, refusal, request
+from artel.contract.connector import ANSWERED, DECIDED, Call, Decided, Hello, Result, refusal, request
 from artel.logs import get_logger
 
 MAX_AT_ONCE = 8
@@ -104,8 +104,7 @@ class Line:
     async def tell(self, method: str, told: BaseModel) -> None:
         """Tell the connector something that needs no answer."""
         if self._is_open:
-            message = {"jsonrpc": "2.0", "method": method, "params": told.model_dump(mode="json")}
-            await self._send(json.dumps(message, ensure_ascii=False))
+            await self._send(json.dumps(_notification(method, told), ensure_ascii=False))
 
     def heard(self, text: str) -> dict[str, Any] | None:
         """Take a message; answer what is to be said to it, if anything. Raise Misbehaved if it is none."""
@@ -120,8 +119,7 @@ class Line:
         if "method" in message:
             self._count_unasked()
             return self._asked(message)
-        self._answered(message)
-        return None
+        return self._answered(message)
 
     def close(self) -> None:
         """Let those who wait know that no answer comes."""
@@ -140,19 +138,32 @@ class Line:
             return refusal(message["id"], -32601, "A connector may only send workspace/decided.")
         return None
 
-    def _answered(self, message: dict[str, Any]) -> None:
+    def _answered(self, message: dict[str, Any]) -> dict[str, Any] | None:
         call_id = message.get("id")
         answered = self._waiting.get(call_id) if isinstance(call_id, str) else None
         if answered is None or answered.done():  # too late, twice, or made up
             self._count_unasked()
-            return
+            told = asks_for_nobody(message.get("result"))
+            return _notification(ANSWERED, told) if told else None
         self._unasked = 0
         answered.set_result(_result(message))
+        return None
 
     def _count_unasked(self) -> None:
         self._unasked += 1
         if self._unasked > MAX_UNASKED:
             raise Misbehaved("it says too much that nobody has asked for")
+
+
+def asks_for_nobody(result: Any) -> Decided | None:
+    """Answer what to say to a result that nobody waits for, if it is that the user is asked: don't."""
+    if not isinstance(result, dict) or result.get("code") != "asks" or not isinstance(result.get("ask_id"), str):
+        return None
+    return Decided(ask_id=result["ask_id"], decision="reject")
+
+
+def _notification(method: str, told: BaseModel) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": method, "params": told.model_dump(mode="json")}
 
 
 def _result(message: dict[str, Any]) -> Result:

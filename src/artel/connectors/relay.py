@@ -6,23 +6,25 @@ is back: the connector's journal sees to it that nothing is done twice.
 
 import asyncio
 import time
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 
 from artel.auth.principal import Principal
 from artel.connectors import relay_calls
 from artel.connectors.connector_repository import Serving, who_serves
-from artel.connectors.line import LineLost, NotSent
+from artel.connectors.line import LineLost, NotSent, asks_for_nobody
 from artel.connectors.lines import Lines
 from artel.connectors.relay_calls import RelayCall
 from artel.contract.connector import ANSWERED, CALLS, Call, Decided, Result
 from artel.db.engine import Database
 from artel.errors import ArtelError
 from artel.events.signals import Signals
+from artel.ids import uuid7
 from artel.logs import get_logger
 
 LOOK_SECONDS = 0.05
@@ -37,6 +39,18 @@ _CHANGING = frozenset({"workspace/write", "workspace/edit", "workspace/delete", 
 log = get_logger(__name__)
 
 
+class Asked(Protocol):
+    """Something that the user is asked, perhaps by the connector too."""
+
+    @property
+    def project_id(self) -> int:
+        """Whose connector it is."""
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """What is asked; `ask_id` is the name under which the connector asks."""
+
+
 class Relay:
     """Asks connectors, and answers for the lines of this process what others ask."""
 
@@ -48,6 +62,7 @@ class Relay:
         self._awake = asyncio.Event()
         self._pulse: asyncio.Task[None] | None = None
         self._answering: dict[str, asyncio.Task[None]] = {}
+        self._telling: set[asyncio.Task[None]] = set()
         self._forgot = 0.0
 
     async def call(
@@ -87,14 +102,26 @@ class Relay:
                 return _too_late(method, was_sent=True)
 
     async def tell_answered(self, principal: Principal, project_id: int, decided: Decided) -> None:
-        """Let a connector whose line is here stop asking what was answered elsewhere; others find out by the call."""
+        """Let a connector stop asking what was answered elsewhere, or what nobody waits for any more."""
         line = self._lines.of(principal, project_id)
-        if line is not None:
-            try:
-                async with asyncio.timeout(TELL_SECONDS):
+        try:
+            async with asyncio.timeout(TELL_SECONDS):
+                if line is not None:
                     await line.tell(ANSWERED, decided)
-            except Exception as failure:  # noqa: BLE001 - the line is about to end, whatever it is
-                log.info("answer_not_told", project_id=project_id, reason=repr(failure))
+                else:
+                    await self._tell_other(principal, project_id, decided)
+        except Exception as failure:  # noqa: BLE001 - the line is about to end, whatever it is
+            log.info("answer_not_told", project_id=project_id, reason=repr(failure))
+
+    def stop_asking(self, principal: Principal, asked: Iterable[Asked]) -> None:
+        """Let connectors stop asking what nobody waits for any more, and don't wait for them."""
+        for approval in asked:
+            if ask_id := approval.details.get("ask_id"):
+                told = Decided(ask_id=ask_id, decision="reject")
+                telling = self.tell_answered(principal, approval.project_id, told)
+                task = asyncio.get_running_loop().create_task(telling)
+                self._telling.add(task)
+                task.add_done_callback(self._telling.discard)
 
     def start(self) -> None:
         """Begin to answer what other processes ask."""
@@ -102,7 +129,7 @@ class Relay:
 
     async def close(self) -> None:
         """Answer no more."""
-        for task in (self._pulse, *self._answering.values()):
+        for task in (self._pulse, *self._answering.values(), *self._telling):
             if task is not None:
                 task.cancel()
 
@@ -151,6 +178,16 @@ class Relay:
         if "lost" in answer:
             raise LineLost(was_sent=answer["lost"])
         return Result.model_validate(answer["result"])
+
+    async def _tell_other(self, principal: Principal, project_id: int, decided: Decided) -> None:
+        """Let the process that holds the line tell the connector."""
+        serving = await self._database.read(who_serves, principal, project_id)
+        if serving is None or serving.process_id == self._process_id:
+            return
+        until = datetime.now(UTC) + timedelta(seconds=FORGET_SECONDS)
+        told = RelayCall(uuid7(), principal.user_id, project_id, ANSWERED, decided.model_dump(mode="json"), until)
+        await self._database.run(relay_calls.ask, principal, serving.process_id, told)
+        self._signals.work(project_id)
 
     async def _withdrawn(self, principal: Principal, call_id: str) -> bool:
         """Take a call back; say whether it is sure that it was not sent, and never will be."""
@@ -213,27 +250,40 @@ class Relay:
 
     async def _answer(self, call: RelayCall) -> None:
         principal = Principal(call.user_id)
-        line = self._lines.of(principal, call.project_id)
-        answer: dict[str, Any] = {"lost": False}
-        if line is not None:
-            try:
-                asked = CALLS[call.method].model_validate(call.params)
-                take = partial(self._database.run, relay_calls.take_call, principal, call.id)
-                result = await line.call(call.method, asked, _deadline(call, asked), take)
-                answer = {"result": result.model_dump(mode="json")}
-            except LineLost as lost:
-                answer = {"lost": lost.was_sent}
-            except (KeyError, ValidationError):
-                pass
-            except (NotSent, TimeoutError):
-                return  # whoever asks does not wait any longer
-            except ArtelError as failure:  # it could not be taken, so it was not sent
-                log.warning("relay_call_not_taken", call_id=call.id, reason=failure.detail)
-                return
         try:
-            await self._database.run(relay_calls.answer_call, principal, call.id, answer)
+            if call.method == ANSWERED:
+                await self._pass_on(principal, call)
+                return
+            answer = await self._answer_of_line(principal, call)
+            is_wanted = await self._database.run(relay_calls.answer_call, principal, call.id, answer)
+        except (NotSent, TimeoutError):
+            return  # whoever asks does not wait any longer
         except ArtelError as failure:
             log.warning("relay_answer_lost", call_id=call.id, reason=failure.detail)
+            return
+        if not is_wanted and (told := asks_for_nobody(answer.get("result"))):
+            await self.tell_answered(principal, call.project_id, told)
+
+    async def _answer_of_line(self, principal: Principal, call: RelayCall) -> dict[str, Any]:
+        line = self._lines.of(principal, call.project_id)
+        if line is None:
+            return {"lost": False}
+        try:
+            asked = CALLS[call.method].model_validate(call.params)
+            take = partial(self._database.run, relay_calls.take_call, principal, call.id)
+            result = await line.call(call.method, asked, _deadline(call, asked), take)
+        except LineLost as lost:
+            return {"lost": lost.was_sent}
+        except (KeyError, ValidationError):  # of another version
+            return {"lost": False}
+        return {"result": result.model_dump(mode="json")}
+
+    async def _pass_on(self, principal: Principal, call: RelayCall) -> None:
+        """Tell a connector whose line is here what another process has to say to it."""
+        is_ours = await self._database.run(relay_calls.take_call, principal, call.id)
+        if is_ours and self._lines.of(principal, call.project_id) is not None:
+            await self.tell_answered(principal, call.project_id, Decided.model_validate(call.params))
+        await self._database.run(relay_calls.forget_call, principal, call.id)
 
 
 _OFFLINE = (

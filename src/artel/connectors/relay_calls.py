@@ -40,9 +40,11 @@ class RelayCallRepository(TenantRepository):
         waits = relay_calls.c.id == call_id, relay_calls.c.answer.is_(None)
         return bool(self.connection.execute(self._update({"answer": {SENT: True}}).where(*waits)).rowcount)
 
-    def answer(self, call_id: str, answer: dict[str, Any]) -> None:
-        """Write the answer beside the question."""
-        self.connection.execute(self._update({"answer": answer}).where(relay_calls.c.id == call_id))
+    def answer(self, call_id: str, answer: dict[str, Any]) -> bool:
+        """Write the answer beside the question; say whether it is still there."""
+        return bool(
+            self.connection.execute(self._update({"answer": answer}).where(relay_calls.c.id == call_id)).rowcount
+        )
 
     def take_answer(self, call_id: str) -> dict[str, Any] | None:
         """Answer what was answered, if anything."""
@@ -75,9 +77,9 @@ def withdraw_call(connection: Connection, tenant: Tenant, call_id: str) -> bool:
     return RelayCallRepository(connection, tenant).withdraw(call_id)
 
 
-def answer_call(connection: Connection, tenant: Tenant, call_id: str, answer: dict[str, Any]) -> None:
-    """Write the answer to a call."""
-    RelayCallRepository(connection, tenant).answer(call_id, answer)
+def answer_call(connection: Connection, tenant: Tenant, call_id: str, answer: dict[str, Any]) -> bool:
+    """Write the answer to a call; say whether anybody still waits for it."""
+    return RelayCallRepository(connection, tenant).answer(call_id, answer)
 
 
 def take_answer(connection: Connection, tenant: Tenant, call_id: str) -> dict[str, Any] | None:

@@ -210,6 +210,7 @@ class DirectTurn:
         try:
             await self._parts.database.run(park_turn, space.principal, turn, kept, approval, change, space.lease)
         except TurnOver:
+            self._parts.relay.stop_asking(space.principal, [approval])
             await self._note_usage()
             return
         self._parts.signals.session_changed(turn.session_id)

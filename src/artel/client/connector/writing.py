@@ -186,7 +186,7 @@ class Writer:
         glob = glob_for(rule.names[-1])
         offered = Grant("write", glob) if glob is not None and len(rule.names) == 1 else None
         return Wanted(
-            Subject("write", "/".join(split_path(path)), sha256),
+            Subject("write", "/".join(split_path(path)), sha256, call.turn_id),
             call.agent,
             diff(path, old.content, data),
             offered,
