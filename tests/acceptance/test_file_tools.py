@@ -423,6 +423,62 @@ def test_where_writes_are_asked_for_in_the_terminal_only_the_terminal_can_approv
     assert desk.heard()[0]["success"]
 
 
+@pytest.mark.req("AGT-02.8")
+def test_a_call_that_the_connector_asks_about_is_noted_once_and_once_more_when_it_is_made(
+    desk: Desk, person: Person, project: int
+) -> None:
+    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
+    with connected(person, project, mode="both") as connector:
+        turn_id, pending = _asked_by_the_connector(desk, connector)
+        assert [(noted["tool"], noted["status"]) for noted in desk.audit()] == [("tool_write_file", "asked")]
+        desk.decide(pending["id"], decision="approve")
+        call = next(message for message in (connector.hear(), connector.hear()) if "id" in message)
+        connector.answer(call, size=3)
+        desk.ended(turn_id)
+
+    assert [(noted["status"], noted["approval_id"]) for noted in desk.audit()] == [
+        ("asked", None),
+        ("done", pending["id"]),
+    ]
+
+
+@pytest.mark.req("AGT-02.8")
+def test_a_call_that_is_cancelled_is_noted_as_that(desk: Desk, person: Person, project: int) -> None:
+    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
+    with connected(person, project) as connector:
+        turn = desk.ask(headers={"Prefer": "respond-async"})
+        connector.hear()
+        assert [noted["status"] for noted in desk.audit()] == ["sent"]
+        person.http.post(f"/my/chat/{desk.session}/turns/{turn['turn_id']}/cancel")
+        [noted] = eventually(lambda: [one for one in desk.audit() if one["status"] != "sent"])
+
+    assert (noted["status"], "not known" in noted["error"]) == ("cancelled", True)
+    assert len(desk.audit()) == 1
+
+
+@pytest.mark.req("AGT-02.8")
+def test_what_a_child_asks_for_is_not_noted_as_a_call_of_its_parent(
+    desk: Desk, person: Person, project: int, script: ByMark, mark: str
+) -> None:
+    spawn = {"role": "tester", "task_brief": {"objective": mark}}
+    script[mark] = [
+        Say(tools=[Tool("spawn_agent", json.dumps(spawn))]),
+        Say(tools=[Tool("tool_delete_file", '{"path": "old.txt"}')]),
+        Say("The child is done."),
+        Say("Done."),
+    ]
+    with serving(person, project, lambda *_: {}):
+        answered = desk.ask()
+        assert answered["status"] == "waiting"
+        rows = [(noted["tool"], "path" in noted["arguments"], noted["status"]) for noted in desk.audit()]
+        assert rows == [("tool_delete_file", True, "asked"), ("spawn_agent", False, "asked")]
+        desk.decide(answered["approval_id"], decision="approve")
+        assert desk.ended(answered["turn_id"])["status"] == "completed"
+
+    rows = [(noted["tool"], "path" in noted["arguments"], noted["status"]) for noted in desk.audit()]
+    assert rows[2:] == [("tool_delete_file", True, "done"), ("spawn_agent", False, "done")]
+
+
 ASKED = {"success": False, "code": "asks", "error": "asked", "diff": "+new"}
 
 

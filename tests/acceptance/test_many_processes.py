@@ -386,6 +386,35 @@ def test_when_the_database_goes_away_during_turns_each_of_them_ends_once(
         assert talk.say(talk.session(), "Back?") == "You said: Back?"
 
 
+def test_a_run_that_is_about_to_wait_for_the_user_waits_for_the_database_first(
+    new_team: NewTeam, services: ServiceRun
+) -> None:
+    team = new_team(ARTEL_HOST_LEASE_SECONDS="60")
+    server = team.start()
+    talk = team.at(server)
+    person = Person("", talk.http.get("/auth/me").json()["user_id"], team.token, talk.http)
+    talk.http.patch(talk.space(f"/agents/{talk.agent_id}"), json={"tools": ["tool_write_file"]})
+    session = talk.session()
+    with connected(person, team.project_id, mode="both") as connector:
+        team.model.script(Say(tools=[Tool("tool_write_file", '{"path": "a", "content": "x"}')]), Say("Written."))
+        turn = talk.begin(session, "Write it")
+        call = connector.hear()
+        with away(services.postgres(), team.database.rsplit("/", 1)[1]):
+            asks = {"success": False, "code": "asks", "error": "asked", "ask_id": "q1"}
+            connector.say({"jsonrpc": "2.0", "id": call["id"], "result": asks})
+            assert until(lambda: waited_for(server) >= {"note", "run"}, PATIENCE), waited_for(server)
+        assert until(lambda: talk.turn(session, turn)["status"] == "waiting", PATIENCE), talk.turn(session, turn)
+        [approval] = talk.http.get("/my/approvals", params={"status": "pending"}).json()["items"]
+        assert talk.http.post(f"/my/approvals/{approval['id']}/confirm", json={"decision": "approve"}).is_success
+        again = next(message for message in (connector.hear(), connector.hear()) if "id" in message)
+        connector.answer(again, size=1)
+        assert until(lambda: talk.turn(session, turn)["status"] == "completed", PATIENCE)
+
+
+def waited_for(server: Server) -> set[str]:
+    return {line["what"] for line in server.log_lines() if line["event"] == "database_waited_for"}
+
+
 class away:  # noqa: N801 - used like a function
     """A database that nobody can use, as while PostgreSQL is restarted."""
 

@@ -28,6 +28,10 @@ class ApprovalRepository(TenantRepository):
             raise ApprovalNotFound("Approval not found")
         return _approval(row)
 
+    def has(self, approval_id: str) -> bool:
+        """Say whether there is such an approval."""
+        return bool(self._count(approvals.c.id == approval_id))
+
     def asked_as(self, project_id: int, ask_id: str) -> Approval:
         """Answer the approval that a connector of the project asks for too, under a name of its own."""
         pending = approvals.c.project_id == project_id, approvals.c.status == ApprovalStatus.PENDING

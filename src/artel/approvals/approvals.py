@@ -41,6 +41,9 @@ def park_turn(
     lease: Lease | None,
 ) -> None:
     """Let a turn wait for the user: its run is kept as it is, and asked for; raise TurnOver if it has ended."""
+    approvals = ApprovalRepository(connection, principal)
+    if approvals.has(approval.id):
+        return  # it was stored before, and the word of that got lost
     require_lease(connection, principal, turn.project_id, lease)
     happened: list[EventData] = [_request(approval)]
     if change is not None:
@@ -48,7 +51,7 @@ def park_turn(
     log = SessionLog(connection, principal, turn.session_id, len(happened))
     if not TurnRepository(connection, principal).park(turn.session_id, turn.id, parked):
         raise TurnOver
-    ApprovalRepository(connection, principal).add(approval)
+    approvals.add(approval)
     log.write(turn.id, *happened)
 
 

@@ -22,7 +22,7 @@ from artel.connectors.lines import Lines
 from artel.connectors.relay_calls import RelayCall
 from artel.contract.connector import ANSWERED, CALLS, Call, Decided, Result
 from artel.db.engine import Database
-from artel.errors import ArtelError
+from artel.errors import ArtelError, DatabaseUnavailable
 from artel.events.signals import Signals
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -34,7 +34,9 @@ PULSE_SECONDS = 1.0
 FORGET_SECONDS = 60.0
 TELL_SECONDS = 2.0
 # Where a lost answer leaves open whether something was done.
-_CHANGING = frozenset({"workspace/write", "workspace/edit", "workspace/delete", "workspace/run", "workspace/undo"})
+CHANGING_METHODS = frozenset(
+    {"workspace/write", "workspace/edit", "workspace/delete", "workspace/run", "workspace/undo"}
+)
 
 log = get_logger(__name__)
 
@@ -81,11 +83,11 @@ class Relay:
         deadline = time.monotonic() + seconds
         sent_to: str | None = None
         while True:
-            serving = known or await self._database.read(who_serves, principal, project_id)
-            known = None
             left = deadline - time.monotonic()
             if left <= 0:
                 return _too_late(method, was_sent=sent_to is not None)
+            serving = known or await self._serving(principal, project_id, was_sent=sent_to is not None)
+            known = None
             if serving is None or sent_to not in (None, serving.connector_id):
                 if sent_to is None:
                     return Result(success=False, code="offline", error=_OFFLINE)
@@ -147,6 +149,14 @@ class Relay:
 
     def agents_changed(self, project_id: int, agent_id: int) -> None:
         """Not ours."""
+
+    async def _serving(self, principal: Principal, project_id: int, *, was_sent: bool) -> Serving | None:
+        try:
+            return await self._database.read(who_serves, principal, project_id)
+        except DatabaseUnavailable:
+            if was_sent:  # then nothing can be said yet about what came of it
+                return None
+            raise
 
     async def _sent(self, principal: Principal, serving: Serving, method: str, call: Call, deadline: float) -> Result:
         line = self._lines.of(principal, serving.project_id)
@@ -305,7 +315,7 @@ def _deadline(call: RelayCall, asked: Call) -> float:
 def _too_late(method: str, *, was_sent: bool) -> Result:
     if not was_sent:
         return Result(success=False, code="timed_out", error=_NOT_SENT)
-    if method in _CHANGING:
+    if method in CHANGING_METHODS:
         return Result(
             success=False,
             code="unknown",
