@@ -14,11 +14,11 @@ from artel.auth.accounts import create_account
 from artel.contract.http import NewProject
 from artel.db import schema
 from artel.db.engine import Database
-from artel.errors import ApprovalDecided, ArtelError
+from artel.errors import ApprovalDecided, ArtelError, SessionBusy
 from artel.ids import uuid7
 from artel.projects.projects import create_project
 from artel.spaces import leases
-from artel.turns.transactions import TurnOver
+from artel.turns.transactions import MAX_UNFINISHED, TurnOver
 from artel.turns.turn import TurnStatus
 from tests.contract.test_turns import RULES, Chat
 
@@ -170,6 +170,21 @@ async def test_only_what_expired_is_asked_for_again_and_once(chat: Chat) -> None
     turn = await chat.turn(again.session_id, again.turn_id)
     assert turn.status is TurnStatus.WAITING
     assert turn.parked == {"single": {"tool": "tool_delete_file", "arguments": {"path": "x"}}}
+
+
+async def test_what_is_asked_for_again_counts_like_a_message(chat: Chat) -> None:
+    approval = await parked(chat)
+    await chat.database.run(approvals.expire, chat.user, approval.id)
+    more = [await chat.accept(approval.session_id) for _ in range(MAX_UNFINISHED - 1)]
+
+    with pytest.raises(SessionBusy):
+        await chat.database.run(approvals.ask_again, chat.user, approval.id, uuid7(), uuid7())
+
+    assert await stands(chat, approval) is ApprovalStatus.EXPIRED
+    assert await chat.finish(approval.session_id, more[-1].id)
+    await chat.database.run(approvals.ask_again, chat.user, approval.id, uuid7(), uuid7())
+    with pytest.raises(SessionBusy):
+        await chat.accept(approval.session_id)
 
 
 async def test_what_was_decided_about_an_earlier_call_is_over(chat: Chat) -> None:

@@ -24,7 +24,7 @@ from artel.events.session_log import SessionLog
 from artel.sessions import sessions
 from artel.turns import cancel
 from artel.turns.lease import Lease, require_lease
-from artel.turns.transactions import Outcome, TurnOver, finish_turn
+from artel.turns.transactions import Outcome, TurnOver, finish_turn, refuse_if_busy
 from artel.turns.turn import Mode, Turn, TurnStatus
 from artel.turns.turn_repository import TurnRepository
 
@@ -124,8 +124,8 @@ def warn(connection: Connection, principal: Principal, approval_id: str) -> Appr
 def ask_again(connection: Connection, principal: Principal, approval_id: str, new_id: str, turn_id: str) -> Approval:
     """Ask once more what nobody has answered in time.
 
-    The run has gone on without it, so the call gets a turn of its own: when it is approved it is made, and no model is
-    asked.
+    The run has gone on without it, so the call gets a turn of its own, which counts like any other: when it is approved
+    it is made, and no model is asked.
     """
     approvals = ApprovalRepository(connection, principal)
     expired = approvals.get(approval_id)
@@ -133,6 +133,8 @@ def ask_again(connection: Connection, principal: Principal, approval_id: str, ne
     now = datetime.now(UTC)
     if not approvals.move(approval_id, [ApprovalStatus.EXPIRED], ApprovalStatus.WITHDRAWN):
         raise ApprovalDecided("Only an approval that has expired can be asked for again, and once.")
+    turns = TurnRepository(connection, principal)
+    refuse_if_busy(turns.count_unfinished(expired.project_id, expired.session_id, None)[0])
     again = replace(
         expired,
         id=new_id,
@@ -162,7 +164,7 @@ def ask_again(connection: Connection, principal: Principal, approval_id: str, ne
         finished_at=None,
         parked={"single": {"tool": expired.tool, "arguments": expired.arguments}},
     )
-    TurnRepository(connection, principal).add(turn, None, expired.arguments_hash)
+    turns.add(turn, None, expired.arguments_hash)
     approvals.add(again)
     log.write(turn_id, _request(again))
     return again
