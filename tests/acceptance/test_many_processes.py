@@ -9,8 +9,9 @@ from pathlib import Path
 import httpx
 import psycopg
 import pytest
+from websockets.exceptions import InvalidStatus
 
-from tests.connector import connected
+from tests.connector import connected, hello, socket
 from tests.lines import Line
 from tests.model_server import Hang, ModelServer, Say, Tool
 from tests.people import Person
@@ -409,6 +410,29 @@ def test_a_run_that_is_about_to_wait_for_the_user_waits_for_the_database_first(
         again = next(message for message in (connector.hear(), connector.hear()) if "id" in message)
         connector.answer(again, size=1)
         assert until(lambda: talk.turn(session, turn)["status"] == "completed", PATIENCE)
+
+
+def test_a_connector_that_comes_while_the_database_is_away_is_told_to_come_later(
+    new_team: NewTeam, services: ServiceRun
+) -> None:
+    team = new_team(ARTEL_HOST_LEASE_SECONDS="60")
+    server = team.start()
+    talk = team.at(server)
+    person = Person("", talk.http.get("/auth/me").json()["user_id"], team.token, talk.http)
+
+    with socket(person, team.project_id) as connector:
+        with away(services.postgres(), team.database.rsplit("/", 1)[1]):
+            connector.say(hello(person, team.project_id))
+            code, reason = connector.close_code()
+            with pytest.raises(InvalidStatus) as refused, socket(person, team.project_id):
+                pass
+        assert (code, "database" in reason) == (1013, True)
+        assert refused.value.response.status_code == 503
+
+    with connected(person, team.project_id):
+        assert talk.http.get(talk.space("/connector")).json()["online"] is True
+    assert "Traceback" not in server.log.read_text()
+    assert not [line for line in server.log_lines() if line.get("exception")]
 
 
 def waited_for(server: Server) -> set[str]:

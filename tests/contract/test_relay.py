@@ -63,7 +63,7 @@ class Process:
             workspace_name="work",
         )
         line = Line(uuid7(), self.user, hello, send, lambda *_: None)
-        await self.lines.open(line, lambda: None)
+        await self.lines.open(line, lambda _: None)
         try:
             yield line
         finally:
