@@ -128,6 +128,17 @@ def test_a_connector_that_floods_the_line_is_cut_off(person: Person, project: in
         assert connector.close_code()[0] == 4413
 
 
+def test_a_connector_that_says_little_often_but_much_in_all_is_cut_off(person: Person, project: int) -> None:
+    said = {"jsonrpc": "2.0", "id": "nobody asked", "result": {"success": True, "x": "x" * 90_000}}
+    with connected(person, project) as connector:
+        try:
+            for _ in range(30):  # far fewer than may come in a row
+                connector.say(said)
+        except Exception:  # noqa: BLE001, S110 - it may be closed before all is said
+            pass
+        assert connector.close_code()[0] == 4413
+
+
 def test_a_connector_may_ask_nothing_of_the_server(person: Person, project: int) -> None:
     with connected(person, project) as connector:
         connector.say({"jsonrpc": "2.0", "id": 7, "method": "workspace/read", "params": {"path": "x"}})

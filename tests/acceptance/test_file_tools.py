@@ -244,6 +244,37 @@ def test_answers_that_make_no_sense_are_a_failure_that_the_model_hears_of(
     assert [heard["success"] for heard in desk.heard()] == [False]
 
 
+def test_something_large_is_not_taken_because_something_else_is_waited_for(
+    desk: Desk, person: Person, project: int
+) -> None:
+    desk.script(("tool_stat", {"path": "x"}))
+
+    with connected(person, project) as connector:
+        turn = desk.ask(headers={"Prefer": "respond-async"})
+        connector.hear()
+        connector.say({"jsonrpc": "2.0", "id": "made-up", "result": {"success": True, "x": "x" * 200_000}})
+        assert connector.close_code()[0] == 4413
+
+    with connected(person, project) as again:
+        again.answer(again.hear())
+        assert desk.ended(turn["turn_id"])["status"] == "completed"
+
+
+@pytest.mark.parametrize("path", ["a", ".bashrc"])
+def test_half_a_character_is_explained_to_the_model_and_goes_nowhere(
+    desk: Desk, person: Person, project: int, path: str
+) -> None:
+    desk.script(("tool_write_file", {"path": path, "content": "\ud800"}))
+
+    with serving(person, project, a_file, mode="yes") as calls:
+        assert desk.ask()["content"] == "Done."
+
+    assert calls == []
+    [heard] = desk.heard()
+    assert (heard["success"], "half a character" in heard["error"]) == (False, True)
+    assert [noted["status"] for noted in desk.audit()] == ["refused"]
+
+
 def test_guidance_of_the_folder_is_offered_as_data(
     desk: Desk, person: Person, project: int, model: ModelServer
 ) -> None:

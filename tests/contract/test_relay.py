@@ -12,7 +12,7 @@ import pytest
 
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
-from artel.connectors.line import MAX_AT_ONCE, Line
+from artel.connectors.line import MAX_AT_ONCE, SMALL_CHARACTERS, Line, Misbehaved
 from artel.connectors.lines import Lines
 from artel.connectors.relay import Relay
 from artel.contract.connector import PROTOCOL, Hello, Result, WriteCall
@@ -131,6 +131,24 @@ async def test_a_write_that_never_left_is_not_unknown(processes: Callable[[], Pr
         assert {result.code for result in await asyncio.gather(*calls)} == {"unknown"}  # those were sent
 
     assert "late" not in {message["params"]["path"] for message in here.heard}
+
+
+async def test_an_answer_that_comes_late_may_be_large_and_what_nobody_asked_for_may_not(
+    processes: Callable[[], Process],
+) -> None:
+    here = processes()
+    async with here.connected() as line:
+        assert (await here.write("slow", 0.1)).code == "unknown"
+        late = {"jsonrpc": "2.0", "id": here.heard[0]["id"], "result": {"success": True, "x": "x" * SMALL_CHARACTERS}}
+
+        assert line.heard(json.dumps(late)) is None
+
+        waiting = here.write("quick", 30)
+        await here.until_heard(2)
+        with pytest.raises(Misbehaved):
+            line.heard(json.dumps(late))  # once more
+        here.answer(line, here.heard[1])
+        assert (await waiting).success
 
 
 async def test_a_call_through_another_process_carries_the_time_that_is_left(

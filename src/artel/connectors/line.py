@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -15,7 +16,10 @@ from artel.logs import get_logger
 
 MAX_AT_ONCE = 8
 MAX_UNASKED = 100  # messages in a row that nobody waits for, before the line is closed
-SMALL_CHARACTERS = 100_000
+SMALL_CHARACTERS = 100_000  # only the answer to a call may have more
+UNASKED_CHARACTERS = 2_000_000  # of all that nobody waits for, in so many seconds
+UNASKED_SECONDS = 10.0
+MAX_GIVEN_UP = 100  # calls whose answer may still come
 
 log = get_logger(__name__)
 
@@ -54,7 +58,9 @@ class Line:
         self._decided = decided
         self._waiting: dict[str, asyncio.Future[Result]] = {}
         self._slots = asyncio.Semaphore(MAX_AT_ONCE)
+        self._given_up: deque[str] = deque(maxlen=MAX_GIVEN_UP)
         self._unasked = 0
+        self._unasked_since, self._unasked_characters = time.monotonic(), 0
         self._is_open = True
 
     async def call(
@@ -100,6 +106,8 @@ class Line:
                 return await answered
         finally:
             self._waiting.pop(call.call_id, None)
+            if not answered.done() or answered.cancelled():
+                self._given_up.append(call.call_id)
 
     async def tell(self, method: str, told: BaseModel) -> None:
         """Tell the connector something that needs no answer."""
@@ -108,7 +116,7 @@ class Line:
 
     def heard(self, text: str) -> dict[str, Any] | None:
         """Take a message; answer what is to be said to it, if anything. Raise Misbehaved if it is none."""
-        if len(text) > SMALL_CHARACTERS and not self._waiting:
+        if len(text) > SMALL_CHARACTERS and not (self._waiting or self._given_up):
             raise Misbehaved("it sent something large that nobody has asked for")
         try:
             message = from_json(text, allow_inf_nan=False)
@@ -117,9 +125,9 @@ class Line:
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
             raise Misbehaved("it sent something that is no JSON-RPC")
         if "method" in message:
-            self._count_unasked()
+            self._count_unasked(len(text))
             return self._asked(message)
-        return self._answered(message)
+        return self._answered(message, len(text))
 
     def close(self) -> None:
         """Let those who wait know that no answer comes."""
@@ -138,20 +146,31 @@ class Line:
             return refusal(message["id"], -32601, "A connector may only send workspace/decided.")
         return None
 
-    def _answered(self, message: dict[str, Any]) -> dict[str, Any] | None:
+    def _answered(self, message: dict[str, Any], size: int) -> dict[str, Any] | None:
         call_id = message.get("id")
         answered = self._waiting.get(call_id) if isinstance(call_id, str) else None
         if answered is None or answered.done():  # too late, twice, or made up
-            self._count_unasked()
+            is_late = self._is_late(call_id) or (answered is not None and answered.cancelled())
+            self._count_unasked(0 if is_late else size)
             told = asks_for_nobody(message.get("result"))
             return _notification(ANSWERED, told) if told else None
         self._unasked = 0
         answered.set_result(_result(message))
         return None
 
-    def _count_unasked(self) -> None:
+    def _is_late(self, call_id: Any) -> bool:
+        """Say whether a call was made that nobody waits for any more; its answer may come once."""
+        if call_id not in self._given_up:
+            return False
+        self._given_up.remove(call_id)
+        return True
+
+    def _count_unasked(self, size: int) -> None:
         self._unasked += 1
-        if self._unasked > MAX_UNASKED:
+        if time.monotonic() - self._unasked_since > UNASKED_SECONDS:
+            self._unasked_since, self._unasked_characters = time.monotonic(), 0
+        self._unasked_characters += size
+        if self._unasked > MAX_UNASKED or self._unasked_characters > UNASKED_CHARACTERS or size > SMALL_CHARACTERS:
             raise Misbehaved("it says too much that nobody has asked for")
 
 

@@ -213,7 +213,20 @@ def parsed_arguments(text: str) -> dict[str, Any]:
         raise ArgumentsInvalid(f"its arguments are not JSON ({problem})") from None
     if not isinstance(value, Mapping):
         raise ArgumentsInvalid("its arguments must be one JSON object")
+    if not _can_be_written(text, value):
+        raise ArgumentsInvalid("its arguments have half a character in them (a lone surrogate)")
     return dict(value)
+
+
+def _can_be_written(text: str, value: Any) -> bool:
+    """Say whether arguments can be stored and sent: JSON can name halves of characters, which nobody can write."""
+    try:
+        text.encode()
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _no_number(name: str) -> None:
