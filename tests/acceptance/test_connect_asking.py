@@ -107,6 +107,38 @@ def test_an_answer_is_for_what_was_shown_and_nothing_else(connect: Connecting, a
     assert connect.files() == {"src/a.py": b"the user's\n"}
 
 
+def test_an_answer_is_for_the_turn_that_was_asked_for(connect: Connecting, at_terminal: At) -> None:
+    terminal, line = at_terminal()
+    first = line.call("write", **WRITE)
+    terminal.until("n(o) ")
+    terminal.type("y")
+    assert line.other()["params"]["ask_id"] == first["ask_id"]
+
+    second = line.call("write", **WRITE | {"turn_id": "t2"})
+
+    assert (second["code"], second["ask_id"] == first["ask_id"]) == ("asks", False)
+    assert content(connect) == OLD
+    terminal.until("n(o) ")
+    terminal.type("n")
+    terminal.type("")
+    assert line.other()["params"] == {"ask_id": second["ask_id"], "decision": "reject", "feedback": ""}
+    line.refused("write", "refused", **WRITE | {"turn_id": "t2"})
+    assert line.ok("write", **WRITE)  # the answer to the first is still for the first
+
+
+def test_an_answer_that_came_too_late_is_taken_back_by_the_server(connect: Connecting, at_terminal: At) -> None:
+    terminal, line = at_terminal()
+    asked = line.call("write", **WRITE)
+    terminal.until("n(o) ")
+    terminal.type("y")
+    line.other()
+    over = {"ask_id": asked["ask_id"], "decision": "reject", "feedback": ""}
+    line.raw({"jsonrpc": "2.0", "method": "workspace/answered", "params": over})
+
+    assert line.call("write", **WRITE)["code"] == "asks"
+    assert content(connect) == OLD
+
+
 def test_a_question_about_a_file_that_changed_is_asked_anew(connect: Connecting, at_terminal: At) -> None:
     terminal, line = at_terminal()
     first = line.call("write", **WRITE)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from artel.client.credentials import Credentials
 from artel.contract.connector import CALLS, MAX_FRAME_BYTES, PROTOCOL
 from tests import running
 from tests.connecting import Connecting
@@ -182,7 +184,7 @@ def test_a_broken_line_is_opened_again_and_that_is_said(connect: Connecting) -> 
 
 
 def test_a_server_that_falls_silent_is_given_up(connect: Connecting) -> None:
-    connect.server.ping_seconds = 0.1
+    connect.server.ping_seconds = 1
     line = connect.line("--yes")
 
     line.fall_silent()
@@ -191,7 +193,7 @@ def test_a_server_that_falls_silent_is_given_up(connect: Connecting) -> None:
     assert "nothing came for" in connect.printed()
 
 
-@pytest.mark.parametrize("seconds", [0, -1, 1e300, float("nan"), float("inf")])
+@pytest.mark.parametrize("seconds", [0, -1, 0.01, 61, 1e300, float("nan"), float("inf")])
 def test_a_server_that_wants_odd_pings_gets_the_usual_ones(connect: Connecting, seconds: float) -> None:
     connect.server.ping_seconds = seconds
     line = connect.line("--yes")
@@ -201,13 +203,47 @@ def test_a_server_that_wants_odd_pings_gets_the_usual_ones(connect: Connecting, 
 
 
 def test_a_server_that_answers_pings_is_kept(connect: Connecting) -> None:
-    connect.server.ping_seconds = 0.01
+    connect.server.ping_seconds = 1
     line = connect.line("--yes")
 
-    for _ in range(100):
-        assert line.ok("list")["files"] == []
+    later = time.monotonic() + 3.5  # without an answer to its ping it would have given up before that
 
+    eventually(lambda: line.ok("list")["files"] == [] and time.monotonic() > later)
     assert "is down" not in connect.printed()
+
+
+def test_a_line_whose_login_is_over_is_opened_again_with_the_login_that_there_is_now(connect: Connecting) -> None:
+    del connect.env["ARTEL_TOKEN"]
+    credentials = Credentials.load(Path(connect.env["ARTEL_CONFIG_DIR"]))
+    credentials.remember(connect.server.url, connect.server.token)
+    line = connect.line("--yes")
+    credentials.remember(connect.server.url, "the next")
+    connect.server.token = "the next"
+
+    line.close(4401, "The token has expired. Log in again.")
+
+    again = connect.server.line()
+    assert again.ok("list")["files"] == []
+    assert "The token has expired" in connect.printed()
+
+    connect.server.token = "that nobody has"
+    again.close(4401, "The token has expired. Log in again.")
+    code, printed = connect.ended()
+    assert (code, "does not accept the login. Run: artel login" in printed) == (4, True)
+
+
+def test_a_project_that_was_deleted_ends_it(connect: Connecting) -> None:
+    connect.line("--yes").close(4400, "The project was deleted.")
+
+    code, printed = connect.ended()
+
+    assert (code, "The project was deleted." in printed) == (4, True)
+
+
+def test_a_command_may_be_longer_than_what_the_server_is_told_of_it(connect: Connecting) -> None:
+    line = connect.line("--yes", "--run", f"long=echo {'x' * 5_000}")
+
+    assert len(line.hello["commands"]["long"]) == 1_000
 
 
 def call(**changes: Any) -> dict[str, Any]:

@@ -1,11 +1,14 @@
 """The socket of a project's connector: who may open it, what may be said on it, and what others see of it."""
 
 import json
+import time
 from typing import Any
 
+import jwt
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from tests.conftest import JWT_SECRET
 from tests.connector import connected, hello, socket
 from tests.deadlines import eventually
 from tests.people import Person, assert_problem
@@ -69,6 +72,8 @@ def test_only_the_owner_of_a_project_can_open_its_socket(person: Person, other: 
         {"connector_id": 5},
         {"workspace_name": "x" * 1000},
         {"read_only": "perhaps"},
+        {"commands": {"test": "x" * 1_001}},
+        {"commands": {"x" * 64: "pytest"}},
     ],
 )
 def test_a_hello_that_says_what_is_not_so_is_refused(person: Person, project: int, wrong: dict[str, Any]) -> None:
@@ -123,6 +128,17 @@ def test_a_connector_that_floods_the_line_is_cut_off(person: Person, project: in
         assert connector.close_code()[0] == 4413
 
 
+def test_a_connector_that_says_little_often_but_much_in_all_is_cut_off(person: Person, project: int) -> None:
+    said = {"jsonrpc": "2.0", "id": "nobody asked", "result": {"success": True, "x": "x" * 90_000}}
+    with connected(person, project) as connector:
+        try:
+            for _ in range(30):  # far fewer than may come in a row
+                connector.say(said)
+        except Exception:  # noqa: BLE001, S110 - it may be closed before all is said
+            pass
+        assert connector.close_code()[0] == 4413
+
+
 def test_a_connector_may_ask_nothing_of_the_server(person: Person, project: int) -> None:
     with connected(person, project) as connector:
         connector.say({"jsonrpc": "2.0", "id": 7, "method": "workspace/read", "params": {"path": "x"}})
@@ -150,4 +166,24 @@ def test_the_same_connector_comes_back_whatever_the_server_thinks_of_its_old_lin
     with connected(person, project) as old, connected(person, project, workspace_name="again"):
         assert old.close_code()[0] == 4410
         assert state(person, project)["workspace_name"] == "again"
+    eventually(lambda: not state(person, project)["online"])
+
+
+def test_a_deleted_project_ends_its_line_and_says_so(person: Person, project: int) -> None:
+    with connected(person, project) as connector:
+        assert person.http.delete(f"/my/projects/{project}").status_code == 204
+
+        assert connector.close_code() == (4400, "The project was deleted.")
+
+
+def test_a_line_does_not_outlive_the_token_that_it_was_opened_with(person: Person, project: int) -> None:
+    claims = jwt.decode(person.token, JWT_SECRET, algorithms=["HS256"], audience="artel")
+    short = jwt.encode(claims | {"exp": int(time.time()) + 3}, JWT_SECRET, "HS256")
+
+    with socket(person, project, token=short) as connector:
+        connector.say(hello(person, project))
+        assert "result" in connector.hear()
+        code, reason = connector.close_code()
+
+    assert (code, reason) == (4401, "The token has expired. Log in again.")
     eventually(lambda: not state(person, project)["online"])

@@ -245,6 +245,37 @@ def test_answers_that_make_no_sense_are_a_failure_that_the_model_hears_of(
     assert [heard["success"] for heard in desk.heard()] == [False]
 
 
+def test_something_large_is_not_taken_because_something_else_is_waited_for(
+    desk: Desk, person: Person, project: int
+) -> None:
+    desk.script(("tool_stat", {"path": "x"}))
+
+    with connected(person, project) as connector:
+        turn = desk.ask(headers={"Prefer": "respond-async"})
+        connector.hear()
+        connector.say({"jsonrpc": "2.0", "id": "made-up", "result": {"success": True, "x": "x" * 200_000}})
+        assert connector.close_code()[0] == 4413
+
+    with connected(person, project) as again:
+        again.answer(again.hear())
+        assert desk.ended(turn["turn_id"])["status"] == "completed"
+
+
+@pytest.mark.parametrize("path", ["a", ".bashrc"])
+def test_half_a_character_is_explained_to_the_model_and_goes_nowhere(
+    desk: Desk, person: Person, project: int, path: str
+) -> None:
+    desk.script(("tool_write_file", {"path": path, "content": "\ud800"}))
+
+    with serving(person, project, a_file, mode="yes") as calls:
+        assert desk.ask()["content"] == "Done."
+
+    assert calls == []
+    [heard] = desk.heard()
+    assert (heard["success"], "half a character" in heard["error"]) == (False, True)
+    assert [noted["status"] for noted in desk.audit()] == ["refused"]
+
+
 def test_guidance_of_the_folder_is_offered_as_data(
     desk: Desk, person: Person, project: int, model: ModelServer
 ) -> None:
@@ -507,6 +538,133 @@ def test_the_terminal_has_the_last_word_about_what_was_approved_here(desk: Desk,
 
     hashes = {"old_sha256": "b" * 64, "new_sha256": ""}
     assert deleted["params"]["approval"] == {"id": second["id"], "holds": "once", **hashes}
+
+
+@pytest.mark.req("AGT-02.8")
+def test_a_call_that_the_connector_asks_about_is_noted_once_and_once_more_when_it_is_made(
+    desk: Desk, person: Person, project: int
+) -> None:
+    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
+    with connected(person, project, mode="both") as connector:
+        turn_id, pending = _asked_by_the_connector(desk, connector)
+        assert [(noted["tool"], noted["status"]) for noted in desk.audit()] == [("tool_write_file", "asked")]
+        desk.decide(pending["id"], decision="approve")
+        call = next(message for message in (connector.hear(), connector.hear()) if "id" in message)
+        connector.answer(call, size=3)
+        desk.ended(turn_id)
+
+    assert [(noted["status"], noted["approval_id"]) for noted in desk.audit()] == [
+        ("asked", None),
+        ("done", pending["id"]),
+    ]
+
+
+@pytest.mark.req("AGT-02.8")
+def test_a_call_that_is_cancelled_is_noted_as_that(desk: Desk, person: Person, project: int) -> None:
+    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
+    with connected(person, project) as connector:
+        turn = desk.ask(headers={"Prefer": "respond-async"})
+        connector.hear()
+        assert [noted["status"] for noted in desk.audit()] == ["sent"]
+        person.http.post(f"/my/chat/{desk.session}/turns/{turn['turn_id']}/cancel")
+        [noted] = eventually(lambda: [one for one in desk.audit() if one["status"] != "sent"])
+
+    assert (noted["status"], "not known" in noted["error"]) == ("cancelled", True)
+    assert len(desk.audit()) == 1
+
+
+@pytest.mark.req("AGT-02.8")
+def test_what_a_child_asks_for_is_not_noted_as_a_call_of_its_parent(
+    desk: Desk, person: Person, project: int, script: ByMark, mark: str
+) -> None:
+    spawn = {"role": "tester", "task_brief": {"objective": mark}}
+    script[mark] = [
+        Say(tools=[Tool("spawn_agent", json.dumps(spawn))]),
+        Say(tools=[Tool("tool_delete_file", '{"path": "old.txt"}')]),
+        Say("The child is done."),
+        Say("Done."),
+    ]
+    with serving(person, project, lambda *_: {}):
+        answered = desk.ask()
+        assert answered["status"] == "waiting"
+        rows = [(noted["tool"], "path" in noted["arguments"], noted["status"]) for noted in desk.audit()]
+        assert rows == [("tool_delete_file", True, "asked"), ("spawn_agent", False, "asked")]
+        desk.decide(answered["approval_id"], decision="approve")
+        assert desk.ended(answered["turn_id"])["status"] == "completed"
+
+    rows = [(noted["tool"], "path" in noted["arguments"], noted["status"]) for noted in desk.audit()]
+    assert rows[2:] == [("tool_delete_file", True, "done"), ("spawn_agent", False, "done")]
+
+
+ASKED = {"success": False, "code": "asks", "error": "asked", "diff": "+new"}
+
+
+def _asked_by_the_connector(desk: Desk, connector: ScriptedConnector) -> tuple[str, dict[str, Any]]:
+    """Let the connector ask; answer the turn that waits, and the approval."""
+    turn = desk.ask(headers={"Prefer": "respond-async"})
+    _answer(connector, connector.hear(), **ASKED, ask_id="q1")
+    [pending] = eventually(desk.approvals)
+    return turn["turn_id"], pending
+
+
+def _is_told_to_stop_asking(connector: ScriptedConnector) -> None:
+    told = connector.hear()
+    assert told["method"] == "workspace/answered"
+    assert told["params"] == {"ask_id": "q1", "decision": "reject", "feedback": ""}
+
+
+@pytest.mark.parametrize("way", ["cancel", "reset", "delete"])
+def test_the_connector_stops_asking_when_nobody_waits_any_more(
+    desk: Desk, person: Person, project: int, way: str
+) -> None:
+    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
+    with connected(person, project, mode="both") as connector:
+        turn_id, pending = _asked_by_the_connector(desk, connector)
+
+        match way:
+            case "cancel":
+                person.http.post(f"/my/chat/{desk.session}/turns/{turn_id}/cancel")
+            case "reset":
+                person.http.post(f"/my/projects/{project}/space/reset")
+            case "delete":
+                person.http.delete(f"/my/chat/sessions/{desk.session}")
+
+        _is_told_to_stop_asking(connector)
+        assert desk.approvals() == []
+        code = "approval_not_found" if way == "delete" else "approval_decided"
+        assert_problem(desk.decide(pending["id"], decision="reject"), 404 if way == "delete" else 409, code)
+
+
+def test_the_connector_stops_asking_when_the_time_to_decide_is_over(desk: Desk, person: Person, project: int) -> None:
+    person.http.patch(f"/my/projects/{project}", json={"settings": {"approval_seconds": 10}})
+    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
+    with connected(person, project, mode="both") as connector:
+        turn_id, _ = _asked_by_the_connector(desk, connector)
+        _is_told_to_stop_asking(connector)
+        assert desk.ended(turn_id)["status"] == "completed"
+
+
+def test_a_connector_that_begins_to_ask_for_a_turn_that_is_over_is_told_so(
+    desk: Desk, person: Person, project: int
+) -> None:
+    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
+    with connected(person, project, mode="both") as connector:
+        turn = desk.ask(headers={"Prefer": "respond-async"})
+        call = connector.hear()
+        person.http.post(f"/my/chat/{desk.session}/turns/{turn['turn_id']}/cancel")
+        coder = f"/my/projects/{project}/agents/{_coder(person, project)}/status"
+        eventually(lambda: person.http.get(coder).json()["status"] == "idle")
+
+        _answer(connector, call, **ASKED, ask_id="q1")
+
+        _is_told_to_stop_asking(connector)
+    assert desk.approvals() == []
+
+
+def _coder(person: Person, project: int) -> int:
+    agents = person.http.get(f"/my/projects/{project}/agents").json()["items"]
+    number: int = next(agent["id"] for agent in agents if agent["name"] == "agent_coder")
+    return number
 
 
 def _answer(connector: ScriptedConnector, call: dict[str, Any], **result: Any) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 import httpx
 import psycopg
 import pytest
+from websockets.exceptions import InvalidStatus
 
-from tests.connector import connected
+from tests.connector import connected, hello, socket
 from tests.lines import Line
 from tests.model_server import Hang, ModelServer, Say, Tool
 from tests.people import Person
@@ -146,6 +147,28 @@ def test_files_are_reached_through_whichever_process_holds_the_line(pair: tuple[
     assert deleted["params"]["epoch"] == undone["params"]["epoch"] == owners(team)[0][1]
     assert any("inside" in str(one.body["messages"]) for one in team.model.asked)
     assert team.rows("SELECT count(*) FROM relay_calls") == [(0,)]
+
+
+def test_a_connector_is_told_by_whichever_process_holds_its_line_that_nobody_waits(pair: tuple[Team, Server]) -> None:
+    team, asked = pair
+    talk = team.at(asked)
+    person = Person("", talk.http.get("/auth/me").json()["user_id"], team.token, talk.http)
+    tools = {"tools": ["tool_write_file"]}
+    assert talk.http.patch(talk.space(f"/agents/{talk.agent_id}"), json=tools).status_code == 200
+    session = talk.session()
+    with connected(person, team.project_id, mode="both") as connector:
+        team.model.script(Say(tools=[Tool("tool_write_file", '{"path": "a", "content": "x"}')]), Say("Done."))
+        turn = talk.begin(session, "Write it")
+        call = connector.hear()
+        asks = {"success": False, "code": "asks", "error": "asked", "ask_id": "q1"}
+        connector.say({"jsonrpc": "2.0", "id": call["id"], "result": asks})
+        assert until(lambda: talk.turn(session, turn)["status"] == "waiting", PATIENCE)
+
+        assert talk.http.post(talk.space("/space/reset")).status_code == 200  # which another process does
+
+        told = connector.hear()
+    assert (told["method"], told["params"]["ask_id"]) == ("workspace/answered", "q1")
+    assert until(lambda: team.rows("SELECT count(*) FROM relay_calls") == [(0,)], PATIENCE)
 
 
 def test_the_worker_space_is_asked_through_any_process(pair: tuple[Team, Server]) -> None:
@@ -371,6 +394,58 @@ def test_when_the_database_goes_away_during_turns_each_of_them_ends_once(
     assert ends == [(1,)] * len(turns)
     for talk in talks:
         assert talk.say(talk.session(), "Back?") == "You said: Back?"
+
+
+def test_a_run_that_is_about_to_wait_for_the_user_waits_for_the_database_first(
+    new_team: NewTeam, services: ServiceRun
+) -> None:
+    team = new_team(ARTEL_HOST_LEASE_SECONDS="60")
+    server = team.start()
+    talk = team.at(server)
+    person = Person("", talk.http.get("/auth/me").json()["user_id"], team.token, talk.http)
+    talk.http.patch(talk.space(f"/agents/{talk.agent_id}"), json={"tools": ["tool_write_file"]})
+    session = talk.session()
+    with connected(person, team.project_id, mode="both") as connector:
+        team.model.script(Say(tools=[Tool("tool_write_file", '{"path": "a", "content": "x"}')]), Say("Written."))
+        turn = talk.begin(session, "Write it")
+        call = connector.hear()
+        with away(services.postgres(), team.database.rsplit("/", 1)[1]):
+            asks = {"success": False, "code": "asks", "error": "asked", "ask_id": "q1"}
+            connector.say({"jsonrpc": "2.0", "id": call["id"], "result": asks})
+            assert until(lambda: waited_for(server) >= {"note", "run"}, PATIENCE), waited_for(server)
+        assert until(lambda: talk.turn(session, turn)["status"] == "waiting", PATIENCE), talk.turn(session, turn)
+        [approval] = talk.http.get("/my/approvals", params={"status": "pending"}).json()["items"]
+        assert talk.http.post(f"/my/approvals/{approval['id']}/confirm", json={"decision": "approve"}).is_success
+        again = next(message for message in (connector.hear(), connector.hear()) if "id" in message)
+        connector.answer(again, size=1)
+        assert until(lambda: talk.turn(session, turn)["status"] == "completed", PATIENCE)
+
+
+def test_a_connector_that_comes_while_the_database_is_away_is_told_to_come_later(
+    new_team: NewTeam, services: ServiceRun
+) -> None:
+    team = new_team(ARTEL_HOST_LEASE_SECONDS="60")
+    server = team.start()
+    talk = team.at(server)
+    person = Person("", talk.http.get("/auth/me").json()["user_id"], team.token, talk.http)
+
+    with socket(person, team.project_id) as connector:
+        with away(services.postgres(), team.database.rsplit("/", 1)[1]):
+            connector.say(hello(person, team.project_id))
+            code, reason = connector.close_code()
+            with pytest.raises(InvalidStatus) as refused, socket(person, team.project_id):
+                pass
+        assert (code, "database" in reason) == (1013, True)
+        assert refused.value.response.status_code == 503
+
+    with connected(person, team.project_id):
+        assert talk.http.get(talk.space("/connector")).json()["online"] is True
+    assert "Traceback" not in server.log.read_text()
+    assert not [line for line in server.log_lines() if line.get("exception")]
+
+
+def waited_for(server: Server) -> set[str]:
+    return {line["what"] for line in server.log_lines() if line["event"] == "database_waited_for"}
 
 
 class away:  # noqa: N801 - used like a function

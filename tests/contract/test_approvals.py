@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,11 +15,14 @@ from artel.auth.accounts import create_account
 from artel.contract.http import NewProject
 from artel.db import schema
 from artel.db.engine import Database
-from artel.errors import ApprovalDecided, ArtelError
+from artel.errors import ApprovalDecided, ArtelError, SessionBusy
 from artel.ids import uuid7
 from artel.projects.projects import create_project
 from artel.spaces import leases
-from artel.turns.transactions import TurnOver
+from artel.spaces.run_files import Caller, RunFiles
+from artel.tools.consent import Decision
+from artel.turns.tool_calls import list_calls
+from artel.turns.transactions import MAX_UNFINISHED, TurnOver
 from artel.turns.turn import TurnStatus
 from tests.contract.test_turns import RULES, Chat
 
@@ -180,6 +184,39 @@ async def test_what_is_asked_again_is_bound_to_what_was_shown(chat: Chat) -> Non
     again = await chat.database.run(approvals.ask_again, chat.user, approval.id, uuid7(), uuid7())
 
     assert again.details == shown
+
+
+async def test_a_call_that_makes_no_sense_uses_no_approval_up_and_is_noted(chat: Chat) -> None:
+    approval = await parked(chat)
+    await decide(chat, approval)
+    caller = Caller(chat.user, chat.project_id, approval.session_id, approval.turn_id, chat.agent_id, "agent_coder")
+    parts: Any = SimpleNamespace(database=chat.database)
+    files = RunFiles(parts, caller, lambda: None)
+
+    result = await files.ask("tool_delete_file", "workspace/delete", {"path": 5}, Decision(approval.id, "approved"))
+
+    assert (result.success, result.error) == (
+        False,
+        "It was not sent: path: Input should be a valid string. Correct it.",
+    )
+    assert await stands(chat, approval) is ApprovalStatus.APPROVED
+    [noted], _ = await chat.database.read(list_calls, chat.user, chat.project_id, 10, 0)
+    assert (noted.tool, noted.status, noted.error) == ("tool_delete_file", "failed", result.error)
+
+
+async def test_what_is_asked_for_again_counts_like_a_message(chat: Chat) -> None:
+    approval = await parked(chat)
+    await chat.database.run(approvals.expire, chat.user, approval.id)
+    more = [await chat.accept(approval.session_id) for _ in range(MAX_UNFINISHED - 1)]
+
+    with pytest.raises(SessionBusy):
+        await chat.database.run(approvals.ask_again, chat.user, approval.id, uuid7(), uuid7())
+
+    assert await stands(chat, approval) is ApprovalStatus.EXPIRED
+    assert await chat.finish(approval.session_id, more[-1].id)
+    await chat.database.run(approvals.ask_again, chat.user, approval.id, uuid7(), uuid7())
+    with pytest.raises(SessionBusy):
+        await chat.accept(approval.session_id)
 
 
 async def test_what_was_decided_about_an_earlier_call_is_over(chat: Chat) -> None:

@@ -127,6 +127,22 @@ def test_what_is_written_and_read_directly_is_what_sqlalchemy_writes_and_reads(
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(
+    "parameters",
+    [{"wanted": "a"}, {"wanted": "a", "mots": 10}, {"wanted": "a", "most": 10, "more": 1}, {}],
+)
+async def test_a_parameter_that_is_missing_or_misspelt_is_an_error(
+    database: Database, parameters: dict[str, Any]
+) -> None:
+    with pytest.raises(ValueError, match="missing, or not of the statement"):
+        await database.read(BY_NAME.run, parameters)
+    incomplete = {name: value for name, value in thing(1).items() if name != "at"}
+    with pytest.raises(ValueError, match="missing, or not of the statement: at"):
+        await database.run(ADD.run_many, [thing(2), incomplete])
+    assert (await database.read(BY_NAME.run, {"wanted": "a", "most": 10})).all() == []
+
+
+@pytest.mark.anyio
 async def test_rows_are_changed_and_answered(database: Database) -> None:
     def change(connection: Connection) -> tuple[Any, ...]:
         ADD.run_many(connection, [thing(1), thing(2, size=2.0)])

@@ -53,6 +53,18 @@ async def test_the_brief_reaches_the_child_in_its_order_without_what_is_empty() 
     assert (brief.role, brief.tools, brief.child) == ("tester", None, None)
 
 
+async def test_tools_are_not_given_to_a_child_that_is_there_and_that_is_said() -> None:
+    children = Children()
+    task = {"role": "tester", "task_brief": {"objective": "Test it."}, "child": "tester_1"}
+
+    refused = await call(children, **task, tools=["tool_read_file"])
+    given = await call(children, **task)
+
+    assert (refused.success, refused.error) == (False, "tester_1 has the tools that you gave it: leave out `tools`.")
+    assert given.success
+    assert len(children.briefs) == 1
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

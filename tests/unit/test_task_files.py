@@ -188,7 +188,7 @@ async def test_each_error_has_its_code(data_dir: Path) -> None:
     half = await box.toolbox.call(
         ToolCall("1", "write_file", '{"path": "a", "content": "\\ud800"}'), time.monotonic() + 9
     )
-    assert half.error == "write_failed: The content is no valid Unicode"
+    assert "half a character" in (half.error or "")
 
 
 @pytest.mark.req("TWS-01.4", "TWS-06.1")

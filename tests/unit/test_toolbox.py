@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from artel.brain.brain import ToolCall
 from artel.errors import AgentNotFound
+from artel.tools.audit import Audited
+from artel.tools.consent import NeedsApproval, Question
+from artel.tools.policy import Level
 from artel.tools.recall import MemoryRead, MemoryWrite
 from artel.tools.tool import MAX_RESULT_CHARACTERS, Tool, ToolResult
 from artel.tools.toolbox import Toolbox
@@ -71,6 +74,9 @@ async def test_a_good_call_reaches_the_tool_with_its_arguments() -> None:
         ('{"text": "x"', "not JSON"),
         ("[" * 100_000, "not JSON"),
         ('{"text": NaN}', "NaN is not JSON"),
+        ('{"text": "\\ud800"}', "half a character"),
+        ('{"text": "\ud800"}', "half a character"),
+        ('{"\\udc00": "x"}', "half a character"),
         ('["x"]', "must be one JSON object"),
         ("", "'text' is a required property"),
         ("{}", "'text' is a required property"),
@@ -122,6 +128,82 @@ async def test_a_cancelled_call_is_cancelled() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+class Notes:
+    """The audit log of a test."""
+
+    def __init__(self) -> None:
+        self.noted: list[Audited] = []
+
+    async def note(self, call: Audited) -> None:
+        self.noted.append(call)
+
+
+class Asks(Repeat):
+    """A tool in which it turns out that somebody must be asked: for itself, or for somebody who works for it."""
+
+    level = Level.SAFE
+
+    def __init__(self, *, notes_itself: bool, inner: dict[str, Any] | None = None) -> None:
+        super().__init__()
+        self.notes_itself = notes_itself
+        self._inner = inner
+
+    def question(self, _arguments: Any) -> Question | None:
+        return None
+
+    async def call(self, _arguments: Any, _approval: Any = None) -> ToolResult:
+        raise NeedsApproval(Question("tool_delete_file", {"path": "of the child"}), self._inner)
+
+
+@pytest.mark.req("AGT-02.8")
+@pytest.mark.parametrize(
+    ("tool", "status"),
+    [
+        (Repeat(), "done"),
+        (Broken(), "failed"),
+        (Broken(problem=AgentNotFound("There is no agent_x." * 500)), "failed"),
+        (Broken(problem=TimeoutError("its own")), "failed"),
+        (Broken(problem=asyncio.CancelledError()), "failed"),
+    ],
+)
+async def test_every_call_leaves_one_note_whatever_comes_of_it(tool: Tool, status: str) -> None:
+    notes = Notes()
+
+    result = await Toolbox([tool], [tool.name], audit=notes).call(wants(tool.name, text="x"), soon())
+
+    [noted] = notes.noted
+    assert (noted.tool, noted.arguments, noted.status) == (tool.name, {"text": "x"}, status)
+    assert (noted.error, noted.error is None) == (result.error, result.success)
+
+
+async def test_a_call_that_is_stopped_or_cancelled_leaves_one_note() -> None:
+    notes, endless = Notes(), Endless()
+    toolbox = Toolbox([endless], ["endless"], audit=notes)
+    await toolbox.call(wants("endless", text="x"), time.monotonic() + 0.05)
+    endless.begun.clear()
+    task = asyncio.create_task(toolbox.call(wants("endless", text="y"), soon()))
+    await endless.begun.wait()
+    task.cancel()
+    await asyncio.wait([task])
+
+    assert [(one.status, one.arguments["text"]) for one in notes.noted] == [("failed", "x"), ("cancelled", "y")]
+    assert all(one.error for one in notes.noted)
+
+
+@pytest.mark.parametrize("inner", [None, {"task_id": "the child's"}])
+@pytest.mark.parametrize("notes_itself", [True, False])
+async def test_a_call_in_which_somebody_must_be_asked_is_noted_once_as_what_it_is(
+    notes_itself: bool, inner: dict[str, Any] | None
+) -> None:
+    notes, asks = Notes(), Asks(notes_itself=notes_itself, inner=inner)
+
+    with pytest.raises(NeedsApproval):
+        await Toolbox([asks], ["repeat"], audit=notes).call(wants("repeat", text="mine"), soon())
+
+    expected = [] if notes_itself else [("repeat", {"text": "mine"}, "asked")]
+    assert [(one.tool, one.arguments, one.status) for one in notes.noted] == expected
 
 
 JSON = st.recursive(

@@ -51,7 +51,7 @@ async def confirm(approval_id: ApprovalId, body: NewDecision, user: CurrentUser,
 
 
 @router.post(
-    "/{approval_id}/ask-again", status_code=status.HTTP_201_CREATED, responses=documented(401, 404, 409, 422, 503)
+    "/{approval_id}/ask-again", status_code=status.HTTP_201_CREATED, responses=documented(401, 404, 409, 422, 429, 503)
 )
 async def ask_again(approval_id: ApprovalId, user: CurrentUser, parts: Parts) -> ApprovalState:
     """Be asked again what you did not decide in time; when you approve it, it is done without asking a model."""

@@ -144,11 +144,12 @@ async def show_turn(session_id: SessionId, turn_id: TurnId, user: CurrentUser, p
 async def cancel(session_id: SessionId, turn_id: TurnId, user: CurrentUser, parts: Parts) -> TurnState:
     """Cancel a turn that waits or runs; one that has ended is left as it is."""
     try:
-        turn = await parts.database.run(cancel_turn, user, session_id, turn_id, uuid7(), count_tokens(CANCELLED))
+        turn, asked = await parts.database.run(cancel_turn, user, session_id, turn_id, uuid7(), count_tokens(CANCELLED))
     except TurnOver:  # it ended at this very moment
         return await show_turn(session_id, turn_id, user, parts)
     parts.signals.session_changed(session_id)
     parts.signals.cancelled(turn_id)
+    parts.relay.stop_asking(user, asked)
     ended = await parts.database.read(read_ended, user, session_id, turn_id)
     if ended is not None:
         parts.endings.tell(ended)

@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import time
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, WebSocket
 from pydantic import ValidationError
@@ -12,15 +14,17 @@ from starlette.websockets import WebSocketDisconnect
 
 from artel.api.dependencies import CurrentUser, Parts, ProjectId
 from artel.api.problems import documented, problem_of
+from artel.auth.middleware import bearer_token
 from artel.auth.principal import Principal
 from artel.connectors.connector_repository import who_serves
 from artel.connectors.line import Line, Misbehaved
+from artel.connectors.lines import PROJECT_GONE, Ending
 from artel.container import Container
 from artel.contract.connector import (
     CLOSE_MISBEHAVED,
     CLOSE_OTHER_CONNECTOR,
     CLOSE_REFUSED,
-    CLOSE_TAKEN_OVER,
+    CLOSE_TRY_LATER,
     PROTOCOL,
     ConnectorState,
     Hello,
@@ -29,7 +33,7 @@ from artel.contract.connector import (
     refusal,
 )
 from artel.contract.http import MAX_ID
-from artel.errors import ArtelError, OtherConnector
+from artel.errors import ArtelError, OtherConnector, ProjectNotFound
 from artel.ids import uuid7
 from artel.logs import get_logger
 
@@ -73,8 +77,9 @@ async def connect(websocket: WebSocket, project_id: Annotated[int, Path(ge=0, le
         await websocket.close(CLOSE_REFUSED, f"Speak the subprotocol {PROTOCOL}.")
         return
     await websocket.accept(PROTOCOL)
+    authenticate = partial(parts.login.authenticate, bearer_token(websocket.scope))
     with contextlib.suppress(WebSocketDisconnect):
-        await _Conversation(websocket, parts, user, project_id).hold()
+        await _Conversation(websocket, parts, user, project_id, authenticate).hold()
 
 
 class _Closed(Exception):
@@ -89,44 +94,60 @@ class _Closed(Exception):
 class _Conversation:
     """One socket, from hello to goodbye."""
 
-    def __init__(self, websocket: WebSocket, parts: Container, user: Principal, project_id: int) -> None:
+    def __init__(
+        self,
+        websocket: WebSocket,
+        parts: Container,
+        user: Principal,
+        project_id: int,
+        authenticate: Callable[[], Awaitable[Principal]],
+    ) -> None:
         self._websocket = websocket
         self._parts = parts
         self._user = user
         self._project_id = project_id
+        self._authenticate = authenticate
 
     async def hold(self) -> None:
         """Talk until somebody ends it."""
-        line = None
         try:
             hello_id, hello = await self._hello()
             line = Line(uuid7(), self._user, hello, self._websocket.send_text, self._parts.decided)
-            await self._serve(line, hello_id)
+            ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+            await self._open(line, hello_id, ended)
+            try:
+                await self._serve(line, hello_id, ended)
+            finally:
+                await asyncio.shield(self._parts.lines.close(line))
         except _Closed as closed:
             log.info("connector_refused", project_id=self._project_id, code=closed.code, reason=closed.reason)
             await self._websocket.close(closed.code, closed.reason[:120])
-        finally:
-            if line is not None:
-                await asyncio.shield(self._parts.lines.close(line))
 
-    async def _serve(self, line: Line, hello_id: object) -> None:
-        taken_over = asyncio.Event()
+    async def _open(self, line: Line, hello_id: object, ended: "asyncio.Future[Ending]") -> None:
         try:
-            await self._parts.lines.open(line, taken_over.set)
+            await self._parts.lines.open(line, partial(_settle, ended))
         except OtherConnector as other:
             await self._websocket.send_json(refusal(hello_id, CLOSE_OTHER_CONNECTOR, other.detail))
             raise _Closed(CLOSE_OTHER_CONNECTOR, other.detail) from None
+        except ProjectNotFound:  # in this very moment
+            raise _Closed(PROJECT_GONE.code, PROJECT_GONE.reason) from None
+        except ArtelError as trouble:
+            raise _Closed(CLOSE_TRY_LATER, trouble.detail) from None
+
+    async def _serve(self, line: Line, hello_id: object, ended: "asyncio.Future[Ending]") -> None:
         await self._websocket.send_json(answer(hello_id, Welcome()))
         listening = asyncio.ensure_future(self._listen(line))
-        replaced = asyncio.ensure_future(self._until_replaced(line, taken_over))
+        keeping = asyncio.ensure_future(self._parts.lines.keep(line, self._authenticate))
         try:
-            await asyncio.wait({listening, replaced}, return_when=asyncio.FIRST_COMPLETED)
+            ways: set[asyncio.Future[Any]] = {listening, keeping, ended}
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
             if listening.done():
                 await listening  # raises why it ended
-            raise _Closed(CLOSE_TAKEN_OVER, "Another connector has taken over.")
+            why = await (ended if ended.done() else keeping)
+            raise _Closed(why.code, why.reason)
         finally:
             listening.cancel()
-            replaced.cancel()
+            keeping.cancel()
 
     async def _hello(self) -> tuple[object, Hello]:
         try:
@@ -159,16 +180,6 @@ class _Conversation:
             if reply is not None:
                 await self._websocket.send_json(reply)
 
-    async def _until_replaced(self, line: Line, taken_over: asyncio.Event) -> None:
-        """Return when another line serves the project, here or in another process."""
-        waiting = asyncio.ensure_future(taken_over.wait())
-        keeping = asyncio.ensure_future(self._parts.lines.keep(line))
-        try:
-            await asyncio.wait({waiting, keeping}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
-            keeping.cancel()
-
     async def _text(self) -> str:
         message = await self._websocket.receive()
         if message["type"] == "websocket.disconnect":
@@ -177,3 +188,8 @@ class _Conversation:
         if text is None:
             raise _Closed(CLOSE_MISBEHAVED, "Send text, not bytes.")
         return str(text)
+
+
+def _settle(ended: "asyncio.Future[Ending]", why: Ending) -> None:
+    if not ended.done():
+        ended.set_result(why)

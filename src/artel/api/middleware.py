@@ -17,6 +17,8 @@ from artel.ids import uuid7
 from artel.logs import get_logger
 
 BODY_SECONDS = 30
+TRY_LATER = 1013  # a close code of WebSocket's own
+MAX_REASON = 100  # characters, of a reason that may have 123 bytes
 MAX_LOGIN_BYTES = 16_384  # nobody is known yet who could be held to account for more
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
 _QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -87,11 +89,22 @@ class RequestMiddleware:
         scope.setdefault("state", {})["request_id"] = request_id
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
+        is_open = False
+
+        async def noticed(message: Message) -> None:
+            nonlocal is_open
+            is_open = is_open or message["type"] == "websocket.accept"
+            await send(message)
+
         try:
-            await self._app(scope, receive, send)
-        except ArtelError as refused:  # by the middleware: nothing was accepted yet
-            await receive()
-            await WebSocket(scope, receive, send).send_denial_response(problem_of(scope, refused))
+            await self._app(scope, receive, noticed)
+        except ArtelError as refused:
+            log.info("socket_refused", path=scope["path"], code=refused.code, reason=refused.detail)
+            if is_open:
+                await send({"type": "websocket.close", "code": TRY_LATER, "reason": refused.detail[:MAX_REASON]})
+            else:
+                await receive()
+                await WebSocket(scope, receive, send).send_denial_response(problem_of(scope, refused))
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         self._metrics.observe(scope["method"], _route(scope), status, seconds)

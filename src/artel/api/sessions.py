@@ -4,6 +4,7 @@ from fastapi import APIRouter, status
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, SessionId
 from artel.api.problems import documented
+from artel.approvals import approvals
 from artel.contract.chat import Fork, SessionWithMessages
 from artel.contract.http import NewSession, Page, Session, SessionChanges
 from artel.ids import uuid7
@@ -51,5 +52,6 @@ async def update_session(session_id: SessionId, body: SessionChanges, user: Curr
 @router.delete("/{session_id}", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 404, 422, 503))
 async def delete_session(session_id: SessionId, user: CurrentUser, parts: Parts) -> None:
     """Delete a session with everything that was said in it."""
-    await parts.database.run(sessions.delete_session, user, session_id)
+    asked = await parts.database.run(approvals.delete_session, user, session_id)
+    parts.relay.stop_asking(user, asked)
     parts.signals.session_changed(session_id)

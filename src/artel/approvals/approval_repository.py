@@ -28,6 +28,10 @@ class ApprovalRepository(TenantRepository):
             raise ApprovalNotFound("Approval not found")
         return _approval(row)
 
+    def has(self, approval_id: str) -> bool:
+        """Say whether there is such an approval."""
+        return bool(self._count(approvals.c.id == approval_id))
+
     def asked_as(self, project_id: int, ask_id: str) -> Approval:
         """Answer the approval that a connector of the project asks for too, under a name of its own."""
         pending = approvals.c.project_id == project_id, approvals.c.status == ApprovalStatus.PENDING
@@ -56,11 +60,18 @@ class ApprovalRepository(TenantRepository):
         stands = approvals.c.id == approval_id, approvals.c.status.in_(list(before))
         return bool(self.connection.execute(self._update({"status": status, **values}).where(*stands)).rowcount)
 
-    def withdraw(self, turn_id: str) -> None:
-        """Ask no more for a turn."""
+    def of_session(self, session_id: str) -> list[Approval]:
+        """Answer what is asked for in a session."""
+        asked = approvals.c.session_id == session_id, approvals.c.status == ApprovalStatus.PENDING
+        return [_approval(row) for row in self.connection.execute(self._select().where(*asked))]
+
+    def withdraw(self, turn_id: str) -> list[Approval]:
+        """Ask no more for a turn; answer what was asked."""
+        pending = self.of_turn(turn_id, ApprovalStatus.PENDING)
         asked = approvals.c.turn_id == turn_id, approvals.c.status == ApprovalStatus.PENDING
         values = {"status": ApprovalStatus.WITHDRAWN, "decided_at": datetime.now(UTC)}
         self.connection.execute(self._update(values).where(*asked))
+        return pending
 
 
 def _with(status: str | None) -> tuple[ColumnElement[bool], ...]:

@@ -21,9 +21,10 @@ from artel.contract.events import (
 from artel.contract.http import Page
 from artel.errors import ApprovalDecided
 from artel.events.session_log import SessionLog
+from artel.sessions import sessions
 from artel.turns import cancel
 from artel.turns.lease import Lease, require_lease
-from artel.turns.transactions import TurnOver
+from artel.turns.transactions import Outcome, TurnOver, finish_turn, refuse_if_busy
 from artel.turns.turn import Mode, Turn, TurnStatus
 from artel.turns.turn_repository import TurnRepository
 
@@ -40,6 +41,9 @@ def park_turn(
     lease: Lease | None,
 ) -> None:
     """Let a turn wait for the user: its run is kept as it is, and asked for; raise TurnOver if it has ended."""
+    approvals = ApprovalRepository(connection, principal)
+    if approvals.has(approval.id):
+        return  # it was stored before, and the word of that got lost
     require_lease(connection, principal, turn.project_id, lease)
     happened: list[EventData] = [_request(approval)]
     if change is not None:
@@ -47,7 +51,7 @@ def park_turn(
     log = SessionLog(connection, principal, turn.session_id, len(happened))
     if not TurnRepository(connection, principal).park(turn.session_id, turn.id, parked):
         raise TurnOver
-    ApprovalRepository(connection, principal).add(approval)
+    approvals.add(approval)
     log.write(turn.id, *happened)
 
 
@@ -91,8 +95,8 @@ def decide_asked(
     return decide(connection, principal, approval.id, decision, feedback, "once", at_connector=True)
 
 
-def expire(connection: Connection, principal: Principal, approval_id: str) -> Approval | None:
-    """Let a run go on that nobody has decided about in time; None if somebody has."""
+def expire(connection: Connection, principal: Principal, approval_id: str) -> Approval:
+    """Let a run go on that nobody has decided about in time; raise if somebody has."""
     approvals = ApprovalRepository(connection, principal)
     approval = approvals.get(approval_id)
     log = SessionLog(connection, principal, approval.session_id, 1)
@@ -120,8 +124,8 @@ def warn(connection: Connection, principal: Principal, approval_id: str) -> Appr
 def ask_again(connection: Connection, principal: Principal, approval_id: str, new_id: str, turn_id: str) -> Approval:
     """Ask once more what nobody has answered in time.
 
-    The run has gone on without it, so the call gets a turn of its own: when it is approved it is made, and no model is
-    asked.
+    The run has gone on without it, so the call gets a turn of its own, which counts like any other: when it is approved
+    it is made, and no model is asked.
     """
     approvals = ApprovalRepository(connection, principal)
     expired = approvals.get(approval_id)
@@ -129,6 +133,8 @@ def ask_again(connection: Connection, principal: Principal, approval_id: str, ne
     now = datetime.now(UTC)
     if not approvals.move(approval_id, [ApprovalStatus.EXPIRED], ApprovalStatus.WITHDRAWN):
         raise ApprovalDecided("Only an approval that has expired can be asked for again, and once.")
+    turns = TurnRepository(connection, principal)
+    refuse_if_busy(turns.count_unfinished(expired.project_id, expired.session_id, None)[0])
     again = replace(
         expired,
         id=new_id,
@@ -158,7 +164,7 @@ def ask_again(connection: Connection, principal: Principal, approval_id: str, ne
         finished_at=None,
         parked={"single": {"tool": expired.tool, "arguments": expired.arguments}},
     )
-    TurnRepository(connection, principal).add(turn, None, expired.arguments_hash)
+    turns.add(turn, None, expired.arguments_hash)
     approvals.add(again)
     log.write(turn_id, _request(again))
     return again
@@ -180,11 +186,25 @@ def decisions(connection: Connection, principal: Principal, turn_id: str) -> Seq
 
 def cancel_turn(
     connection: Connection, principal: Principal, session_id: str, turn_id: str, message_id: str, tokens: int
-) -> Turn:
-    """Cancel a turn, and ask no more for it."""
+) -> tuple[Turn, Sequence[Approval]]:
+    """Cancel a turn, and ask no more for it; answer it, and what was asked."""
     turn = cancel.cancel_turn(connection, principal, session_id, turn_id, message_id, tokens)
-    ApprovalRepository(connection, principal).withdraw(turn_id)
-    return turn
+    return turn, ApprovalRepository(connection, principal).withdraw(turn_id)
+
+
+def end_turn(
+    connection: Connection, principal: Principal, turn: Turn, outcome: Outcome, lease: Lease | None
+) -> Sequence[Approval]:
+    """End a turn that waits or runs, and ask no more for it; answer what was asked. Raise TurnOver if it has ended."""
+    finish_turn(connection, principal, turn.session_id, turn.id, None, outcome, lease)
+    return ApprovalRepository(connection, principal).withdraw(turn.id)
+
+
+def delete_session(connection: Connection, principal: Principal, session_id: str) -> Sequence[Approval]:
+    """Delete a session with everything that was said in it; answer what was asked in it."""
+    asked = ApprovalRepository(connection, principal).of_session(session_id)
+    sessions.delete_session(connection, principal, session_id)
+    return asked
 
 
 def pending_of(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> tuple[Turn, str | None]:

@@ -26,13 +26,14 @@ class AuthMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and not self._is_public(scope["path"]):
-            principal = await self._authenticate(_bearer_token(scope))
+            principal = await self._authenticate(bearer_token(scope))
             scope.setdefault("state", {})["principal"] = principal
             structlog.contextvars.bind_contextvars(user_id=principal.user_id)
         await self._app(scope, receive, send)
 
 
-def _bearer_token(scope: Scope) -> str:
+def bearer_token(scope: Scope) -> str:
+    """Answer the token that came with a request, or raise."""
     values = [value for name, value in scope["headers"] if name == b"authorization"]
     if not values:
         raise NotAuthenticated("Send a token in the header: Authorization: Bearer …")

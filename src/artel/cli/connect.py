@@ -92,7 +92,7 @@ def _order(
     project_id = int(project) if project is not None and project.isdecimal() else _project_id(project, server)
     return Order(
         server=url,
-        token=token,
+        token=lambda: Credentials.load().token(url),  # the user may log in again meanwhile
         user_id=quick_user_id(url, token) or _user_id(server),
         project_id=project_id,
         folder=folder,

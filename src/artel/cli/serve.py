@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,7 +47,8 @@ def up(
         def ready(url: str) -> None:
             _remember(url, token)
             if problem is None:
-                connector.start(url, token, project.id)
+                issue = partial(container.tokens.issue, account.user_id)
+                connector.start(url, issue, container.tokens.lifetime_seconds, project.id)
             link = f"{url}/#token={token}"
             if as_json:
                 typer.echo(json.dumps({"url": url, "link": link, "token": token, "project_id": project.id}))

@@ -87,8 +87,11 @@ def begin_serving(
 
 
 def keep_serving(connection: Connection, tenant: Tenant, project_id: int, line_id: str) -> bool:
-    """Renew a line; answer whether it is still the one that serves the project."""
-    return ConnectorRepository(connection, tenant).renew(project_id, line_id)
+    """Renew a line; answer whether it is still the one that serves the project. Raise if there is no such project."""
+    is_kept = ConnectorRepository(connection, tenant).renew(project_id, line_id)
+    if not is_kept:
+        ProjectRepository(connection, tenant).get(project_id)
+    return is_kept
 
 
 def end_serving(connection: Connection, tenant: Tenant, project_id: int, line_id: str) -> bool:

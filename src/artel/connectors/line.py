@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -9,18 +11,29 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from artel.auth.principal import Principal
-from artel.contract.connector import DECIDED, Call, Decided, Hello, Result, refusal, request
+from artel.contract.connector import ANSWERED, DECIDED, Call, Decided, Hello, Result, refusal, request
 from artel.logs import get_logger
 
 MAX_AT_ONCE = 8
 MAX_UNASKED = 100  # messages in a row that nobody waits for, before the line is closed
-SMALL_CHARACTERS = 100_000
+SMALL_CHARACTERS = 100_000  # only the answer to a call may have more
+UNASKED_CHARACTERS = 2_000_000  # of all that nobody waits for, in so many seconds
+UNASKED_SECONDS = 10.0
+MAX_GIVEN_UP = 100  # calls whose answer may still come
 
 log = get_logger(__name__)
 
 
 class LineLost(Exception):
     """The line broke; what was sent may have been done or not."""
+
+    def __init__(self, *, was_sent: bool = True) -> None:
+        super().__init__("the line broke")
+        self.was_sent = was_sent
+
+
+class NotSent(Exception):
+    """The call's time was over before it could be sent, or nobody waits for it any more: nothing was done."""
 
 
 class Misbehaved(Exception):
@@ -45,34 +58,65 @@ class Line:
         self._decided = decided
         self._waiting: dict[str, asyncio.Future[Result]] = {}
         self._slots = asyncio.Semaphore(MAX_AT_ONCE)
+        self._given_up: deque[str] = deque(maxlen=MAX_GIVEN_UP)
         self._unasked = 0
+        self._unasked_since, self._unasked_characters = time.monotonic(), 0
         self._is_open = True
 
-    async def call(self, method: str, call: Call) -> Result:
-        """Answer what the connector answers; the caller sees to the time. Raise LineLost when the line breaks."""
-        async with self._slots:
+    async def call(
+        self,
+        method: str,
+        call: Call,
+        deadline: float,
+        may_leave: Callable[[], Awaitable[bool]] | None = None,
+    ) -> Result:
+        """Answer what the connector answers before `deadline` (seconds of `time.monotonic()`).
+
+        Raise NotSent if it was not sent by then, TimeoutError if it was and no answer came, LineLost when the line
+        breaks. `may_leave` is asked at the last moment.
+        """
+        try:
+            async with asyncio.timeout(deadline - time.monotonic()):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise NotSent from None
+        try:
             if not self._is_open:
-                raise LineLost
-            answered: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-            self._waiting[call.call_id] = answered
-            try:
+                raise LineLost(was_sent=False)
+            if may_leave is not None and not await may_leave():
+                raise NotSent
+            return await self._exchanged(method, call, deadline)
+        finally:
+            self._slots.release()
+
+    async def _exchanged(self, method: str, call: Call, deadline: float) -> Result:
+        """Send a call with the time that is left for it now, and wait for the answer."""
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise NotSent
+        timed = call.model_copy(update={"timeout_ms": max(1, int(left * 1000))})
+        answered: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting[call.call_id] = answered
+        try:
+            async with asyncio.timeout(left):
                 try:
-                    await self._send(json.dumps(request(method, call, call.call_id), ensure_ascii=False))
+                    await self._send(json.dumps(request(method, timed, call.call_id), ensure_ascii=False))
                 except Exception:  # noqa: BLE001 - whatever the socket says, the line is gone
                     raise LineLost from None
                 return await answered
-            finally:
-                self._waiting.pop(call.call_id, None)
+        finally:
+            self._waiting.pop(call.call_id, None)
+            if not answered.done() or answered.cancelled():
+                self._given_up.append(call.call_id)
 
     async def tell(self, method: str, told: BaseModel) -> None:
         """Tell the connector something that needs no answer."""
         if self._is_open:
-            message = {"jsonrpc": "2.0", "method": method, "params": told.model_dump(mode="json")}
-            await self._send(json.dumps(message, ensure_ascii=False))
+            await self._send(json.dumps(_notification(method, told), ensure_ascii=False))
 
     def heard(self, text: str) -> dict[str, Any] | None:
         """Take a message; answer what is to be said to it, if anything. Raise Misbehaved if it is none."""
-        if len(text) > SMALL_CHARACTERS and not self._waiting:
+        if len(text) > SMALL_CHARACTERS and not (self._waiting or self._given_up):
             raise Misbehaved("it sent something large that nobody has asked for")
         try:
             message = from_json(text, allow_inf_nan=False)
@@ -81,10 +125,9 @@ class Line:
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
             raise Misbehaved("it sent something that is no JSON-RPC")
         if "method" in message:
-            self._count_unasked()
+            self._count_unasked(len(text))
             return self._asked(message)
-        self._answered(message)
-        return None
+        return self._answered(message, len(text))
 
     def close(self) -> None:
         """Let those who wait know that no answer comes."""
@@ -103,19 +146,43 @@ class Line:
             return refusal(message["id"], -32601, "A connector may only send workspace/decided.")
         return None
 
-    def _answered(self, message: dict[str, Any]) -> None:
+    def _answered(self, message: dict[str, Any], size: int) -> dict[str, Any] | None:
         call_id = message.get("id")
         answered = self._waiting.get(call_id) if isinstance(call_id, str) else None
         if answered is None or answered.done():  # too late, twice, or made up
-            self._count_unasked()
-            return
+            is_late = self._is_late(call_id) or (answered is not None and answered.cancelled())
+            self._count_unasked(0 if is_late else size)
+            told = asks_for_nobody(message.get("result"))
+            return _notification(ANSWERED, told) if told else None
         self._unasked = 0
         answered.set_result(_result(message))
+        return None
 
-    def _count_unasked(self) -> None:
+    def _is_late(self, call_id: Any) -> bool:
+        """Say whether a call was made that nobody waits for any more; its answer may come once."""
+        if call_id not in self._given_up:
+            return False
+        self._given_up.remove(call_id)
+        return True
+
+    def _count_unasked(self, size: int) -> None:
         self._unasked += 1
-        if self._unasked > MAX_UNASKED:
+        if time.monotonic() - self._unasked_since > UNASKED_SECONDS:
+            self._unasked_since, self._unasked_characters = time.monotonic(), 0
+        self._unasked_characters += size
+        if self._unasked > MAX_UNASKED or self._unasked_characters > UNASKED_CHARACTERS or size > SMALL_CHARACTERS:
             raise Misbehaved("it says too much that nobody has asked for")
+
+
+def asks_for_nobody(result: Any) -> Decided | None:
+    """Answer what to say to a result that nobody waits for, if it is that the user is asked: don't."""
+    if not isinstance(result, dict) or result.get("code") != "asks" or not isinstance(result.get("ask_id"), str):
+        return None
+    return Decided(ask_id=result["ask_id"], decision="reject")
+
+
+def _notification(method: str, told: BaseModel) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": method, "params": told.model_dump(mode="json")}
 
 
 def _result(message: dict[str, Any]) -> Result:

@@ -1,15 +1,16 @@
 """The lines that this process holds: from hello to goodbye."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from artel.auth.principal import Principal
 from artel.connectors.connector_repository import Serving, begin_serving, end_serving, keep_serving
 from artel.connectors.line import Line
-from artel.contract.connector import PING_SECONDS, Hello
+from artel.contract.connector import CLOSE_LOGIN_OVER, CLOSE_REFUSED, CLOSE_TAKEN_OVER, PING_SECONDS, Hello
 from artel.contract.events import ConnectorOffline, ConnectorOnline, EventData
 from artel.db.engine import Database
-from artel.errors import ArtelError, DatabaseUnavailable
+from artel.errors import ArtelError, Kind, ProjectNotFound
 from artel.logs import get_logger
 
 log = get_logger(__name__)
@@ -17,8 +18,20 @@ log = get_logger(__name__)
 Tell = Callable[[Principal, int, EventData], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why a line has to end, for the connector."""
+
+    code: int
+    reason: str
+
+
+TAKEN_OVER = Ending(CLOSE_TAKEN_OVER, "Another connector has taken over.")
+PROJECT_GONE = Ending(CLOSE_REFUSED, "The project was deleted.")
+
+
 class Lines:
-    """One line per project at most."""
+    """One line per project at most. Whoever opens a line is told when, and why, it must be closed."""
 
     def __init__(self, database: Database, process_id: str, tell: Tell) -> None:
         self._database = database
@@ -26,7 +39,7 @@ class Lines:
         self._tell = tell
         self._lines: dict[int, Line] = {}
         self._changed = asyncio.Event()
-        self._taken_over: dict[str, Callable[[], None]] = {}
+        self._end: dict[str, Callable[[Ending], None]] = {}
 
     @property
     def any(self) -> bool:
@@ -42,16 +55,16 @@ class Lines:
         """Wait until a line was opened."""
         await self._changed.wait()
 
-    async def open(self, line: Line, taken_over: Callable[[], None]) -> Serving:
-        """Let a line serve its project; `taken_over` is called when another takes its place."""
+    async def open(self, line: Line, end: Callable[[Ending], None]) -> Serving:
+        """Let a line serve its project; `end` is called when it has to end."""
         principal, hello = line.principal, line.hello
         serving, before = await self._database.run(begin_serving, principal, hello, line.line_id, self._process_id)
         old = self._lines.pop(hello.project_id, None)
         if old is not None:
             old.close()
-            self._end(old.line_id)
+            self._tell_end(old.line_id, TAKEN_OVER)
         self._lines[hello.project_id] = line
-        self._taken_over[line.line_id] = taken_over
+        self._end[line.line_id] = end
         self._changed.set()
         self._changed = asyncio.Event()
         if before is None or before.connector_id != hello.connector_id:
@@ -59,20 +72,34 @@ class Lines:
         log.info("connector_online", connector_id=hello.connector_id, project_id=hello.project_id, mode=hello.mode)
         return serving
 
-    async def keep(self, line: Line) -> None:
-        """Say again and again that a line is open; return when another line has taken its place."""
+    async def keep(self, line: Line, authenticate: Callable[[], Awaitable[Principal]]) -> Ending:
+        """Say again and again that a line is open; answer why it has to end.
+
+        Another line has taken its place, its project was deleted, or `authenticate` does not accept its token any more.
+        """
         while True:
             await asyncio.sleep(PING_SECONDS)
             try:
+                await authenticate()
                 if not await self._database.run(keep_serving, line.principal, line.hello.project_id, line.line_id):
-                    return
-            except DatabaseUnavailable as failure:
+                    return TAKEN_OVER
+            except ProjectNotFound:
+                return PROJECT_GONE
+            except ArtelError as failure:
+                if failure.kind is Kind.UNAUTHENTICATED:
+                    return Ending(CLOSE_LOGIN_OVER, failure.detail)
                 log.warning("connector_not_renewed", reason=failure.detail)
+
+    def project_deleted(self, project_id: int) -> None:
+        """Let the line of a project that was deleted end, if it is here."""
+        line = self._lines.get(project_id)
+        if line is not None:
+            self._tell_end(line.line_id, PROJECT_GONE)
 
     async def close(self, line: Line) -> None:
         """End a line."""
         line.close()
-        self._taken_over.pop(line.line_id, None)
+        self._end.pop(line.line_id, None)
         project_id = line.hello.project_id
         if self._lines.get(project_id) is line:
             del self._lines[project_id]
@@ -85,10 +112,10 @@ class Lines:
             self._tell(line.principal, project_id, ConnectorOffline(connector_id=line.hello.connector_id))
             log.info("connector_offline", connector_id=line.hello.connector_id, project_id=project_id)
 
-    def _end(self, line_id: str) -> None:
-        taken_over = self._taken_over.pop(line_id, None)
-        if taken_over is not None:
-            taken_over()
+    def _tell_end(self, line_id: str, ending: Ending) -> None:
+        end = self._end.pop(line_id, None)
+        if end is not None:
+            end(ending)
 
 
 def _online(hello: Hello) -> ConnectorOnline:

@@ -6,21 +6,25 @@ is back: the connector's journal sees to it that nothing is done twice.
 
 import asyncio
 import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 
 from artel.auth.principal import Principal
 from artel.connectors import relay_calls
 from artel.connectors.connector_repository import Serving, who_serves
-from artel.connectors.line import LineLost
+from artel.connectors.line import LineLost, NotSent, asks_for_nobody
 from artel.connectors.lines import Lines
 from artel.connectors.relay_calls import RelayCall
 from artel.contract.connector import ANSWERED, CALLS, Call, Decided, Result
 from artel.db.engine import Database
-from artel.errors import ArtelError
+from artel.errors import ArtelError, DatabaseUnavailable
 from artel.events.signals import Signals
+from artel.ids import uuid7
 from artel.logs import get_logger
 
 LOOK_SECONDS = 0.05
@@ -30,9 +34,23 @@ PULSE_SECONDS = 1.0
 FORGET_SECONDS = 60.0
 TELL_SECONDS = 2.0
 # Where a lost answer leaves open whether something was done.
-_CHANGING = frozenset({"workspace/write", "workspace/edit", "workspace/delete", "workspace/run", "workspace/undo"})
+CHANGING_METHODS = frozenset(
+    {"workspace/write", "workspace/edit", "workspace/delete", "workspace/run", "workspace/undo"}
+)
 
 log = get_logger(__name__)
+
+
+class Asked(Protocol):
+    """Something that the user is asked, perhaps by the connector too."""
+
+    @property
+    def project_id(self) -> int:
+        """Whose connector it is."""
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """What is asked; `ask_id` is the name under which the connector asks."""
 
 
 class Relay:
@@ -46,6 +64,7 @@ class Relay:
         self._awake = asyncio.Event()
         self._pulse: asyncio.Task[None] | None = None
         self._answering: dict[str, asyncio.Task[None]] = {}
+        self._telling: set[asyncio.Task[None]] = set()
         self._forgot = 0.0
 
     async def call(
@@ -64,35 +83,47 @@ class Relay:
         deadline = time.monotonic() + seconds
         sent_to: str | None = None
         while True:
-            serving = known or await self._database.read(who_serves, principal, project_id)
-            known = None
             left = deadline - time.monotonic()
             if left <= 0:
                 return _too_late(method, was_sent=sent_to is not None)
+            serving = known or await self._serving(principal, project_id, was_sent=sent_to is not None)
+            known = None
             if serving is None or sent_to not in (None, serving.connector_id):
                 if sent_to is None:
                     return Result(success=False, code="offline", error=_OFFLINE)
                 await self._wait_for_return(min(left, BACK_SECONDS))
                 continue
-            sent_to = serving.connector_id
             try:
-                async with asyncio.timeout(left):
-                    timed = call.model_copy(update={"timeout_ms": max(1, int(left * 1000))})
-                    return await self._sent(principal, serving, method, timed)
-            except LineLost:
+                return await self._sent(principal, serving, method, call, deadline)
+            except LineLost as lost:
+                sent_to = serving.connector_id if lost.was_sent else sent_to
                 await asyncio.sleep(LOOK_SECONDS)
+            except NotSent:
+                return _too_late(method, was_sent=sent_to is not None)
             except TimeoutError:
                 return _too_late(method, was_sent=True)
 
     async def tell_answered(self, principal: Principal, project_id: int, decided: Decided) -> None:
-        """Let a connector whose line is here stop asking what was answered elsewhere; others find out by the call."""
+        """Let a connector stop asking what was answered elsewhere, or what nobody waits for any more."""
         line = self._lines.of(principal, project_id)
-        if line is not None:
-            try:
-                async with asyncio.timeout(TELL_SECONDS):
+        try:
+            async with asyncio.timeout(TELL_SECONDS):
+                if line is not None:
                     await line.tell(ANSWERED, decided)
-            except Exception as failure:  # noqa: BLE001 - the line is about to end, whatever it is
-                log.info("answer_not_told", project_id=project_id, reason=repr(failure))
+                else:
+                    await self._tell_other(principal, project_id, decided)
+        except Exception as failure:  # noqa: BLE001 - the line is about to end, whatever it is
+            log.info("answer_not_told", project_id=project_id, reason=repr(failure))
+
+    def stop_asking(self, principal: Principal, asked: Iterable[Asked]) -> None:
+        """Let connectors stop asking what nobody waits for any more, and don't wait for them."""
+        for approval in asked:
+            if ask_id := approval.details.get("ask_id"):
+                told = Decided(ask_id=ask_id, decision="reject")
+                telling = self.tell_answered(principal, approval.project_id, told)
+                task = asyncio.get_running_loop().create_task(telling)
+                self._telling.add(task)
+                task.add_done_callback(self._telling.discard)
 
     def start(self) -> None:
         """Begin to answer what other processes ask."""
@@ -100,7 +131,7 @@ class Relay:
 
     async def close(self) -> None:
         """Answer no more."""
-        for task in (self._pulse, *self._answering.values()):
+        for task in (self._pulse, *self._answering.values(), *self._telling):
             if task is not None:
                 task.cancel()
 
@@ -119,34 +150,75 @@ class Relay:
     def agents_changed(self, project_id: int, agent_id: int) -> None:
         """Not ours."""
 
-    async def _sent(self, principal: Principal, serving: Serving, method: str, call: Call) -> Result:
+    async def _serving(self, principal: Principal, project_id: int, *, was_sent: bool) -> Serving | None:
+        try:
+            return await self._database.read(who_serves, principal, project_id)
+        except DatabaseUnavailable:
+            if was_sent:  # then nothing can be said yet about what came of it
+                return None
+            raise
+
+    async def _sent(self, principal: Principal, serving: Serving, method: str, call: Call, deadline: float) -> Result:
         line = self._lines.of(principal, serving.project_id)
         if line is not None and line.line_id == serving.line_id:
-            return await line.call(method, call)
+            return await line.call(method, call, deadline)
         if serving.process_id == self._process_id:
-            raise LineLost  # it broke in this moment
-        return await self._ask_other(principal, serving, method, call)
+            raise LineLost(was_sent=False)  # it broke in this moment
+        return await self._ask_other(principal, serving, method, call, deadline)
 
-    async def _ask_other(self, principal: Principal, serving: Serving, method: str, call: Call) -> Result:
-        params = call.model_dump(mode="json")
-        asked = RelayCall(call.call_id, principal.user_id, serving.project_id, method, params)
-        await self._database.run(relay_calls.ask, principal, serving.process_id, asked, call.timeout_ms / 1000)
+    async def _ask_other(
+        self, principal: Principal, serving: Serving, method: str, call: Call, deadline: float
+    ) -> Result:
+        left = deadline - time.monotonic()
+        until = datetime.now(UTC) + timedelta(seconds=left)
+        params = call.model_copy(update={"timeout_ms": max(1, int(left * 1000))}).model_dump(mode="json")
+        asked = RelayCall(call.call_id, principal.user_id, serving.project_id, method, params, until)
+        await self._database.run(relay_calls.ask, principal, serving.process_id, asked)
         self._signals.work(serving.project_id)
         try:
-            answer, looks = None, 0
-            while answer is None:
-                await asyncio.sleep(LOOK_SECONDS)
-                answer = await self._database.read(relay_calls.take_answer, principal, call.call_id)
-                looks += 1
-                if answer is None and looks % LOOKS_PER_CHECK == 0:
-                    now = await self._database.read(who_serves, principal, serving.project_id)
-                    if now is None or now.line_id != serving.line_id:
-                        raise LineLost  # whoever held the line is gone
+            async with asyncio.timeout(left):
+                answer = await self._answer_of_other(principal, serving, call.call_id)
+        except (TimeoutError, LineLost) as failure:
+            if not await self._withdrawn(principal, call.call_id):
+                raise
+            raise NotSent if isinstance(failure, TimeoutError) else LineLost(was_sent=False) from None
         finally:
-            await asyncio.shield(self._database.run(relay_calls.forget_call, principal, call.call_id))
-        if answer.get("lost"):
-            raise LineLost
+            with suppress(ArtelError):  # it is forgotten later
+                await asyncio.shield(self._database.run(relay_calls.forget_call, principal, call.call_id))
+        if "lost" in answer:
+            raise LineLost(was_sent=answer["lost"])
         return Result.model_validate(answer["result"])
+
+    async def _tell_other(self, principal: Principal, project_id: int, decided: Decided) -> None:
+        """Let the process that holds the line tell the connector."""
+        serving = await self._database.read(who_serves, principal, project_id)
+        if serving is None or serving.process_id == self._process_id:
+            return
+        until = datetime.now(UTC) + timedelta(seconds=FORGET_SECONDS)
+        told = RelayCall(uuid7(), principal.user_id, project_id, ANSWERED, decided.model_dump(mode="json"), until)
+        await self._database.run(relay_calls.ask, principal, serving.process_id, told)
+        self._signals.work(project_id)
+
+    async def _withdrawn(self, principal: Principal, call_id: str) -> bool:
+        """Take a call back; say whether it is sure that it was not sent, and never will be."""
+        try:
+            return await self._database.run(relay_calls.withdraw_call, principal, call_id)
+        except ArtelError:
+            return False
+
+    async def _answer_of_other(self, principal: Principal, serving: Serving, call_id: str) -> dict[str, Any]:
+        """Look for the answer of the process that holds the line; raise LineLost when that has it no more."""
+        looks = 0
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            answer = await self._database.read(relay_calls.take_answer, principal, call_id)
+            if answer is not None:
+                return answer
+            looks += 1
+            if looks % LOOKS_PER_CHECK == 0:
+                now = await self._database.read(who_serves, principal, serving.project_id)
+                if now is None or now.line_id != serving.line_id:
+                    raise LineLost  # whoever held the line is gone
 
     async def _wait_for_return(self, seconds: float) -> None:
         try:
@@ -188,22 +260,40 @@ class Relay:
 
     async def _answer(self, call: RelayCall) -> None:
         principal = Principal(call.user_id)
-        line = self._lines.of(principal, call.project_id)
-        answer: dict[str, Any] = {"lost": True}
-        if line is not None:
-            try:
-                asked = CALLS[call.method].model_validate(call.params)
-                async with asyncio.timeout(asked.timeout_ms / 1000):
-                    result = await line.call(call.method, asked)
-                answer = {"result": result.model_dump(mode="json")}
-            except (LineLost, KeyError, ValidationError):
-                pass
-            except TimeoutError:
-                return  # whoever asks does not wait any longer
         try:
-            await self._database.run(relay_calls.answer_call, principal, call.id, answer)
+            if call.method == ANSWERED:
+                await self._pass_on(principal, call)
+                return
+            answer = await self._answer_of_line(principal, call)
+            is_wanted = await self._database.run(relay_calls.answer_call, principal, call.id, answer)
+        except (NotSent, TimeoutError):
+            return  # whoever asks does not wait any longer
         except ArtelError as failure:
             log.warning("relay_answer_lost", call_id=call.id, reason=failure.detail)
+            return
+        if not is_wanted and (told := asks_for_nobody(answer.get("result"))):
+            await self.tell_answered(principal, call.project_id, told)
+
+    async def _answer_of_line(self, principal: Principal, call: RelayCall) -> dict[str, Any]:
+        line = self._lines.of(principal, call.project_id)
+        if line is None:
+            return {"lost": False}
+        try:
+            asked = CALLS[call.method].model_validate(call.params)
+            take = partial(self._database.run, relay_calls.take_call, principal, call.id)
+            result = await line.call(call.method, asked, _deadline(call, asked), take)
+        except LineLost as lost:
+            return {"lost": lost.was_sent}
+        except (KeyError, ValidationError):  # of another version
+            return {"lost": False}
+        return {"result": result.model_dump(mode="json")}
+
+    async def _pass_on(self, principal: Principal, call: RelayCall) -> None:
+        """Tell a connector whose line is here what another process has to say to it."""
+        is_ours = await self._database.run(relay_calls.take_call, principal, call.id)
+        if is_ours and self._lines.of(principal, call.project_id) is not None:
+            await self.tell_answered(principal, call.project_id, Decided.model_validate(call.params))
+        await self._database.run(relay_calls.forget_call, principal, call.id)
 
 
 _OFFLINE = (
@@ -211,8 +301,21 @@ _OFFLINE = (
 )
 
 
+_NOT_SENT = (
+    "The user's machine had too much to do to be asked in time. Nothing was sent, so nothing was changed. Try again."
+)
+
+
+def _deadline(call: RelayCall, asked: Call) -> float:
+    """Answer until when somebody waits for a call of another process, in seconds of `time.monotonic()`."""
+    left = (call.expires_at - datetime.now(UTC)).total_seconds()
+    return time.monotonic() + min(left, asked.timeout_ms / 1000)
+
+
 def _too_late(method: str, *, was_sent: bool) -> Result:
-    if was_sent and method in _CHANGING:
+    if not was_sent:
+        return Result(success=False, code="timed_out", error=_NOT_SENT)
+    if method in CHANGING_METHODS:
         return Result(
             success=False,
             code="unknown",

@@ -10,6 +10,7 @@ from artel.db.tables import relay_calls
 from artel.db.tenant import Tenant, TenantRepository
 
 MAX_CALLS = 100
+SENT = "sent"  # in place of an answer: the call has left, and the answer is still to come
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class RelayCall:
     project_id: int
     method: str
     params: dict[str, Any]
+    expires_at: datetime
 
 
 class RelayCallRepository(TenantRepository):
@@ -28,35 +30,56 @@ class RelayCallRepository(TenantRepository):
 
     table = relay_calls
 
-    def add(self, process_id: str, call: RelayCall, seconds: float) -> None:
+    def add(self, process_id: str, call: RelayCall) -> None:
         """Ask."""
         asked = {"id": call.id, "project_id": call.project_id, "method": call.method, "params": call.params}
-        until = datetime.now(UTC) + timedelta(seconds=seconds)
-        self._add([asked | {"process_id": process_id, "answer": None, "expires_at": until}])
+        self._add([asked | {"process_id": process_id, "answer": None, "expires_at": call.expires_at}])
 
-    def answer(self, call_id: str, answer: dict[str, Any]) -> None:
-        """Write the answer beside the question."""
-        self.connection.execute(self._update({"answer": answer}).where(relay_calls.c.id == call_id))
+    def take(self, call_id: str) -> bool:
+        """Note that a call is sent now; say whether somebody waits for it and nobody else has sent it."""
+        waits = relay_calls.c.id == call_id, relay_calls.c.answer.is_(None)
+        return bool(self.connection.execute(self._update({"answer": {SENT: True}}).where(*waits)).rowcount)
+
+    def answer(self, call_id: str, answer: dict[str, Any]) -> bool:
+        """Write the answer beside the question; say whether it is still there."""
+        return bool(
+            self.connection.execute(self._update({"answer": answer}).where(relay_calls.c.id == call_id)).rowcount
+        )
 
     def take_answer(self, call_id: str) -> dict[str, Any] | None:
         """Answer what was answered, if anything."""
         asked = self._select(relay_calls.c.answer).where(relay_calls.c.id == call_id)
         answer: dict[str, Any] | None = self.connection.execute(asked).scalar_one_or_none()
-        return answer
+        return None if answer is None or SENT in answer else answer
+
+    def withdraw(self, call_id: str) -> bool:
+        """Forget a call that was not sent; say whether that is so."""
+        waits = relay_calls.c.id == call_id, relay_calls.c.answer.is_(None)
+        return bool(self.connection.execute(self._delete().where(*waits)).rowcount)
 
     def remove(self, call_id: str) -> None:
         """Forget a call."""
         self.connection.execute(self._delete().where(relay_calls.c.id == call_id))
 
 
-def ask(connection: Connection, tenant: Tenant, process_id: str, call: RelayCall, seconds: float) -> None:
+def ask(connection: Connection, tenant: Tenant, process_id: str, call: RelayCall) -> None:
     """Ask the process that holds the line."""
-    RelayCallRepository(connection, tenant).add(process_id, call, seconds)
+    RelayCallRepository(connection, tenant).add(process_id, call)
 
 
-def answer_call(connection: Connection, tenant: Tenant, call_id: str, answer: dict[str, Any]) -> None:
-    """Write the answer to a call."""
-    RelayCallRepository(connection, tenant).answer(call_id, answer)
+def take_call(connection: Connection, tenant: Tenant, call_id: str) -> bool:
+    """Take a call to send it, once; say whether somebody still waits for it."""
+    return RelayCallRepository(connection, tenant).take(call_id)
+
+
+def withdraw_call(connection: Connection, tenant: Tenant, call_id: str) -> bool:
+    """Take back a call that was not sent; say whether that is so. If not it may have been done."""
+    return RelayCallRepository(connection, tenant).withdraw(call_id)
+
+
+def answer_call(connection: Connection, tenant: Tenant, call_id: str, answer: dict[str, Any]) -> bool:
+    """Write the answer to a call; say whether anybody still waits for it."""
+    return RelayCallRepository(connection, tenant).answer(call_id, answer)
 
 
 def take_answer(connection: Connection, tenant: Tenant, call_id: str) -> dict[str, Any] | None:
@@ -80,7 +103,10 @@ def find_calls(connection: Connection, process_id: str) -> list[RelayCall]:
         )
         .limit(MAX_CALLS)
     )
-    return [RelayCall(row.id, row.user_id, row.project_id, row.method, row.params) for row in connection.execute(asked)]
+    return [
+        RelayCall(row.id, row.user_id, row.project_id, row.method, row.params, row.expires_at)
+        for row in connection.execute(asked)
+    ]
 
 
 def forget_old_calls(connection: Connection) -> None:

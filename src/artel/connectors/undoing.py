@@ -1,7 +1,7 @@
 """The user takes back what a turn has changed in their folder: a call to the connector, noted before it is sent."""
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -28,6 +28,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
+    row: ToolCallRow
     serving: Serving | None
     epoch: int
 
@@ -51,7 +52,7 @@ async def undo(
     result = await relay.call(principal, project_id, "workspace/undo", call, UNDO_SECONDS, sent.serving)
     error = result.error and result.error[:ERROR_CHARACTERS]
     try:
-        await database.run(finish_call, principal, call_id, status_of(result), error)
+        await database.run(finish_call, principal, replace(sent.row, status=status_of(result), error=error))
     except ArtelError as failure:  # that it was sent is on record
         log.warning("end_of_call_not_noted", call_id=call_id, reason=failure.detail)
     return _undone(result)
@@ -78,7 +79,7 @@ def _send(connection: Connection, principal: Principal, project_id: int, call_id
         connector_id=serving.connector_id if serving else None,
     )
     note_call(connection, principal, row)
-    return _Sent(serving, current_epoch(connection, principal, project_id))
+    return _Sent(row, serving, current_epoch(connection, principal, project_id))
 
 
 def _undone(result: Result) -> list[UndoneFile]:

@@ -16,12 +16,15 @@ PING_SECONDS = 10.0
 DEAD_SECONDS = 30.0
 MAX_FRAME_BYTES = 24_000_000  # a file of ten million bytes, with what JSON adds to it
 MAX_CONTENT_BYTES = 10_000_000
+MAX_COMMAND_CHARACTERS = 1_000
 
 # Why a line was closed by the server (WebSocket close codes of our own).
-CLOSE_REFUSED = 4400  # the hello is no hello, or says something that is not so
+CLOSE_REFUSED = 4400  # the hello is no hello, or says something that is not so; or the project was deleted
+CLOSE_LOGIN_OVER = 4401  # the token that the line was opened with is good no more; come back with another
 CLOSE_OTHER_CONNECTOR = 4409  # another connector serves the project
 CLOSE_TAKEN_OVER = 4410  # another connector has taken over; don't come back
 CLOSE_MISBEHAVED = 4413  # too many or too large messages, or no JSON-RPC
+CLOSE_TRY_LATER = 1013  # the server can't take it now (a code of WebSocket's own)
 
 Method = Literal[
     "workspace/read",
@@ -63,6 +66,10 @@ Ask = Literal["terminal", "browser", "both"]
 Holds = Literal["once", "session", "always"]
 
 
+CommandName = Annotated[str, Field(min_length=1, max_length=63)]
+Command = Annotated[str, Field(max_length=MAX_COMMAND_CHARACTERS)]
+
+
 class _Message(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -79,7 +86,7 @@ class Hello(_Message):
     features: Annotated[list[Annotated[str, Field(max_length=50)]], Field(max_length=20)] = []
     # How plain writes are decided ("yes": all are let through), the names of commands, and whether to take over.
     mode: Literal["read-only", "yes", "terminal", "browser", "both"] = "terminal"
-    commands: Annotated[dict[str, str], Field(max_length=50)] = {}
+    commands: Annotated[dict[CommandName, Command], Field(max_length=50)] = {}
     take_over: bool = False
 
 

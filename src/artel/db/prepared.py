@@ -92,6 +92,7 @@ class _Compiled:
         self._defaults: dict[str, Any] = compiled.params
         self._by_place = compiled.positional
         types = {name: bind.type for bind, name in compiled.bind_names.items()}
+        self._wanted = frozenset(name for bind, name in compiled.bind_names.items() if bind.required)
         names = compiled.positiontup if compiled.positional else types
         self._binds = [(name, _to_database(types[name], dialect)) for name in names]
         self._dialect = dialect
@@ -100,7 +101,10 @@ class _Compiled:
         self._results: list[tuple[int, Callable[[Any], Any]]] | None = None
 
     def bound(self, parameters: Mapping[str, Any]) -> Any:
-        """Answer the parameters as the driver takes them."""
+        """Answer the parameters as the driver takes them; raise if one is missing, or is none of the statement's."""
+        if parameters.keys() != self._wanted:
+            odd = sorted(parameters.keys() ^ self._wanted)
+            raise ValueError(f"missing, or not of the statement: {', '.join(odd)}")
         given = {**self._defaults, **parameters}
         if self._by_place:
             return [convert(given[name]) if convert else given[name] for name, convert in self._binds]

@@ -26,7 +26,8 @@ class ApprovalClock:
             principal = Principal(due.user_id)
             try:
                 if due.expires_at <= now:
-                    await self._parts.database.run(expire, principal, due.approval_id)
+                    expired = await self._parts.database.run(expire, principal, due.approval_id)
+                    self._parts.relay.stop_asking(principal, [expired])
                     log.info("approval_expired", approval_id=due.approval_id, session_id=due.session_id)
                 else:
                     await self._parts.database.run(warn, principal, due.approval_id)

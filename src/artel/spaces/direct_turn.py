@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from artel.agents.context import MAX_HISTORY_MESSAGES, Said
@@ -23,6 +24,7 @@ from artel.memories.context_store import Recalled
 from artel.memories.memory_repository import NewMemory
 from artel.projects.projects import project_settings
 from artel.spaces.execution import ExecutionResult, Task, Waiting
+from artel.spaces.patience import patiently
 from artel.tools.consent import Decision
 from artel.tools.policy import Policy, PolicySettings
 from artel.tools.tool import ToolResult
@@ -43,8 +45,6 @@ if TYPE_CHECKING:
     from artel.spaces.worker_space import WorkerSpace
 
 SHOW_OTHERS_SECONDS = 0.1
-STORE_SECONDS = 10.0
-STORE_AGAIN_SECONDS = 0.2
 
 log = get_logger(__name__)
 
@@ -173,17 +173,42 @@ class DirectTurn:
         """Store how far the run has come, and ask the user; the agent's slot is free."""
         await self._notes.written()
         space, turn = self._space, self._turn
-        now = datetime.now(UTC)
-        policy = Policy(
-            PolicySettings.of(await self._parts.database.read(project_settings, space.principal, space.project_id))
-        )
-        question = parked.question
-        seconds = policy.seconds(question.risk)
-        approval = Approval(
+        kept = {
+            **parked.kept,
+            "message_id": self._message_id,
+            "usage": asdict(self._tally.usage) if self._tally.usage.calls else None,
+        }
+        change = AgentAtWork(agent.id, agent.name, "processing", space.get_agent_status(agent.id).value).change
+        approval = self._approval(parked)
+        database, place = self._parts.database, (space.principal, turn, kept)
+
+        async def store() -> Approval:
+            settings = await database.read(project_settings, space.principal, space.project_id)
+            asked = _due(approval, Policy(PolicySettings.of(settings)).seconds(parked.question.risk))
+            await database.run(park_turn, *place, asked, change, space.lease)
+            return asked
+
+        try:
+            approval = await patiently(store, "run")
+        except TurnOver:
+            self._parts.relay.stop_asking(space.principal, [approval])
+            await self._note_usage()
+            return
+        except DatabaseUnavailable:  # it is ended as soon as the database is back
+            self._parts.relay.stop_asking(space.principal, [approval])
+            raise
+        self._parts.signals.session_changed(turn.session_id)
+        self._parts.endings.parked(turn.id)
+        self._parts.news.add(space.principal, space.project_id, _required(approval))
+
+    def _approval(self, parked: Parked) -> Approval:
+        """Answer what the user is to be asked; when it ends is for the project to say."""
+        question, now = parked.question, datetime.now(UTC)
+        return Approval(
             id=uuid7(),
-            project_id=space.project_id,
-            session_id=turn.session_id,
-            turn_id=turn.id,
+            project_id=self._space.project_id,
+            session_id=self._turn.session_id,
+            turn_id=self._turn.id,
             agent_id=_who_asks(parked.kept),
             kind="tool",
             tool=question.tool,
@@ -191,30 +216,16 @@ class DirectTurn:
             arguments_hash=question.hash,
             details=dict(question.details),
             risk=question.risk,
-            seconds=seconds,
+            seconds=0,
             status=ApprovalStatus.PENDING,
             holds=None,
             feedback=None,
             created_at=now,
             warned_at=None,
-            expires_at=now + timedelta(seconds=seconds),
+            expires_at=now,
             decided_at=None,
             used_at=None,
         )
-        kept = {
-            **parked.kept,
-            "message_id": self._message_id,
-            "usage": asdict(self._tally.usage) if self._tally.usage.calls else None,
-        }
-        change = AgentAtWork(agent.id, agent.name, "processing", space.get_agent_status(agent.id).value).change
-        try:
-            await self._parts.database.run(park_turn, space.principal, turn, kept, approval, change, space.lease)
-        except TurnOver:
-            await self._note_usage()
-            return
-        self._parts.signals.session_changed(turn.session_id)
-        self._parts.endings.parked(turn.id)
-        self._parts.news.add(space.principal, space.project_id, _required(approval))
 
     async def _finish(self, agent: Agent | None, result: ExecutionResult, seconds: float) -> Ended | None:
         await self._notes.written()
@@ -250,19 +261,10 @@ class DirectTurn:
         )
 
     async def _store(self, at_work: AgentAtWork | None, outcome: Outcome, memories: list[NewMemory]) -> datetime:
-        """Store the end of the turn; a database that is away for a moment must not cost the answer."""
+        """Store the end of the turn."""
         place = self._space.principal, self._turn.session_id, self._turn.id
-        until = time.monotonic() + STORE_SECONDS
-        while True:
-            try:
-                return await self._parts.database.run(
-                    finish_turn, *place, at_work, outcome, self._space.lease, memories
-                )
-            except DatabaseUnavailable as failure:
-                if time.monotonic() > until:
-                    raise
-                log.warning("answer_waits_for_the_database", reason=failure.detail)
-            await asyncio.sleep(STORE_AGAIN_SECONDS)
+        store = partial(self._parts.database.run, finish_turn, *place, at_work, outcome, self._space.lease, memories)
+        return await patiently(store, "answer")
 
     def _outcome(self, result: ExecutionResult, seconds: float) -> Outcome:
         content = result.response if result.success else result.error or "The agent failed."
@@ -344,6 +346,12 @@ def _who_asks(kept: Mapping[str, Any]) -> int:
         kept = kept["inner"]
     agent_id: int = kept["agent_id"]
     return agent_id
+
+
+def _due(approval: Approval, seconds: int) -> Approval:
+    """Answer an approval that is asked for from now on."""
+    now = datetime.now(UTC)
+    return replace(approval, seconds=seconds, created_at=now, expires_at=now + timedelta(seconds=seconds))
 
 
 def _decision(approval: Approval) -> Decision:

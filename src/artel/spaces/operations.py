@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any
 
+from artel.approvals.approvals import end_turn
 from artel.auth.principal import Principal
 from artel.brain.tokens import count_tokens
 from artel.contract.spaces import (
@@ -20,7 +21,7 @@ from artel.spaces.parts import SpaceParts
 from artel.spaces.spaces import Spaces
 from artel.spaces.worker_space import WorkerSpace
 from artel.turns.endings import read_ended
-from artel.turns.transactions import Outcome, TurnOver, finish_turn
+from artel.turns.transactions import Outcome, TurnOver
 from artel.turns.turn import TurnStatus
 from artel.turns.turn_repository import TurnRepository
 
@@ -105,11 +106,12 @@ async def _reset(_spaces: Spaces, parts: SpaceParts, space: WorkerSpace, _agent_
         outcome = Outcome(TurnStatus.CANCELLED, uuid7(), RESET, count_tokens(RESET), None, error_code="space_reset")
         place = principal, turn.session_id, turn.id
         try:
-            await parts.database.run(finish_turn, *place, None, outcome, space.lease)
+            asked = await parts.database.run(end_turn, principal, turn, outcome, space.lease)
         except (TurnOver, ArtelError):
             continue
         parts.signals.session_changed(turn.session_id)
         parts.signals.cancelled(turn.id)
+        parts.relay.stop_asking(principal, asked)
         if ended := await parts.database.read(read_ended, *place):
             parts.endings.tell(ended)
     await space.reset()

@@ -4,20 +4,24 @@ import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from artel.approvals.approvals import use
 from artel.auth.principal import Principal
 from artel.connectors.connector_repository import Serving, who_serves
-from artel.contract.connector import CALLS, Approval, Result, StatCall
+from artel.connectors.relay import CHANGING_METHODS
+from artel.contract.connector import CALLS, Approval, Call, Result, StatCall
 from artel.errors import ArtelError
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.paths.errors import PathError
 from artel.paths.policy import split_path
 from artel.spaces.parts import SpaceParts
+from artel.spaces.patience import patiently
 from artel.tools.audit import Audited, without_contents
 from artel.tools.consent import Decision
 from artel.tools.files import CHANGING, READING
@@ -29,6 +33,7 @@ RUN_SECONDS = 300.0
 SHA256_CHARACTERS = 64
 ALIVE_SECONDS = 5.0
 
+_CANCELLED = "It was cancelled. If it was sent before, whether it was done is not known."
 _LEVELS = {tool.name: tool.level for tool in (*READING, *CHANGING)}
 
 log = get_logger(__name__)
@@ -72,8 +77,10 @@ class RunNotes:
         self._caller = caller
 
     async def note(self, call: Audited) -> None:
-        """Keep a note of a call; a log that can't be written stops the call."""
-        await self._parts.database.run(note_call, self._caller.principal, self._caller.row(uuid7(), call))
+        """Keep a note of a call; a log that can't be written stops the run."""
+        row = self._caller.row(uuid7(), call)
+        note = partial(self._parts.database.run, note_call, self._caller.principal, row)
+        await (note() if call.status == "cancelled" else patiently(note, "note"))
 
 
 class RunFiles:
@@ -114,34 +121,57 @@ class RunFiles:
             self.hashes[_key(path)] = sha256
 
     async def ask(self, tool: str, method: str, params: Mapping[str, Any], approval: Decision | None) -> Result:
-        """Answer what the user's connector answers."""
-        caller, call_id = self._caller, secrets.token_hex(16)
+        """Answer what the user's connector answers; the call is noted once, whatever comes of it."""
+        call_id = secrets.token_hex(16)
         approved = approval.approval_id if approval else None
         noted = Audited(tool, params, _LEVELS[tool], "sent", approval_id=approved)
-        sent = await self._parts.database.run(_send, caller.principal, caller.row(call_id, noted), approved)
+        row = self._caller.row(call_id, noted)
+        try:
+            result = await self._asked(row, method, params, approval)
+        except asyncio.CancelledError:
+            await self._note_end(row, "cancelled", _CANCELLED, at_once=True)
+            raise
+        except Exception as failure:
+            error = failure.detail if isinstance(failure, ArtelError) else "There was an error on the server."
+            await self._note_end(row, "unknown" if method in CHANGING_METHODS else "failed", error)
+            raise
+        await self._note_end(row, status_of(result), result.error)
+        return result
+
+    async def _asked(
+        self, row: ToolCallRow, method: str, params: Mapping[str, Any], approval: Decision | None
+    ) -> Result:
+        caller = self._caller
+        try:
+            call = self._call(row.id, method, params, approval)
+        except ValidationError as wrong:
+            return Result(success=False, code="failed", error=f"It was not sent: {_first(wrong)}. Correct it.")
+        sent = await self._parts.database.run(_send, caller.principal, row)
         if not sent.is_allowed:
             return Result(success=False, code="refused", error="The approval was used before. Ask again.")
-        call = CALLS[method].model_validate(
-            {
-                **params,
-                "call_id": call_id,
-                "user_id": caller.principal.user_id,
-                "epoch": caller.epoch,
-                "timeout_ms": 1,
-                "turn_id": caller.turn_id,
-                "agent": caller.agent,
-                "approval": _approval(approval) if approval else None,
-            }
-        )
         place = caller.principal, caller.project_id, method, call
         if method == "workspace/run":
             result = await self._in_peace(self._parts.relay.call(*place, RUN_SECONDS, sent.serving))
         else:
             result = await self._parts.relay.call(*place, CALL_SECONDS, sent.serving)
-        await self._note_end(call_id, result)
         if result.code == "asks" and sent.serving:
             return result.model_copy(update={"where": sent.serving.mode})
         return result
+
+    def _call(self, call_id: str, method: str, params: Mapping[str, Any], approval: Decision | None) -> Call:
+        caller = self._caller
+        return CALLS[method].model_validate(
+            {
+                **params,
+                "call_id": call_id,
+                "user_id": caller.principal.user_id,
+                "epoch": caller.epoch,
+                "timeout_ms": 1,  # the relay says how long there is
+                "turn_id": caller.turn_id,
+                "agent": caller.agent,
+                "approval": _approval(approval) if approval else None,
+            }
+        )
 
     async def _in_peace(self, call: Coroutine[Any, Any, Result]) -> Result:
         """Wait for something that takes long, and say that it goes on."""
@@ -151,12 +181,13 @@ class RunFiles:
         finally:
             keeping.cancel()
 
-    async def _note_end(self, call_id: str, result: Result) -> None:
-        error = result.error and result.error[:ERROR_CHARACTERS]
+    async def _note_end(self, row: ToolCallRow, status: str, error: str | None, *, at_once: bool = False) -> None:
+        ended = replace(row, status=status, error=error and error[:ERROR_CHARACTERS])
+        store = partial(self._parts.database.run, finish_call, self._caller.principal, ended)
         try:
-            await self._parts.database.run(finish_call, self._caller.principal, call_id, status_of(result), error)
+            await (store() if at_once else patiently(store, "note"))
         except ArtelError as failure:  # that it was sent is on record
-            log.warning("end_of_call_not_noted", call_id=call_id, reason=failure.detail)
+            log.warning("end_of_call_not_noted", call_id=row.id, reason=failure.detail)
 
     async def _keep_alive(self) -> None:
         while True:
@@ -170,9 +201,9 @@ class _Sent:
     serving: Serving | None = None
 
 
-def _send(connection: Connection, principal: Principal, row: ToolCallRow, approval_id: str | None) -> _Sent:
+def _send(connection: Connection, principal: Principal, row: ToolCallRow) -> _Sent:
     """Put on record that a call is sent, and use its approval up; say whether it could be."""
-    if approval_id is not None and not use(connection, principal, approval_id):
+    if row.approval_id is not None and not use(connection, principal, row.approval_id):
         return _Sent(is_allowed=False)
     serving = who_serves(connection, principal, row.project_id)
     note_call(connection, principal, replace(row, connector_id=serving.connector_id if serving else None))
@@ -185,6 +216,13 @@ def _key(path: str) -> str:
         return "/".join(split_path(path))
     except PathError:
         return path
+
+
+def _first(invalid: ValidationError) -> str:
+    """Answer the first thing that is wrong, without what was given."""
+    wrong = invalid.errors()[0]
+    place = ".".join(str(step) for step in wrong["loc"]) or "the call"
+    return f"{place[:100]}: {wrong['msg'][:200]}"
 
 
 def _approval(given: Decision) -> Approval:

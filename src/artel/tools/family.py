@@ -84,7 +84,7 @@ class SpawnAgent:
                 "tools": {
                     "type": "array",
                     "items": {"type": "string"},
-                    "description": "Which of your tools it may use; all of them if left out.",
+                    "description": "Which of your tools it may use; all of them if left out. Not with `child`.",
                 },
                 "child": {"type": "string", "description": "The name of an agent that you created before."},
             },
@@ -105,6 +105,8 @@ class SpawnAgent:
             None if tools is None else tuple(tools),
             arguments.get("child"),
         )
+        if brief.child is not None and brief.tools is not None:
+            return ToolResult.failure(f"{brief.child[:100]} has the tools that you gave it: leave out `tools`.")
         if not brief.text:
             return ToolResult.failure("The task brief is empty. Say at least what is to be achieved.")
         answer = await self._family.give(brief)

@@ -94,11 +94,7 @@ class WriteFile(_FileTool):
     otherwise = "write_failed"
 
     async def _result(self, arguments: Mapping[str, Any]) -> ToolResult:
-        try:
-            data = arguments["content"].encode()
-        except UnicodeEncodeError:  # half a character
-            return ToolResult.failure("write_failed: The content is no valid Unicode")
-        written = await self._files.write(arguments["path"], data)
+        written = await self._files.write(arguments["path"], arguments["content"].encode())
         return ToolResult(
             success=True, data={"path": arguments["path"], "size": written.size, "created": written.is_new}
         )

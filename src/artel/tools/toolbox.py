@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from artel.brain.brain import ToolCall, ToolSchema
@@ -28,9 +28,14 @@ class ArgumentsInvalid(ValueError):
 class NotCalled(Exception):
     """The tool was not called at all; the text says why, to the model."""
 
-    def __init__(self, why: str, arguments: Mapping[str, Any] | None = None) -> None:
-        super().__init__(why)
-        self.arguments = arguments or {}
+
+@dataclass(slots=True)
+class _Attempt:
+    """What is known of a call so far. A tool that notes itself does so whatever comes of it, once it is called."""
+
+    arguments: dict[str, Any] = field(default_factory=dict)
+    approval_id: str | None = None
+    is_noted: bool = False
 
 
 class Toolbox:
@@ -76,28 +81,32 @@ class Toolbox:
         return result
 
     async def _result(self, call: ToolCall, deadline: float) -> ToolResult:
+        attempt = _Attempt()
+        status: Status = "failed"
         try:
             async with asyncio.timeout(deadline - time.monotonic()) as limit:
-                return await self._called(call, deadline)
-        except NeedsApproval as asked:
-            await self._note(call.name, asked.question.arguments, "asked")
+                result = await self._called(call, deadline, attempt)
+            status = "done" if result.success else "failed"
+        except NeedsApproval:
+            await self._note(call.name, attempt, "asked")
             raise
         except NotCalled as problem:
-            error = str(problem)
-            await self._note(call.name, problem.arguments, "refused", error)
+            result, status = ToolResult.failure(str(problem)), "refused"
         except ArtelError as problem:
-            error = problem.detail
+            result = ToolResult.failure(problem.detail)
         except (Exception, asyncio.CancelledError) as problem:
             if isinstance(problem, asyncio.CancelledError) and _is_cancelled():
+                await self._note_cancelled(call.name, attempt)
                 raise
             if isinstance(problem, TimeoutError) and limit.expired():
-                error = f"{call.name} was stopped: it was not done in time."
+                result = ToolResult.failure(f"{call.name} was stopped: it was not done in time.")
             else:
                 log.warning("tool_failed", tool=call.name, exc_info=True)
-                error = f"{call.name} failed because of an error inside it. Try another way."
-        return ToolResult.failure(error)
+                result = ToolResult.failure(f"{call.name} failed because of an error inside it. Try another way.")
+        await self._note(call.name, attempt, status, result.error)  # after the deadline too: one note, whatever came
+        return result
 
-    async def _called(self, call: ToolCall, deadline: float) -> ToolResult:
+    async def _called(self, call: ToolCall, deadline: float, attempt: "_Attempt") -> ToolResult:
         tool = self._tools.get(call.name)
         if tool is None:
             raise NotCalled(self._refusal(call.name))
@@ -110,16 +119,17 @@ class Toolbox:
             raise NotCalled(
                 f"{call.name} was not called: {problem}. Correct the arguments and call it again."
             ) from None
+        attempt.arguments = arguments
         if not isinstance(self._policy, Policy):
             self._policy = await self._policy()
         if call.id == self._goes_on:
             self._goes_on = None
-            return await self._done(tool, arguments, None)
+            return await self._done(tool, attempt, None)
         try:
             self._policy.check(tool.name, level_of(tool), arguments, _named(tool))
         except Forbidden as refused:
-            raise NotCalled(str(refused), arguments) from None
-        result = await self._done(tool, arguments, await self._approval(tool, arguments, self._policy))
+            raise NotCalled(str(refused)) from None
+        result = await self._done(tool, attempt, await self._approval(tool, arguments, self._policy))
         return replace(result, data=self._policy.shown(tool.name, result.data)) if result.success else result
 
     async def _approval(self, tool: Tool, arguments: Mapping[str, Any], policy: Policy) -> Decision | None:
@@ -136,32 +146,35 @@ class Toolbox:
             return None
         if decision.outcome == "rejected":
             why = f" They said: {decision.feedback}" if decision.feedback else ""
-            raise NotCalled(f"{tool.name} was not called: the user does not want it.{why}", arguments)
+            raise NotCalled(f"{tool.name} was not called: the user does not want it.{why}")
         if decision.outcome == "expired":
-            raise NotCalled(f"{tool.name} was not called: the user did not answer in time.", arguments)
+            raise NotCalled(f"{tool.name} was not called: the user did not answer in time.")
         return decision
 
-    async def _done(self, tool: Tool, arguments: dict[str, Any], approval: Decision | None) -> ToolResult:
+    async def _done(self, tool: Tool, attempt: "_Attempt", approval: Decision | None) -> ToolResult:
+        attempt.approval_id = approval.approval_id if approval else None
         if isinstance(tool, AskingTool) and tool.notes_itself:
-            return await tool.call(arguments, approval)
+            attempt.is_noted = True
+            return await tool.call(attempt.arguments, approval)
         if approval is not None and not await self._consent.use(approval):
-            raise NotCalled(f"{tool.name} was not called: the approval was used before.", arguments)
-        result = await (tool.call(arguments, approval) if isinstance(tool, AskingTool) else tool.call(arguments))
-        approval_id = approval.approval_id if approval else None
-        await self._note(tool.name, arguments, "done" if result.success else "failed", result.error, approval_id)
-        return result
+            raise NotCalled(f"{tool.name} was not called: the approval was used before.")
+        if isinstance(tool, AskingTool):
+            return await tool.call(attempt.arguments, approval)
+        return await tool.call(attempt.arguments)
 
-    async def _note(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any],
-        status: Status,
-        error: str | None = None,
-        approval_id: str | None = None,
-    ) -> None:
+    async def _note(self, tool: str, attempt: "_Attempt", status: Status, error: str | None = None) -> None:
+        if attempt.is_noted:
+            return
         known = self._tools.get(tool)
         level = level_of(known) if known else Level.SAFE
-        await self._audit.note(Audited(tool[:100], arguments, level, status, error, approval_id))
+        noted = Audited(tool[:100], attempt.arguments, level, status, error, attempt.approval_id)
+        await self._audit.note(noted)
+
+    async def _note_cancelled(self, tool: str, attempt: "_Attempt") -> None:
+        try:
+            await self._note(tool, attempt, "cancelled", f"{tool[:100]} was stopped before it was done.")
+        except ArtelError as failure:  # it is cancelled all the same
+            log.warning("cancelled_call_not_noted", tool=tool[:100], reason=failure.detail)
 
     def _refusal(self, name: str) -> str:
         yours = f"Your tools: {', '.join(self._tools)}." if self._tools else "You have no tools."
@@ -201,7 +214,20 @@ def parsed_arguments(text: str) -> dict[str, Any]:
         raise ArgumentsInvalid(f"its arguments are not JSON ({problem})") from None
     if not isinstance(value, Mapping):
         raise ArgumentsInvalid("its arguments must be one JSON object")
+    if not _can_be_written(text, value):
+        raise ArgumentsInvalid("its arguments have half a character in them (a lone surrogate)")
     return dict(value)
+
+
+def _can_be_written(text: str, value: Any) -> bool:
+    """Say whether arguments can be stored and sent: JSON can name halves of characters, which nobody can write."""
+    try:
+        text.encode()
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _no_number(name: str) -> None:

@@ -1,6 +1,6 @@
 """Rows of calls of tools: the audit log of a project."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +13,9 @@ from artel.db.tenant import TenantRepository
 from artel.projects.project_repository import ProjectRepository
 
 ERROR_CHARACTERS = 1_000
+
+
+_STATUSES = {"asks": "asked", "unknown": "unknown", "refused": "refused"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +49,14 @@ class ToolCallRepository(TenantRepository):
         values = {name: getattr(call, name) for name in ToolCallRow.__slots__}
         self._add([values | {"created_at": call.created_at or datetime.now(UTC)}])
 
-    def finish(self, call_id: str, status: str, error: str | None) -> None:
-        """Say what came of a call that was sent."""
+    def has(self, call_id: str) -> bool:
+        """Say whether a call is kept."""
+        return bool(self._count(tool_calls.c.id == call_id))
+
+    def finish(self, call_id: str, status: str, error: str | None) -> bool:
+        """Say what came of a call that was sent; answer whether it is kept."""
         values = {"status": status, "error": error, "finished_at": datetime.now(UTC)}
-        self.connection.execute(self._update(values).where(tool_calls.c.id == call_id))
+        return bool(self.connection.execute(self._update(values).where(tool_calls.c.id == call_id)).rowcount)
 
     def page(self, project_id: int, limit: int, offset: int) -> list[ToolCallRow]:
         """Answer some calls, newest first."""
@@ -63,13 +70,17 @@ class ToolCallRepository(TenantRepository):
 
 
 def note_call(connection: Connection, principal: Principal, call: ToolCallRow) -> None:
-    """Keep a call."""
-    ToolCallRepository(connection, principal).add(call)
+    """Keep a call, once."""
+    calls = ToolCallRepository(connection, principal)
+    if not calls.has(call.id):
+        calls.add(call)
 
 
-def finish_call(connection: Connection, principal: Principal, call_id: str, status: str, error: str | None) -> None:
-    """Say what came of a call that was sent."""
-    ToolCallRepository(connection, principal).finish(call_id, status, error)
+def finish_call(connection: Connection, principal: Principal, call: ToolCallRow) -> None:
+    """Say what came of a call, whether it was kept before or not."""
+    calls = ToolCallRepository(connection, principal)
+    if not calls.finish(call.id, call.status, call.error):
+        calls.add(replace(call, finished_at=datetime.now(UTC)))
 
 
 def list_calls(
@@ -83,7 +94,7 @@ def list_calls(
 
 def status_of(result: Result) -> str:
     """Answer what is kept of what a connector has answered."""
-    return "done" if result.success else {"asks": "asked", "unknown": "unknown"}.get(result.code or "", "failed")
+    return "done" if result.success else _STATUSES.get(result.code or "", "failed")
 
 
 def _call(row: Row[Any]) -> ToolCallRow:

@@ -130,8 +130,7 @@ def accept_message(
         log.expect(1)
     agent_id = _target(connection, principal, log.project_id, new.target, gate)
     unfinished, waiting_for_agent = turns.count_unfinished(log.project_id, session_id, agent_id)
-    if unfinished >= MAX_UNFINISHED:
-        raise SessionBusy("Ten messages are waiting in this session. Wait for an answer.", retry_after=5)
+    refuse_if_busy(unfinished)
     if waiting_for_agent >= MAX_WAITING_FOR_AGENT:
         raise AgentQueueFull("A hundred tasks are waiting for this agent. Try again in a moment.", retry_after=5)
     turn = Turn(
@@ -168,6 +167,12 @@ def accept_message(
     if log.first == 1:
         SessionRepository(connection, principal).name_after(session_id, _title(new.content), DEFAULT_TITLE)
     return turn
+
+
+def refuse_if_busy(unfinished: int) -> None:
+    """Raise if a session has so many unfinished turns that it can't have another."""
+    if unfinished >= MAX_UNFINISHED:
+        raise SessionBusy("Ten messages are waiting in this session. Wait for an answer.", retry_after=5)
 
 
 def start_turn(

@@ -141,7 +141,7 @@ class Commands:
 
     def _wanted(self, call: RunCall, command: NamedCommand) -> Wanted:
         sha256 = hashlib.sha256(command.line.encode()).hexdigest()
-        subject = Subject("run", command.name, sha256)
+        subject = Subject("run", command.name, sha256, call.turn_id)
         shown = f"$ {command.line}\n"
         return Wanted(subject, call.agent, shown, Grant("run", command.line), self._grants.may_run(command.line))
 

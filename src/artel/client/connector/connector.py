@@ -33,7 +33,7 @@ from artel.errors import NotAuthenticated, ProjectNotFound
 
 OPEN_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-SHORTEST_PING, LONGEST_PING = 0.01, 60.0
+SHORTEST_PING, LONGEST_PING = 1.0, 60.0
 HELLO = "hello"
 
 
@@ -55,7 +55,7 @@ class Connector:
     def __init__(
         self,
         server: str,
-        token: str,
+        token: Callable[[], str],
         hello: Hello,
         calls: Calls,
         say: Callable[[str], None],
@@ -99,10 +99,10 @@ class Connector:
                 return
 
     async def _connection(self) -> NoReturn:
-        """Serve over one connection; raise why it ended."""
+        """Serve over one connection, with the log-in that there is now; raise why it ended."""
         async with _Connect(
             f"ws{self._server.removeprefix('http')}/my/projects/{self._hello.project_id}/connector",
-            additional_headers={"Authorization": f"Bearer {self._token}"},
+            additional_headers={"Authorization": f"Bearer {self._token()}"},
             user_agent_header=f"artel/{__version__}",
             subprotocols=[Subprotocol(PROTOCOL)],
             compression=None,

@@ -95,7 +95,7 @@ class Decider:
         return question
 
     def settle(self, ask_id: str) -> None:
-        """Take back a question that the user has answered elsewhere."""
+        """Take back a question that the user has answered elsewhere, or that nobody waits for any more."""
         question = self._questions.close_by_id(ask_id)
         if question is not None:
             self._settled(question)

@@ -18,11 +18,15 @@ Kind = Literal["write", "run", "delete", "undo"]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is asked about: a file and the content that it is to have, a command and its words, changes to undo."""
+    """What is asked about: a file and the content that it is to have, a command and its words, changes to undo.
+
+    An answer is for the turn that it was asked for: the same thing of another turn is another question.
+    """
 
     kind: Kind
     name: str
     sha256: str
+    turn_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +104,13 @@ class Questions:
             return self._open.pop(subject) if known is not None and known.old_sha256 != old_sha256 else None
 
     def close_by_id(self, ask_id: str) -> Question | None:
-        """Take back a question by its id."""
+        """Take back a question by its id, or an answer to it that no call has come for."""
         with self._lock:
+            self._answered = {
+                subject: (question, answer)
+                for subject, (question, answer) in self._answered.items()
+                if question.ask_id != ask_id
+            }
             subject = next((one.subject for one in self._open.values() if one.ask_id == ask_id), None)
             return self._open.pop(subject) if subject is not None else None
 

@@ -25,17 +25,17 @@ from artel.client.connector.state_folder import StateFolder
 from artel.client.connector.undo_store import UndoStore
 from artel.client.connector.workspace import Workspace
 from artel.client.connector.writing import Writer
-from artel.contract.connector import CALLS, GUIDANCE, PROTOCOL, Decided, Hello
+from artel.contract.connector import CALLS, GUIDANCE, MAX_COMMAND_CHARACTERS, PROTOCOL, Decided, Hello
 from artel.paths.beneath import Beneath
 from artel.paths.errors import PathError
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What the user wants to be served, and how."""
+    """What the user wants to be served, and how. The token is asked for whenever a line is opened."""
 
     server: str
-    token: str
+    token: Callable[[], str]
     user_id: int
     project_id: int
     folder: Path
@@ -137,7 +137,7 @@ def _hello(order: Order, state: StateFolder) -> Hello:
         read_only=order.mode == "read-only",
         features=[*(method.removeprefix("workspace/") for method in CALLS), *_guidance(order.folder)],
         mode=order.mode,
-        commands={command.name: command.line for command in order.commands},
+        commands={command.name: command.line[:MAX_COMMAND_CHARACTERS] for command in order.commands},
         take_over=order.take_over,
     )
 

@@ -102,7 +102,7 @@ class Writer:
             if old.sha256 == "":
                 raise FileMissing(call.path)
             shown = diff(call.path, old.content, b"")
-            subject = Subject("delete", "/".join(split_path(call.path)), "")
+            subject = Subject("delete", "/".join(split_path(call.path)), "", call.turn_id)
             self._confirm(call.approval, Wanted(subject, call.agent, shown, None, False, old.sha256), call.path)
             attempt = self._once.attempt(call, "")
 
@@ -206,7 +206,7 @@ class Writer:
         glob = glob_for(rule.names[-1])
         offered = Grant("write", glob) if glob is not None and len(rule.names) == 1 else None
         return Wanted(
-            Subject("write", "/".join(split_path(path)), sha256),
+            Subject("write", "/".join(split_path(path)), sha256, call.turn_id),
             call.agent,
             diff(path, old.content, data),
             offered,
