@@ -153,6 +153,9 @@ class Asks(Repeat):
     def question(self, _arguments: Any) -> Question | None:
         return None
 
+    async def seen(self, _arguments: Any) -> dict[str, str]:
+        return {}
+
     async def call(self, _arguments: Any, _approval: Any = None) -> ToolResult:
         raise NeedsApproval(Question("tool_delete_file", {"path": "of the child"}), self._inner)
 
