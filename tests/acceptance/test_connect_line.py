@@ -1,5 +1,6 @@
 """The line between a connector and its server: how it begins, breaks, comes back, and ends."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from artel.cli.own_connector import OwnConnector
 from artel.client.credentials import Credentials
 from artel.contract.connector import CALLS, MAX_FRAME_BYTES, PROTOCOL
 from tests import running
@@ -230,6 +232,25 @@ def test_a_line_whose_login_is_over_is_opened_again_with_the_login_that_there_is
     again.close(4401, "The token has expired. Log in again.")
     code, printed = connect.ended()
     assert (code, "does not accept the login. Run: artel login" in printed) == (4, True)
+
+
+@pytest.mark.anyio
+async def test_the_connector_of_artel_up_is_logged_in_anew_when_its_token_has_expired(
+    connect: Connecting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in connect.env.items():
+        monkeypatch.setenv(name, value)
+    tokens = iter([connect.server.token, "the next"])
+    own = OwnConnector(connect.work, quiet=True)
+    own.start(connect.server.url, lambda: next(tokens), 0, 5)
+    try:
+        line = await asyncio.to_thread(connect.server.line)
+        connect.server.token = "the next"
+        await asyncio.to_thread(line.close, 4401, "The token has expired. Log in again.")
+        again = await asyncio.to_thread(connect.server.line)
+        assert await asyncio.to_thread(again.ok, "list") == {"success": True, "files": [], "is_cut": False}
+    finally:
+        await asyncio.to_thread(own.stop)
 
 
 def test_a_project_that_was_deleted_ends_it(connect: Connecting) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 from artel.auth.principal import Principal
 from artel.connectors.connector_repository import Serving, begin_serving, end_serving, keep_serving
@@ -79,16 +80,21 @@ class Lines:
         """
         while True:
             await asyncio.sleep(PING_SECONDS)
-            try:
-                await authenticate()
-                if not await self._database.run(keep_serving, line.principal, line.hello.project_id, line.line_id):
-                    return TAKEN_OVER
-            except ProjectNotFound:
-                return PROJECT_GONE
-            except ArtelError as failure:
-                if failure.kind is Kind.UNAUTHENTICATED:
-                    return Ending(CLOSE_LOGIN_OVER, failure.detail)
-                log.warning("connector_not_renewed", reason=failure.detail)
+            for look in (partial(_login_over, authenticate), partial(self._service_over, line)):
+                try:
+                    ending = await look()
+                except ArtelError as failure:  # who can't be asked now is asked again soon
+                    log.warning("connector_not_renewed", reason=failure.detail)
+                    continue
+                if ending is not None:
+                    return ending
+
+    async def _service_over(self, line: Line) -> Ending | None:
+        try:
+            is_kept = await self._database.run(keep_serving, line.principal, line.hello.project_id, line.line_id)
+        except ProjectNotFound:
+            return PROJECT_GONE
+        return None if is_kept else TAKEN_OVER
 
     def project_deleted(self, project_id: int) -> None:
         """Let the line of a project that was deleted end, if it is here."""
@@ -116,6 +122,16 @@ class Lines:
         end = self._end.pop(line_id, None)
         if end is not None:
             end(ending)
+
+
+async def _login_over(authenticate: Callable[[], Awaitable[Principal]]) -> Ending | None:
+    try:
+        await authenticate()
+    except ArtelError as failure:
+        if failure.kind is not Kind.UNAUTHENTICATED:
+            raise
+        return Ending(CLOSE_LOGIN_OVER, failure.detail)
+    return None
 
 
 def _online(hello: Hello) -> ConnectorOnline:
