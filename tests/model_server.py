@@ -311,15 +311,18 @@ class ModelServer:
 
     def __init__(self, default: Behaviour | None = None) -> None:
         self.default = default or Say()
-        self.queue: deque[Behaviour] = deque()
+        self.queue: deque[tuple[str, Behaviour]] = deque()
         self.asked: deque[Asked] = deque(maxlen=KEPT)
         # Parameters that are refused, as OpenAI refuses them, whenever a request carries them.
         self.refuses: set[str] = set()
         self.url = ""
 
-    def script(self, *behaviours: Behaviour) -> None:
-        """Do these with the next requests, one each, before the default again."""
-        self.queue.extend(behaviours)
+    def script(self, *behaviours: Behaviour, about: str = "") -> None:
+        """Do these with the next requests, one each, before the default again.
+
+        `about` is in what the user said last: a late request of another test uses nothing up.
+        """
+        self.queue.extend((about, behaviour) for behaviour in behaviours)
 
     def asked_about(self, mark: str) -> list[Asked]:
         """Answer the requests with this mark in what the user said last, in the order of their arrival."""
@@ -367,8 +370,14 @@ class ModelServer:
         self.asked.append(asked)
         for parameter in self.refuses & asked.body.keys():
             return await _refusal(parameter)(asked, http)
-        behaviour = self.queue.popleft() if self.queue else self.default
-        return await behaviour(asked, http)
+        return await self._next(asked)(asked, http)
+
+    def _next(self, asked: Asked) -> Behaviour:
+        for entry in self.queue:
+            if entry[0] in asked.text:
+                self.queue.remove(entry)
+                return entry[1]
+        return self.default
 
     def _told(self, http: web.BaseRequest) -> web.Response:
         """Answer what was asked so far (`GET /asked`), and forget it (`DELETE /asked`), or the list of models."""

@@ -81,7 +81,7 @@ def test_events_of_a_turn_that_runs_elsewhere_come_once_and_in_order(pair: tuple
     talk = team.at(asked)
     session = talk.session()
     follower = talk.follow(session)
-    team.model.script(SLOW)
+    team.model.script(SLOW, about="Tell me")
 
     turn_id = talk.begin(session, "Tell me")
     assert until(lambda: follower.saw("turn_completed"), PATIENCE), follower.kinds
@@ -121,13 +121,13 @@ def test_files_are_reached_through_whichever_process_holds_the_line(pair: tuple[
     assert talk.http.patch(talk.space(f"/agents/{talk.agent_id}"), json=tools).status_code == 200
     session = talk.session()
     with connected(person, team.project_id) as connector:
-        team.model.script(Say(tools=[Tool("tool_read_file", '{"path": "a"}')]), Say("Read."))
+        team.model.script(Say(tools=[Tool("tool_read_file", '{"path": "a"}')]), Say("Read."), about="Read it")
         turn = talk.begin(session, "Read it")
         call = connector.hear()
         connector.answer(call, content="inside", size=6)
         assert until(lambda: talk.turn(session, turn)["status"] == "completed", PATIENCE)
 
-        team.model.script(Say(tools=[Tool("tool_delete_file", '{"path": "a"}')]), Say("Deleted."))
+        team.model.script(Say(tools=[Tool("tool_delete_file", '{"path": "a"}')]), Say("Deleted."), about="Delete it")
         begun = talk.begin(session, "Delete it")
         connector.answer(connector.hear(), sha256="a" * 64)  # a look at what the user is asked about
         assert until(lambda: talk.turn(session, begun)["status"] == "waiting", PATIENCE)
@@ -157,8 +157,9 @@ def test_a_connector_is_told_by_whichever_process_holds_its_line_that_nobody_wai
     assert talk.http.patch(talk.space(f"/agents/{talk.agent_id}"), json=tools).status_code == 200
     session = talk.session()
     with connected(person, team.project_id, mode="both") as connector:
-        team.model.script(Say(tools=[Tool("tool_write_file", '{"path": "a", "content": "x"}')]), Say("Done."))
-        turn = talk.begin(session, "Write it")
+        write = Say(tools=[Tool("tool_write_file", '{"path": "a", "content": "x"}')])
+        team.model.script(write, Say("Done."), about="Write it, Done.")
+        turn = talk.begin(session, "Write it, Done.")
         call = connector.hear()
         asks = {"success": False, "code": "asks", "error": "asked", "ask_id": "q1"}
         connector.say({"jsonrpc": "2.0", "id": call["id"], "result": asks})
@@ -197,8 +198,8 @@ def test_a_reset_through_another_process_stops_what_runs(pair: tuple[Team, Serve
     team, asked = pair
     talk = team.at(asked)
     session = talk.session()
-    team.model.script(Hang())
-    turns = [talk.begin(session, f"Never {number}") for number in range(3)]
+    team.model.script(Hang(), about="Never, until the reset 0")
+    turns = [talk.begin(session, f"Never, until the reset {number}") for number in range(3)]
     assert until(lambda: talk.turn(session, turns[0])["status"] == "running", PATIENCE)
 
     assert talk.http.post(talk.space("/space/reset")).status_code == 200
@@ -212,8 +213,8 @@ def test_a_turn_is_cancelled_through_another_process(pair: tuple[Team, Server]) 
     talk = team.at(asked)
     session = talk.session()
     hang = Hang()
-    team.model.script(hang)
-    turn = talk.begin(session, "Never")
+    team.model.script(hang, about="Never, until it is cancelled")
+    turn = talk.begin(session, "Never, until it is cancelled")
     assert until(hang.begun.is_set, PATIENCE)
 
     cancelled = talk.http.post(f"/my/chat/{session}/turns/{turn}/cancel")
@@ -244,8 +245,8 @@ def test_another_process_takes_over_from_one_that_was_killed(new_team: NewTeam, 
     session = talk.session()
     follower = talk.follow(session)
     hang = Hang("half")
-    team.model.script(hang)
-    turns = [talk.begin(session, f"Message {number}") for number in range(4)]
+    team.model.script(hang, about="Mortal message 0")
+    turns = [talk.begin(session, f"Mortal message {number}") for number in range(4)]
     assert until(hang.begun.is_set, PATIENCE)
 
     running.kill()
@@ -275,7 +276,7 @@ def test_a_process_that_slept_longer_than_its_lease_writes_nothing_and_answers_o
     talk, sleepers = team.at(other), team.at(sleeper)
     sleepers.say(talk.session(), "Hello")
     session = talk.session()
-    team.model.script(SLOW)
+    team.model.script(SLOW, about="Slowly, please")
     answers: list[httpx.Response] = []
     waiting = threading.Thread(target=lambda: answers.append(sleepers.send(session, "Slowly, please")))
     waiting.start()
@@ -317,8 +318,8 @@ def test_without_a_bus_processes_find_everything_in_the_database(new_team: NewTe
     assert until(lambda: follower.kinds.count("turn_completed") == 4, 5), follower.kinds
     assert follower.numbers == list(range(1, len(follower.numbers) + 1))
     hang = Hang()
-    team.model.script(hang)
-    turn = talk.begin(session, "Never")
+    team.model.script(hang, about="Never, without a bus")
+    turn = talk.begin(session, "Never, without a bus")
     assert until(hang.begun.is_set, PATIENCE)
     talk.http.post(f"/my/chat/{session}/turns/{turn}/cancel")
     assert until(hang.abandoned.is_set, 5), "the cancelled turn goes on"
@@ -349,7 +350,7 @@ def test_chat_goes_on_while_rabbitmq_and_redis_are_away(new_team: NewTeam, servi
         assert lost
         assert until(lambda: reconnected(asked), PATIENCE)
         follower = talk.follow(session)
-        team.model.script(SLOW)
+        team.model.script(SLOW, about="With them again")
         talk.begin(session, "With them again")
         assert until(lambda: follower.saw("message_snapshot"), PATIENCE), "hints do not flow again"
         team.stop()
@@ -406,8 +407,9 @@ def test_a_run_that_is_about_to_wait_for_the_user_waits_for_the_database_first(
     talk.http.patch(talk.space(f"/agents/{talk.agent_id}"), json={"tools": ["tool_write_file"]})
     session = talk.session()
     with connected(person, team.project_id, mode="both") as connector:
-        team.model.script(Say(tools=[Tool("tool_write_file", '{"path": "a", "content": "x"}')]), Say("Written."))
-        turn = talk.begin(session, "Write it")
+        write = Say(tools=[Tool("tool_write_file", '{"path": "a", "content": "x"}')])
+        team.model.script(write, Say("Written."), about="Write it, Written.")
+        turn = talk.begin(session, "Write it, Written.")
         call = connector.hear()
         with away(services.postgres(), team.database.rsplit("/", 1)[1]):
             asks = {"success": False, "code": "asks", "error": "asked", "ask_id": "q1"}
