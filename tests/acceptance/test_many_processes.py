@@ -1,5 +1,6 @@
 """Several processes on one PostgreSQL database: whichever is asked answers, whichever is there runs the turns."""
 
+import os
 import signal
 import threading
 import time
@@ -49,7 +50,11 @@ def new_team(services: ServiceRun, model: ModelServer, tmp_path_factory: pytest.
 @pytest.fixture(scope="module", params=["two that do all", "api and host"])
 def pair(request: pytest.FixtureRequest, services: ServiceRun, new_team: NewTeam) -> tuple[Team, Server]:
     """A team whose worker space is run by one process, and another process that answers."""
-    team = new_team(ARTEL_BUS_URL=services.rabbitmq(), ARTEL_REDIS_URL=services.redis())
+    # Teams with databases of their own have the same ids: each needs a part of Redis for itself.
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    part = 4 + (2 * worker + (request.param == "api and host")) % 12
+    redis = f"{services.redis().rpartition('/')[0]}/{part}"
+    team = new_team(ARTEL_BUS_URL=services.rabbitmq(), ARTEL_REDIS_URL=redis)
     if request.param == "api and host":
         team.start("--role", "host")
         asked = team.start("--role", "api")
@@ -158,8 +163,8 @@ def test_a_connector_is_told_by_whichever_process_holds_its_line_that_nobody_wai
     session = talk.session()
     with connected(person, team.project_id, mode="both") as connector:
         write = Say(tools=[Tool("tool_write_file", '{"path": "a", "content": "x"}')])
-        team.model.script(write, Say("Done."), about="Write it, Done.")
-        turn = talk.begin(session, "Write it, Done.")
+        team.model.script(write, about="Write it, and wait")
+        turn = talk.begin(session, "Write it, and wait")
         call = connector.hear()
         asks = {"success": False, "code": "asks", "error": "asked", "ask_id": "q1"}
         connector.say({"jsonrpc": "2.0", "id": call["id"], "result": asks})
@@ -408,8 +413,8 @@ def test_a_run_that_is_about_to_wait_for_the_user_waits_for_the_database_first(
     session = talk.session()
     with connected(person, team.project_id, mode="both") as connector:
         write = Say(tools=[Tool("tool_write_file", '{"path": "a", "content": "x"}')])
-        team.model.script(write, Say("Written."), about="Write it, Written.")
-        turn = talk.begin(session, "Write it, Written.")
+        team.model.script(write, Say("Written."), about="Write it all the same")
+        turn = talk.begin(session, "Write it all the same")
         call = connector.hear()
         with away(services.postgres(), team.database.rsplit("/", 1)[1]):
             asks = {"success": False, "code": "asks", "error": "asked", "ask_id": "q1"}

@@ -153,7 +153,7 @@ def test_a_line_that_drops_is_taken_up_where_it_was(
     chat: Chat, models: ModelServer, dictate: Dictate, server: Server, complaints: Complaints
 ) -> None:
     complaints.expected += ["request failed", "ERR_"]
-    models.queue.appendleft(Say())
+    models.queue.appendleft(("", Say()))
     chat.session("Hello")
     before = ["Hello", "You said: Hello", "Count"]
     with CutLine(int(server.url.rsplit(":", 1)[1])).running() as line:
