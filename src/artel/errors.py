@@ -194,6 +194,18 @@ class AgentQueueFull(ArtelError):
     code = "agent_queue_full"
 
 
+class BudgetExceeded(ArtelError):
+    """What a call to a model may cost is more than is left to spend."""
+
+    kind = Kind.CONFLICT
+    code = "budget_exceeded"
+    is_agents_fault = False
+
+    def __init__(self, detail: str, *, budget_id: str = "") -> None:
+        super().__init__(detail)
+        self.budget_id = budget_id
+
+
 class AgentInError(ArtelError):
     """The agent has failed several times in a row and is left alone for a while."""
 
@@ -266,6 +278,34 @@ class OtherConnector(ArtelError):
 
     kind = Kind.CONFLICT
     code = "other_connector"
+
+
+class WorkflowNotOver(ArtelError):
+    """A workflow that goes on, or was done, can't be tried again."""
+
+    kind = Kind.CONFLICT
+    code = "workflow_not_over"
+
+
+class PlanRejected(ArtelError):
+    """The user did not want the plan for their message."""
+
+    kind = Kind.CONFLICT
+    code = "plan_rejected"
+
+
+class PlanNotPossible(ArtelError):
+    """A plan as the user wants it can't be run."""
+
+    kind = Kind.INVALID
+    code = "plan_not_possible"
+
+
+class WorkflowNotFound(ArtelError):
+    """The user has no such workflow."""
+
+    kind = Kind.NOT_FOUND
+    code = "workflow_not_found"
 
 
 class ApprovalNotFound(ArtelError):

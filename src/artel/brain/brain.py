@@ -46,6 +46,16 @@ class Schema:
     schema: "Mapping[str, JsonValue]"
 
 
+class Purse(Protocol):
+    """Whoever pays for calls."""
+
+    async def reserve(self, amount: float) -> str:
+        """Take so many dollars out of what is left, and answer a name for that; raise if there is not enough."""
+
+    async def settle(self, name: str, amount: float | None) -> None:
+        """Say what the call has cost; None: it can't be told, so all that was reserved."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One question to a model, to be answered before `deadline` (seconds of `time.monotonic()`)."""
@@ -58,6 +68,8 @@ class Request:
     tools: tuple[ToolSchema, ...] = ()
     response_format: Schema | None = None
     fallback_model: str | None = None
+    purse: Purse | None = None  # who pays, if that is counted
+    mends: bool = True  # whether a structured answer that is not as asked is asked for once more
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from artel.brain.brain import Brain, Completion, Message, Request, TokenSink, Usage
 from artel.brain.deadline import seconds_left
 from artel.brain.errors import ModelAnswerInvalid, ModelError
+from artel.brain.paying import complete_paid
 from artel.brain.structured import NotAsAsked, parsed_answer
 from artel.logs import get_logger
 
@@ -65,10 +66,11 @@ class Persistent:
         completion = await self._persist(request, tries)
         if request.response_format is None or completion.tool_calls:
             return completion
-        try:
-            return await parsed_answer(completion, request.response_format)
-        except NotAsAsked as problem:
-            completion = await self._persist(_mending(request, completion, problem), tries)
+        if request.mends:
+            try:
+                return await parsed_answer(completion, request.response_format)
+            except NotAsAsked as problem:
+                completion = await self._persist(_mending(request, completion, problem), tries)
         try:
             return await parsed_answer(completion, request.response_format)
         except NotAsAsked as problem:
@@ -82,7 +84,7 @@ class Persistent:
         for retry in range(RETRIES + 1):
             tries.begin()
             try:
-                completion = await brain.complete(request, tries.stream)
+                completion = await complete_paid(brain, request, tries.stream)
             except ModelError as failure:
                 tries.add(failure.usage or Usage(request.model, calls=1))
                 pause = self._pause(failure, retry)

@@ -1,0 +1,53 @@
+"""Money for calls to models: what one can cost at most is reserved before it, what it did cost is counted after it."""
+
+from dataclasses import replace
+
+from artel.brain import prices
+from artel.brain.brain import Brain, Completion, Purse, Request, TokenSink
+from artel.brain.errors import ModelError, ModelTimedOut
+from artel.brain.estimate import estimated_tokens
+
+# Servers count tokens by rules of their own: what we reserve is rather too much than too little.
+INPUT_MARGIN = 1.3
+INPUT_EXTRA = 50
+
+
+class PaidBrain:
+    """Another brain, each of whose calls is paid for out of a purse."""
+
+    def __init__(self, brain: Brain, purse: Purse) -> None:
+        self._brain = brain
+        self._purse = purse
+
+    async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
+        """Answer the request, with as many calls as there is money for."""
+        return await self._brain.complete(replace(request, purse=self._purse), stream)
+
+    async def close(self) -> None:
+        """Nothing to do: the other brain belongs to somebody else."""
+
+
+async def complete_paid(brain: Brain, request: Request, stream: TokenSink | None) -> Completion:
+    """Make one call, if there is enough money for it; models without a known price, and free ones, are not paid for."""
+    most = None if request.purse is None else await most_expensive(request)
+    if request.purse is None or not most:
+        return await brain.complete(request, stream)
+    name = await request.purse.reserve(most)
+    spent: float | None = None  # whatever ends it unseen may have cost everything
+    try:
+        completion = await brain.complete(request, stream)
+        spent = completion.usage.cost_usd
+    except ModelTimedOut:  # it may have written all the time
+        raise
+    except ModelError as failure:
+        spent = failure.usage.cost_usd if failure.usage else 0.0
+        raise
+    finally:
+        await request.purse.settle(name, spent)
+    return completion
+
+
+async def most_expensive(request: Request) -> float | None:
+    """Answer what a call can cost at most; None when the price is not known."""
+    given, _ = await estimated_tokens(request, "", ())
+    return prices.cost(request.model, int(given * INPUT_MARGIN) + INPUT_EXTRA, request.max_tokens)

@@ -1,0 +1,1 @@
+"""What may be spent, by plans and by projects, and what was."""

@@ -1,0 +1,157 @@
+"""Rows of budgets, and of what calls have reserved of them.
+
+A call to a model reserves the most that it can cost before it is made, in one statement that does nothing when there is
+not enough left. So however many calls are made at once, never more is spent than the limit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam
+
+from artel.auth.principal import Principal
+from artel.db.tables import budgets, reservations
+from artel.db.tenant import TenantRepository, prepared
+from artel.errors import BudgetExceeded
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What may be spent, was spent, and is reserved by calls that are being made; in millionths of a dollar."""
+
+    id: str
+    project_id: int
+    kind: str
+    scope: str
+    limit_micros: int
+    spent_micros: int
+    reserved_micros: int
+
+    @property
+    def left_micros(self) -> int:
+        """What is neither spent nor reserved."""
+        return self.limit_micros - self.spent_micros - self.reserved_micros
+
+
+class BudgetRepository(TenantRepository):
+    """Budgets of one user's projects."""
+
+    table = budgets
+
+    def find(self, project_id: int, kind: str, scope: str) -> Budget | None:
+        """Answer the budget of a plan, or of a project's month."""
+        row = self.connection.execute(self._select().where(*_named(project_id, kind, scope))).one_or_none()
+        return _budget(row) if row else None
+
+    def get(self, budget_id: str) -> Budget | None:
+        """Answer a budget."""
+        row = self.connection.execute(self._select().where(budgets.c.id == budget_id)).one_or_none()
+        return _budget(row) if row else None
+
+    def add(self, budget: Budget) -> None:
+        """Open a budget, unless it is open."""
+        values = {name: getattr(budget, name) for name in Budget.__slots__}
+        self._add_unless_there(values | {"created_at": datetime.now(UTC)})
+
+    def set_limit(self, budget_id: str, limit_micros: int) -> None:
+        """Let more be spent, or less; what was spent stays spent."""
+        self.connection.execute(self._update({"limit_micros": limit_micros}).where(budgets.c.id == budget_id))
+
+    def reserve(self, budget_id: str, amount: int) -> bool:
+        """Take an amount out of what is left; say whether there was as much."""
+        taken = budgets.c.spent_micros + budgets.c.reserved_micros + amount
+        enough = budgets.c.id == budget_id, taken <= budgets.c.limit_micros
+        changed = {"reserved_micros": budgets.c.reserved_micros + amount}
+        return bool(self.connection.execute(self._update(changed).where(*enough)).rowcount)
+
+    def settle(self, budget_id: str, reserved: int, spent: int) -> None:
+        """Put back what was reserved, and count what was spent of it."""
+        changed = {
+            "reserved_micros": budgets.c.reserved_micros - reserved,
+            "spent_micros": budgets.c.spent_micros + spent,
+        }
+        self.connection.execute(self._update(changed).where(budgets.c.id == budget_id))
+
+
+class ReservationRepository(TenantRepository):
+    """What one user's calls to models have reserved."""
+
+    table = reservations
+
+    @prepared
+    def _of_turn(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select(reservations.c.id).where(reservations.c.turn_id == bindparam("turn")).limit(1)
+
+    def has_any(self, turn_id: str) -> bool:
+        """Say whether calls of a turn have reserved something; hardly any turn has, when it is over."""
+        return self._run(self._of_turn, turn=turn_id).one_or_none() is not None
+
+    def add(self, call_id: str, budget_ids: Sequence[str], project_id: int, turn_id: str, amount: int) -> None:
+        """Note what a call has reserved, of each budget that it draws on."""
+        row = {
+            "id": call_id,
+            "project_id": project_id,
+            "turn_id": turn_id,
+            "micros": amount,
+            "created_at": datetime.now(UTC),
+        }
+        self._add([row | {"budget_id": budget_id} for budget_id in budget_ids])
+
+    def take(self, *conditions: ColumnElement[bool]) -> list[tuple[str, int]]:
+        """Remove reservations, and answer of which budgets they were, and how much."""
+        gone = self._delete().where(*conditions).returning(reservations.c.budget_id, reservations.c.micros)
+        return sorted((row.budget_id, row.micros) for row in self.connection.execute(gone))
+
+
+def reserve(
+    connection: Connection,
+    principal: Principal,
+    call_id: str,
+    budget_ids: Sequence[str],
+    project_id: int,
+    turn_id: str,
+    amount: int,
+) -> None:
+    """Reserve what a call may cost, of every budget that it draws on; raise BudgetExceeded if one has not enough."""
+    rows = BudgetRepository(connection, principal)
+    for budget_id in budget_ids:  # always a plan's before its project's: nobody waits for each other
+        if not rows.reserve(budget_id, amount):
+            raise BudgetExceeded(_words(rows.get(budget_id), amount), budget_id=budget_id)
+    ReservationRepository(connection, principal).add(call_id, budget_ids, project_id, turn_id, amount)
+
+
+def settle(connection: Connection, principal: Principal, call_id: str, spent: int | None) -> None:
+    """Count what a call has cost; None: nobody knows, so all that it had reserved. Doing it again does nothing."""
+    _settle(connection, principal, reservations.c.id == call_id, spent)
+
+
+def settle_turn(connection: Connection, principal: Principal, turn_id: str) -> None:
+    """Take for spent what calls of a turn had reserved that is over: they died, and nobody knows what they cost."""
+    if ReservationRepository(connection, principal).has_any(turn_id):
+        _settle(connection, principal, reservations.c.turn_id == turn_id, None)
+
+
+def _settle(connection: Connection, principal: Principal, which: ColumnElement[bool], spent: int | None) -> None:
+    rows = BudgetRepository(connection, principal)
+    for budget_id, reserved in ReservationRepository(connection, principal).take(which):
+        rows.settle(budget_id, reserved, reserved if spent is None else spent)
+
+
+def _named(project_id: int, kind: str, scope: str) -> tuple[ColumnElement[bool], ...]:
+    return budgets.c.project_id == project_id, budgets.c.kind == kind, budgets.c.scope == scope
+
+
+def _budget(row: Row[Any]) -> Budget:
+    return Budget(**{name: getattr(row, name) for name in Budget.__slots__})
+
+
+def _words(budget: Budget | None, amount: int) -> str:
+    if budget is None:
+        return "The budget is gone."
+    whose = "the plan" if budget.kind == "plan" else f"the project in {budget.scope}"
+    return (
+        f"The next call may cost ${amount / 1e6:.4f}, and of the ${budget.limit_micros / 1e6:.2f} for {whose} "
+        f"only ${max(0, budget.left_micros) / 1e6:.4f} are left."
+    )

@@ -1,0 +1,161 @@
+"""Budgets, on SQLite and PostgreSQL: however many calls are made at once, never more is spent than was agreed."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+import pytest
+
+from artel.auth.accounts import create_account
+from artel.auth.principal import Principal
+from artel.budgets.budget_repository import Budget, BudgetRepository, reserve, settle, settle_turn
+from artel.contract.http import NewProject
+from artel.db import schema
+from artel.db.engine import Database
+from artel.errors import BudgetExceeded
+from artel.ids import uuid7
+from artel.projects.projects import create_project
+from tests.contract.test_turns import RULES
+
+pytestmark = pytest.mark.anyio
+
+DOLLAR = 1_000_000
+
+
+@dataclass
+class Money:
+    """Budgets of one project."""
+
+    database: Database
+    user: Principal
+    project_id: int
+
+    async def budget(self, limit: int, kind: str = "plan") -> str:
+        budget = Budget(uuid7(), self.project_id, kind, uuid7()[:36], limit, 0, 0)
+        await self.database.run(lambda c: BudgetRepository(c, self.user).add(budget))
+        return budget.id
+
+    async def reserve(self, amount: int, *budgets: str, turn_id: str = "turn") -> str:
+        call_id = uuid7()
+        await self.database.run(reserve, self.user, call_id, budgets, self.project_id, turn_id, amount)
+        return call_id
+
+    async def settle(self, call_id: str, spent: int | None) -> None:
+        await self.database.run(settle, self.user, call_id, spent)
+
+    async def stands(self, budget_id: str) -> Budget:
+        found = await self.database.read(lambda c: BudgetRepository(c, self.user).get(budget_id))
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+async def money(upgraded_database: Callable[[], str]) -> AsyncIterator[Money]:
+    database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"), connections=8)
+    await asyncio.to_thread(schema.upgrade, database.engine)
+    user = (await database.run(create_account, "ada@example.org", None)).principal
+    project = await database.run(create_project, user, NewProject(name="Money"), RULES)
+    yield Money(database, user, project.id)
+    await database.close()
+
+
+async def test_fifty_calls_at_once_with_a_dollar_left_spend_at_most_a_dollar(money: Money) -> None:
+    plan, month = await money.budget(DOLLAR), await money.budget(100 * DOLLAR, "month")
+
+    async def call() -> int:
+        try:
+            call_id = await money.reserve(90_000, plan, month)
+        except BudgetExceeded:
+            return 0
+        await asyncio.sleep(0)
+        await money.settle(call_id, 85_000)
+        return 85_000
+
+    spent = await asyncio.gather(*(call() for _ in range(50)))
+
+    budget = await money.stands(plan)
+    assert budget.spent_micros == sum(spent)
+    assert DOLLAR - 90_000 < budget.spent_micros <= DOLLAR
+    assert budget.reserved_micros == 0
+    assert (await money.stands(month)).spent_micros == sum(spent)
+
+
+async def test_a_call_that_one_of_its_budgets_can_not_pay_takes_nothing_of_the_other(money: Money) -> None:
+    plan, month = await money.budget(DOLLAR), await money.budget(10_000, "month")
+
+    with pytest.raises(BudgetExceeded) as refused:
+        await money.reserve(20_000, plan, month)
+
+    assert refused.value.budget_id == month
+    assert "$0.0200" in refused.value.detail
+    assert (await money.stands(plan)).left_micros == DOLLAR
+    assert (await money.stands(month)).left_micros == 10_000
+
+
+async def test_a_call_is_counted_once_and_one_that_died_counts_as_all_that_it_had_reserved(money: Money) -> None:
+    plan = await money.budget(DOLLAR)
+    counted, died = await money.reserve(100_000, plan), await money.reserve(200_000, plan, turn_id="dead")
+
+    await money.settle(counted, 1_000)
+    await money.settle(counted, 1_000)
+    await money.database.run(settle_turn, money.user, "dead")
+    await money.database.run(settle_turn, money.user, "dead")
+    await money.settle(died, 5)
+
+    budget = await money.stands(plan)
+    assert (budget.spent_micros, budget.reserved_micros) == (201_000, 0)
+
+
+async def test_a_higher_limit_lets_more_be_spent_and_a_lower_one_takes_nothing_back(money: Money) -> None:
+    plan = await money.budget(100)
+    await money.settle(await money.reserve(100, plan), 100)
+    with pytest.raises(BudgetExceeded):
+        await money.reserve(1, plan)
+
+    await money.database.run(lambda c: BudgetRepository(c, money.user).set_limit(plan, 150))
+    await money.settle(await money.reserve(50, plan), 50)
+    await money.database.run(lambda c: BudgetRepository(c, money.user).set_limit(plan, 10))
+
+    with pytest.raises(BudgetExceeded):
+        await money.reserve(1, plan)
+    assert (await money.stands(plan)).spent_micros == 150
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_spent_and_reserved_are_never_more_than_the_limit_whatever_happens(money: Money, seed: int) -> None:
+    chance = random.Random(seed)
+    plan = await money.budget(1_000)
+    open_calls: dict[str, int] = {}
+    spent = 0
+    for _ in range(60):
+        if open_calls and chance.random() < 0.5:
+            call_id = chance.choice(sorted(open_calls))
+            reserved = open_calls.pop(call_id)
+            cost = chance.choice([None, 0, reserved // 2, reserved])
+            await money.settle(call_id, cost)
+            spent += reserved if cost is None else cost
+        else:
+            amount = chance.randrange(1, 400)
+            fits = spent + sum(open_calls.values()) + amount <= 1_000
+            try:
+                open_calls[await money.reserve(amount, plan)] = amount
+                assert fits
+            except BudgetExceeded:
+                assert not fits
+        budget = await money.stands(plan)
+        assert (budget.spent_micros, budget.reserved_micros) == (spent, sum(open_calls.values()))
+        assert budget.left_micros >= 0
+
+
+async def test_another_users_budget_is_nobody_s_to_spend(money: Money) -> None:
+    plan = await money.budget(DOLLAR)
+    stranger = (await money.database.run(create_account, "eve@example.org", None)).principal
+    theirs = await money.database.run(create_project, stranger, NewProject(name="Theirs"), RULES)
+
+    with pytest.raises(BudgetExceeded):
+        await money.database.run(reserve, stranger, uuid7(), [plan], theirs.id, "turn", 1)
+    call_id = await money.reserve(100, plan)
+    await money.database.run(settle, stranger, call_id, 0)
+
+    assert (await money.stands(plan)).reserved_micros == 100
