@@ -1,0 +1,39 @@
+"""Who fits a request best, without asking a model."""
+
+import re
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+_WORD = re.compile(r"\w{3,}")
+
+
+class Described(Protocol):
+    """Somebody with a name and a description."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def about(self) -> str: ...
+    @property
+    def capabilities(self) -> Sequence[str]: ...
+
+
+D = TypeVar("D", bound=Described)
+
+
+def best_agent(text: str, agents: Sequence[D]) -> D:
+    """Answer the agent that fits a request best: named in it, able to do it, described in its words; or the first."""
+    wanted = _words(text)
+
+    def fit(agent: D) -> tuple[bool, int, int]:
+        named = agent.name in text or agent.name.removeprefix("agent_") in wanted
+        able = sum(capability.lower() in text.lower() for capability in agent.capabilities)
+        return named, able, len(wanted & _words(" ".join([agent.role, agent.about, *agent.capabilities])))
+
+    return max(agents, key=fit)
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(text)}

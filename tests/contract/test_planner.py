@@ -1,0 +1,178 @@
+"""Planning: a model's plan is checked, mended once, and there is always one that can be run."""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from artel.agents.context import Said
+from artel.brain.demo import DemoBrain
+from artel.brain.router import BrainRouter
+from artel.plans.planner import AgentBrief, Planner, Wish, one_task
+from tests.model_server import Fail, Hang, ModelServer, Say
+
+pytestmark = pytest.mark.anyio
+
+AGENTS = (
+    AgentBrief("agent_coder", "developer", "You write code.", ("python",)),
+    AgentBrief("agent_writer", "writer", "You write texts."),
+)
+WISH = Wish("Find out how it works, then write it down and add tests.", AGENTS)
+DIAMOND = [("a", ""), ("b", "a"), ("c", "a"), ("d", "b c")]
+
+
+def plan(*tasks: tuple[str, str], agent: str = "agent_coder") -> Say:
+    return Say(
+        json.dumps(
+            {
+                "tasks": [
+                    {"id": name, "agent": agent, "description": f"Do {name}.", "depends_on": after.split()}
+                    for name, after in tasks
+                ]
+            }
+        )
+    )
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ModelServer]:
+    async with ModelServer().running() as server:
+        yield server
+
+
+@pytest.fixture
+async def planner(model: ModelServer) -> AsyncIterator[Planner]:
+    brain = BrainRouter({"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": model.url})
+    yield Planner(brain, "gpt-4o")
+    await brain.close()
+
+
+@pytest.mark.req("UWS-23.1", "CHT-03.1")
+async def test_a_model_plans_over_the_agents_of_the_project(planner: Planner, model: ModelServer) -> None:
+    model.script(plan(*DIAMOND))
+
+    made = await planner.plan(WISH)
+
+    assert made.planned_by == "model"
+    assert [(task.id, task.depends_on) for task in made.graph.tasks.values()] == [
+        ("a", ()),
+        ("b", ("a",)),
+        ("c", ("a",)),
+        ("d", ("b", "c")),
+    ]
+    assert made.usage.calls == 1
+    [asked] = model.asked
+    assert asked.schema_name == "plan"
+    assert asked.text == WISH.text
+    told = asked.body["messages"][0]["content"]
+    assert '"name": "agent_coder", "role": "developer"' in told
+    assert asked.body["max_tokens"] == 4_000
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (plan(("a", "b"), ("b", "a")), "wait for each other"),
+        (plan(("a", "a")), "depends on itself"),
+        (plan(("a", ""), ("a", "")), "two tasks 'a'"),
+        (plan(("a", "x")), "'x', which is no task"),
+        (plan(*((str(number), "") for number in range(10_000))), "10,000 tasks"),
+        (plan(("a", ""), agent="agent_nobody"), "agent"),
+        (Say('{"tasks": []}'), "no tasks"),
+        (Say("I would rather not."), "plan"),
+        (Say('{"tasks": [{"id": "a"}]}'), "plan"),
+    ],
+)
+async def test_a_bad_plan_is_mended_once_with_its_mistakes(
+    planner: Planner, model: ModelServer, bad: Say, said: str
+) -> None:
+    model.script(bad, plan(("a", "")))
+
+    made = await planner.plan(WISH)
+
+    assert (made.planned_by, list(made.graph.tasks)) == ("model", ["a"])
+    assert made.usage.calls == 2
+    assert said in json.dumps(model.asked[1].body["messages"], ensure_ascii=False)
+    assert model.asked[1].text == WISH.text
+
+
+@pytest.mark.parametrize("bad", [plan(("a", "a")), Say("nonsense"), plan(("a", ""), agent="agent_nobody")])
+async def test_two_bad_plans_make_one_task_for_the_agent_that_fits(
+    planner: Planner, model: ModelServer, bad: Say
+) -> None:
+    model.script(bad, bad)
+
+    made = await planner.plan(Wish("Please write python code.", AGENTS))
+
+    assert made.planned_by == "fallback"
+    [task] = made.graph.tasks.values()
+    assert (task.agent, task.description) == ("agent_coder", "Please write python code.")
+    assert len(model.asked) == 2
+    assert made.problems
+
+
+async def test_a_model_that_refuses_leaves_one_task(planner: Planner, model: ModelServer) -> None:
+    model.script(Fail(401))
+
+    made = await planner.plan(WISH)
+
+    assert made.planned_by == "fallback"
+    assert len(made.graph) == 1
+
+
+async def test_planning_has_an_end(planner: Planner, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("artel.plans.planner.PLAN_SECONDS", 0.5)
+    model.script(Hang())
+    begun = time.monotonic()
+
+    made = await planner.plan(WISH)
+
+    assert made.planned_by == "fallback"
+    assert time.monotonic() - begun < 5
+
+
+async def test_a_revision_is_told_the_old_plan_and_what_the_user_said(planner: Planner, model: ModelServer) -> None:
+    model.script(plan(("a", "")))
+
+    await planner.plan(Wish(WISH.text, AGENTS, old_plan=one_task(WISH), feedback='Rather "two" tasks'))
+
+    told = json.dumps(model.asked[0].body["messages"], ensure_ascii=False)
+    assert "Rather" in told
+    assert "wants another one" in told
+    assert model.asked[0].text == WISH.text
+
+
+async def test_what_was_said_before_is_told_as_far_as_it_fits(planner: Planner, model: ModelServer) -> None:
+    said = [Said("user", "too long", 5_000), Said("user", "My name is Ada.", 5), Said("assistant", "Hello Ada.", 4)]
+    model.script(plan(("a", "")))
+
+    await planner.plan(Wish("Do it.", AGENTS, said))
+
+    assert [message["content"] for message in model.asked[0].body["messages"][1:]] == [
+        "My name is Ada.",
+        "Hello Ada.",
+        "Do it.",
+    ]
+
+
+def test_the_same_wish_has_the_same_key() -> None:
+    before = [Said("user", "Hello", 1)]
+
+    def key(text: str = "Write a long report.", agents: Any = AGENTS, said: Any = ()) -> str:
+        return Wish(text, agents, said).key
+
+    assert key() == key("Write  a long\nreport.", said=before)
+    assert key() != key("Write a short report.")
+    assert key() != key(agents=AGENTS[:1])
+    assert key("Go on") == key("Go on")
+    assert key("Go on") != key("Go on", said=before)
+
+
+async def test_the_demo_brain_plans_too() -> None:
+    made = await Planner(DemoBrain(), "demo").plan(WISH)
+
+    assert made.planned_by == "model"
+    assert len(made.graph) > 1
+    assert {task.agent for task in made.graph.tasks.values()} <= {agent.name for agent in AGENTS}

@@ -1,0 +1,174 @@
+"""Graphs of tasks: what makes a good one, and in which order it is done, whatever fails."""
+
+import random
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from artel.plans.task_graph import MAX_PROBLEMS, MAX_TASKS, PlanInvalid, PlannedTask, TaskGraph
+
+AGENTS = ("coder", "writer")
+
+
+def task(task_id: str, *depends_on: str, agent: str = "coder", description: str = "Do it.") -> PlannedTask:
+    return PlannedTask(task_id, agent, description, depends_on)
+
+
+def graph(needs: Mapping[str, str]) -> TaskGraph:
+    """Answer the graph of lines like {"c": "a b"}."""
+    return TaskGraph.checked([task(name, *after.split()) for name, after in needs.items()], AGENTS)
+
+
+DIAMOND = {"a": "", "b": "a", "c": "a", "d": "b c"}
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> TaskGraph:
+    """Draw a good graph, its tasks told in any order."""
+    count = draw(st.integers(1, MAX_TASKS))
+    needs = [draw(st.sets(st.integers(0, number - 1), max_size=4)) if number else set() for number in range(count)]
+    tasks = [task(f"t{number}", *(f"t{one}" for one in sorted(needed))) for number, needed in enumerate(needs)]
+    return TaskGraph.checked(draw(st.permutations(tasks)), AGENTS)
+
+
+@pytest.mark.req("UWS-23.2", "UWS-23.3", "CHT-03.1")
+@settings(max_examples=1000)
+@given(graphs(), st.randoms(use_true_random=False))
+def test_every_task_is_done_once_after_all_that_it_depends_on(planned: TaskGraph, chance: random.Random) -> None:
+    progress = planned.progress()
+    running: list[str] = []
+    done: list[str] = []
+    while not progress.is_over:
+        running += progress.ready()
+        assert running, "nothing runs, and it is not over"
+        chosen = running.pop(chance.randrange(len(running)))
+        assert set(planned.tasks[chosen].depends_on) <= set(done)
+        progress.done(chosen)
+        done.append(chosen)
+    assert sorted(done) == sorted(planned.tasks)
+    assert not progress.ready()
+
+
+@pytest.mark.req("CHT-08.2")
+@settings(max_examples=1000)
+@given(graphs(), st.data())
+def test_exactly_what_depends_on_a_failed_task_is_left_undone(planned: TaskGraph, data: st.DataObject) -> None:
+    doomed = data.draw(st.sets(st.sampled_from(sorted(planned.tasks))))
+    progress = planned.progress()
+    begun: set[str] = set()
+    aborted: set[str] = set()
+    while ready := progress.ready():
+        begun |= set(ready)
+        for one in ready:
+            if one in doomed:
+                aborted |= set(progress.failed(one))
+            else:
+                progress.done(one)
+    assert progress.is_over
+    assert aborted == {one for one in planned.tasks if _needs(planned, one) & doomed & begun}
+    assert begun == set(planned.tasks) - aborted
+
+
+def _needs(planned: TaskGraph, task_id: str) -> set[str]:
+    """Everything that a task depends on, however far away."""
+    direct = set(planned.tasks[task_id].depends_on)
+    return direct.union(*(_needs(planned, one) for one in direct))
+
+
+@given(graphs(), st.data())
+def test_the_longest_chain_is_what_an_endless_team_would_take(planned: TaskGraph, data: st.DataObject) -> None:
+    seconds = {one: data.draw(st.integers(0, 100)) for one in planned.tasks}
+
+    def end(task_id: str) -> float:
+        return seconds[task_id] + max((end(one) for one in planned.tasks[task_id].depends_on), default=0.0)
+
+    assert planned.critical_path(seconds) == max(end(one) for one in planned.tasks)
+
+
+def test_the_levels_and_the_order_of_a_diamond() -> None:
+    diamond = graph(DIAMOND)
+
+    assert diamond.levels == (("a",), ("b", "c"), ("d",))
+    assert diamond.order[0] == "a"
+    assert diamond.order[-1] == "d"
+    assert diamond.dependants("b") == {"d"}
+    assert diamond.dependants("a") == {"b", "c", "d"}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "said"),
+    [
+        ([], "no tasks"),
+        ([task(str(number)) for number in range(21)], "21 tasks, and 20 is the most"),
+        ([task(str(number)) for number in range(10_000)], "10,000 tasks"),
+        ([task("a"), task("a")], "two tasks 'a'"),
+        ([task("a", "a")], "depends on itself"),
+        ([task("a", "b")], "depends on 'b', which is no task"),
+        ([task("a", agent="nobody")], "'nobody', who is no agent of this project. The agents are: coder, writer."),
+        ([task("a", "b"), task("b", "a"), task("c", "b")], "these can never begin: 'c'"),
+        ([task("a", "c"), task("b", "a"), task("c", "b")], "wait for each other"),
+        ([task("a", description="  ")], "has no description"),
+        ([task("a", description="x" * 4001)], "more than 4,000 characters"),
+        ([task("")], "The id '' is empty"),
+        ([task("a", description="half \ud800")], "half a character"),
+        ([task("a\0")], "has a NUL"),
+        ([task("x" * 65)], "longer than 64"),
+    ],
+)
+def test_a_plan_that_can_not_be_run_is_refused_with_what_to_do(tasks: list[PlannedTask], said: str) -> None:
+    with pytest.raises(PlanInvalid) as refused:
+        TaskGraph.checked(tasks, AGENTS)
+
+    assert any(said in problem for problem in refused.value.problems)
+    assert len(refused.value.problems) <= MAX_PROBLEMS
+    assert all(len(problem) < 600 for problem in refused.value.problems[:1])
+
+
+_words = st.text(max_size=12)
+
+
+@settings(max_examples=1000)
+@given(
+    st.lists(
+        st.builds(
+            PlannedTask,
+            st.sampled_from("abcdef") | _words,
+            st.sampled_from(AGENTS) | _words,
+            _words,
+            st.lists(st.sampled_from("abcdef") | _words, max_size=4).map(tuple),
+        ),
+        max_size=25,
+    )
+)
+def test_whatever_a_model_plans_is_run_whole_or_refused(tasks: list[PlannedTask]) -> None:
+    try:
+        planned = TaskGraph.checked(tasks, AGENTS)
+    except PlanInvalid as refused:
+        assert 1 <= len(refused.problems) <= MAX_PROBLEMS  # noqa: PT017 - either outcome is fine, and checked
+        return
+    assert [one.id for one in planned.tasks.values()] == [one.id for one in tasks]
+    assert sorted(planned.order) == sorted(one.id for one in tasks)
+
+
+def test_a_graph_for_people() -> None:
+    assert graph(DIAMOND).text().splitlines() == [
+        "a. coder: Do it.",
+        "b. coder: Do it. (after a)",
+        "c. coder: Do it. (after a)",
+        "d. coder: Do it. (after b, c)",
+    ]
+
+
+def test_a_graph_for_mermaid_quotes_what_others_wrote() -> None:
+    bad = 'x"]\nclick t1 call alert("hi") %%{init: {}}%%'
+
+    drawn = TaskGraph.checked([task("a b", description=bad), task("c", "a b")], AGENTS).mermaid()
+
+    assert drawn.splitlines()[0] == "flowchart LR"
+    assert drawn.splitlines()[-1] == "    t1 --> t2"
+    assert drawn.count("\n") == 3
+    assert drawn.count('"') == 4
+    assert "%" not in drawn
+    assert "(" not in drawn
