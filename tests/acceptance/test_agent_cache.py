@@ -170,8 +170,9 @@ def test_agents_are_kept_in_redis_under_the_prefix_of_their_space(
 
 
 @pytest.mark.req("UWS-04.2")
-def test_an_agent_that_another_process_has_read_comes_from_redis(
-    redis_server: Server, keys: redis.Redis, model: ModelServer, mark: str
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_an_agent_that_another_process_has_read_comes_from_redis_but_not_that_of_another_installation(
+    redis_server: Server, keys: redis.Redis, model: ModelServer, mark: str, is_ours: bool
 ) -> None:
     subject = Subject(Person.register(redis_server.url), model, mark)
     subject.prompt()
@@ -180,9 +181,10 @@ def test_an_agent_that_another_process_has_read_comes_from_redis(
     keys_before = entry["agent"] | {"system_prompt": "from Redis"}
     subject.person.http.post(f"{subject.space}/cleanup")  # it forgets what is in memory, and in Redis
     version = int(keys.get(key.split(":", maxsplit=1)[0] + ":agents_version") or 0)
-    keys.set(key, json.dumps({"version": version, "agent": keys_before}), ex=300)
+    whose = {} if is_ours else {"installation": "another, with the same numbers"}
+    keys.set(key, json.dumps(entry | {"version": version, "agent": keys_before} | whose), ex=300)
 
-    assert subject.prompt() == "from Redis"
+    assert (subject.prompt() == "from Redis") is is_ours
 
 
 def _events(server: Server, subject: Subject) -> list[str]:

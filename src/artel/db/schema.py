@@ -12,8 +12,9 @@ from sqlalchemy.exc import DBAPIError
 from artel.db.attempts import unavailable
 from artel.db.tables import installation, metadata
 from artel.errors import SchemaOutdated
+from artel.ids import uuid7
 
-HEAD = "0004"
+HEAD = "0005"
 FIRST = "0001"  # the oldest revision whose servers can work with a database of this one
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -49,6 +50,12 @@ def refuse_if_too_new(connection: Connection, revision: str) -> None:
         )
 
 
+def installation_key(connection: Connection) -> str:
+    """Answer what tells this installation apart from others that share a Redis with it."""
+    key: str = connection.execute(select(installation.c.key)).scalar_one()
+    return key
+
+
 def upgrade(engine: Engine) -> tuple[str | None, str]:
     """Bring the database to the schema of this version, in one transaction; answer the revision before and after."""
     try:
@@ -71,7 +78,7 @@ def upgrade(engine: Engine) -> tuple[str | None, str]:
 def _create(connection: Connection) -> None:
     """Make today's schema in an empty database: what all migrations would make, without importing Alembic for it."""
     metadata.create_all(connection)
-    connection.execute(insert(installation).values(id=1, compatible_since=FIRST))
+    connection.execute(insert(installation).values(id=1, compatible_since=FIRST, key=uuid7()))
     connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
     connection.execute(text("INSERT INTO alembic_version (version_num) VALUES (:head)"), {"head": HEAD})
 

@@ -86,6 +86,8 @@ installation = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("first_user_id", Id, ForeignKey("users.id")),
     Column("compatible_since", String(32), nullable=False),
+    # Tells installations apart that share a Redis: their users and projects have the same numbers.
+    Column("key", String(36), nullable=False),
 )
 
 login_attempts = Table(
@@ -395,6 +397,109 @@ approvals = Table(
         sqlite_where=text("status = 'pending'"),
         postgresql_where=text("status = 'pending'"),
     ),
+)
+
+# What was asked of the orchestrator: the plan, what it may cost, how it went. Money is in millionths of a dollar.
+workflows = Table(
+    "workflows",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("user_id", Id, nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("session_id", String(36), nullable=False),
+    Column("turn_id", String(36), nullable=False),  # the last one that works on it: a retry is a turn of its own
+    Column("status", String(20), nullable=False),
+    Column("request", Text, nullable=False),
+    Column("instruction", Text, nullable=False),  # what the user wants every task to know
+    Column("plan_id", String(36)),  # another for each version of the plan
+    Column("planned_by", String(10)),  # model, cache, fallback or user
+    Column("estimate", JSON(none_as_null=True)),
+    Column("limit_micros", BigInteger),  # what was agreed on; None before that
+    Column("approved_at", Moment),  # None: nobody was asked
+    Column("spent_micros", BigInteger, nullable=False),
+    Column("price_unknown", Boolean, nullable=False),  # some of it was spent on models without a known price
+    Column("answer", Text),
+    Column("error_code", String(64)),
+    Column("error", Text),
+    Column("created_at", Moment, nullable=False),
+    Column("started_at", Moment),
+    Column("finished_at", Moment),
+    _goes_with_its_session(),
+    Index(None, "user_id", "created_at"),
+    Index(None, "turn_id"),
+)
+
+# The tasks of a workflow; `id` is what the plan calls it.
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("workflow_id", String(36), ForeignKey("workflows.id", ondelete="CASCADE"), primary_key=True),
+    Column("id", String(64), primary_key=True),
+    Column("user_id", Id, nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("agent_id", Id),
+    Column("agent", String(63), nullable=False),
+    Column("description", Text, nullable=False),
+    Column("depends_on", JSON, nullable=False),
+    Column("status", String(10), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("estimate", JSON(none_as_null=True)),
+    Column("usage", JSON(none_as_null=True)),
+    Column("cost_micros", BigInteger),  # None while nothing was spent, or when the price is not known
+    Column("result", Text),
+    Column("error_code", String(64)),
+    Column("error", Text),
+    Column("parked", JSON(none_as_null=True)),  # how far its run had come when it began to wait for a person
+    Column("started_at", Moment),
+    Column("finished_at", Moment),
+    _goes_with_its_project(),
+    Index(None, "user_id", "project_id", "agent_id", "finished_at"),
+)
+
+# Plans that were made before, for the same request and the same agents; never what came of them.
+plan_cache = Table(
+    "plan_cache",
+    metadata,
+    Column("project_id", Id, primary_key=True, autoincrement=False),
+    Column("key", String(64), primary_key=True),
+    Column("user_id", Id, nullable=False),
+    Column("plan", JSON, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    _goes_with_its_project(),
+)
+
+# What may be spent: by a plan (`scope` is its workflow), or by a project in a month (`scope` is 2026-11).
+budgets = Table(
+    "budgets",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("user_id", Id, nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("kind", String(10), nullable=False),
+    Column("scope", String(36), nullable=False),
+    Column("limit_micros", BigInteger, nullable=False),
+    Column("spent_micros", BigInteger, nullable=False),
+    Column("reserved_micros", BigInteger, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    _goes_with_its_project(),
+    UniqueConstraint("project_id", "kind", "scope"),
+)
+
+# What a call to a model may cost at most, while it is made. One that is still here when its turn is over died, and is
+# taken for spent.
+reservations = Table(
+    "reservations",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("budget_id", String(36), ForeignKey("budgets.id", ondelete="CASCADE"), primary_key=True),
+    Column("user_id", Id, nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("turn_id", String(36), nullable=False),
+    Column("micros", BigInteger, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    _goes_with_its_project(),
+    Index(None, "turn_id"),
 )
 
 alerts = Table(

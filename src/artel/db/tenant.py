@@ -21,6 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.dml import UpdateBase
 
+from artel.db.dialect import insert_into
 from artel.db.prepared import Rows, Statement
 from artel.db.tables import users
 from artel.errors import NotAuthenticated
@@ -109,6 +110,11 @@ class TenantRepository:
     def _insert_one(self, values: Mapping[str, Any]) -> None:
         """Insert a row some of whose values the database works out."""
         self.connection.execute(insert(self.table).values({**values, "user_id": self.tenant.user_id}))
+
+    def _add_unless_there(self, values: Mapping[str, Any]) -> None:
+        """Insert a row; if there is one with its key, leave that as it is."""
+        added = insert_into(self.connection, self.table).values({**values, "user_id": self.tenant.user_id})
+        self.connection.execute(added.on_conflict_do_nothing())
 
     def _count(self, *conditions: ColumnElement[bool]) -> int:
         number: int = self.connection.execute(self._select(func.count()).where(*conditions)).scalar_one()

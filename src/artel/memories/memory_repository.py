@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Row, func
 
 from artel.db.tables import memories
 from artel.db.tenant import TenantRepository
+from artel.db.text import storable
 from artel.ids import uuid7
 from artel.memory.store import EVERYTHING, Filter
 
@@ -154,17 +155,12 @@ def _values(memory: NewMemory) -> dict[str, Any]:
     return {
         "id": memory.id,
         "type": memory.type,
-        "content": _storable(memory.content[:MAX_CONTENT_CHARACTERS]),
+        "content": storable(memory.content[:MAX_CONTENT_CHARACTERS]),
         "success": memory.success,
         "task_id": memory.task_id,
         "metadata": dict(memory.metadata),
         "created_at": memory.created_at,
     }
-
-
-def _storable(text: str) -> str:
-    """Leave out what PostgreSQL can't hold and a model may still say."""
-    return text.replace("\x00", "").encode(errors="replace").decode()
 
 
 def _memory(row: Row[Any]) -> StoredMemory:

@@ -3,11 +3,11 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Row
+from sqlalchemy import Row, Select, bindparam
 
 from artel.contract.http import NewProject, Project, ProjectChanges
 from artel.db.tables import projects
-from artel.db.tenant import TenantRepository
+from artel.db.tenant import TenantRepository, prepared
 from artel.errors import ProjectNotFound
 
 
@@ -15,6 +15,10 @@ class ProjectRepository(TenantRepository):
     """Projects of one user."""
 
     table = projects
+
+    @prepared
+    def _settings(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select(projects.c.settings).where(projects.c.id == bindparam("project"))
 
     def add(self, new: NewProject, *, is_default: bool) -> Project:
         """Add a project."""
@@ -47,6 +51,11 @@ class ProjectRepository(TenantRepository):
         if row is None:
             raise ProjectNotFound("Project not found")
         return _project(row)
+
+    def settings(self, project_id: int) -> dict[str, Any]:
+        """Answer what the user has set for a project; nothing if there is none."""
+        row = self._run(self._settings, project=project_id).one_or_none()
+        return dict(row.settings) if row else {}
 
     def default(self) -> Project | None:
         """Answer the project that is used where none is named."""

@@ -23,10 +23,12 @@ class RedisCache:
     """Keys `{prefix}:agent:{id}`, each with the version of the space's agents at which it was read.
 
     An entry of an older version counts as missing, so that one who read before a change and wrote after it does no
-    harm. Where Redis can't be reached the database is asked.
+    harm; so does one of another installation, whose users and projects have the same numbers. Where Redis can't be
+    reached the database is asked.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, installation: str) -> None:
+        self._installation = installation
         self._redis: Redis = Redis.from_url(
             url, socket_timeout=TIMEOUT_SECONDS, socket_connect_timeout=TIMEOUT_SECONDS, decode_responses=True
         )
@@ -41,7 +43,8 @@ class RedisCache:
             return None
         try:
             entry: dict[str, Any] = json.loads(text)
-            return Agent.model_validate(entry["agent"]) if entry["version"] == int(version or 0) else None
+            is_ours = entry["installation"] == self._installation and entry["version"] == int(version or 0)
+            return Agent.model_validate(entry["agent"]) if is_ours else None
         except (ValueError, KeyError, TypeError):  # of another version of Artel, or somebody else's
             return None
 
@@ -52,7 +55,8 @@ class RedisCache:
     async def put(self, prefix: str, agent: Agent, version: int) -> None:
         """Keep an agent for five minutes."""
         if version >= 0:
-            text = json.dumps({"version": version, "agent": agent.model_dump(mode="json")})
+            entry = {"installation": self._installation, "version": version, "agent": agent.model_dump(mode="json")}
+            text = json.dumps(entry)
             await self._try(self._redis.set(_key(prefix, agent.id), text, ex=TTL_SECONDS), None)
 
     async def invalidate(self, prefix: str, agent_id: int) -> None:

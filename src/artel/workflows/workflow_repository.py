@@ -1,0 +1,161 @@
+"""Rows of workflows, of their tasks, and of plans that were made before."""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, func
+
+from artel.db.tables import plan_cache, tasks, workflows
+from artel.db.tenant import TenantRepository
+from artel.errors import WorkflowNotFound
+from artel.workflows.workflow import TaskStatus, Workflow, WorkflowStatus, WorkflowTask
+
+_UNFINISHED = (TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.WAITING)
+
+
+class WorkflowRepository(TenantRepository):
+    """Workflows of one user."""
+
+    table = workflows
+
+    def add(self, workflow: Workflow) -> None:
+        """Store a workflow."""
+        self._add([{name: getattr(workflow, name) for name in Workflow.__slots__}])
+
+    def get(self, workflow_id: str) -> Workflow:
+        """Answer one workflow."""
+        return self._one(workflows.c.id == workflow_id)
+
+    def of_turn(self, turn_id: str) -> Workflow | None:
+        """Answer the workflow that a turn works on, if it does."""
+        row = self.connection.execute(self._select().where(workflows.c.turn_id == turn_id)).one_or_none()
+        return _workflow(row) if row else None
+
+    def page(self, conditions: Sequence[ColumnElement[bool]], limit: int, offset: int) -> list[Workflow]:
+        """Answer some workflows, newest first."""
+        asked = self._select().where(*conditions).order_by(workflows.c.created_at.desc(), workflows.c.id.desc())
+        return [_workflow(row) for row in self.connection.execute(asked.limit(limit).offset(offset))]
+
+    def count(self, conditions: Sequence[ColumnElement[bool]]) -> int:
+        """Answer how many there are."""
+        return self._count(*conditions)
+
+    def move(self, workflow_id: str, before: Iterable[WorkflowStatus], **values: Any) -> bool:
+        """Change a workflow if it stands where it should; say whether it did."""
+        stands = workflows.c.id == workflow_id, workflows.c.status.in_(list(before))
+        return bool(self.connection.execute(self._update(values).where(*stands)).rowcount)
+
+    def note_spent(self, workflow_id: str, spent_micros: int) -> None:
+        """Say what a workflow has cost, unless more is known."""
+        less = workflows.c.id == workflow_id, workflows.c.spent_micros < spent_micros
+        self.connection.execute(self._update({"spent_micros": spent_micros}).where(*less))
+
+    def unapproved_micros(self, session_id: str) -> int:
+        """Answer what plans of a session have cost that nobody was asked about."""
+        unasked = workflows.c.session_id == session_id, workflows.c.approved_at.is_(None)
+        spent = self._select(func.coalesce(func.sum(workflows.c.spent_micros), 0)).where(*unasked)
+        return int(self.connection.execute(spent).scalar_one())
+
+    def _one(self, *conditions: ColumnElement[bool]) -> Workflow:
+        row = self.connection.execute(self._select().where(*conditions)).one_or_none()
+        if row is None:
+            raise WorkflowNotFound("Workflow not found")
+        return _workflow(row)
+
+
+class TaskRepository(TenantRepository):
+    """Tasks of one user's workflows."""
+
+    table = tasks
+
+    def add(self, planned: Sequence[WorkflowTask]) -> None:
+        """Store the tasks of a plan."""
+        self._add([{name: getattr(task, name) for name in WorkflowTask.__slots__} for task in planned])
+
+    def of(self, workflow_id: str) -> list[WorkflowTask]:
+        """Answer the tasks of a workflow, as they were planned."""
+        asked = self._select().where(tasks.c.workflow_id == workflow_id).order_by(tasks.c.number)
+        return [_task(row) for row in self.connection.execute(asked)]
+
+    def get(self, workflow_id: str, task_id: str) -> WorkflowTask:
+        """Answer one task."""
+        asked = self._select().where(tasks.c.workflow_id == workflow_id, tasks.c.id == task_id)
+        row = self.connection.execute(asked).one_or_none()
+        if row is None:
+            raise WorkflowNotFound("Task not found")
+        return _task(row)
+
+    def of_many(self, workflow_ids: Collection[str]) -> list[WorkflowTask]:
+        """Answer the tasks of some workflows."""
+        asked = self._select().where(tasks.c.workflow_id.in_(list(workflow_ids))).order_by(tasks.c.number)
+        return [_task(row) for row in self.connection.execute(asked)]
+
+    def move(self, workflow_id: str, task_id: str, before: Iterable[TaskStatus], **values: Any) -> bool:
+        """Change a task if it stands where it should; say whether it did."""
+        stands = tasks.c.workflow_id == workflow_id, tasks.c.id == task_id, tasks.c.status.in_(list(before))
+        return bool(self.connection.execute(self._update(values).where(*stands)).rowcount)
+
+    def end_unfinished(self, workflow_id: str, running: TaskStatus, code: str, error: str) -> list[WorkflowTask]:
+        """End every task that has no end: those that ran as `running`, others as cancelled. Answer how they were."""
+        now = datetime.now(UTC)
+        unfinished = [task for task in self.of(workflow_id) if not task.status.is_terminal]
+        for task in unfinished:
+            values: dict[str, Any] = {"status": TaskStatus.CANCELLED, "parked": None, "finished_at": now}
+            if task.status is TaskStatus.RUNNING:
+                values |= {"status": running, "error_code": code, "error": error}
+            self.move(workflow_id, task.id, _UNFINISHED, **values)
+        return unfinished
+
+    def remove(self, workflow_id: str) -> None:
+        """Forget the tasks of a plan that another takes the place of."""
+        self.connection.execute(self._delete().where(tasks.c.workflow_id == workflow_id))
+
+    def ended_by(self, project_id: int, agent_ids: Collection[int], most: int) -> list[WorkflowTask]:
+        """Answer the last tasks that agents have ended, newest first."""
+        ended = (
+            tasks.c.project_id == project_id,
+            tasks.c.agent_id.in_(list(agent_ids)),
+            tasks.c.finished_at.is_not(None),
+        )
+        asked = self._select().where(*ended).order_by(tasks.c.finished_at.desc()).limit(most)
+        return [_task(row) for row in self.connection.execute(asked)]
+
+
+class PlanCacheRepository(TenantRepository):
+    """Plans that were made before, in one user's projects."""
+
+    table = plan_cache
+
+    def get(self, project_id: int, key: str, hours: float) -> dict[str, Any] | None:
+        """Answer the plan for a key, unless it is too old."""
+        young = datetime.now(UTC) - timedelta(hours=hours)
+        known = plan_cache.c.project_id == project_id, plan_cache.c.key == key, plan_cache.c.created_at > young
+        row = self.connection.execute(self._select().where(*known)).one_or_none()
+        plan: dict[str, Any] | None = row.plan if row else None
+        return plan
+
+    def put(self, project_id: int, key: str, plan: dict[str, Any], hours: float, most: int) -> None:
+        """Keep a plan; those that are too old are forgotten, and the oldest ones when there are too many."""
+        old = datetime.now(UTC) - timedelta(hours=hours)
+        here = plan_cache.c.project_id == project_id
+        self.connection.execute(
+            self._delete().where(here, (plan_cache.c.created_at <= old) | (plan_cache.c.key == key))
+        )
+        kept = self.connection.execute(
+            self._select(plan_cache.c.key).where(here).order_by(plan_cache.c.created_at.desc()).offset(most - 1)
+        )
+        too_many = [row.key for row in kept]
+        self.connection.execute(self._delete().where(here, plan_cache.c.key.in_(too_many)))
+        entry = {"project_id": project_id, "key": key, "plan": plan, "created_at": datetime.now(UTC)}
+        self._add_unless_there(entry)  # the same request may be planned twice at once
+
+
+def _workflow(row: Row[Any]) -> Workflow:
+    values = {name: getattr(row, name) for name in Workflow.__slots__}
+    return Workflow(**values | {"status": WorkflowStatus(row.status)})
+
+
+def _task(row: Row[Any]) -> WorkflowTask:
+    values = {name: getattr(row, name) for name in WorkflowTask.__slots__}
+    return WorkflowTask(**values | {"status": TaskStatus(row.status)})
