@@ -36,7 +36,7 @@ from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.memories.service import Memories
 from artel.memory.providers import MemorySettings, make_embedder, make_store
-from artel.plans.one_task import OneTaskRunner
+from artel.plans.orchestrator import Orchestrator
 from artel.projects.projects import ProjectRules
 from artel.settings import Settings
 from artel.spaces import leases
@@ -96,7 +96,8 @@ class Container:
             memories = await opened.enter_async_context(usable_memories(settings, database))
             bus = await _open_bus(settings)
             opened.push_async_callback(bus.close)
-            container = cls._build(settings, folder, database, memories, bus, opened)
+            cache = await _shared_cache(settings, database)
+            container = cls._build(settings, folder, database, memories, bus, cache, opened)
             if not settings.is_embedded:
                 for pulse in container.pulses:
                     opened.push_async_callback(pulse.close)
@@ -119,6 +120,7 @@ class Container:
         database: Database,
         memories: Memories,
         bus: Bus,
+        cache: SharedCache,
         opened: AsyncExitStack,
     ) -> "Container":
         passwords, tokens = Passwords(), make_tokens(settings)
@@ -138,7 +140,7 @@ class Container:
             database=database,
             brain=brain,
             memories=memories,
-            shared_cache=_shared_cache(settings),
+            shared_cache=cache,
             hub=hub,
             signals=signals,
             endings=endings,
@@ -154,6 +156,7 @@ class Container:
                 lease=settings.host_lease_seconds,
             ),
             fallback_model=settings.fallback_model,
+            is_demo=not brain.configured,
             families=FamilyLimits(
                 depth=settings.max_family_depth,
                 children=settings.max_children_per_agent,
@@ -163,7 +166,7 @@ class Container:
         spaces, host = None, None
         if settings.role != "api":
             host_id = None if settings.is_embedded else uuid7()
-            spaces = Spaces(parts, OneTaskRunner(), host_id)
+            spaces = Spaces(parts, Orchestrator(settings.planner_model), host_id)
             host = Host(parts, spaces, host_id)
             signals.add(host)
         signals.add(EndingsBySignal(endings))
@@ -300,12 +303,12 @@ async def _open_bus(settings: Settings) -> Bus:
     return await RabbitBus.connect(settings.bus_url.get_secret_value())
 
 
-def _shared_cache(settings: Settings) -> SharedCache:
+async def _shared_cache(settings: Settings, database: Database) -> SharedCache:
     if settings.redis_url is None:
         return NoSharedCache()
     from artel.spaces.redis_cache import RedisCache
 
-    return RedisCache(settings.redis_url.get_secret_value())
+    return RedisCache(settings.redis_url.get_secret_value(), await database.read(schema.installation_key))
 
 
 def open_database(settings: Settings) -> Database:

@@ -368,9 +368,11 @@ def test_a_child_has_no_more_time_than_its_parent(
 def test_the_orchestrator_works_with_the_team_and_not_with_children(home: Home, script: ByMark, mark: str) -> None:
     script[f"{mark} parent"] = [spawn(f"{mark} child", role="gardener"), Say("Done.")]
     home.person.say(home.session, f"{mark} parent")
+    settings = {"plans": {"approve_over_usd": 10}}
+    home.person.http.patch(f"/my/projects/{home.project['id']}", json={"settings": settings})
 
     turn_id = home.person.submit(home.session, f"{mark} a question for a gardener", None)
 
     events = home.person.events_of(home.session, turn_id)
-    [called] = [event.data["agent_id"] for event in events if event.type == "direct_agent_call"]
+    [called] = [event.data["agent_id"] for event in events if event.type == "task_started"]
     assert called in {agent["id"] for agent in home.project["agents"]}

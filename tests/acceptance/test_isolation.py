@@ -23,9 +23,20 @@ PUBLIC = {
     ("get", "/readyz"),
 }
 # Where an object of the victim's goes. An operation with an id that is not listed here fails the test.
-ID_PARAMETERS = ("project_id", "agent_id", "session_id", "archive_id", "turn_id", "message_id", "approval_id", "path")
-# Called like an id, but only a text that is kept: nothing is looked up by it.
-ONLY_TEXT = ("task_id",)
+ID_PARAMETERS = (
+    "project_id",
+    "agent_id",
+    "session_id",
+    "archive_id",
+    "turn_id",
+    "message_id",
+    "approval_id",
+    "workflow_id",
+    "path",
+)
+# Called like an id, but only a text that is kept, or the name of a task in the plan that is approved: nothing of
+# anybody else's is looked up by it.
+ONLY_TEXT = ("task_id", "id")
 NOT_FOUND = {name.replace("_id", "_not_found") for name in ID_PARAMETERS} | {"file_not_found"}
 # So that there is something to approve.
 SETTINGS = {"tools": {"memory_write": {"requires_approval": True}}}
@@ -58,6 +69,9 @@ class Belongings:
         note = {"path": self.file, "content": f"Note {mark}"}
         script[f"Write {mark}"] = [Say(tools=[Tool("write_file", json.dumps(note))]), Say("Written.")]
         person.say(self.session["session_id"], f"Write {mark}", self.agent["id"])
+        planning = person.session(self.project["id"])
+        person.post(planning, f"Plan {mark}", None, {"Prefer": "wait=30"})
+        planned = person.http.get("/my/workflows", params={"project_id": self.project["id"]}).json()["items"][0]
         self.ids: dict[str, Any] = {
             "project_id": self.project["id"],
             "agent_id": self.agent["id"],
@@ -66,6 +80,7 @@ class Belongings:
             "message_id": turn["message_id"],
             "archive_id": self.archive["id"],
             "approval_id": asked["approval_id"],
+            "workflow_id": planned["id"],
             "path": self.file,
         }
 
@@ -88,6 +103,7 @@ class Belongings:
             "/my/approvals",
             f"/my/approvals/{self.ids['approval_id']}",
             f"{url}/audit",
+            f"/my/workflows/{self.ids['workflow_id']}",
             f"{url}/agents/{self.agent['id']}/workspace/files/{self.file}",
         )
         return [self.person.http.get(path).text for path in paths]
@@ -135,7 +151,7 @@ def schema_of(document: dict[str, Any], operation: dict[str, Any]) -> dict[str, 
 
 
 def ids_of(document: dict[str, Any], operation: dict[str, Any]) -> list[str]:
-    """Answer the ids that the operation takes, in its path and in its body; those elsewhere have no place here yet."""
+    """Answer the ids that the operation takes: in its path, in its query and in its body."""
     in_path = [item["name"] for item in operation.get("parameters", []) if item["in"] == "path"]
     in_query = [
         item["name"] for item in operation.get("parameters", []) if item["in"] != "path" and is_id(item["name"])
@@ -143,9 +159,15 @@ def ids_of(document: dict[str, Any], operation: dict[str, Any]) -> list[str]:
     schema = schema_of(document, operation)
     in_body = [name for name in schema["properties"] if is_id(name)]
     nested = [name for name in fields_of(document, list(schema["properties"].values())) if is_id(name)]
-    unknown = {*in_query, *nested, *in_path, *in_body} - set(ID_PARAMETERS) | {*in_query, *nested}
+    unknown = {*in_query, *nested, *in_path, *in_body} - set(ID_PARAMETERS) | {*nested}
     assert not unknown, f"{operation['operationId']} takes {unknown}: say in this test what belongs there"
-    return [*sorted(in_path, key=ID_PARAMETERS.index), *in_body]
+    return [*sorted(in_path, key=ID_PARAMETERS.index), *in_query, *in_body]
+
+
+def query_of(operation: dict[str, Any], ids: dict[str, Any]) -> dict[str, Any]:
+    """Answer the ids that the operation takes in its query."""
+    names = {item["name"] for item in operation.get("parameters", []) if item["in"] == "query"}
+    return {name: ids[name] for name in names & ids.keys() if is_id(name)}
 
 
 def fields_of(document: dict[str, Any], schema: Any) -> Iterator[str]:
@@ -188,7 +210,8 @@ def test_every_operation_refuses_the_ids_of_another_user(
                 name: (victim if is_foreign else attacker).ids[name]
                 for name, is_foreign in zip(names, foreign, strict=True)
             }
-            answer = attacker.person.http.request(method, path.format(**ids), json=body_of(document, operation, ids))
+            body, query = body_of(document, operation, ids), query_of(operation, ids)
+            answer = attacker.person.http.request(method, path.format(**ids), json=body, params=query)
             assert answer.status_code == 404, (method, path, ids, answer.text)
             assert answer.json()["code"] in NOT_FOUND
             assert victim.mark not in answer.text
@@ -211,7 +234,8 @@ def test_every_operation_refuses_ids_of_another_project_of_the_same_user(
         outer, *inner = ids_of(document, operation) or [""]
         if inner:
             ids = there.ids | {outer: here.ids[outer]}
-            answer = person.http.request(method, path.format(**ids), json=body_of(document, operation, ids))
+            body, query = body_of(document, operation, ids), query_of(operation, ids)
+            answer = person.http.request(method, path.format(**ids), json=body, params=query)
             assert_problem(answer, 404, inner[0].replace("_id", "_not_found"))
             tried += 1
 

@@ -92,9 +92,14 @@ def test_name_and_settings_can_be_changed_one_by_one(person: Person) -> None:
         ({"tools": {"*": {"enabled": "perhaps"}}}, "tools.*.enabled"),
         ({"tools": {"tool_stat": {"denied_paths": "**"}}}, "tools.tool_stat.denied_paths"),
         ({"tools": {"tool_stat": {"allowed_paths": ["a", 7]}}}, "tools.tool_stat.allowed_paths.1"),
-        ({"approval_seconds": 9}, "approval_seconds"),
+        ({"approval_seconds": 0}, "approval_seconds"),
         ({"approval_seconds": 7 * 24 * 3600 + 1}, "approval_seconds"),
         ({"approval_seconds": None}, "approval_seconds"),
+        ({"plans": []}, "plans"),
+        ({"plans": {"approve_from_tasks": 0}}, "plans.approve_from_tasks"),
+        ({"plans": {"approve_over_usd": -1}}, "plans.approve_over_usd"),
+        ({"plans": {"approve_over": 1}}, "plans.approve_over"),
+        ({"monthly_budget_usd": "much"}, "monthly_budget_usd"),
     ],
 )
 def test_rules_for_tools_that_make_no_sense_are_refused_and_the_place_is_named(

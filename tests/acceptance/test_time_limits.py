@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.acceptance.test_plans import Desk, Team
 from tests.conftest import StartServer
 from tests.model_server import ModelServer, Say
 from tests.people import Person, assert_problem
@@ -25,3 +26,20 @@ def test_a_task_that_takes_too_long_in_all_is_ended_and_answered_as_a_time_out(s
         turn = person.turn(session, note["turn_id"])
         assert (turn["status"], turn["error_code"]) == ("timeout", "timeout")
         assert turn["usage"]["calls"] == 1
+
+
+@pytest.mark.req("CHT-08.3")
+def test_a_task_of_a_plan_that_takes_too_long_is_ended_and_the_rest_is_the_answer(start_server: StartServer) -> None:
+    endless = Say(pieces=["more "] * 2_000, pause=0.02)
+    with ModelServer(team := Team("mark", {"a": "", "b": "", "c": "a"})).running_in_thread() as model:
+        team.does = {"a": endless}
+        limits = {"ARTEL_TASK_TIMEOUT_SECONDS": "1", "ARTEL_PROGRESS_TIMEOUT_SECONDS": "30"}
+        person = Person.register(start_server(OPENAI_API_KEY="x", OPENAI_BASE_URL=model.url, **limits).url)
+        project = person.project()
+        desk = Desk(person, project, person.session(project["id"]), team)
+
+        workflow = desk.approved()
+
+        assert workflow["status"] == "partial"
+        assert desk.statuses(workflow) == {"a": "timeout", "b": "completed", "c": "aborted"}
+        assert "took too long" in workflow["answer"]

@@ -12,8 +12,9 @@ from artel.agents.task import AgentSpec, Listener, Tally
 from artel.brain.brain import Brain, Completion, Message, Request, Schema, TokenSink, ToolCall, ToolSchema, Usage
 from artel.brain.errors import ModelAnswerInvalid, ModelError
 from artel.brain.tokens import count_tokens
-from artel.errors import ArtelError, Kind
+from artel.errors import ArtelError, BudgetExceeded, Kind
 from artel.logs import get_logger
+from artel.tools.consent import NeedsApproval
 from artel.tools.tool import ToolResult
 from artel.tools.toolbox import ArgumentsInvalid, Toolbox, parsed_arguments
 
@@ -190,6 +191,9 @@ async def _ask(
     run.tally.begin(request)
     try:
         completion = await run.brain.complete(request, stream)
+    except (NeedsApproval, BudgetExceeded):  # there was no money for it: the model was not asked
+        run.tally.pending = None
+        raise
     except ModelError as failure:
         run.tally.add(failure.usage or Usage(spec.model, calls=1))
         raise

@@ -23,6 +23,7 @@ from artel.api import (
     spaces,
     tools,
     ui,
+    workflows,
     workspace,
 )
 from artel.api.metrics import HttpMetrics
@@ -51,6 +52,7 @@ ROUTERS = (
     spaces.router,
     connectors.router,
     approvals.router,
+    workflows.router,
     tools.router,
     health.router,
     ui.router,

@@ -1,5 +1,6 @@
 """What the user is asked, and their decisions."""
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, status
@@ -8,10 +9,12 @@ from artel.api.dependencies import CurrentUser, Limit, Offset, Parts
 from artel.api.problems import documented
 from artel.approvals import approvals
 from artel.approvals.approval import Approval
+from artel.brain import prices
 from artel.contract.approvals import ApprovalState, NewDecision
 from artel.contract.connector import Decided
 from artel.contract.http import Page
 from artel.ids import uuid7
+from artel.plans.decisions import ask_plan_again, decide_plan
 
 ApprovalId = Annotated[str, Path(max_length=64, pattern=r"^[0-9a-zA-Z-]+$")]
 Wanted = Annotated[
@@ -40,9 +43,13 @@ async def show_approval(approval_id: ApprovalId, user: CurrentUser, parts: Parts
 @router.post("/{approval_id}/confirm", responses=documented(400, 401, 404, 409, 413, 422, 503))
 async def confirm(approval_id: ApprovalId, body: NewDecision, user: CurrentUser, parts: Parts) -> ApprovalState:
     """Decide; the run goes on."""
-    decided = await parts.database.run(
-        approvals.decide, user, approval_id, body.decision, body.feedback, body.changes.holds
-    )
+    asked = await parts.database.read(approvals.get_approval, user, approval_id)
+    if asked.kind == "tool":
+        said = body.decision, body.feedback, body.changes.holds
+        decided = await parts.database.run(approvals.decide, user, approval_id, *said)
+    else:
+        wanted = body.decision, body.feedback, body.instruction, body.changes.tasks
+        decided = await parts.database.run(decide_plan, user, approval_id, *wanted)
     parts.go_on(decided.session_id, decided.project_id)
     if ask_id := decided.details.get("ask_id"):
         told = Decided(ask_id=ask_id, decision=body.decision, feedback=body.feedback)
@@ -55,7 +62,14 @@ async def confirm(approval_id: ApprovalId, body: NewDecision, user: CurrentUser,
 )
 async def ask_again(approval_id: ApprovalId, user: CurrentUser, parts: Parts) -> ApprovalState:
     """Be asked again what you did not decide in time; when you approve it, it is done without asking a model."""
-    asked = await parts.database.run(approvals.ask_again, user, approval_id, uuid7(), uuid7())
+    expired = await parts.database.read(approvals.get_approval, user, approval_id)
+    if expired.kind == "tool":
+        asked = await parts.database.run(approvals.ask_again, user, approval_id, uuid7(), uuid7())
+    else:
+        await prices.load()
+        place = user, approval_id, uuid7(), parts.settings.planner_model
+        again = partial(ask_plan_again, is_demo=not parts.brain.configured)
+        asked = await parts.database.run(again, *place)
     parts.signals.session_changed(asked.session_id)
     return _state(asked)
 

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response, status
@@ -32,6 +33,8 @@ from artel.errors import (
     AgentNotFound,
     AgentNotRegistered,
     ArtelError,
+    BudgetExceeded,
+    PlanRejected,
     TaskStopped,
     TurnCancelledByUser,
     TurnTimedOut,
@@ -39,6 +42,8 @@ from artel.errors import (
 from artel.events.hub import TURN_ENDS, Delta, Item
 from artel.ids import uuid7
 from artel.logs import get_logger
+from artel.plans.decisions import workflow_of_turn
+from artel.plans.records import add_workflow
 from artel.sessions import history
 from artel.spaces.agent_figures import ERROR_SECONDS
 from artel.spaces.host import Job
@@ -91,13 +96,15 @@ async def send_message(
     if "text/event-stream" in accept:
         return EventStream(_turn_events(parts, user, turn), session_id)
     seconds = _patience(prefer, turn.mode)
-    if not seconds:
-        return _accepted(turn)
-    ended = await _ending(parts, user, turn, seconds)
-    if ended is None:
-        now, approval_id = await parts.database.read(pending_of, user, session_id, turn.id)
-        return _accepted(now, approval_id)
-    return _answered(ended)
+    ended = await _ending(parts, user, turn, seconds) if seconds else None
+    if ended is not None:
+        return _answered(ended)
+    approval_id = workflow_id = None
+    if seconds:
+        turn, approval_id = await parts.database.read(pending_of, user, session_id, turn.id)
+    if turn.mode is Mode.ORCHESTRATED:
+        workflow_id = await parts.database.read(workflow_of_turn, user, turn.id)
+    return _accepted(turn, approval_id, workflow_id)
 
 
 @router.get("/my/chat/{session_id}/messages", responses=documented(401, 404, 422, 503))
@@ -178,7 +185,9 @@ async def _accept(parts: Container, user: Principal, session_id: str, body: NewM
         tokens = await asyncio.to_thread(count_tokens, body.content)
     target = None if body.target_agent is None else str(body.target_agent)
     new = NewTurn(uuid7(), uuid7(), body.content, tokens, target, body.idempotency_key or header_key)
-    turn = await parts.database.run(accept_message, user, session_id, new, parts.gate)
+    is_planned = new.mode is Mode.ORCHESTRATED
+    also = partial(add_workflow, workflow_id=uuid7(), request=body.content) if is_planned else None
+    turn = await parts.database.run(accept_message, user, session_id, new, parts.gate, also)
     log.info("mode_chosen", session_id=session_id, mode=turn.mode, turn_id=turn.id)
     if turn.id == new.turn_id:
         parts.signals.session_changed(session_id)
@@ -233,14 +242,23 @@ def _error(ended: Ended) -> ArtelError:
     if ended.status is TurnStatus.CANCELLED:
         return TurnCancelledByUser(ended.content)
     known = {error.code: error for error in (AgentInError, AgentNotRegistered, AgentNotFound, TaskStopped)}
+    if ended.error_code == BudgetExceeded.code:
+        return BudgetExceeded(ended.content)
+    if ended.status is TurnStatus.REJECTED:
+        return PlanRejected(ended.content)
     if ended.error_code in known:
         return known[ended.error_code](ended.content, retry_after=ERROR_SECONDS)
     return AgentFailed(ended.content)
 
 
-def _accepted(turn: Turn, approval_id: str | None = None) -> Response:
+def _accepted(turn: Turn, approval_id: str | None, workflow_id: str | None) -> Response:
     accepted = MessageAccepted(
-        session_id=turn.session_id, turn_id=turn.id, mode=turn.mode, status=turn.status, approval_id=approval_id
+        session_id=turn.session_id,
+        turn_id=turn.id,
+        workflow_id=workflow_id,
+        approval_id=approval_id,
+        mode=turn.mode,
+        status=turn.status,
     )
     return _json(accepted.model_dump_json(exclude_none=True), status.HTTP_202_ACCEPTED)
 
@@ -255,7 +273,7 @@ async def _turn_events(parts: Container, user: Principal, turn: Turn) -> AsyncIt
         if item is None:
             yield item
         elif isinstance(item, Delta):
-            if item.task_id == turn.id:
+            if (item.turn_id or item.task_id) == turn.id:
                 yield item
         elif item.turn_id == turn.id:
             yield item

@@ -14,6 +14,7 @@ from artel.contract.http import NewProject, Page, Project, ProjectChanges, Proje
 from artel.errors import SpaceUnavailable
 from artel.logs import get_logger
 from artel.memories import changes
+from artel.plans.project_limits import PlanSettings
 from artel.projects import projects
 from artel.tools.policy import PolicySettings
 
@@ -68,9 +69,12 @@ async def delete_project(project_id: ProjectId, user: CurrentUser, parts: Parts)
 
 
 def _require_sensible(settings: Mapping[str, Any]) -> None:
-    """Refuse what is said of tools if nobody could act on it: with such settings every call would be refused."""
-    try:
-        PolicySettings.model_validate(settings)
-    except ValidationError as wrong:
-        found = wrong.errors(include_url=False, include_context=False)
-        raise RequestValidationError([{**one, "loc": ("body", "settings", *one["loc"])} for one in found]) from None
+    """Refuse what is said of tools and plans if nobody could act on it: nothing could be done with such settings."""
+    wrong: list[Any] = []
+    for model in (PolicySettings, PlanSettings):
+        try:
+            model.model_validate(settings)
+        except ValidationError as invalid:
+            wrong += invalid.errors(include_url=False, include_context=False)
+    if wrong:
+        raise RequestValidationError([{**one, "loc": ("body", "settings", *one["loc"])} for one in wrong])

@@ -78,7 +78,8 @@ def decide(
     status = ApprovalStatus.APPROVED if decision == "approve" else ApprovalStatus.REJECTED
     if not approval.details.get("grant"):
         holds = "once"  # nobody was shown what else it would hold for
-    if not TurnRepository(connection, principal).unpark(approval.session_id, approval.turn_id):
+    turns = TurnRepository(connection, principal)
+    if not turns.unpark(approval.session_id, approval.turn_id) and not _runs(turns, approval):
         raise ApprovalDecided("The turn does not wait any more.")
     approvals.move(
         approval_id, [ApprovalStatus.PENDING], status, feedback=feedback, holds=holds, decided_at=now, expires_at=now
@@ -225,6 +226,11 @@ def list_approvals(
     """Answer a page of approvals, newest first."""
     approvals = ApprovalRepository(connection, principal)
     return Page(items=approvals.page(status, limit, offset), total=approvals.count(status), limit=limit, offset=offset)
+
+
+def _runs(turns: TurnRepository, approval: Approval) -> bool:
+    """Say whether the turn runs: other tasks of a plan go on while one waits."""
+    return turns.get(approval.session_id, approval.turn_id).status in (TurnStatus.RUNNING, TurnStatus.QUEUED)
 
 
 def _request(approval: Approval) -> ToolRequest:

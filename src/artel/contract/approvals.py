@@ -8,10 +8,23 @@ from pydantic import BaseModel, ConfigDict, Field
 Holds = Literal["once", "session", "always"]
 
 
+class TaskChange(BaseModel):
+    """What the user wants otherwise in one task of a plan."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str = Field(max_length=64, examples=["2"])
+    drop: bool = Field(False, description="Leave the task out.")
+    agent: str | None = Field(None, max_length=63, examples=["agent_writer"])
+    description: str | None = Field(None, max_length=4_000)
+
+
 class ApprovalChanges(BaseModel):
     """What else the user decides with an approval."""
 
     model_config = ConfigDict(extra="forbid")
+
+    tasks: list[TaskChange] = Field(default_factory=list, max_length=20, description="For plans: what to change.")
 
     holds: Holds = Field("once", description="For how long writes like this one are approved, at the connector.")
 

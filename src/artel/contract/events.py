@@ -62,6 +62,43 @@ class MessageCompleted(EventData):
     agent_id: int | None
 
 
+class TaskPlanCreated(EventData):
+    """The orchestrator has a plan."""
+
+    type = "task_plan_created"
+    plan_id: str
+    workflow_id: str
+    tasks: list[dict[str, Any]]
+    planned_by: str
+    estimated_cost: float | None
+    estimated_cost_low: float
+    estimated_cost_high: float
+    estimated_duration: float
+
+
+class PlanRequest(EventData):
+    """A plan is carried out only if the user approves it, or lets it cost more; the turn waits."""
+
+    type = "plan_request"
+    approval_id: str
+    workflow_id: str
+    plan: dict[str, Any]
+    estimated_cost: float | None
+    estimated_duration: float
+    details: dict[str, Any]
+    expires_at: datetime
+
+
+class TaskProgress(EventData):
+    """A task goes on."""
+
+    type = "task_progress"
+    task_id: str
+    state: str
+    elapsed_seconds: float
+    phase: str
+
+
 class TaskStarted(EventData):
     """A task of an agent has begun."""
 

@@ -125,8 +125,8 @@ ProjectSettings = Annotated[
     dict[str, JsonValue],
     AfterValidator(_bounded),
     Field(
-        description="Settings of the project, as one JSON object of at most 16,384 characters. What is said of tools "
-        "(`tools`, `approval_seconds`) must make sense, else it is refused."
+        description="Settings of the project, as one JSON object of at most 16,384 characters. What is said of tools, "
+        "plans (`tools`, `approval_seconds`, `plans`, `monthly_budget_usd`) must make sense, else it is refused."
     ),
 ]
 AgentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$", description="Unique in the project.")]

@@ -34,6 +34,7 @@ class Delta:
     task_id: str | None
     n: int
     text: str
+    turn_id: str | None = None  # whose it is, if that is not the task's own name
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +48,17 @@ Item = StoredEvent | Delta
 class _Answer:
     """An answer that is being written: its pieces so far."""
 
-    def __init__(self, message_id: str, task_id: str | None, *, elsewhere: bool) -> None:
+    def __init__(self, message_id: str, task_id: str | None, turn_id: str | None, *, elsewhere: bool) -> None:
         self.message_id = message_id
         self.task_id = task_id
+        self.turn_id = turn_id or task_id
         self.elsewhere = elsewhere  # another process writes it
         self.n = 0
         self.pieces: list[str] = []
 
     def snapshot(self) -> Snapshot:
         self.pieces = ["".join(self.pieces)]
-        return Snapshot(self.message_id, self.task_id, self.n, self.pieces[0])
+        return Snapshot(self.message_id, self.task_id, self.n, self.pieces[0], self.turn_id)
 
 
 class StreamsEnd(Exception):
@@ -127,7 +129,7 @@ class _Feed:
         self.tell(event)
         if event.type in TURN_ENDS and event.turn_id is not None:
             self.ended.append(event.turn_id)
-            self.answers = {key: one for key, one in self.answers.items() if one.task_id != event.turn_id}
+            self.answers = {key: one for key, one in self.answers.items() if one.turn_id != event.turn_id}
 
     def left(self, reader: Reader) -> None:
         """Let a reader go; with the last one, nobody hears any more what other processes write."""
@@ -207,26 +209,37 @@ class EventHub:
         for session_id in [key for key, feed in self._feeds.items() if feed.tenant.user_id == tenant.user_id]:
             self.notify(session_id)
 
-    def write(self, tenant: Tenant, session_id: str, message_id: str, task_id: str | None, text: str) -> None:
-        """Add a piece to an answer that is being written."""
-        feed, answer = self._answer(tenant, session_id, message_id, task_id)
+    def write(
+        self,
+        tenant: Tenant,
+        session_id: str,
+        message_id: str,
+        task_id: str | None,
+        text: str,
+        turn_id: str | None = None,
+    ) -> None:
+        """Add a piece to an answer that is being written; `turn_id` is whose it is, if that is not the task's name."""
+        feed, answer = self._answer(tenant, session_id, message_id, task_id, turn_id)
         answer.n += 1
         answer.pieces.append(text)
         if feed.readers:
-            feed.tell(Delta(message_id, task_id, answer.n, text))
+            feed.tell(Delta(message_id, task_id, answer.n, text, answer.turn_id))
 
-    def restart(self, tenant: Tenant, session_id: str, message_id: str, task_id: str | None) -> None:
+    def restart(
+        self, tenant: Tenant, session_id: str, message_id: str, task_id: str | None, turn_id: str | None = None
+    ) -> None:
         """Begin an answer again from nothing."""
-        feed, answer = self._answer(tenant, session_id, message_id, task_id)
+        feed, answer = self._answer(tenant, session_id, message_id, task_id, turn_id)
         answer.n += 1
         answer.pieces = []
         feed.tell(answer.snapshot())
 
     def replace(self, tenant: Tenant, session_id: str, snapshot: Snapshot) -> None:
         """Take over what another process has of an answer that is being written there."""
-        if not self.is_listened_to(session_id) or snapshot.task_id in self._feeds[session_id].ended:
+        if not self.is_listened_to(session_id) or snapshot.turn_id in self._feeds[session_id].ended:
             return  # nobody would hear of its end, or it came late
-        feed, answer = self._answer(tenant, session_id, snapshot.message_id, snapshot.task_id, elsewhere=True)
+        place = session_id, snapshot.message_id, snapshot.task_id, snapshot.turn_id
+        feed, answer = self._answer(tenant, *place, elsewhere=True)
         if snapshot.n > answer.n:
             answer.n, answer.pieces = snapshot.n, [snapshot.text]
             feed.tell(snapshot)
@@ -268,14 +281,21 @@ class EventHub:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _answer(
-        self, tenant: Tenant, session_id: str, message_id: str, task_id: str | None, *, elsewhere: bool = False
+        self,
+        tenant: Tenant,
+        session_id: str,
+        message_id: str,
+        task_id: str | None,
+        turn_id: str | None,
+        *,
+        elsewhere: bool = False,
     ) -> tuple[_Feed, _Answer]:
         feed = self._feeds.get(session_id)
         if feed is None:
             feed = self._feeds[session_id] = _Feed(tenant)
         answer = feed.answers.get(message_id)
         if answer is None:
-            answer = feed.answers[message_id] = _Answer(message_id, task_id, elsewhere=elsewhere)
+            answer = feed.answers[message_id] = _Answer(message_id, task_id, turn_id, elsewhere=elsewhere)
         return feed, answer
 
     def _begin_at(self, session_id: str, last: int) -> None:

@@ -88,8 +88,8 @@ class Signals:
     def written(self, tenant: Tenant, session_id: str, snapshot: Snapshot) -> None:
         """Show other processes an answer that is being written."""
         if len(snapshot.text) <= MAX_REMOTE_TEXT:
-            shown = [tenant.user_id, session_id, snapshot.message_id, snapshot.task_id, snapshot.n, snapshot.text]
-            self._send("written", json.dumps(shown))
+            what = snapshot.message_id, snapshot.task_id, snapshot.n, snapshot.text, snapshot.turn_id
+            self._send("written", json.dumps([tenant.user_id, session_id, *what]))
 
     def close(self) -> None:
         """Hear no more."""
@@ -122,8 +122,9 @@ class Signals:
                 project_id, agent_id = key.split("/")
                 self._tell(lambda listener: listener.agents_changed(int(project_id), int(agent_id)))
             case "written":
-                user_id, session_id, message_id, task_id, n, text = json.loads(key)
-                self._hub.replace(_Owner(user_id), session_id, Snapshot(message_id, task_id, n, text))
+                user_id, session_id, message_id, task_id, n, text, *more = json.loads(key)
+                turn_id = more[0] if more else task_id  # a process of an older version says nothing of it
+                self._hub.replace(_Owner(user_id), session_id, Snapshot(message_id, task_id, n, text, turn_id))
 
     def _tell(self, call: Callable[[OnSignal], None]) -> None:
         for listener in self._listeners:

@@ -2,40 +2,41 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from artel.agents.context import MAX_HISTORY_MESSAGES, Said
 from artel.agents.parking import Parked
 from artel.agents.task import Tally
-from artel.approvals.approval import Approval, ApprovalStatus
+from artel.approvals.approval import Approval
 from artel.approvals.approvals import decisions, park_turn
-from artel.brain.brain import ToolCall, Usage
+from artel.brain.brain import Brain, ToolCall, Usage
+from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
-from artel.contract.events import ApprovalRequired, ContextRetrieved, EventData, ToolCalled, ToolReturned
+from artel.contract.events import ContextRetrieved, EventData, ToolCalled, ToolReturned
 from artel.contract.http import Agent
-from artel.errors import AgentNotFound, ArtelError, DatabaseUnavailable
+from artel.errors import AgentNotFound, DatabaseUnavailable
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.memories.context_store import Recalled
 from artel.memories.memory_repository import NewMemory
 from artel.projects.projects import project_settings
+from artel.spaces.asking import decision_of, due, required, tool_approval, who_asks
 from artel.spaces.execution import ExecutionResult, Task, Waiting
+from artel.spaces.notes import Notes
 from artel.spaces.patience import patiently
-from artel.tools.consent import Decision
+from artel.spaces.purse import BudgetPurse
 from artel.tools.policy import Policy, PolicySettings
 from artel.tools.tool import ToolResult
 from artel.turns.endings import Ended
-from artel.turns.lease import LeaseLost
 from artel.turns.transactions import (
     AgentAtWork,
     Outcome,
     TurnOver,
     finish_turn,
-    note_events,
     note_usage,
     start_turn,
 )
@@ -63,9 +64,10 @@ class DirectTurn:
         self._tally = Tally("")
         if usage := kept.get("usage"):
             self._tally.usage = Usage(**usage)
-        self._notes = _Notes(space, turn)
+        self._notes = Notes(space, turn)
         self._shown = 0.0
         self._started = False
+        self._brain: Brain | None = None
 
     async def run(self) -> Ended | None:
         """Answer the turn; None if somebody else has ended it, or it is not its turn yet."""
@@ -88,6 +90,7 @@ class DirectTurn:
                 session_id=self._turn.session_id,
                 turn_id=self._turn.id,
                 waiting=await self._waited(),
+                brain=lambda: self._brain,
             )
             result = await self._space.direct_execution(self._agent_id, task)
         except AgentNotFound as gone:
@@ -155,6 +158,9 @@ class DirectTurn:
         self._parts.signals.session_changed(self._turn.session_id)
         self._notes.open()
         await self._space.note_version(started.config_version)
+        if started.month is not None and not self._parts.is_demo:
+            place = self._parts.database, self._space.principal, self._space.project_id, self._turn.id
+            self._brain = PaidBrain(self._parts.brain, BudgetPurse(*place, [started.month]))
         agent = await self._space.cache.get(agent.id)  # it may have been changed since it was queued
         said = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in started.said]
         return agent, said
@@ -167,7 +173,7 @@ class DirectTurn:
         if kept is None:
             return None
         decided = await self._parts.database.read(decisions, self._space.principal, self._turn.id)
-        return Waiting.of(kept, {one.arguments_hash: _decision(one) for one in decided})
+        return Waiting.of(kept, {one.arguments_hash: decision_of(one) for one in decided})
 
     async def _park(self, agent: Agent, parked: Parked) -> None:
         """Store how far the run has come, and ask the user; the agent's slot is free."""
@@ -179,12 +185,12 @@ class DirectTurn:
             "usage": asdict(self._tally.usage) if self._tally.usage.calls else None,
         }
         change = AgentAtWork(agent.id, agent.name, "processing", space.get_agent_status(agent.id).value).change
-        approval = self._approval(parked)
+        approval = tool_approval(turn, who_asks(parked.kept), parked.question, 0)
         database, place = self._parts.database, (space.principal, turn, kept)
 
         async def store() -> Approval:
             settings = await database.read(project_settings, space.principal, space.project_id)
-            asked = _due(approval, Policy(PolicySettings.of(settings)).seconds(parked.question.risk))
+            asked = due(approval, Policy(PolicySettings.of(settings)).seconds(parked.question.risk))
             await database.run(park_turn, *place, asked, change, space.lease)
             return asked
 
@@ -199,33 +205,7 @@ class DirectTurn:
             raise
         self._parts.signals.session_changed(turn.session_id)
         self._parts.endings.parked(turn.id)
-        self._parts.news.add(space.principal, space.project_id, _required(approval))
-
-    def _approval(self, parked: Parked) -> Approval:
-        """Answer what the user is to be asked; when it ends is for the project to say."""
-        question, now = parked.question, datetime.now(UTC)
-        return Approval(
-            id=uuid7(),
-            project_id=self._space.project_id,
-            session_id=self._turn.session_id,
-            turn_id=self._turn.id,
-            agent_id=_who_asks(parked.kept),
-            kind="tool",
-            tool=question.tool,
-            arguments=dict(question.arguments),
-            arguments_hash=question.hash,
-            details=dict(question.details),
-            risk=question.risk,
-            seconds=0,
-            status=ApprovalStatus.PENDING,
-            holds=None,
-            feedback=None,
-            created_at=now,
-            warned_at=None,
-            expires_at=now,
-            decided_at=None,
-            used_at=None,
-        )
+        self._parts.news.add(space.principal, space.project_id, required(approval))
 
     async def _finish(self, agent: Agent | None, result: ExecutionResult, seconds: float) -> Ended | None:
         await self._notes.written()
@@ -296,77 +276,6 @@ class DirectTurn:
         written = self._parts.hub.written(self._turn.session_id, self._message_id)
         if written is not None:
             self._parts.signals.written(self._space.principal, self._turn.session_id, written)
-
-
-class _Notes:
-    """Events of a turn that are written while it runs, one after another, without making it wait."""
-
-    def __init__(self, space: "WorkerSpace", turn: Turn) -> None:
-        self._space = space
-        self._turn = turn
-        self._waiting: list[EventData] = []
-        self._is_open = False
-        self._writing: asyncio.Task[None] | None = None
-
-    def open(self) -> None:
-        """Begin to write: the turn has started."""
-        self._is_open = True
-        self._write_soon()
-
-    def add(self, event: EventData) -> None:
-        """Write an event soon."""
-        self._waiting.append(event)
-        self._write_soon()
-
-    async def written(self) -> None:
-        """Wait until everything is written."""
-        if self._writing is not None:
-            await self._writing
-
-    def _write_soon(self) -> None:
-        if self._is_open and self._waiting and self._writing is None:
-            self._writing = asyncio.get_running_loop().create_task(self._write())
-
-    async def _write(self) -> None:
-        try:
-            while self._waiting:
-                events, self._waiting = self._waiting, []
-                place = self._space.principal, self._turn, events
-                await self._space.parts.database.run(note_events, *place, self._space.lease)
-                self._space.parts.signals.session_changed(self._turn.session_id)
-        except (ArtelError, TurnOver, LeaseLost) as failure:
-            log.info("events_not_written", turn_id=self._turn.id, reason=repr(failure))
-        finally:
-            self._writing = None
-
-
-def _who_asks(kept: Mapping[str, Any]) -> int:
-    """Answer whose call it is: the agent's, or that of a child of its that works for it."""
-    while kept.get("inner"):
-        kept = kept["inner"]
-    agent_id: int = kept["agent_id"]
-    return agent_id
-
-
-def _due(approval: Approval, seconds: int) -> Approval:
-    """Answer an approval that is asked for from now on."""
-    now = datetime.now(UTC)
-    return replace(approval, seconds=seconds, created_at=now, expires_at=now + timedelta(seconds=seconds))
-
-
-def _decision(approval: Approval) -> Decision:
-    outcome: Any = str(approval.status)
-    shown = {name: approval.details.get(name) for name in ("old_sha256", "new_sha256")}
-    return Decision(approval.id, outcome, approval.feedback or "", approval.holds or "once", **shown)
-
-
-def _required(approval: Approval) -> ApprovalRequired:
-    return ApprovalRequired(
-        approval_id=approval.id,
-        session_of_approval=approval.session_id,
-        tool=approval.tool,
-        expires_at=approval.expires_at,
-    )
 
 
 def _memories(turn: Turn, text: str, result: ExecutionResult) -> list[NewMemory]:

@@ -17,7 +17,7 @@ from artel.agents.task import AgentSpec, Listener, LoopResult, Tally
 from artel.approvals.approvals import use
 from artel.auth.principal import Principal
 from artel.brain import prices
-from artel.brain.brain import ToolCall, Usage
+from artel.brain.brain import Brain, ToolCall, Usage
 from artel.brain.errors import ModelTimedOut
 from artel.brain.tokens import count_tokens
 from artel.contract.events import EventData
@@ -73,6 +73,8 @@ class Task:
     turn_id: str = ""
     waiting: "Waiting | None" = None
     deadline: float = math.inf  # in seconds of `time.monotonic()`, if somebody waits who has less time
+    # Another brain than everybody's, if somebody counts what it costs; known once it has begun.
+    brain: Callable[[], Brain | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +234,8 @@ class Execution:
                 resumed = task.waiting.state if task.waiting else None
                 if resumed is None and _READING & {schema.name for schema in toolbox.schemas}:
                     messages = (*messages[:1], *await self._guidance.messages(), *messages[1:])
-                return await run_loop(spec, messages, self._parts.brain, toolbox, watch, total, task.tally, resumed)
+                brain = task.brain() or self._parts.brain
+                return await run_loop(spec, messages, brain, toolbox, watch, total, task.tally, resumed)
         except TimeoutError as late:
             if not watch.limit.expired():
                 raise

@@ -85,6 +85,7 @@ class AgentFamily:
             turn_id=parent.task.turn_id,
             waiting=Waiting.of(waited, parent.task.waiting.decisions) if waited and parent.task.waiting else None,
             deadline=parent.deadline,
+            brain=parent.task.brain,
         )
         log.info("task_given_to_child", agent_id=child.id, parent_agent_id=parent.agent.id, task_id=task_id)
         try:

@@ -4,13 +4,14 @@ import asyncio
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import structlog
 from sqlalchemy import Connection
 
+from artel.approvals.approvals import end_turn
 from artel.auth.principal import Principal
 from artel.brain.tokens import count_tokens
-from artel.db.engine import Database
 from artel.errors import ArtelError, DatabaseUnavailable, ProjectNotFound, SessionNotFound
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -25,7 +26,7 @@ from artel.spaces.spaces import Spaces
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.turns.endings import Ended, read_ended
 from artel.turns.lease import Lease, LeaseLost
-from artel.turns.transactions import Outcome, TurnOver, finish_turn
+from artel.turns.transactions import Outcome, TurnOver
 from artel.turns.turn import Turn, TurnStatus
 from artel.turns.turn_repository import TurnRepository
 
@@ -281,7 +282,7 @@ class Host:
         if lease is None and self._host_id is not None:
             return  # whoever runs the space now finds the turn
         try:
-            ended = await _end(self._parts.database, job.principal, turn.session_id, turn.id, code, message, lease)
+            ended = await _end(self._parts, job.principal, turn.session_id, turn.id, code, message, lease)
         except (TurnOver, ArtelError, LeaseLost):
             return
         self._parts.signals.session_changed(turn.session_id)
@@ -386,7 +387,7 @@ async def _fail_interrupted(
         try:
             if only_running and not await parts.database.read(_is_running, principal, session_id, turn_id):
                 continue
-            ended = await _end(parts.database, principal, session_id, turn_id, "interrupted", INTERRUPTED, lease)
+            ended = await _end(parts, principal, session_id, turn_id, "interrupted", INTERRUPTED, lease)
         except (TurnOver, ArtelError, LeaseLost):
             continue
         log.warning("turn_interrupted", user_id=user_id, session_id=session_id, turn_id=turn_id)
@@ -395,11 +396,12 @@ async def _fail_interrupted(
 
 
 async def _end(
-    database: Database, principal: Principal, session_id: str, turn_id: str, code: str, text: str, lease: Lease | None
+    parts: SpaceParts, principal: Principal, session_id: str, turn_id: str, code: str, text: str, lease: Lease | None
 ) -> Ended:
-    outcome = Outcome(TurnStatus.FAILED, uuid7(), text, count_tokens(text), None, error_code=code)
-    turn = await database.read(lambda c: TurnRepository(c, principal).get(session_id, turn_id))
-    finished_at = await database.run(finish_turn, principal, session_id, turn_id, None, outcome, lease)
+    turn = await parts.database.read(lambda c: TurnRepository(c, principal).get(session_id, turn_id))
+    outcome = Outcome(TurnStatus.FAILED, uuid7(), text, count_tokens(text), None, error_code=code, mode=turn.mode)
+    asked = await parts.database.run(end_turn, principal, turn, outcome, lease)
+    parts.relay.stop_asking(principal, asked)
     return Ended(
         session_id=session_id,
         turn_id=turn_id,
@@ -411,7 +413,7 @@ async def _end(
         content=text,
         context=[],
         usage={},
-        duration_ms=turn.duration_until(finished_at),
+        duration_ms=turn.duration_until(datetime.now(UTC)),
         error_code=code,
     )
 

@@ -103,7 +103,9 @@ async def _reset(_spaces: Spaces, parts: SpaceParts, space: WorkerSpace, _agent_
     principal = space.principal
     left = await parts.database.read(lambda c: TurnRepository(c, principal).unfinished(space.project_id))
     for turn in reversed(left):  # those that wait first: none is to begin because the one before it was stopped
-        outcome = Outcome(TurnStatus.CANCELLED, uuid7(), RESET, count_tokens(RESET), None, error_code="space_reset")
+        outcome = Outcome(
+            TurnStatus.CANCELLED, uuid7(), RESET, count_tokens(RESET), None, error_code="space_reset", mode=turn.mode
+        )
         place = principal, turn.session_id, turn.id
         try:
             asked = await parts.database.run(end_turn, principal, turn, outcome, space.lease)

@@ -52,4 +52,5 @@ class SpaceParts:
     workspaces: TaskWorkspaces
     limits: TimeLimits = field(default_factory=TimeLimits)
     fallback_model: str | None = None
+    is_demo: bool = False  # nobody asks a model, and nothing costs anything
     families: FamilyLimits = field(default_factory=FamilyLimits)

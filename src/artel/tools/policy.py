@@ -53,7 +53,7 @@ class PolicySettings(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     tools: dict[str, ToolRule] = {}
-    approval_seconds: int = Field(APPROVAL_SECONDS, ge=10, le=MAX_APPROVAL_SECONDS)
+    approval_seconds: int = Field(APPROVAL_SECONDS, ge=1, le=MAX_APPROVAL_SECONDS)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "PolicySettings":

@@ -14,8 +14,9 @@ def cancel_turn(
     connection: Connection, principal: Principal, session_id: str, turn_id: str, message_id: str, tokens: int
 ) -> Turn:
     """Cancel a turn that waits or runs, and answer it; one that has ended is left as it is."""
-    outcome = Outcome(TurnStatus.CANCELLED, message_id, CANCELLED, tokens, None, error_code="cancelled")
     turns = TurnRepository(connection, principal)
-    if not turns.get(session_id, turn_id).status.is_terminal:
+    turn = turns.get(session_id, turn_id)
+    outcome = Outcome(TurnStatus.CANCELLED, message_id, CANCELLED, tokens, None, error_code="cancelled", mode=turn.mode)
+    if not turn.status.is_terminal:
         finish_turn(connection, principal, session_id, turn_id, None, outcome)
     return turns.get(session_id, turn_id)

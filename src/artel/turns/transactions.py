@@ -10,6 +10,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
+from artel.budgets.budget_repository import BudgetRepository, settle_turn
+from artel.budgets.month import month_of, monthly_limit
 from artel.contract.events import (
     AgentStatusChanged,
     DirectAgentCall,
@@ -28,12 +30,15 @@ from artel.events.session_log import SessionLog
 from artel.memories.memories import remember
 from artel.memories.memory_repository import NewMemory
 from artel.projects.agent_repository import AgentRepository
+from artel.projects.project_repository import ProjectRepository
 from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.sessions.session_repository import SessionRepository
 from artel.sessions.sessions import DEFAULT_TITLE
 from artel.turns.lease import Lease, require_lease
 from artel.turns.turn import Mode, Turn, TurnStatus
 from artel.turns.turn_repository import TurnRepository
+from artel.workflows.ending import end_workflow_of
+from artel.workflows.workflow_repository import WorkflowRepository
 
 MAX_UNFINISHED = 11  # one runs, ten wait
 MAX_WAITING_FOR_AGENT = 100
@@ -41,6 +46,8 @@ TITLE_CHARACTERS = 60
 
 # Says no, by raising, to a message for an agent of a project.
 Gate = Callable[[int, int], None]
+# Stores what else belongs to a turn that is accepted.
+Also = Callable[[Connection, Principal, "Turn"], None]
 
 
 class TurnOver(Exception):
@@ -92,6 +99,7 @@ class Started:
 
     said: list[StoredMessage]
     config_version: int
+    month: str | None = None  # the budget that its calls are paid out of, if the project has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +114,7 @@ class Outcome:
     duration: float = 0.0
     error_code: str | None = None
     context: list[dict[str, Any]] | None = None
+    mode: Mode = Mode.DIRECT
 
     @property
     def failed(self) -> bool:
@@ -114,9 +123,17 @@ class Outcome:
 
 
 def accept_message(
-    connection: Connection, principal: Principal, session_id: str, new: NewTurn, gate: Gate = lambda *_: None
+    connection: Connection,
+    principal: Principal,
+    session_id: str,
+    new: NewTurn,
+    gate: Gate = lambda *_: None,
+    also: Also | None = None,
 ) -> Turn:
-    """Store a message and its turn, or answer the turn that the same request was given before."""
+    """Store a message and its turn, or answer the turn that the same request was given before.
+
+    `also` stores what else belongs to a new turn.
+    """
     turns = TurnRepository(connection, principal)
     if new.idempotency_key is None:
         log = SessionLog(connection, principal, session_id, 1)
@@ -163,6 +180,8 @@ def accept_message(
             "tokens": new.tokens,
         }
     )
+    if also is not None:
+        also(connection, principal, turn)
     log.write(new.turn_id, MessageCreated(message_id=new.message_id, role="user", content=new.content))
     if log.first == 1:
         SessionRepository(connection, principal).name_after(session_id, _title(new.content), DEFAULT_TITLE)
@@ -195,7 +214,9 @@ def start_turn(
     if happened:
         log.write(turn.id, *happened)
     said = MessageRepository(connection, principal).conversation(turn.session_id, turn.number, history)
-    return Started(said, version)
+    limit = monthly_limit(ProjectRepository(connection, principal).settings(turn.project_id))
+    month = None if limit is None else month_of(connection, principal, turn.project_id, limit)
+    return Started(said, version, month)
 
 
 def note_events(
@@ -235,10 +256,10 @@ def finish_turn(
     happened: list[EventData] = [
         MessageCompleted(message_id=outcome.message_id, role=role, content=outcome.content, agent_id=agent_id)
     ]
-    if agent is not None:
+    is_direct = outcome.mode is Mode.DIRECT
+    if agent is not None and is_direct:  # tasks of plans tell it themselves
         happened.append(agent.change)
-    happened += _ending(turn_id, outcome)
-    log = SessionLog(connection, principal, session_id, len(happened))
+    log = SessionLog(connection, principal, session_id, len(happened) + (2 if is_direct else 1))
     ended = TurnRepository(connection, principal).finish(
         session_id,
         turn_id,
@@ -251,7 +272,14 @@ def finish_turn(
     )
     if ended is None:
         raise TurnOver
-    log.write(turn_id, *happened)
+    settle_turn(connection, principal, turn_id)
+    if is_direct:
+        happened.append(_task_ending(turn_id, outcome))
+    else:
+        told = _end_workflow(connection, principal, log.project_id, turn_id, outcome)
+        log.expect(len(told))
+        happened += told
+    log.write(turn_id, *happened, _turn_ending(outcome))
     MessageRepository(connection, principal).add(
         {
             "id": outcome.message_id,
@@ -273,6 +301,18 @@ def finish_turn(
     return now
 
 
+def _end_workflow(
+    connection: Connection, principal: Principal, project_id: int, turn_id: str, outcome: Outcome
+) -> list[EventData]:
+    """End the workflow of a turn, if whoever ran it has not, with what its calls have cost; answer what is told."""
+    ended = outcome.status, outcome.error_code, outcome.content
+    workflow_id, told = end_workflow_of(connection, principal, turn_id, *ended)
+    budget = workflow_id and BudgetRepository(connection, principal).find(project_id, "plan", workflow_id)
+    if workflow_id and budget:
+        WorkflowRepository(connection, principal).note_spent(workflow_id, budget.spent_micros)
+    return told
+
+
 def _title(content: str) -> str:
     """Answer what a session is called that begins with this message: its beginning."""
     begin = content[: 10 * TITLE_CHARACTERS]
@@ -290,15 +330,18 @@ def _target(
     return agent_id
 
 
-def _ending(turn_id: str, outcome: Outcome) -> tuple[EventData, EventData]:
+def _task_ending(turn_id: str, outcome: Outcome) -> EventData:
+    """Answer how the one task of a direct turn ended."""
     if outcome.error_code is None:
-        return (
-            TaskCompleted(task_id=turn_id, result=outcome.content, duration=outcome.duration),
-            TurnCompleted(status=outcome.status, usage=outcome.usage or {}),
-        )
+        return TaskCompleted(task_id=turn_id, result=outcome.content, duration=outcome.duration)
     if outcome.status is TurnStatus.CANCELLED:
-        return TaskCancelled(task_id=turn_id), TurnCancelled(status=outcome.status)
-    return (
-        TaskFailed(task_id=turn_id, code=outcome.error_code, error=outcome.content),
-        TurnFailed(status=outcome.status, code=outcome.error_code, error=outcome.content),
-    )
+        return TaskCancelled(task_id=turn_id)
+    return TaskFailed(task_id=turn_id, code=outcome.error_code, error=outcome.content)
+
+
+def _turn_ending(outcome: Outcome) -> EventData:
+    if outcome.error_code is None:
+        return TurnCompleted(status=outcome.status, usage=outcome.usage or {})
+    if outcome.status is TurnStatus.CANCELLED:
+        return TurnCancelled(status=outcome.status)
+    return TurnFailed(status=outcome.status, code=outcome.error_code, error=outcome.content)

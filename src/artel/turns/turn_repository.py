@@ -129,6 +129,12 @@ class TurnRepository(TenantRepository):
         waits = {"status": TurnStatus.WAITING, "parked": parked}
         return bool(self.connection.execute(self._update(waits).where(*runs)).rowcount)
 
+    def requeue(self, session_id: str, turn_id: str, parked: dict[str, Any]) -> bool:
+        """Let a turn that runs go on later, without waiting for a person; say whether it did run."""
+        runs = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.status == TurnStatus.RUNNING
+        goes_on = {"status": TurnStatus.QUEUED, "parked": parked}
+        return bool(self.connection.execute(self._update(goes_on).where(*runs)).rowcount)
+
     def unpark(self, session_id: str, turn_id: str) -> bool:
         """Let a turn go on that waits for a person; say whether it did wait."""
         waits = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.status == TurnStatus.WAITING
@@ -147,6 +153,14 @@ class TurnRepository(TenantRepository):
         """Say what a turn has cost that was ended by somebody else."""
         ended = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.usage.is_(None)
         self.connection.execute(self._update({"usage": usage}).where(*ended))
+
+    def answered_by(self, project_id: int, agent_ids: Iterable[int], most: int) -> list[Row[Any]]:
+        """Answer the last turns that agents have answered, or failed to, newest first, with what they took."""
+        ended = turns.c.project_id == project_id, turns.c.agent_id.in_(list(agent_ids))
+        told = turns.c.status.in_([TurnStatus.COMPLETED, TurnStatus.FAILED, TurnStatus.TIMEOUT])
+        columns = turns.c.agent_id, turns.c.error_code, turns.c.usage, turns.c.started_at, turns.c.finished_at
+        asked = self._select(*columns).where(*ended, told).order_by(turns.c.finished_at.desc()).limit(most)
+        return list(self.connection.execute(asked))
 
     def still_unfinished(self, turn_ids: Iterable[str]) -> set[str]:
         """Answer which of these turns are not finished, and exist."""

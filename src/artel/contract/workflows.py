@@ -1,0 +1,53 @@
+"""What the HTTP API says of workflows."""
+
+from datetime import datetime
+
+from pydantic import BaseModel, Field
+
+
+class WorkflowTaskState(BaseModel):
+    """One task of a workflow; costs are in dollars, None where nobody knows the price."""
+
+    id: str = Field(examples=["1"])
+    agent: str = Field(examples=["agent_coder"])
+    agent_id: int | None
+    description: str
+    depends_on: list[str]
+    status: str = Field(examples=["completed"])
+    attempts: int
+    estimated_cost: float | None
+    cost: float | None
+    result: str | None
+    error: str | None
+    error_code: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class WorkflowState(BaseModel):
+    """A request to the orchestrator: its plan, its price, how it goes and what came of it."""
+
+    id: str
+    project_id: int
+    session_id: str
+    turn_id: str
+    status: str = Field(examples=["completed"])
+    request: str
+    instruction: str
+    plan_id: str | None
+    planned_by: str | None = Field(examples=["model"], description="model, cache, fallback or user.")
+    tasks: list[WorkflowTaskState]
+    estimated_cost: float | None = Field(description="What is expected; None when a price is not known.")
+    estimated_cost_low: float | None
+    estimated_cost_high: float | None
+    estimated_duration: float | None
+    agreed_cost: float | None = Field(description="What it may cost at most.")
+    cost: float | None = Field(description="What it has cost, planning and merging included.")
+    approval_id: str | None = Field(None, description="What you are asked, if it waits for you.")
+    answer: str | None
+    error: str | None
+    error_code: str | None
+    graph: str | None = Field(description="The plan as a Mermaid flowchart.")
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None

@@ -1,0 +1,269 @@
+"""What users do with workflows: decide about plans, ask again, cancel, retry. Each function is one transaction."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from sqlalchemy import ColumnElement, Connection
+
+from artel.approvals import approvals
+from artel.approvals.approval import Approval, ApprovalStatus
+from artel.approvals.approval_repository import ApprovalRepository
+from artel.auth.principal import Principal
+from artel.brain.tokens import count_tokens
+from artel.budgets.money import dollars
+from artel.contract.approvals import TaskChange
+from artel.contract.events import TaskProgress
+from artel.db.tables import workflows
+from artel.errors import ApprovalDecided, PlanNotPossible, SessionNotFound, WorkflowNotOver
+from artel.events.session_log import SessionLog
+from artel.plans import records
+from artel.plans.handing_on import REQUEST_CHARACTERS
+from artel.plans.pricing import habits, price
+from artel.plans.project_limits import PlanLimits
+from artel.plans.task_graph import PlanInvalid, PlannedTask, TaskGraph
+from artel.projects.project_repository import ProjectRepository
+from artel.projects.projects import get_project, project_settings
+from artel.sessions.session_repository import SessionRepository
+from artel.turns.transactions import refuse_if_busy
+from artel.turns.turn import Mode, Turn, TurnStatus
+from artel.turns.turn_repository import TurnRepository
+from artel.workflows.workflow import TaskStatus, Workflow, WorkflowStatus, WorkflowTask
+from artel.workflows.workflow_repository import TaskRepository, WorkflowRepository
+
+
+def decide_plan(
+    connection: Connection,
+    principal: Principal,
+    approval_id: str,
+    decision: str,
+    feedback: str,
+    instruction: str,
+    changes: Sequence[TaskChange],
+) -> Approval:
+    """Take the user's decision about a plan, with what they change of it; a plan that can't be run is refused."""
+    approval = ApprovalRepository(connection, principal).get(approval_id)
+    decided = approvals.decide(connection, principal, approval_id, decision, feedback, "once")
+    workflow = WorkflowRepository(connection, principal).get(approval.arguments["workflow_id"])
+    if decision == "approve" and approval.kind == "plan":
+        if changes:
+            _change(connection, principal, workflow, changes)
+        if instruction.strip():
+            _update(connection, principal, workflow.id, instruction=instruction.strip())
+    return decided
+
+
+def _change(connection: Connection, principal: Principal, workflow: Workflow, changes: Sequence[TaskChange]) -> None:
+    rows = TaskRepository(connection, principal)
+    tasks = rows.of(workflow.id)
+    agents = {agent.name: agent.id for agent in get_project(connection, principal, workflow.project_id).team}
+    graph = changed_graph(records.graph_of(tasks), changes, list(agents))
+    before = {task.id: task for task in tasks}
+    rows.remove(workflow.id)
+    rows.add(
+        [
+            replace(
+                before[task.id],
+                number=number,
+                agent=task.agent,
+                agent_id=agents[task.agent],
+                description=task.description,
+                depends_on=list(task.depends_on),
+            )
+            for number, task in enumerate(graph.tasks.values(), 1)
+        ]
+    )
+    _update(connection, principal, workflow.id, planned_by="user")
+
+
+def changed_graph(graph: TaskGraph, changes: Sequence[TaskChange], agents: Sequence[str]) -> TaskGraph:
+    """Answer a plan as the user wants it; raise PlanNotPossible with what is wrong with that.
+
+    What depended on a task that is dropped depends on what that depended on.
+    """
+    tasks = dict(graph.tasks)
+    unknown = [change.id for change in changes if change.id not in tasks]
+    if unknown:
+        raise PlanNotPossible(f"The plan has no task {unknown[0][:64]!r}. It has: {', '.join(tasks)}.")
+    for change in changes:
+        if change.drop:
+            gone = tasks.pop(change.id, None)
+            if gone is not None:
+                tasks = {name: _without(task, gone) for name, task in tasks.items()}
+        elif change.id in tasks:
+            task = tasks[change.id]
+            tasks[change.id] = replace(
+                task, agent=change.agent or task.agent, description=change.description or task.description
+            )
+    try:
+        return TaskGraph.checked(list(tasks.values()), agents)
+    except PlanInvalid as invalid:
+        raise PlanNotPossible(" ".join(invalid.problems)) from None
+
+
+def _without(task: PlannedTask, gone: PlannedTask) -> PlannedTask:
+    if gone.id not in task.depends_on:
+        return task
+    needed = [one for one in task.depends_on if one != gone.id]
+    return replace(task, depends_on=tuple(dict.fromkeys([*needed, *gone.depends_on])))
+
+
+def ask_plan_again(
+    connection: Connection, principal: Principal, approval_id: str, turn_id: str, planner_model: str, *, is_demo: bool
+) -> Approval:
+    """Ask once more about a plan that nobody decided about in time: at today's price, without planning again."""
+    rows = ApprovalRepository(connection, principal)
+    expired = rows.get(approval_id)
+    if expired.kind == "budget":
+        raise ApprovalDecided("What was done is the answer. Try the rest again: POST /my/workflows/{id}/retry")
+    log = SessionLog(connection, principal, expired.session_id, 1)
+    workflow = WorkflowRepository(connection, principal).get(expired.arguments["workflow_id"])
+    if workflow.turn_id != expired.turn_id:
+        raise ApprovalDecided("The workflow was taken up again since.")
+    if not workflow.status.is_terminal:
+        raise ApprovalDecided("The turn that asked has not ended yet. Try again in a moment.")
+    if not rows.move(approval_id, [ApprovalStatus.EXPIRED], ApprovalStatus.WITHDRAWN):
+        raise ApprovalDecided("Only an approval that has expired can be asked for again, and once.")
+    turn = _new_turn(connection, principal, workflow, turn_id, log.first, TurnStatus.WAITING)
+    tasks = TaskRepository(connection, principal).of(workflow.id)
+    agents = list(get_project(connection, principal, workflow.project_id).team)
+    graph = records.graph_of(tasks)
+    try:
+        TaskGraph.checked(list(graph.tasks.values()), [agent.name for agent in agents])
+    except PlanInvalid as invalid:
+        raise PlanNotPossible(" ".join(invalid.problems)) from None
+    known = habits(connection, principal, workflow.project_id, agents)
+    said = count_tokens(workflow.request[:REQUEST_CHARACTERS])
+    estimate = price(graph, agents, known, said, planner_model, is_demo=is_demo).plus(workflow.spent_micros)
+    limits = PlanLimits.of(project_settings(connection, principal, workflow.project_id))
+    figures = {
+        "estimated_cost": None if estimate.unknown_models else dollars(estimate.expected_micros),
+        "estimated_cost_low": dollars(estimate.low_micros),
+        "estimated_cost_high": dollars(estimate.high_micros),
+        "estimated_duration": estimate.seconds,
+        "unknown_prices": list(estimate.unknown_models),
+    }
+    asked = records.plan_approval(
+        turn,
+        workflow,
+        expired.arguments["tasks"],
+        estimate.high_micros,
+        expired.details | figures,
+        limits.approval_seconds,
+    )
+    _reopen(connection, principal, workflow, tasks, turn_id, WorkflowStatus.AWAITING_APPROVAL)
+    _update(connection, principal, workflow.id, estimate=estimate.to_json())
+    rows.add(asked)
+    log.write(turn_id, records.plan_request(asked))
+    return asked
+
+
+def retry(connection: Connection, principal: Principal, workflow_id: str, turn_id: str) -> Workflow:
+    """Let a workflow that is over go on: what succeeded is kept, the rest is done again, within what was agreed."""
+    rows = WorkflowRepository(connection, principal)
+    workflow = rows.get(workflow_id)
+    log = SessionLog(connection, principal, workflow.session_id, 0)
+    workflow = rows.get(workflow_id)  # under the session's row nobody changes it any more
+    if not workflow.status.is_terminal:
+        raise WorkflowNotOver("The workflow goes on. Cancel it first, or wait for its end.")
+    if workflow.status is WorkflowStatus.COMPLETED:
+        raise WorkflowNotOver("Everything of this workflow was done. There is nothing to try again.")
+    log.expect(1)
+    tasks = TaskRepository(connection, principal).of(workflow_id)
+    _new_turn(connection, principal, workflow, turn_id, log.first, TurnStatus.QUEUED)
+    # Nobody agreed to a plan that was not approved, or never made: it begins from the beginning.
+    status = WorkflowStatus.RUNNING if workflow.started_at and tasks else WorkflowStatus.PLANNING
+    _reopen(connection, principal, workflow, tasks, turn_id, status)
+    again = TaskProgress(task_id=turn_id, state="queued", elapsed_seconds=0.0, phase="retry")
+    log.write(turn_id, again)
+    return rows.get(workflow_id)
+
+
+def list_workflows(
+    connection: Connection,
+    principal: Principal,
+    status: str | None,
+    project_id: int | None,
+    session_id: str | None,
+    limit: int,
+    offset: int,
+) -> tuple[list[tuple[Workflow, list[WorkflowTask]]], int]:
+    """Answer a page of workflows with their tasks, newest first, and how many there are."""
+    rows = WorkflowRepository(connection, principal)
+    conditions: list[ColumnElement[bool]] = []
+    if status is not None:
+        conditions.append(workflows.c.status == status)
+    if project_id is not None:
+        ProjectRepository(connection, principal).get(project_id)  # of somebody else: not found
+        conditions.append(workflows.c.project_id == project_id)
+    if session_id is not None:
+        session = SessionRepository(connection, principal).get(session_id)
+        if project_id not in (None, session.project_id):
+            raise SessionNotFound("Session not found")
+        conditions.append(workflows.c.session_id == session_id)
+    page = rows.page(conditions, limit, offset)
+    tasks = TaskRepository(connection, principal).of_many([one.id for one in page])
+    return [(one, [task for task in tasks if task.workflow_id == one.id]) for one in page], rows.count(conditions)
+
+
+def get_workflow(
+    connection: Connection, principal: Principal, workflow_id: str
+) -> tuple[Workflow, list[WorkflowTask], str | None]:
+    """Answer a workflow, its tasks, and what the user is asked, if it waits for them."""
+    workflow = WorkflowRepository(connection, principal).get(workflow_id)
+    pending = ApprovalRepository(connection, principal).of_turn(workflow.turn_id, ApprovalStatus.PENDING)
+    return workflow, TaskRepository(connection, principal).of(workflow_id), pending[-1].id if pending else None
+
+
+def workflow_of_turn(connection: Connection, principal: Principal, turn_id: str) -> str | None:
+    """Answer the id of the workflow that a turn works on."""
+    workflow = WorkflowRepository(connection, principal).of_turn(turn_id)
+    return workflow.id if workflow else None
+
+
+def _reopen(
+    connection: Connection,
+    principal: Principal,
+    workflow: Workflow,
+    tasks: Sequence[WorkflowTask],
+    turn_id: str,
+    status: WorkflowStatus,
+) -> None:
+    rows = TaskRepository(connection, principal)
+    for task in tasks:
+        if task.status is not TaskStatus.COMPLETED:
+            again: dict[str, object] = {"attempts": 0, "error": None, "error_code": None, "parked": None}
+            again |= {"started_at": None, "finished_at": None, "status": TaskStatus.PENDING}
+            rows.move(workflow.id, task.id, TaskStatus, **again)
+    values = {"status": status, "turn_id": turn_id, "error": None, "error_code": None, "finished_at": None}
+    _update(connection, principal, workflow.id, **values)
+
+
+def _new_turn(
+    connection: Connection, principal: Principal, workflow: Workflow, turn_id: str, number: int, status: TurnStatus
+) -> Turn:
+    turns = TurnRepository(connection, principal)
+    refuse_if_busy(turns.count_unfinished(workflow.project_id, workflow.session_id, None)[0])
+    turn = Turn(
+        id=turn_id,
+        session_id=workflow.session_id,
+        project_id=workflow.project_id,
+        number=number,
+        mode=Mode.ORCHESTRATED,
+        agent_id=None,
+        status=status,
+        error_code=None,
+        error=None,
+        usage=None,
+        context=None,
+        created_at=datetime.now(UTC),
+        started_at=None,
+        finished_at=None,
+        parked={"workflow_id": workflow.id},
+    )
+    turns.add(turn, None, workflow.id)
+    return turn
+
+
+def _update(connection: Connection, principal: Principal, workflow_id: str, **values: object) -> None:
+    WorkflowRepository(connection, principal).move(workflow_id, WorkflowStatus, **values)

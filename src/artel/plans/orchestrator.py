@@ -1,0 +1,272 @@
+"""A turn without an agent: planned, priced, approved where that is needed, carried out, and answered once."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from artel.agents.context import MAX_HISTORY_MESSAGES, Said
+from artel.approvals.approval import Approval, ApprovalStatus
+from artel.brain.brain import Brain, Usage
+from artel.brain.paying import PaidBrain
+from artel.brain.tokens import count_tokens
+from artel.errors import BudgetExceeded
+from artel.ids import uuid7
+from artel.logs import get_logger
+from artel.plans import records
+from artel.plans.endings import end_turn
+from artel.plans.estimates import Habits
+from artel.plans.handing_on import REQUEST_CHARACTERS
+from artel.plans.plan_run import PlanRun
+from artel.plans.planner import AgentBrief, Plan, Planner, Wish, read_tasks
+from artel.plans.pricing import habits, price
+from artel.plans.records import Begun, Proposal
+from artel.plans.task_graph import PlanInvalid, TaskGraph
+from artel.spaces.asking import required
+from artel.spaces.purse import BudgetPurse
+from artel.spaces.worker_space import WorkerSpace
+from artel.turns.endings import Ended
+from artel.turns.transactions import Outcome, TurnOver
+from artel.turns.turn import Mode, Turn, TurnStatus
+from artel.workflows.workflow import Workflow, WorkflowStatus
+
+MAX_REVISIONS = 10
+ABOUT_CHARACTERS = 200
+NO_AGENTS = "This project has no agents. Create one, and send the message again."
+REJECTED = "You did not want this plan, so nothing was done."
+NOT_DECIDED = "Nobody decided about the plan in time, so nothing was done. It can be asked for again."
+
+log = get_logger(__name__)
+
+
+class Orchestrator:
+    """Runs the turns of its mode."""
+
+    def __init__(self, planner_model: str) -> None:
+        self._planner_model = planner_model
+
+    async def run(self, space: WorkerSpace, turn: Turn, text: str) -> Ended | None:  # noqa: ARG002 - the workflow has it
+        """Answer a turn, or let it wait for the user; None if it waits, or somebody else has ended it."""
+        space.refuse_to_begin()
+        try:
+            begun = await space.parts.database.run(
+                records.begin, space.principal, turn, MAX_HISTORY_MESSAGES, space.lease
+            )
+            space.parts.signals.session_changed(turn.session_id)
+            return await _OrchestratedTurn(space, turn, begun, self._planner_model).run()
+        except TurnOver:
+            return None
+
+
+class _OrchestratedTurn:
+    """One run of one turn, from wherever its workflow stands."""
+
+    def __init__(self, space: WorkerSpace, turn: Turn, begun: Begun, planner_model: str) -> None:
+        self._space = space
+        self._parts = space.parts
+        self._turn = turn
+        self._begun = begun
+        self._workflow = begun.workflow
+        self._planner_model = planner_model
+        self._said = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in begun.said]
+        self._began = time.monotonic()
+        self._known: Mapping[str, Habits] | None = None
+
+    async def run(self) -> Ended | None:
+        workflow, decision = self._workflow, self._begun.decision
+        if workflow.status is WorkflowStatus.PLANNING:
+            return await self._plan()
+        if workflow.status is WorkflowStatus.AWAITING_APPROVAL and decision is not None:
+            return await self._decided(decision)
+        return await self._carry_out(workflow)
+
+    # Planning
+
+    async def _plan(self, feedback: str = "") -> Ended | None:
+        if not self._begun.agents:
+            return await self._end(TurnStatus.FAILED, NO_AGENTS, "no_agents")
+        try:
+            plan, key = await self._planned(feedback)
+        except BudgetExceeded as short:
+            return await self._end(TurnStatus.FAILED, short.detail, short.code)
+        proposal = await self._proposal(plan, key=key, is_revision=bool(feedback))
+        return await self._propose(proposal)
+
+    async def _planned(self, feedback: str) -> tuple[Plan, str | None]:
+        wish = await self._wish(feedback)
+        key = wish.key
+        if not feedback:
+            known = await self._parts.database.read(
+                records.cached_plan, self._space.principal, self._space.project_id, key
+            )
+            if known is not None and (graph := _still_good(known, wish.agents)):
+                return Plan(graph, "cache", Usage(self._planner_model)), None
+        planner = Planner(self._paid_brain(), self._planner_model, self._parts.fallback_model)
+        plan = await planner.plan(wish)
+        log.info("planned", by=plan.planned_by, tasks=len(plan.graph), problems=plan.problems)
+        return plan, key if plan.planned_by == "model" and not feedback else None
+
+    def _paid_brain(self) -> Brain:
+        """Answer a brain whose calls the project pays for, if it has a budget."""
+        if self._begun.month is None or self._parts.is_demo:
+            return self._parts.brain
+        place = self._parts.database, self._space.principal, self._turn.project_id, self._turn.id
+        return PaidBrain(self._parts.brain, BudgetPurse(*place, [self._begun.month]))
+
+    async def _wish(self, feedback: str) -> Wish:
+        agents = self._begun.agents
+        known = await self._habits()
+        briefs = [
+            AgentBrief(
+                agent.name,
+                agent.role,
+                " ".join(agent.system_prompt.split())[:ABOUT_CHARACTERS],
+                tuple(agent.capabilities),
+                self._space.get_agent_status(agent.id).value,
+                known[agent.name].tasks,
+                known[agent.name].success_rate,
+                known[agent.name].average_cost_usd,
+            )
+            for agent in agents
+        ]
+        old = records.graph_of(self._begun.tasks) if feedback else None
+        return Wish(self._workflow.request, briefs, self._before(), old, feedback)
+
+    async def _habits(self) -> Mapping[str, Habits]:
+        """Answer what the agents usually do; looked up once."""
+        if self._known is None:
+            place = self._space.principal, self._space.project_id, self._begun.agents
+            self._known = await self._parts.database.read(habits, *place)
+        return self._known
+
+    def _before(self) -> list[Said]:
+        """Answer what was said before the request."""
+        said = self._said
+        return said[:-1] if said and said[-1].content == self._workflow.request else said
+
+    async def _proposal(self, plan: Plan, *, key: str | None = None, is_revision: bool = False) -> Proposal:
+        agents = self._begun.agents
+        limits, workflow = self._begun.limits, self._workflow
+        known = await self._habits()
+        said_tokens = sum(one.tokens for one in self._before()) + await self._request_tokens(plan)
+        is_demo = self._parts.is_demo
+        estimate = price(plan.graph, agents, known, said_tokens, self._planner_model, is_demo=is_demo)
+        spent, _ = records.spent_on(workflow, plan.usage.cost_usd, plan.usage.calls)
+        expected = estimate.expected_micros
+        estimate = estimate.plus(spent)  # what planning has cost is part of it
+        unasked = await self._parts.database.read(records.unasked, self._space.principal, workflow.session_id)
+        asks = is_revision or limits.needs_approval(
+            len(plan.graph), expected, unasked, price_unknown=bool(estimate.unknown_models)
+        )
+        changes = changed(records.graph_of(self._begun.tasks), plan.graph) if is_revision else ()
+        ids = {agent.name: agent.id for agent in agents}
+        return Proposal(plan, estimate, ids, limits.approval_seconds, asks, key, changes)
+
+    async def _request_tokens(self, plan: Plan) -> int:
+        """Answer what the request itself takes in what every task is told."""
+        most = None if len(plan.graph) == 1 else REQUEST_CHARACTERS
+        return await asyncio.to_thread(count_tokens, self._workflow.request[:most])
+
+    async def _propose(self, proposal: Proposal) -> Ended | None:
+        place = self._space.principal, self._turn, self._workflow, proposal, self._space.lease
+        self._workflow, tasks, approval = await self._parts.database.run(records.store_plan, *place)
+        self._begun = replace(self._begun, tasks=tasks)
+        self._parts.signals.session_changed(self._turn.session_id)
+        if approval is not None:
+            self._waits(approval)
+            return None
+        return await self._carry_out(self._workflow)
+
+    def _waits(self, approval: Approval) -> None:
+        self._parts.endings.parked(self._turn.id)
+        self._parts.news.add(self._space.principal, self._space.project_id, required(approval))
+
+    # After a decision
+
+    async def _decided(self, decision: Approval) -> Ended | None:
+        match decision.status:
+            case ApprovalStatus.APPROVED:
+                return await self._approved(decision)
+            case ApprovalStatus.REJECTED if decision.kind == "plan" and decision.feedback:
+                return await self._revise(decision.feedback)
+            case ApprovalStatus.REJECTED if decision.kind == "plan":
+                return await self._end(TurnStatus.REJECTED, REJECTED, "plan_rejected")
+            case ApprovalStatus.EXPIRED if decision.kind == "plan":
+                return await self._end(TurnStatus.TIMEOUT, NOT_DECIDED, "approval_timeout")
+            case ApprovalStatus.REJECTED | ApprovalStatus.EXPIRED:  # no more money: what is done is the answer
+                return await self._carry_out(self._workflow, stops=True)
+            case _:  # it is still asked: a decision about something else has come
+                return await self._carry_out(self._workflow)
+
+    async def _approved(self, decision: Approval) -> Ended | None:
+        graph, changed = records.graph_of(self._begun.tasks), None
+        if decision.kind == "plan":
+            missing = {task.agent for task in self._begun.tasks} - {agent.name for agent in self._begun.agents}
+            if missing:
+                gone = ", ".join(sorted(missing))
+                return await self._revise(f"These agents are not there any more: {gone}. Give their tasks to others.")
+            if self._workflow.planned_by == "user":  # it was changed as it was approved: is it still within the price?
+                plan = Plan(graph, "user", Usage(self._planner_model))
+                proposal = await self._proposal(plan, is_revision=True)
+                unknown = set(proposal.estimate.unknown_models) - set(decision.details.get("unknown_prices") or ())
+                if unknown or proposal.estimate.high_micros > int(decision.arguments["limit_micros"]):
+                    return await self._propose(proposal)
+                changed = proposal.estimate
+        place = self._space.principal, self._turn, self._workflow, decision, self._space.lease
+        started = await self._parts.database.run(records.start_approved, *place, changed)
+        if started is None:
+            return None
+        if changed is not None:
+            tasks = [replace(task, estimate=asdict(changed.tasks[task.id])) for task in self._begun.tasks]
+            self._begun = replace(self._begun, tasks=tasks)
+        return await self._carry_out(started)
+
+    async def _revise(self, feedback: str) -> Ended | None:
+        revisions = await self._parts.database.read(records.revisions, self._space.principal, self._turn.id)
+        if revisions > MAX_REVISIONS:
+            return await self._end(TurnStatus.REJECTED, REJECTED, "plan_rejected")
+        return await self._plan(feedback)
+
+    # Doing
+
+    async def _carry_out(self, workflow: Workflow, *, stops: bool = False) -> Ended | None:
+        run = PlanRun(
+            self._space, self._turn, replace(self._begun, workflow=workflow), self._before(), self._planner_model
+        )
+        return await run.go(stops=stops)
+
+    async def _end(self, status: TurnStatus, text: str, code: str) -> Ended | None:
+        outcome = Outcome(
+            status,
+            uuid7(),
+            text,
+            count_tokens(text),
+            None,
+            time.monotonic() - self._began,
+            error_code=code,
+            mode=Mode.ORCHESTRATED,
+        )
+        return await end_turn(self._space, self._turn, outcome, None)
+
+
+def changed(old: TaskGraph, new: TaskGraph) -> list[str]:
+    """Say in words what is different in a plan that takes the place of another."""
+    said = [f"{name}: left out" for name in old.tasks if name not in new.tasks]
+    for task in new.tasks.values():
+        before = old.tasks.get(task.id)
+        if before is None:
+            said.append(f"{task.id}: new, for {task.agent}")
+        elif asdict(before) != asdict(task):
+            parts = [
+                name for name in ("agent", "description", "depends_on") if getattr(before, name) != getattr(task, name)
+            ]
+            said.append(f"{task.id}: other {', '.join(parts)}")
+    return said
+
+
+def _still_good(plan: dict[str, Any], agents: Sequence[AgentBrief]) -> TaskGraph | None:
+    try:
+        return TaskGraph.checked(read_tasks(plan), [agent.name for agent in agents])
+    except (PlanInvalid, KeyError, TypeError):
+        return None

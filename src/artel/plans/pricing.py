@@ -1,0 +1,119 @@
+"""Prices a plan with what is known of the project's agents: their models, prompts, tools and past."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import Connection
+
+from artel.auth.principal import Principal
+from artel.brain.brain import ToolSchema
+from artel.brain.tokens import count_tokens
+from artel.contract.http import Agent
+from artel.plans.estimates import Habits, PlanEstimate, Worker, estimate, habits_of
+from artel.plans.task_graph import TaskGraph
+from artel.tools.family import SpawnAgent
+from artel.tools.files import CHANGING, READING
+from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead
+from artel.tools.task_files import GetWorkspaceInfo, ListFiles, ReadFile, WriteFile
+from artel.turns.turn_repository import TurnRepository
+from artel.workflows.workflow import TaskStatus, WorkflowTask
+from artel.workflows.workflow_repository import TaskRepository
+
+PAST = 20  # of the last tasks of each agent
+MEMORY_TOKENS = 300  # of what an agent is reminded of that has done something before, about
+MERGE_PROMPT_TOKENS = 200
+MERGE_TOKENS = 2_000
+DEMO = "demo"  # answers for every model when none is configured, and costs nothing
+
+
+def habits(connection: Connection, principal: Principal, project_id: int, agents: Sequence[Agent]) -> dict[str, Habits]:
+    """Answer what agents usually do, by their names."""
+    names = {agent.id: agent.name for agent in agents}
+    past: dict[int, list[Mapping[str, Any]]] = {agent_id: [] for agent_id in names}
+    most = PAST * max(1, len(names))
+    for task in TaskRepository(connection, principal).ended_by(project_id, names, most):
+        if task.agent_id in past and task.status in (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.TIMEOUT):
+            past[task.agent_id].append(_past_of_task(task))
+    for turn in TurnRepository(connection, principal).answered_by(project_id, names, most):
+        past[turn.agent_id or 0].append(
+            {
+                "success": turn.error_code is None,
+                "usage": turn.usage,
+                "cost_usd": (turn.usage or {}).get("cost_usd"),
+                "seconds": _seconds(turn.started_at, turn.finished_at),
+            }
+        )
+    return {names[agent_id]: habits_of(done[:PAST]) for agent_id, done in past.items()}
+
+
+def price(
+    graph: TaskGraph,
+    agents: Sequence[Agent],
+    known: Mapping[str, Habits],
+    said_tokens: int,
+    planner_model: str,
+    *,
+    is_demo: bool = False,
+) -> PlanEstimate:
+    """Answer what a plan will cost; each task is sent its description, and what was said before."""
+    workers = {
+        agent.name: Worker(
+            DEMO if is_demo else agent.model,
+            agent.max_tokens,
+            count_tokens(agent.system_prompt)
+            + sum(_tool_tokens().get(tool, 0) for tool in agent.tools)
+            + (MEMORY_TOKENS if agent.memory and known[agent.name].tasks else 0)
+            + said_tokens,
+            bool(agent.tools),
+            known[agent.name],
+        )
+        for agent in agents
+    }
+    tokens = {task.id: count_tokens(task.description) for task in graph.tasks.values()}
+    planner_model = DEMO if is_demo else planner_model
+    merger = Worker(planner_model, MERGE_TOKENS, MERGE_PROMPT_TOKENS + said_tokens) if len(graph) > 1 else None
+    return estimate(graph, workers, tokens, merger)
+
+
+@lru_cache(maxsize=1)
+def _tool_tokens() -> dict[str, int]:
+    """Answer what the description of each tool takes, about: models are shown it as a type, not as its JSON schema."""
+    tools: tuple[Any, ...] = (
+        *READING,
+        *CHANGING,
+        MemoryRead,
+        ProjectMemoryRead,
+        MemoryWrite,
+        WriteFile,
+        ReadFile,
+        ListFiles,
+        GetWorkspaceInfo,
+        SpawnAgent,
+    )
+    return {tool.schema.name: count_tokens(_as_type(tool.schema)) for tool in tools}
+
+
+def _as_type(schema: ToolSchema) -> str:
+    return "\n".join(
+        [f"// {schema.description}", f"type {schema.name} = (_: {{", *_fields(schema.parameters), "}) => any;"]
+    )
+
+
+def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
+    for name, field in (schema.get("properties") or {}).items():
+        yield f"{name}: {field.get('type', '')} // {field.get('description', '')}"
+        yield from _fields(field)
+
+
+def _past_of_task(task: WorkflowTask) -> Mapping[str, Any]:
+    return {
+        "success": task.status is TaskStatus.COMPLETED,
+        "usage": task.usage,
+        "cost_usd": (task.usage or {}).get("cost_usd"),
+        "seconds": _seconds(task.started_at, task.finished_at),
+    }
+
+
+def _seconds(begun: Any, ended: Any) -> float | None:
+    return (ended - begun).total_seconds() if begun and ended else None

@@ -1,0 +1,32 @@
+"""Who pays for the calls of a plan."""
+
+from collections.abc import Sequence
+
+from artel.auth.principal import Principal
+from artel.budgets.money import micros
+from artel.db.engine import Database
+from artel.errors import BudgetExceeded
+from artel.spaces.purse import BudgetPurse
+from artel.tools.consent import NeedsApproval, Question
+
+BUDGET = "budget"
+
+
+class PlanPurse(BudgetPurse):
+    """Pays out of a plan's budget, and others; when the plan's is used up the user is asked for more."""
+
+    def __init__(
+        self, database: Database, principal: Principal, project_id: int, turn_id: str, plan: str, others: Sequence[str]
+    ) -> None:
+        super().__init__(database, principal, project_id, turn_id, [plan, *others])
+        self._plan = plan
+
+    async def reserve(self, amount: float) -> str:
+        """Take an amount out of every budget."""
+        try:
+            return await super().reserve(amount)
+        except BudgetExceeded as short:
+            if short.budget_id != self._plan:
+                raise
+            question = Question(BUDGET, {"needs_micros": micros(amount)}, details={"reason": short.detail})
+            raise NeedsApproval(question) from None

@@ -1,0 +1,123 @@
+"""What a plan tells while it is carried out: pieces of answers, tools, progress."""
+
+import time
+from collections.abc import Sequence
+
+from artel.brain.brain import ToolCall
+from artel.contract.events import ContextRetrieved, EventData, TaskProgress, ToolCalled, ToolReturned
+from artel.ids import uuid7
+from artel.memories.context_store import Recalled
+from artel.spaces.notes import Notes
+from artel.spaces.worker_space import WorkerSpace
+from artel.tools.tool import ToolResult
+from artel.turns.turn import Turn
+
+PROGRESS_SECONDS = 5.0
+SHOW_OTHERS_SECONDS = 0.1
+
+
+class PlanListener:
+    """Tells the session what happens in a turn."""
+
+    def __init__(self, space: WorkerSpace, turn: Turn) -> None:
+        self.space = space
+        self.turn = turn
+        self._notes = Notes(space, turn)
+
+    def open(self) -> None:
+        """Begin to tell."""
+        self._notes.open()
+
+    def note(self, event: EventData) -> None:
+        """Tell an event soon."""
+        self._notes.add(event)
+
+    async def written(self) -> None:
+        """Wait until everything is told."""
+        await self._notes.written()
+
+
+class TaskVoice:
+    """Tells what one task does; its words are streamed under a message of its own, or as the answer itself."""
+
+    def __init__(self, plan: PlanListener, task_id: str, agent_id: int, message_id: str | None = None) -> None:
+        self._plan = plan
+        self._task_id = task_id
+        self._agent_id = agent_id
+        self._message_id = message_id or uuid7()
+        self._began = time.monotonic()
+        self._told = self._shown = 0.0
+        self._held: list[EventData] | None = []  # what happens before it was told that the task has started
+
+    def open(self) -> None:
+        """Begin to tell: the task has started."""
+        held, self._held = self._held or [], None
+        for event in held:
+            self._plan.note(event)
+
+    def token(self, text: str) -> None:
+        """Stream a piece."""
+        place = self._plan.space.principal, self._plan.turn.session_id, self._message_id
+        self._plan.space.parts.hub.write(*place, self._task_id, text, turn_id=self._plan.turn.id)
+        self._show_others()
+        self._progress("writing")
+
+    def restart(self) -> None:
+        """Stream that it begins anew."""
+        place = self._plan.space.principal, self._plan.turn.session_id, self._message_id
+        self._plan.space.parts.hub.restart(*place, self._task_id, turn_id=self._plan.turn.id)
+
+    def phase(self, name: str) -> None:
+        """Tell where it is, now and then."""
+        self._progress(name)
+
+    def note(self, event: EventData) -> None:
+        """Tell what else happens."""
+        if self._held is None:
+            self._plan.note(event)
+        else:
+            self._held.append(event)
+
+    def recalled(self, found: Sequence[Recalled]) -> None:
+        """Tell that the agent's memory was searched."""
+        scores = [round(one.score, 4) for one in found]
+        self.note(ContextRetrieved(agent_id=self._agent_id, count=len(scores), scores=scores))
+
+    def tool_called(self, call: ToolCall) -> None:
+        """Tell that a tool is called."""
+        self.note(
+            ToolCalled(task_id=self._task_id, agent_id=self._agent_id, tool=call.name[:100], call_id=call.id[:100])
+        )
+
+    def tool_result(self, call: ToolCall, result: ToolResult) -> None:
+        """Tell what came of it."""
+        error = result.error[:500] if result.error else None
+        self.note(
+            ToolReturned(
+                task_id=self._task_id,
+                agent_id=self._agent_id,
+                tool=call.name[:100],
+                call_id=call.id[:100],
+                success=result.success,
+                error=error,
+            )
+        )
+
+    def end(self) -> None:
+        """Stream no more: what was written is in the database, or void."""
+        self._plan.space.parts.hub.end(self._plan.turn.session_id, self._message_id)
+
+    def _progress(self, phase: str) -> None:
+        now = time.monotonic()
+        if now - self._told >= PROGRESS_SECONDS:
+            self._told = now
+            elapsed = round(now - self._began, 1)
+            self.note(TaskProgress(task_id=self._task_id, state="running", elapsed_seconds=elapsed, phase=phase))
+
+    def _show_others(self) -> None:
+        parts, turn, now = self._plan.space.parts, self._plan.turn, time.monotonic()
+        if parts.signals.reach_others and now - self._shown > SHOW_OTHERS_SECONDS:
+            self._shown = now
+            written = parts.hub.written(turn.session_id, self._message_id)
+            if written is not None:
+                parts.signals.written(self._plan.space.principal, turn.session_id, written)

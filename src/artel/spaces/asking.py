@@ -1,0 +1,70 @@
+"""What the user is asked about a call of a tool, and what they have said, between runs and approvals."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from artel.approvals.approval import Approval, ApprovalStatus
+from artel.contract.events import ApprovalRequired
+from artel.ids import uuid7
+from artel.tools.consent import Decision, Question
+from artel.turns.turn import Turn
+
+
+def tool_approval(turn: Turn, agent_id: int | None, question: Question, seconds: int, **details: Any) -> Approval:
+    """Answer what the user is asked about a call, from now on."""
+    now = datetime.now(UTC)
+    return Approval(
+        id=uuid7(),
+        project_id=turn.project_id,
+        session_id=turn.session_id,
+        turn_id=turn.id,
+        agent_id=agent_id,
+        kind="tool",
+        tool=question.tool,
+        arguments=dict(question.arguments),
+        arguments_hash=question.hash,
+        details={**question.details, **details},
+        risk=question.risk,
+        seconds=seconds,
+        status=ApprovalStatus.PENDING,
+        holds=None,
+        feedback=None,
+        created_at=now,
+        warned_at=None,
+        expires_at=now + timedelta(seconds=seconds),
+        decided_at=None,
+        used_at=None,
+    )
+
+
+def due(approval: Approval, seconds: int) -> Approval:
+    """Answer an approval that is asked for from now on, for so long."""
+    now = datetime.now(UTC)
+    return replace(approval, seconds=seconds, created_at=now, expires_at=now + timedelta(seconds=seconds))
+
+
+def decision_of(approval: Approval) -> Decision:
+    """Answer what was decided, as tools are told."""
+    outcome: Any = str(approval.status)
+    shown = {name: approval.details.get(name) for name in ("old_sha256", "new_sha256")}
+    return Decision(approval.id, outcome, approval.feedback or "", approval.holds or "once", **shown)
+
+
+def required(approval: Approval) -> ApprovalRequired:
+    """Answer the event that tells the project that somebody is asked."""
+    return ApprovalRequired(
+        approval_id=approval.id,
+        session_of_approval=approval.session_id,
+        tool=approval.tool,
+        expires_at=approval.expires_at,
+    )
+
+
+def who_asks(kept: Mapping[str, Any]) -> int:
+    """Answer whose call it is: the agent's, or that of a child of its that works for it."""
+    while kept.get("inner"):
+        kept = kept["inner"]
+    agent_id: int = kept["agent_id"]
+    return agent_id

@@ -1,0 +1,50 @@
+"""Who pays for the calls of a turn."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from artel.auth.principal import Principal
+from artel.budgets.budget_repository import reserve, settle
+from artel.budgets.money import micros
+from artel.db.engine import Database
+from artel.ids import uuid7
+from artel.turns.transactions import TurnOver
+from artel.turns.turn_repository import TurnRepository
+
+
+class BudgetPurse:
+    """Pays out of budgets, of all of them for each call; raises BudgetExceeded when one has not enough left."""
+
+    def __init__(
+        self, database: Database, principal: Principal, project_id: int, turn_id: str, budgets: Sequence[str]
+    ) -> None:
+        self._database = database
+        self._principal = principal
+        self._place = project_id, turn_id
+        self._budgets = list(budgets)
+
+    async def reserve(self, amount: float) -> str:
+        """Take an amount out of every budget."""
+        name = uuid7()
+        await self._database.run(_reserve, self._principal, name, self._budgets, *self._place, micros(amount))
+        return name
+
+    async def settle(self, name: str, amount: float | None) -> None:
+        """Count what a call has cost."""
+        await self._database.run(settle, self._principal, name, None if amount is None else micros(amount))
+
+
+def _reserve(
+    connection: Connection,
+    principal: Principal,
+    name: str,
+    budgets: Sequence[str],
+    project_id: int,
+    turn_id: str,
+    amount: int,
+) -> None:
+    """Reserve for a turn that goes on: one that has ended was settled, and nobody would settle this."""
+    if not TurnRepository(connection, principal).still_unfinished([turn_id]):
+        raise TurnOver
+    reserve(connection, principal, name, budgets, project_id, turn_id, amount)

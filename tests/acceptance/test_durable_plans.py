@@ -1,0 +1,103 @@
+"""Plans outlive the process: what waits for the user goes on waiting, and what a crash cut off can be tried again."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.test_plans import DIAMOND, Desk, Team
+from tests.conftest import JWT_SECRET
+from tests.deadlines import eventually
+from tests.model_server import ByMark, Hold, ModelServer
+from tests.people import Person, client
+from tests.running import Server, clean_environment
+
+
+class Machine:
+    """A server that can die and come back."""
+
+    def __init__(self, folder: Path, env: dict[str, str]) -> None:
+        self._folder = folder
+        self._env = env
+        self.server = Server.start(folder / "0", env)
+        self._starts = 1
+
+    def crash(self) -> None:
+        self.server.kill()
+
+    def start(self) -> str:
+        self.server = Server.start(self._folder / str(self._starts), self._env)
+        self._starts += 1
+        return self.server.url
+
+
+@pytest.fixture
+def machine(upgraded_database: Callable[[], str], model: ModelServer, tmp_path: Path) -> Iterator[Machine]:
+    env = clean_environment(
+        tmp_path,
+        ARTEL_DATABASE_URL=upgraded_database(),
+        ARTEL_JWT_SECRET=JWT_SECRET,
+        ARTEL_HOST_LEASE_SECONDS="2",
+        OPENAI_BASE_URL=model.url,
+        OPENAI_API_KEY="none",
+    )
+    running = Machine(tmp_path, env)
+    yield running
+    if running.server.process.poll() is None:
+        running.crash()
+
+
+@pytest.fixture
+def desk(machine: Machine, script: ByMark, mark: str) -> Desk:
+    script[mark] = team = Team(mark)
+    person = Person.register(machine.server.url)
+    project = person.project()
+    return Desk(person, project, person.session(project["id"]), team)
+
+
+def test_a_plan_that_waits_for_approval_waits_through_a_crash(machine: Machine, desk: Desk) -> None:
+    desk.team.needs = DIAMOND
+    accepted = desk.ask()
+    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+
+    machine.crash()
+    desk.person.http = client(machine.start(), desk.person.token)
+
+    [asked] = desk.person.get("/my/approvals", status="pending")["items"]
+    assert asked["id"] == waits["approval_id"]
+    desk.decide(asked["id"])
+    assert desk.ended(accepted["workflow_id"])["status"] == "completed"
+    assert sorted(desk.team.asked) == ["a", "b", "c", "d"]
+    assert desk.team.planned == 1
+
+
+def test_what_a_crash_cut_off_fails_once_and_a_retry_does_only_the_rest(machine: Machine, desk: Desk) -> None:
+    hold = Hold()
+    desk.team.needs, desk.team.does = DIAMOND, {"b": hold}
+    accepted = desk.ask()
+    desk.decide(desk.until(accepted["workflow_id"], "awaiting_approval")["approval_id"])
+    eventually(lambda: hold.arrived)
+    eventually(lambda: desk.statuses(desk.workflow(accepted["workflow_id"]))["c"] == "completed")
+    spent = desk.workflow(accepted["workflow_id"])["agreed_cost"]
+
+    machine.crash()
+    hold.release()
+    desk.team.does = {}
+    desk.person.http = client(machine.start(), desk.person.token)
+
+    workflow = desk.ended(accepted["workflow_id"])
+    assert (workflow["status"], workflow["error_code"]) == ("failed", "interrupted")
+    assert desk.statuses(workflow) == {"a": "completed", "b": "failed", "c": "completed", "d": "cancelled"}
+    told = desk.person.events_of(desk.session, accepted["turn_id"])
+    assert [event.data["task_id"] for event in told if event.type == "task_failed"] == ["b"]
+    assert [event.type for event in told][-1] == "turn_failed"
+    assert [event.number for event in told] == sorted({event.number or 0 for event in told})
+    before = list(desk.team.asked)
+
+    assert desk.person.http.post(f"/my/workflows/{workflow['id']}/retry").status_code == 202
+    workflow = desk.ended(workflow["id"])
+
+    assert workflow["status"] == "completed"
+    assert desk.team.asked[len(before) :] == ["b", "d"]
+    assert workflow["agreed_cost"] == spent
+    assert desk.team.planned == 1

@@ -1,0 +1,798 @@
+"""Requests to the orchestrator: planned, priced, approved, carried out in parallel, answered once."""
+
+import json
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.deadlines import eventually
+from tests.model_server import Asked, Behaviour, ByMark, Fail, Hold, Say, Tool
+from tests.people import Person, assert_problem
+from tests.running import Server
+
+AGENTS = {
+    "coder": "agent_coder",
+    "writer": "agent_writer",
+    "analyzer": "agent_analyzer",
+    "researcher": "agent_researcher",
+}
+
+
+@pytest.fixture(scope="session")
+def server(chat_server: Server) -> Server:
+    return chat_server
+
+
+@dataclass
+class Team:
+    """A model that plans as it is told, and does each task as it is told."""
+
+    mark: str
+    needs: Mapping[str, str] = field(default_factory=dict)
+    does: dict[str, Behaviour] = field(default_factory=dict)
+    plans: list[Behaviour] = field(default_factory=list)
+    agent: Callable[[str], str] = lambda _: "agent_coder"
+    asked: list[str] = field(default_factory=list)
+    planned: int = 0
+    merged: int = 0
+    told: dict[str, Asked] = field(default_factory=dict)
+
+    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+        if asked.schema_name == "plan":
+            self.planned += 1
+            plan = self.plans.pop(0) if self.plans else Say(json.dumps({"tasks": self.tasks()}))
+            return await plan(asked, http)
+        task = next((name for name in self.needs if asked.text.startswith(f"{self.mark} do {name}.")), None)
+        if task is None:
+            self.merged += 1
+            return await self.does.get("merge", Say("All of it, in one."))(asked, http)
+        self.asked.append(task)
+        self.told[task] = asked
+        return await self.does.get(task, Say(f"Result of {task}."))(asked, http)
+
+    def tasks(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": name,
+                "agent": self.agent(name),
+                "description": f"{self.mark} do {name}.",
+                "depends_on": after.split(),
+            }
+            for name, after in self.needs.items()
+        ]
+
+
+@dataclass
+class Desk:
+    """Somebody who asks the orchestrator, in one session of one project."""
+
+    person: Person
+    project: dict[str, Any]
+    session: str
+    team: Team
+
+    def ask(self, text: str = "Please do it all.", **headers: str) -> dict[str, Any]:
+        answer = self.person.post(self.session, f"{self.team.mark} {text}", None, headers or None)
+        assert answer.status_code in (200, 202), answer.text
+        accepted: dict[str, Any] = answer.json()
+        return accepted
+
+    def workflow(self, workflow_id: str) -> dict[str, Any]:
+        return self.person.get(f"/my/workflows/{workflow_id}")
+
+    def until(self, workflow_id: str, *statuses: str) -> dict[str, Any]:
+        def look() -> dict[str, Any]:
+            now = self.workflow(workflow_id)
+            return now if now["status"] in statuses else {}
+
+        return eventually(look, 30)
+
+    def ended(self, workflow_id: str) -> dict[str, Any]:
+        return self.until(workflow_id, "completed", "partial", "failed", "rejected", "cancelled", "timeout")
+
+    def decide(self, approval_id: str, decision: str = "approve", **more: Any) -> dict[str, Any]:
+        answer = self.person.http.post(f"/my/approvals/{approval_id}/confirm", json={"decision": decision, **more})
+        assert answer.status_code == 200, answer.text
+        decided: dict[str, Any] = answer.json()
+        return decided
+
+    def approved(self, text: str = "Please do it all.", **more: Any) -> dict[str, Any]:
+        """Ask, approve the plan, and answer how it ended."""
+        accepted = self.ask(text)
+        waits = self.until(accepted["workflow_id"], "awaiting_approval")
+        self.decide(waits["approval_id"], **more)
+        return self.ended(accepted["workflow_id"])
+
+    def statuses(self, workflow: dict[str, Any]) -> dict[str, str]:
+        return {task["id"]: task["status"] for task in workflow["tasks"]}
+
+
+@pytest.fixture
+def desk(person: Person, script: ByMark, mark: str) -> Desk:
+    script[mark] = team = Team(mark)
+    project = person.project()
+    return Desk(person, project, person.session(project["id"]), team)
+
+
+@pytest.mark.req("UWS-07.2", "UWS-23.1", "UWS-24.2", "CHT-03.1")
+def test_a_request_that_one_agent_can_answer_is_answered_without_ceremony(desk: Desk) -> None:
+    desk.team.needs = {"1": ""}
+
+    accepted = desk.ask()
+    workflow = desk.ended(accepted["workflow_id"])
+
+    assert workflow["status"] == "completed"
+    assert workflow["answer"] == "Result of 1."
+    assert (desk.team.planned, desk.team.asked, desk.team.merged) == (1, ["1"], 0)
+    [task] = workflow["tasks"]
+    assert (task["agent"], task["status"], task["result"]) == ("agent_coder", "completed", "Result of 1.")
+    assert [(m["role"], m["content"]) for m in desk.person.history(desk.session)][1] == ("assistant", "Result of 1.")
+
+
+DIAMOND = {"a": "", "b": "a", "c": "a", "d": "b c"}
+
+
+@pytest.mark.req("UWS-23.2", "UWS-23.3", "CHT-03.2", "CHT-03.3", "CHT-03.4", "UWS-24.2")
+def test_a_plan_is_shown_approved_carried_out_and_answered(desk: Desk) -> None:
+    desk.team.needs = DIAMOND
+    accepted = desk.ask()
+    assert (accepted["mode"], "workflow_id" in accepted) == ("orchestrated", True)
+    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+    assert desk.statuses(waits) == dict.fromkeys("abcd", "pending")
+    assert desk.team.asked == []
+    assert 0 < waits["estimated_cost_low"] <= waits["estimated_cost"] <= waits["estimated_cost_high"]
+
+    desk.decide(waits["approval_id"])
+    workflow = desk.ended(accepted["workflow_id"])
+
+    assert (workflow["status"], workflow["answer"]) == ("completed", "All of it, in one.")
+    assert desk.team.asked[0] == "a"
+    assert desk.team.asked[-1] == "d"
+    assert sorted(desk.team.asked) == ["a", "b", "c", "d"]
+    assert "Result of b." in desk.team.told["d"].text
+    assert "Result of c." in desk.team.told["d"].text
+    assert "Result of a." not in desk.team.told["d"].text
+    assert 0 < workflow["cost"] <= workflow["agreed_cost"]
+    told = [event.type for event in desk.person.events_of(desk.session, accepted["turn_id"])]
+    assert told[0] == "message_created"
+    assert told[-1] == "turn_completed"
+    ordered = ["task_plan_created", "plan_request", "approval_resolved", "task_started", "task_completed"]
+    assert [told.index(name) for name in ordered] == sorted(told.index(name) for name in ordered)
+    assert told.count("task_started") == told.count("task_completed") == 4
+    assert "task_progress" in told
+
+
+def test_every_task_is_told_the_request_and_a_long_one_is_lost_to_nobody(desk: Desk) -> None:
+    dear = {"plans": {"approve_over_usd": 10}}
+    desk.person.http.patch(f"/my/projects/{desk.project['id']}", json={"settings": dear})
+    desk.team.needs = {"1": ""}
+    long = "Summarise this: " + "long words " * 800 + "the very end."
+
+    workflow = desk.ended(desk.ask(long)["workflow_id"])
+
+    assert workflow["status"] == "completed"
+    assert desk.team.told["1"].text.endswith("the very end.")
+    desk.team.needs = {"a": "", "b": ""}
+    desk.ended(desk.ask(f"Again. {long}")["workflow_id"])
+    for task in "ab":
+        assert "Again. Summarise this" in desk.team.told[task].text
+        assert "the very end." in desk.team.told[task].text
+        assert len(desk.team.told[task].text) < 6_000
+
+
+def test_what_a_task_does_is_told_between_its_start_and_its_end(desk: Desk) -> None:
+    desk.team.needs = {"a": "", "b": "", "c": ""}
+    tool = Say(tools=[Tool("memory_read", json.dumps({"query": "anything"}))])
+    desk.team.does = {one: FirstThen(tool, 1, Say("Done.")) for one in "abc"}
+
+    workflow = desk.approved()
+
+    assert workflow["status"] == "completed"
+    told = desk.person.events_of(desk.session, workflow["turn_id"])
+    for task in "abc":
+        mine = [event.type for event in told if event.data.get("task_id") == task]
+        assert mine[0] == "task_started"
+        assert mine[-1] == "task_completed"
+        assert mine.index("tool_called") < mine.index("tool_result")
+    assert told[-1].type == "turn_completed"
+
+
+SHAPES = {
+    "three": {"a": "", "b": "", "c": ""},
+    "chain": {"a": "", "b": "a", "c": "b"},
+    "diamond": DIAMOND,
+    "wide": {str(number): "" for number in range(8)},
+    "deep": {str(number): str(number - 1) if number else "" for number in range(8)},
+}
+
+
+def _needs(needs: Mapping[str, str], task: str) -> set[str]:
+    direct = set(needs[task].split())
+    return direct.union(*(_needs(needs, one) for one in direct))
+
+
+@pytest.mark.req("CHT-08.2")
+@pytest.mark.parametrize(
+    ("shape", "bad"), [(shape, bad) for shape in ("three", "chain", "diamond") for bad in SHAPES[shape]]
+)
+def test_a_failed_task_stops_what_depends_on_it_and_a_retry_does_only_that(desk: Desk, shape: str, bad: str) -> None:
+    desk.team.needs = needs = SHAPES[shape]
+    desk.team.does = {bad: Fail(400)}
+
+    workflow = desk.approved()
+
+    undone = {one for one in needs if bad in _needs(needs, one)}
+    done = set(needs) - undone - {bad}
+    expected = dict.fromkeys(done, "completed") | dict.fromkeys(undone, "aborted") | {bad: "failed"}
+    assert desk.statuses(workflow) == expected
+    assert workflow["status"] == ("partial" if done else "failed")
+    if done:
+        assert "Not done:" in workflow["answer"]
+        assert f"do {bad}." in workflow["answer"]
+    before = list(desk.team.asked)
+    desk.team.does = {}
+
+    again = desk.person.http.post(f"/my/workflows/{workflow['id']}/retry")
+    assert again.status_code == 202, again.text
+    workflow = desk.ended(workflow["id"])
+
+    assert (workflow["status"], set(desk.statuses(workflow).values())) == ("completed", {"completed"})
+    assert sorted(desk.team.asked[len(before) :]) == sorted({bad} | undone)
+    assert desk.team.planned == 1
+    assert workflow["cost"] <= workflow["agreed_cost"]
+
+
+@pytest.mark.parametrize("shape", ["wide", "deep"])
+def test_plans_of_other_shapes_are_done(desk: Desk, shape: str) -> None:
+    desk.team.needs = SHAPES[shape]
+
+    workflow = desk.approved()
+
+    assert workflow["status"] == "completed"
+    assert sorted(desk.team.asked) == sorted(SHAPES[shape])
+    for task, after in SHAPES[shape].items():
+        for needed in after.split():
+            assert f"Result of {needed}." in desk.team.told[task].text
+
+
+@pytest.mark.req("CHT-03.3")
+def test_a_rejected_plan_runs_nothing(desk: Desk) -> None:
+    desk.team.needs = DIAMOND
+    accepted = desk.ask()
+    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+
+    desk.decide(waits["approval_id"], "reject")
+    workflow = desk.ended(accepted["workflow_id"])
+
+    assert workflow["status"] == "rejected"
+    assert desk.team.asked == []
+    assert desk.person.turn(desk.session, accepted["turn_id"])["status"] == "rejected"
+    assert set(desk.statuses(workflow).values()) == {"cancelled"}
+
+
+def test_feedback_makes_another_plan_which_needs_its_own_approval(desk: Desk) -> None:
+    desk.team.needs = DIAMOND
+    accepted = desk.ask()
+    first = desk.until(accepted["workflow_id"], "awaiting_approval")
+    desk.team.needs = {"a": "", "z": "a"}
+
+    desk.decide(first["approval_id"], "reject", feedback="Only two tasks, please")
+    second = eventually(lambda: _another(desk, accepted["workflow_id"], first["approval_id"]))
+
+    assert [task["id"] for task in second["tasks"]] == ["a", "z"]
+    assert second["plan_id"] != first["plan_id"]
+    assert desk.team.planned == 2
+    asked = desk.person.get(f"/my/approvals/{second['approval_id']}")
+    assert "z: new, for agent_coder" in asked["details"]["changed"]
+    assert "b: left out" in asked["details"]["changed"]
+    again = desk.person.http.post(f"/my/approvals/{first['approval_id']}/confirm", json={"decision": "approve"})
+    assert_problem(again, 409, "approval_decided")
+    assert desk.team.asked == []
+    desk.decide(second["approval_id"])
+    assert desk.ended(accepted["workflow_id"])["status"] == "completed"
+    assert sorted(desk.team.asked) == ["a", "z"]
+
+
+def _another(desk: Desk, workflow_id: str, approval_id: str) -> dict[str, Any]:
+    now = desk.workflow(workflow_id)
+    return now if now["approval_id"] not in (None, approval_id) else {}
+
+
+def test_an_approval_can_change_the_plan_and_add_an_instruction(desk: Desk) -> None:
+    desk.team.needs = DIAMOND
+    accepted = desk.ask()
+    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+    changes = {
+        "tasks": [
+            {"id": "a", "drop": True},
+            {"id": "b", "agent": "agent_writer"},
+            {"id": "c", "description": f"{desk.team.mark} do c. Shortly."},
+        ]
+    }
+
+    desk.decide(waits["approval_id"], changes=changes, instruction="Write in French.")
+    workflow = desk.ended(accepted["workflow_id"])
+
+    assert workflow["status"] == "completed"
+    assert sorted(desk.team.asked) == ["b", "c", "d"]
+    by_id = {task["id"]: task for task in workflow["tasks"]}
+    assert (by_id["b"]["agent"], by_id["b"]["depends_on"]) == ("agent_writer", [])
+    assert all("Write in French." in asked.text for asked in desk.team.told.values())
+    assert "Shortly." in desk.team.told["c"].text
+    assert workflow["instruction"] == "Write in French."
+    assert workflow["agreed_cost"] == workflow["estimated_cost_high"] < waits["estimated_cost_high"]
+    assert sum(task["estimated_cost"] for task in workflow["tasks"]) < workflow["estimated_cost"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"id": "nobody", "drop": True},
+        {"id": "a", "agent": "agent_nobody"},
+        {"id": "a", "description": "   "},
+    ],
+)
+def test_changes_that_make_no_plan_are_refused_and_it_can_still_be_approved(desk: Desk, change: dict[str, Any]) -> None:
+    desk.team.needs = DIAMOND
+    accepted = desk.ask()
+    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+
+    refused = desk.person.http.post(
+        f"/my/approvals/{waits['approval_id']}/confirm", json={"decision": "approve", "changes": {"tasks": [change]}}
+    )
+
+    assert refused.status_code == 422, refused.text
+    assert desk.workflow(accepted["workflow_id"])["status"] == "awaiting_approval"
+    desk.decide(waits["approval_id"])
+    assert desk.ended(accepted["workflow_id"])["status"] == "completed"
+
+
+def test_a_plan_is_decided_once_and_by_its_owner_only(desk: Desk, other: Person) -> None:
+    desk.team.needs = DIAMOND
+    accepted = desk.ask()
+    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+    confirm = f"/my/approvals/{waits['approval_id']}/confirm"
+
+    assert_problem(other.http.post(confirm, json={"decision": "approve"}), 404, "approval_not_found")
+    assert_problem(other.http.get(f"/my/workflows/{waits['id']}"), 404, "workflow_not_found")
+    desk.decide(waits["approval_id"])
+    assert_problem(desk.person.http.post(confirm, json={"decision": "reject"}), 409, "approval_decided")
+
+    assert desk.ended(accepted["workflow_id"])["status"] == "completed"
+    assert other.get("/my/workflows")["total"] == 0
+
+
+def test_workflows_are_listed_by_session_and_project(desk: Desk, other: Person) -> None:
+    desk.team.needs = {"1": ""}
+    here = desk.ask()["workflow_id"]
+    elsewhere = replace(desk, session=desk.person.session(desk.project["id"]))
+    there = elsewhere.ask()["workflow_id"]
+
+    def listed(**query: Any) -> list[str]:
+        return [one["id"] for one in desk.person.get("/my/workflows", **query)["items"]]
+
+    assert listed(session_id=desk.session) == [here]
+    assert listed(session_id=elsewhere.session) == [there]
+    assert listed(project_id=desk.project["id"]) == [there, here]
+    assert listed(project_id=desk.person.project()["id"]) == []
+    query = {"session_id": desk.session}
+    assert_problem(other.http.get("/my/workflows", params=query), 404, "session_not_found")
+
+
+def test_a_plan_that_nobody_decides_about_times_out_and_can_be_asked_for_again(desk: Desk) -> None:
+    settings = {"settings": {"approval_seconds": 1}}
+    assert desk.person.http.patch(f"/my/projects/{desk.project['id']}", json=settings).status_code == 200
+    desk.team.needs = DIAMOND
+    accepted = desk.ask()
+    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+    workflow = desk.ended(accepted["workflow_id"])
+    assert workflow["status"] == "timeout"
+    late = desk.person.http.post(f"/my/approvals/{waits['approval_id']}/confirm", json={"decision": "approve"})
+    assert_problem(late, 409, "approval_decided")
+    desk.person.http.patch(f"/my/projects/{desk.project['id']}", json={"settings": {}})
+
+    asked = desk.person.http.post(f"/my/approvals/{waits['approval_id']}/ask-again")
+
+    assert asked.status_code == 201, asked.text
+    assert asked.json()["details"]["estimated_cost_high"] > 0
+    now = desk.workflow(accepted["workflow_id"])
+    assert (now["status"], now["approval_id"]) == ("awaiting_approval", asked.json()["id"])
+    desk.decide(asked.json()["id"])
+    assert desk.ended(accepted["workflow_id"])["status"] == "completed"
+    assert desk.team.planned == 1
+    assert sorted(desk.team.asked) == ["a", "b", "c", "d"]
+
+
+def test_an_agent_that_is_deleted_before_the_start_makes_another_plan(desk: Desk) -> None:
+    desk.team.needs, desk.team.agent = DIAMOND, lambda name: "agent_writer" if name == "b" else "agent_coder"
+    accepted = desk.ask()
+    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+    writer = next(agent["id"] for agent in desk.project["agents"] if agent["name"] == "agent_writer")
+    desk.person.http.delete(f"/my/projects/{desk.project['id']}/agents/{writer}")
+    desk.team.agent = lambda _: "agent_coder"
+
+    desk.decide(waits["approval_id"])
+    second = eventually(lambda: _another(desk, accepted["workflow_id"], waits["approval_id"]))
+
+    assert desk.team.asked == []
+    assert {task["agent"] for task in second["tasks"]} == {"agent_coder"}
+    desk.decide(second["approval_id"])
+    assert desk.ended(accepted["workflow_id"])["status"] == "completed"
+
+
+def test_a_cancelled_workflow_stops_what_runs_and_keeps_what_is_done(desk: Desk) -> None:
+    hold = Hold()
+    desk.team.needs, desk.team.does = {"a": "", "b": "a", "c": "b"}, {"b": hold}
+    accepted = desk.ask()
+    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+    desk.decide(waits["approval_id"])
+    eventually(lambda: hold.arrived)
+
+    stopped = desk.person.http.post(f"/my/workflows/{accepted['workflow_id']}/cancel")
+
+    assert stopped.status_code == 200, stopped.text
+    assert hold.abandoned.wait(10)
+    workflow = desk.workflow(accepted["workflow_id"])
+    assert workflow["status"] == "cancelled"
+    assert desk.statuses(workflow) == {"a": "completed", "b": "cancelled", "c": "cancelled"}
+    told = desk.person.events_of(desk.session, accepted["turn_id"])
+    assert [(event.type, event.data.get("task_id")) for event in told[-2:]] == [
+        ("task_cancelled", "b"),
+        ("turn_cancelled", None),
+    ]
+    assert workflow["cost"] > 0  # also of what was cut off
+    hold.release()
+    desk.team.does = {}
+    desk.person.http.post(f"/my/workflows/{workflow['id']}/retry")
+    assert desk.ended(workflow["id"])["status"] == "completed"
+    assert desk.team.asked == ["a", "b", "b", "c"]
+
+
+def test_the_same_request_is_planned_once(desk: Desk) -> None:
+    desk.team.needs = {"1": ""}
+    first = desk.ended(desk.ask("Write the report about everything.")["workflow_id"])
+    second = desk.ended(desk.ask("Write the report  about everything.")["workflow_id"])
+    assert desk.team.planned == 1
+    assert (first["planned_by"], second["planned_by"]) == ("model", "cache")
+    assert desk.team.asked == ["1", "1"]
+
+    desk.person.agent(desk.project["id"], name="agent_new")
+    third = desk.ended(desk.ask("Write the report about everything.")["workflow_id"])
+
+    assert (desk.team.planned, third["planned_by"]) == (2, "model")
+
+
+@pytest.mark.req("CHT-03.2")
+def test_what_costs_more_than_the_threshold_is_asked_for(desk: Desk) -> None:
+    desk.team.needs = {"1": ""}
+    settings = {"settings": {"plans": {"approve_over_usd": 0.0001}}}
+    assert desk.person.http.patch(f"/my/projects/{desk.project['id']}", json=settings).status_code == 200
+
+    accepted = desk.ask()
+
+    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+    assert waits["estimated_cost"] > 0.0001
+    desk.decide(waits["approval_id"])
+    assert desk.ended(accepted["workflow_id"])["status"] == "completed"
+
+
+def test_what_a_session_spent_unasked_counts(desk: Desk) -> None:
+    desk.team.needs = {"1": ""}
+    desk.team.does = {"1": Say("Much.", tokens=(2_000, 100))}
+    first = desk.ended(desk.ask("Do something first of all.")["workflow_id"])
+    assert first["status"] == "completed"
+    assert 0.05 < first["cost"] < 0.1
+
+    accepted = desk.ask("Do something second of all.")
+
+    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+    assert waits["estimated_cost"] < 0.1
+
+
+def test_a_model_without_a_known_price_is_asked_for_and_named(desk: Desk) -> None:
+    desk.person.agent(desk.project["id"], name="agent_odd", model="openai/nobody-knows-this")
+    desk.team.needs, desk.team.agent = {"1": ""}, lambda _: "agent_odd"
+
+    accepted = desk.ask()
+    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+
+    assert waits["estimated_cost"] is None
+    asked = desk.person.get(f"/my/approvals/{waits['approval_id']}")
+    assert asked["details"]["unknown_prices"] == ["openai/nobody-knows-this"]
+    desk.decide(waits["approval_id"])
+    workflow = desk.ended(accepted["workflow_id"])
+    assert (workflow["status"], workflow["tasks"][0]["cost"]) == ("completed", None)
+
+
+@pytest.mark.req("UWS-07.3", "UWS-24.4")
+def test_both_kinds_alternate_and_know_of_each_other(desk: Desk) -> None:
+    desk.team.needs = {"1": ""}
+    desk.person.say(desk.session, "My name is Ada.")
+
+    desk.ended(desk.ask()["workflow_id"])
+
+    told = [message["content"] for message in desk.team.told["1"].body["messages"]]
+    assert "My name is Ada." in told
+    desk.person.say(desk.session, "And what did they say?")
+    history = [(m["role"], m["content"]) for m in desk.person.history(desk.session)]
+    assert ("assistant", "Result of 1.") in history
+
+
+@pytest.mark.req("UWS-24.3")
+def test_the_exchange_and_the_results_are_remembered_with_their_source(desk: Desk) -> None:
+    desk.team.needs = {"a": "", "b": "a"}
+
+    workflow = desk.approved()
+
+    coder = next(agent["id"] for agent in desk.project["agents"] if agent["name"] == "agent_coder")
+    items = desk.person.get(f"/my/projects/{desk.project['id']}/agents/{coder}/context")["items"]
+    assert sorted(item["type"] for item in items) == ["conversation", "task", "task"]
+    assert all(item["metadata"]["workflow_id"] == workflow["id"] for item in items)
+    assert any("Result of b." in item["content"] for item in items)
+
+
+def test_a_tool_that_needs_approval_lets_only_its_task_wait(desk: Desk) -> None:
+    delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
+    desk.team.needs = {"a": "", "b": "", "c": "a"}
+    desk.team.does = {"a": delete}
+    accepted = desk.ask()
+    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+    desk.decide(waits["approval_id"])
+    asked = eventually(lambda: desk.person.get("/my/approvals", status="pending")["items"])
+    assert (asked[0]["tool"], asked[0]["details"]["task_id"]) == ("tool_delete_file", "a")
+    turn = eventually(lambda: _waits(desk, accepted["turn_id"]))
+    assert turn["status"] == "waiting"
+    assert desk.statuses(desk.workflow(accepted["workflow_id"])) == {"a": "waiting", "b": "completed", "c": "pending"}
+    desk.team.does = {}
+
+    desk.decide(asked[0]["id"], "reject", feedback="Keep it.")
+    workflow = desk.ended(accepted["workflow_id"])
+
+    assert workflow["status"] == "completed"
+    assert "Keep it." in json.dumps(desk.team.told["a"].body["messages"])
+
+
+def test_a_call_that_is_asked_for_again_lets_its_task_go_on_without_it(desk: Desk) -> None:
+    recall = Say(tools=[Tool("memory_read", json.dumps({"query": "anything"}))])
+    hold = Hold()
+    desk.team.needs, desk.team.does = {"a": "", "b": ""}, {"a": FirstThen(recall, 1, Say("Without.")), "b": hold}
+    rules = {"memory_read": {"requires_approval": True}}
+    settings = {"plans": {"approve_over_usd": 10}, "approval_seconds": 1, "tools": rules}
+    desk.person.http.patch(f"/my/projects/{desk.project['id']}", json={"settings": settings})
+    accepted = desk.ask()
+    [asked] = eventually(lambda: desk.person.get("/my/approvals", status="expired")["items"], 30)
+
+    again = desk.person.http.post(f"/my/approvals/{asked['id']}/ask-again")
+    hold.release()
+
+    assert again.status_code == 201, again.text
+    workflow = desk.ended(accepted["workflow_id"])
+    assert workflow["status"] == "completed"
+    assert desk.statuses(workflow) == {"a": "completed", "b": "completed"}
+
+
+def _waits(desk: Desk, turn_id: str) -> dict[str, Any]:
+    turn = desk.person.turn(desk.session, turn_id)
+    return turn if turn["status"] == "waiting" else {}
+
+
+def test_a_plan_that_would_cost_more_than_agreed_asks_before_it_does(desk: Desk) -> None:
+    desk.team.needs = {"a": "", "b": "a", "c": "b"}
+    desk.team.does = {"a": Say("Dear.", tokens=(4_000_000, 10))}
+    accepted = desk.ask()
+    first = desk.until(accepted["workflow_id"], "awaiting_approval")
+
+    desk.decide(first["approval_id"])
+    second = eventually(lambda: _another(desk, accepted["workflow_id"], first["approval_id"]), 30)
+
+    assert second["status"] == "awaiting_approval"
+    assert desk.team.asked == ["a"]
+    asked = desk.person.get(f"/my/approvals/{second['approval_id']}")
+    assert asked["kind"] == "budget"
+    assert asked["details"]["spent"] > asked["details"]["agreed_cost"]
+    desk.decide(second["approval_id"])
+    workflow = desk.ended(accepted["workflow_id"])
+    assert workflow["status"] == "completed"
+    assert desk.team.asked == ["a", "b", "c"]
+    assert workflow["cost"] <= workflow["agreed_cost"]
+
+
+def test_money_and_a_call_can_be_asked_for_at_once_and_decided_in_any_order(desk: Desk) -> None:
+    delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
+    desk.team.needs = {"a": "", "b": "", "c": "b"}
+    desk.team.does = {"a": delete, "b": Say("Dear.", tokens=(4_000_000, 10))}
+    accepted = desk.ask()
+    desk.decide(desk.until(accepted["workflow_id"], "awaiting_approval")["approval_id"])
+
+    def both() -> dict[str, dict[str, Any]]:
+        asked = {one["kind"]: one for one in desk.person.get("/my/approvals", status="pending")["items"]}
+        return asked if len(asked) == 2 else {}
+
+    asked = eventually(both, 30)
+    desk.team.does = {}
+    desk.decide(asked["tool"]["id"], "reject", feedback="Keep it.")
+    eventually(lambda: _waits(desk, accepted["turn_id"]))
+    assert [one["id"] for one in desk.person.get("/my/approvals", status="pending")["items"]] == [asked["budget"]["id"]]
+
+    desk.decide(asked["budget"]["id"])
+    workflow = desk.ended(accepted["workflow_id"])
+
+    assert workflow["status"] == "completed"
+    assert set(desk.statuses(workflow).values()) == {"completed"}
+    assert desk.person.get("/my/approvals", status="pending")["items"] == []
+
+
+def test_a_plan_goes_on_in_the_next_worker_space(desk: Desk) -> None:
+    hold = Hold("Result of a.")
+    desk.team.needs = {"a": "", "b": "a", "c": "b"}
+    desk.team.does = {"a": hold}
+    accepted = desk.ask()
+    desk.decide(desk.until(accepted["workflow_id"], "awaiting_approval")["approval_id"])
+    eventually(lambda: hold.arrived)
+
+    with ThreadPoolExecutor(1) as threads:
+        cleaned = threads.submit(desk.person.http.post, f"/my/projects/{desk.project['id']}/space/cleanup")
+        hold.release()
+        assert cleaned.result(60).status_code == 204
+
+    workflow = desk.ended(accepted["workflow_id"])
+    assert (workflow["status"], desk.team.asked) == ("completed", ["a", "b", "c"])
+
+
+def test_no_more_money_ends_the_plan_with_what_is_done(desk: Desk) -> None:
+    desk.team.needs = {"a": "", "b": "a", "c": "b"}
+    desk.team.does = {"a": Say("Dear.", tokens=(4_000_000, 10))}
+    accepted = desk.ask()
+    first = desk.until(accepted["workflow_id"], "awaiting_approval")
+    desk.decide(first["approval_id"])
+    second = eventually(lambda: _another(desk, accepted["workflow_id"], first["approval_id"]), 30)
+
+    desk.decide(second["approval_id"], "reject")
+    workflow = desk.ended(accepted["workflow_id"])
+
+    assert workflow["status"] == "partial"
+    assert desk.team.asked == ["a"]
+    assert desk.statuses(workflow)["b"] == "cancelled"
+    assert "Dear." in workflow["answer"]
+
+
+def test_money_that_nobody_decides_about_ends_the_plan_and_a_retry_asks_anew(desk: Desk) -> None:
+    desk.team.needs = {"a": "", "b": "a", "c": "b"}
+    desk.team.does = {"a": Say("Dear.", tokens=(4_000_000, 10))}
+    accepted = desk.ask()
+    first = desk.until(accepted["workflow_id"], "awaiting_approval")
+    settings = {"settings": {"approval_seconds": 1}}
+    desk.person.http.patch(f"/my/projects/{desk.project['id']}", json=settings)
+    desk.decide(first["approval_id"])
+    second = eventually(lambda: _another(desk, accepted["workflow_id"], first["approval_id"]), 30)
+
+    workflow = desk.ended(accepted["workflow_id"])
+
+    assert (workflow["status"], desk.team.asked) == ("partial", ["a"])
+    again = desk.person.http.post(f"/my/approvals/{second['approval_id']}/ask-again")
+    assert "retry" in assert_problem(again, 409, "approval_decided")["detail"]
+    desk.person.http.patch(f"/my/projects/{desk.project['id']}", json={"settings": {}})
+    desk.person.http.post(f"/my/workflows/{workflow['id']}/retry")
+    third = eventually(lambda: _another(desk, accepted["workflow_id"], second["approval_id"]), 30)
+    desk.decide(third["approval_id"])
+    assert desk.ended(workflow["id"])["status"] == "completed"
+    assert desk.team.asked == ["a", "b", "c"]
+
+
+def test_a_project_spends_no_more_in_a_month_than_it_may(desk: Desk) -> None:
+    settings = {"settings": {"monthly_budget_usd": 0.0001}}
+    assert desk.person.http.patch(f"/my/projects/{desk.project['id']}", json=settings).status_code == 200
+    desk.team.needs = {"1": ""}
+
+    workflow = desk.ended(desk.ask()["workflow_id"])
+
+    assert workflow["status"] == "failed"
+    assert workflow["error_code"] == "budget_exceeded"
+    assert desk.team.asked == []
+
+
+def test_a_direct_call_is_paid_out_of_the_month_too(desk: Desk) -> None:
+    url = f"/my/projects/{desk.project['id']}"
+    desk.person.http.patch(url, json={"settings": {"monthly_budget_usd": 0.5}})
+    spent = desk.person.say(desk.session, "Hello")["usage"]["cost_usd"]
+    assert 0 < spent < 0.1
+
+    desk.person.http.patch(url, json={"settings": {"monthly_budget_usd": spent}})
+    refused = desk.person.post(desk.session, "Hello again")
+
+    problem = assert_problem(refused, 409, "budget_exceeded")
+    assert "for the project in" in problem["detail"]
+    desk.person.http.patch(url, json={"settings": {}})
+    assert desk.person.say(desk.session, "And again")["content"] == "You said: And again"
+
+
+@dataclass
+class FirstThen:
+    """Do one thing so often, then another."""
+
+    first: Behaviour
+    times: int
+    then: Behaviour
+
+    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+        self.times -= 1
+        return await (self.first if self.times >= 0 else self.then)(asked, http)
+
+
+def test_a_task_whose_model_is_overrun_is_tried_again(desk: Desk) -> None:
+    desk.team.needs = {"1": ""}
+    desk.team.does = {"1": FirstThen(Fail(429), 3, Say("At last."))}  # as often as the model itself is tried again
+
+    workflow = desk.ended(desk.ask()["workflow_id"])
+
+    assert (workflow["status"], workflow["answer"]) == ("completed", "At last.")
+    assert workflow["tasks"][0]["attempts"] == 2
+
+
+@pytest.mark.req("AGT-04.4")
+def test_the_planner_is_told_what_agents_can_and_without_a_plan_who_can_it_does_it(desk: Desk) -> None:
+    desk.person.agent(desk.project["id"], name="agent_polyglot", role="linguist", capabilities=["translate_latin"])
+    desk.team.needs = {"1": ""}
+    told: list[Asked] = []
+
+    @dataclass
+    class Listening:
+        async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+            told.append(asked)
+            return await Say("No plan.")(asked, http)
+
+    desk.team.plans = [Listening(), Listening()]
+
+    workflow = desk.ended(desk.ask("Somebody with translate_latin should do 1.")["workflow_id"])
+
+    assert '"capabilities": ["translate_latin"]' in told[0].body["messages"][0]["content"]
+    assert [task["agent"] for task in workflow["tasks"]] == ["agent_polyglot"]
+
+
+def test_a_model_that_plans_nonsense_leaves_one_task_for_the_agent_that_fits(desk: Desk) -> None:
+    desk.team.needs = {"1": ""}
+    desk.team.plans = [Say("I would rather not."), Say('{"tasks": []}')]
+
+    workflow = desk.ended(desk.ask("Let the writer do 1.")["workflow_id"])
+
+    assert (workflow["status"], workflow["planned_by"]) == ("completed", "fallback")
+    [task] = workflow["tasks"]
+    assert task["agent"] == "agent_writer"
+    assert desk.team.planned == 2
+
+
+def test_without_a_model_to_merge_them_the_results_are_the_answer(desk: Desk) -> None:
+    desk.team.needs, desk.team.does = {"a": "", "b": ""}, {"merge": Fail(400)}
+
+    workflow = desk.approved()
+
+    assert workflow["status"] == "completed"
+    assert "Result of a." in workflow["answer"]
+    assert "Result of b." in workflow["answer"]
+
+
+def test_a_client_that_comes_back_hears_one_story_without_gaps(desk: Desk) -> None:
+    desk.team.needs = DIAMOND
+    desk.approved()
+    with desk.person.follow(desk.session, 0) as whole:
+        numbers, types = [], []
+        for event in whole:
+            if event.number is not None:
+                numbers.append(event.number)
+                types.append(event.type)
+                if event.type == "turn_completed":
+                    break
+    assert numbers == list(range(1, len(numbers) + 1))
+    middle = types.index("plan_request") + 1
+    with desk.person.follow(desk.session, middle) as rest:
+        again = []
+        for event in rest:
+            if event.number is not None:
+                again.append(event.number)
+                if event.type == "turn_completed":
+                    break
+    assert again == numbers[middle:]
