@@ -2,14 +2,20 @@
 
 import io
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artel.cli.chat_screen import BEGINS_AGAIN, AnswerPrinter
+from artel.cli.chat_screen import BEGINS_AGAIN, AnswerPrinter, ChatScreen
 from artel.cli.plain_text import PlainText, plain
-from artel.client.turn import Answer
+from artel.cli.status_line import StatusLine
+from artel.client.api_client import ApiClient
+from artel.client.conversation import Conversation
+from artel.client.last_sessions import LastSessions
+from artel.client.sse import ServerEvent
+from artel.client.turn import Answer, Turn
 
 CONTROLS = st.text(st.sampled_from("\x1b\x9b\x9d\x07\x9c\r\n\t[]()P\\;01mAz я"))
 
@@ -61,7 +67,7 @@ def printed(*answers: Answer) -> str:
     printer = AnswerPrinter(out)
     for answer in answers:
         printer.show(answer)
-    printer.finish()
+    printer.end_line()
     return out.getvalue()
 
 
@@ -75,6 +81,19 @@ def test_an_escape_sequence_in_two_pieces_is_left_out() -> None:
 
 def test_an_answer_that_begins_again_the_same_is_not_printed_twice() -> None:
     assert printed(Answer(1, "Hello"), Answer(2, ""), Answer(3, "Hel"), Answer(4, "Hello!", True)) == "Hello!\n"
+
+
+def test_something_that_is_said_in_the_middle_of_an_answer_has_a_line_of_its_own_and_repeats_nothing() -> None:
+    out = io.StringIO()
+    printer = AnswerPrinter(out)
+    printer.show(Answer(1, "One"))
+    printer.end_line()
+    printer.end_line()
+    out.write("[said]\n")
+    printer.show(Answer(2, "One, two.", True))
+    printer.end_line()
+
+    assert out.getvalue() == "One\n[said]\n, two.\n"
 
 
 def test_an_answer_that_turns_out_to_be_another_is_printed_again() -> None:
@@ -94,3 +113,54 @@ def test_what_is_printed_last_is_the_whole_answer(pieces: list[str], final: str)
     last = printed(*answers, Answer(0, final, True)).rsplit(f"{BEGINS_AGAIN}\n", 1)[-1]
 
     assert last.removesuffix("\n") == plain(final).removesuffix("\n")
+
+
+PLAN: dict[str, Any] = {
+    "workflow_id": "w",
+    "tasks": [{"id": name, "agent": "agent_coder", "description": name, "depends_on": []} for name in "ab"],
+}
+PIECE = ("message_delta", {"message_id": "m", "task_id": "t", "n": 1, "text": "All"})
+WHOLE = ("message_completed", {"message_id": "m", "role": "assistant", "content": "All of it.", "agent_id": None})
+
+
+class Watched(StatusLine):
+    """A status line of somebody who watches, which draws nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(io.StringIO())
+        self.enabled = True
+
+
+class NoConversation(Conversation):
+    """A conversation with a server that can't be reached."""
+
+    def __init__(self) -> None:
+        super().__init__(ApiClient("http://127.0.0.1:1"), {"session_id": "s", "project_id": 1}, LastSessions())
+
+
+def test_an_answer_that_overtakes_the_end_of_a_task_waits_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    turn, shown = Turn(), []
+    screen = ChatScreen(NoConversation(), Watched(), direct=False, live=True)
+    done = [("task_completed", {"task_id": name, "result": "", "duration": 1.0}) for name in "ab"]
+    for kind, data in [("task_plan_created", PLAN), done[0], PIECE, done[1], WHOLE]:
+        turn.take(ServerEvent(kind, {"turn_id": "t"} | data))
+        screen.show(turn)
+        shown.append(capsys.readouterr())
+    screen.end(turn)
+
+    assert [seen.out for seen in shown] == ["", "", "", "All", " of it."]
+    assert shown[3].err == "  b  agent_coder is done after 1 s\n"
+
+
+def test_an_answer_of_one_task_waits_until_it_is_known_whose_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    turn, shown = Turn(), []
+    conversation = NoConversation()
+    conversation._names[7] = "agent_coder"
+    screen = ChatScreen(conversation, Watched(), direct=False, live=True, named=True)
+    started = ("task_started", {"task_id": "a", "agent_id": 7})
+    for kind, data in [("task_plan_created", PLAN | {"tasks": PLAN["tasks"][:1]}), PIECE, started]:
+        turn.take(ServerEvent(kind, {"turn_id": "t"} | data))
+        screen.show(turn)
+        shown.append(capsys.readouterr().out)
+
+    assert shown == ["", "", "agent_coder:\nAll"]

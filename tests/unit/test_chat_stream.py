@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from artel.client.api_client import ApiClient, ConnectionLost, ServerRefused, ServerUnreachable
 from artel.client.sse import ServerEvent, read_events
 from artel.client.turn import Answer, Turn
-from artel.client.turn_stream import CONNECTION_LOST, TurnStream
+from artel.client.turn_stream import CONNECTION_LOST, RetryStream, TurnStream
 
 TURN = {"session_id": "s", "turn_id": "t"}
 ENDED = ServerEvent("turn_completed", TURN | {"status": "completed", "usage": {}}, 4)
@@ -294,3 +294,125 @@ def test_a_turn_whose_id_is_not_known_yet_is_asked_for_and_cancelled() -> None:
     TurnStream(line, "s", "?").cancel()
 
     assert [path for _, path, _ in line.calls] == ["/my/chat/s/message", "/my/chat/s/turns/t/cancel"]
+
+
+ENDED_LATER = ServerEvent("turn_completed", ENDED.data, 7)
+WORKFLOW = {"id": "w", "session_id": "s", "turn_id": "before"}
+BEGUN = ServerEvent("task_started", TURN | {"task_id": "1", "agent_id": 7}, 6)
+
+
+class Retried(Line):
+    """A server whose answers to calls about a workflow get lost, so often as the test says, after they were heard."""
+
+    def __init__(self, *answers: Any, lost: int, heard: bool = True) -> None:
+        super().__init__(*answers)
+        self._lost, self._heard = lost, heard
+        self.turn_id = "before"
+
+    def call(self, method: str, path: str, **_: Any) -> Any:
+        self.calls.append((method, path, None))
+        if method == "POST" and path == "/my/workflows/w/retry":
+            if self._heard or not self._lost:
+                self.turn_id = "t"
+            if self._lost:
+                self._lost -= 1
+                raise LOST
+        return {"turn_id": self.turn_id}
+
+
+@pytest.mark.parametrize(("lost", "heard", "sent"), [(0, True, 1), (1, True, 1), (1, False, 2)])
+def test_a_retry_is_begun_once_even_if_the_word_of_it_gets_lost(lost: int, heard: bool, sent: int) -> None:
+    line = Retried(*[Response(BEGUN, ENDED_LATER)] * (lost + 1), lost=lost, heard=heard)
+
+    events = [event for event in RetryStream(line, WORKFLOW, sleep=lambda _: None).events() if event.number]
+
+    assert events == [BEGUN, ENDED_LATER]
+    assert [call[0] for call in line.calls].count("POST") == sent
+    assert line.calls[0] == ("GET", "/my/chat/s/events", None)  # it listens before it begins anything
+
+
+def test_a_retry_that_is_cut_goes_on_after_the_last_number_though_the_server_begins_anew() -> None:
+    line = Retried(Response(BEGUN), ServerUnreachable("starting"), Response(BEGUN, ENDED_LATER), lost=0)
+
+    events = [event for event in RetryStream(line, WORKFLOW, sleep=lambda _: None).events() if event.number]
+
+    assert events == [BEGUN, ENDED_LATER]
+    assert line.calls[-1] == ("GET", "/my/chat/s/events", "6")
+
+
+def test_a_retry_that_has_not_begun_is_left_and_one_that_has_is_cancelled() -> None:
+    idle = Retried(lost=0)
+    with pytest.raises(KeyboardInterrupt):
+        RetryStream(idle, WORKFLOW).cancel()
+    assert [call[0] for call in idle.calls] == ["GET"]
+
+    begun = Retried(lost=0)
+    begun.turn_id = "t"
+    RetryStream(begun, WORKFLOW).cancel()
+    assert begun.calls[-1] == ("POST", "/my/workflows/w/cancel", None)
+
+
+PLAN: dict[str, Any] = {
+    "workflow_id": "w",
+    "tasks": [
+        {"id": "a", "agent": "agent_coder", "description": "Begin.", "depends_on": [], "estimated_cost": 0.01},
+        {"id": "b", "agent": "agent_writer", "description": "End.", "depends_on": ["a"], "estimated_cost": 0.02},
+    ],
+    "estimated_cost_low": 0.01,
+    "estimated_cost_high": 0.2,
+    "estimated_duration": 40.0,
+}
+
+
+def told(*events: tuple[str, dict[str, Any]], plan: dict[str, Any] = PLAN) -> Turn:
+    turn = Turn()
+    for kind, data in [("task_plan_created", plan), *events]:
+        turn.take(ServerEvent(kind, TURN | data, 1))
+    return turn
+
+
+def test_a_plan_knows_what_happens_to_its_tasks() -> None:
+    turn = told(
+        ("task_started", {"task_id": "a", "agent_id": 7}),
+        ("task_completed", {"task_id": "a", "result": "x", "duration": 1.5}),
+        ("tool_result", {"task_id": "a", "tool": "tool_stat", "agent_id": 7}),  # a note that was late
+        ("task_failed", {"task_id": "b", "code": "agent_failed", "error": "It broke."}),
+        ("task_progress", {"task_id": "t", "state": "running", "phase": "writing"}),
+    )
+    assert turn.plan is not None
+    assert [(task.status, task.seconds, task.error) for task in turn.plan.tasks.values()] == [
+        ("completed", 1.5, None),
+        ("failed", None, "It broke."),
+    ]
+
+
+def test_what_tasks_write_is_not_the_answer_unless_there_is_only_one() -> None:
+    piece = ("message_delta", {"message_id": "m", "task_id": "a", "n": 1, "text": "Hello"})
+    started = ("task_started", {"task_id": "a", "agent_id": 7})
+
+    several, single = told(started, piece), told(started, piece, plan=PLAN | {"tasks": PLAN["tasks"][:1]})
+
+    assert (several.answer.text, several.agent_id) == ("", None)
+    assert (single.answer.text, single.agent_id) == ("Hello", 7)
+
+
+def test_only_the_decision_that_is_waited_for_ends_the_waiting() -> None:
+    turn = told(("tool_request", {"approval_id": "1", "task_id": "a", "tool": "tool_write_file", "agent_id": 7}))
+    turn.take(ServerEvent("approval_resolved", TURN | {"approval_id": "0", "decision": "approve"}, 3))
+    assert turn.approval is not None
+    assert turn.plan is not None
+    assert turn.plan.tasks["a"].status == "waiting"
+
+    turn.take(ServerEvent("approval_resolved", TURN | {"approval_id": "1", "decision": "approve"}, 4))
+
+    assert turn.approval is None
+
+
+def test_a_plan_that_was_made_in_an_earlier_turn_is_known_from_the_question() -> None:
+    turn = Turn()
+    details = {"estimated_cost_low": 0.01, "estimated_cost_high": 0.2, "unknown_prices": ["odd"]}
+    asked = {"approval_id": "1", "workflow_id": "w", "plan": {"tasks": PLAN["tasks"]}, "details": details}
+    turn.take(ServerEvent("plan_request", TURN | asked, 1))
+
+    assert turn.plan is not None
+    assert (list(turn.plan.tasks), turn.plan.high, turn.plan.unknown_prices) == (["a", "b"], 0.2, ["odd"])

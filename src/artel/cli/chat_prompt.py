@@ -13,6 +13,7 @@ from artel.cli.line_history import LineHistory
 from artel.cli.output import table
 from artel.cli.plain_text import plain
 from artel.cli.status_line import StatusLine
+from artel.cli.typed_lines import can_ask
 from artel.errors import ArtelError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ HELP = """\
 /cancel       cancel what this session is still working on
 /quit         leave, as Ctrl-D does
 //text        a message that begins with a slash
+A plan is carried out when you say y; i tells every task something, c changes it, n refuses it, and why.
 Ctrl-C while an answer is written cancels it."""
 
 
@@ -95,7 +97,12 @@ class ChatPrompt:
 
     def _say_to(self, agent: str | None, text: str) -> None:
         screen = ChatScreen(
-            self._conversation, self._status, direct=agent is not None, live=sys.stdout.isatty(), named=True
+            self._conversation,
+            self._status,
+            direct=agent is not None,
+            live=sys.stdout.isatty(),
+            named=True,
+            asks=can_ask(),
         )
         run_turn(self._conversation, screen, text, agent)
 

@@ -11,6 +11,7 @@ from artel.cli.chat_screen import ChatScreen
 from artel.cli.chat_turn import described, run_turn
 from artel.cli.exit_codes import ExitCode
 from artel.cli.status_line import StatusLine
+from artel.cli.typed_lines import can_ask
 
 if TYPE_CHECKING:
     from artel.client.conversation import Conversation
@@ -21,7 +22,14 @@ _UNSAFE = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 def ask(conversation: "Conversation", content: str, agent: str | None, *, as_json: bool) -> ExitCode:
     """Say something, print the answer, and say how the command ends."""
-    screen = ChatScreen(conversation, StatusLine(), direct=agent is not None, live=sys.stdout.isatty(), silent=as_json)
+    screen = ChatScreen(
+        conversation,
+        StatusLine(),
+        direct=agent is not None,
+        live=sys.stdout.isatty(),
+        silent=as_json,
+        asks=can_ask() and not as_json,
+    )
     turn, interrupted = run_turn(conversation, screen, content, agent)
     if as_json:
         text = json.dumps(described(conversation, turn), ensure_ascii=False, indent=2)

@@ -1,13 +1,17 @@
 """What a turn looks like while it goes on: the answer as it is written, who works, how it ended."""
 
 import sys
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from artel.cli.plain_text import PlainText, plain
+from artel.cli.plan_question import PlanQuestion, elsewhere, is_about_money, until, what_it_asks
+from artel.cli.plan_screen import PlanScreen, how_it_went
 from artel.cli.status_line import StatusLine
+from artel.errors import ArtelError
 
 if TYPE_CHECKING:
     from artel.client.conversation import Conversation
+    from artel.client.plan import Plan
     from artel.client.turn import Answer, Turn
 
 BEGINS_AGAIN = "[the answer begins again]"
@@ -22,11 +26,7 @@ class AnswerPrinter:
         self._source = ""
         self._clean = ""
         self._printed = ""
-
-    @property
-    def at_line_start(self) -> bool:
-        """Whether the next character would begin a line."""
-        return self._printed[-1:] in ("", "\n")
+        self.at_line_start = True  # whether the next character begins a line
 
     def show(self, answer: "Answer") -> None:
         """Print what is new in the answer."""
@@ -37,24 +37,21 @@ class AnswerPrinter:
         if self._clean.startswith(self._printed):
             self._write(self._clean[len(self._printed) :])
         elif answer.complete or not self._printed.startswith(self._clean):  # else it may grow to be the same again
-            self._end_line()
+            self.end_line()
             self._write(f"{BEGINS_AGAIN}\n{self._clean}")
         else:
             return
         self._printed = self._clean
 
-    def finish(self) -> None:
-        """End the last line."""
-        self._end_line()
-
-    def _end_line(self) -> None:
+    def end_line(self) -> None:
+        """End the line, because the answer is over or something else comes; what may follow begins a new one."""
         if not self.at_line_start:
             self._write("\n")
-            self._printed = ""
 
     def _write(self, text: str) -> None:
         self._out.write(text)
         self._out.flush()
+        self.at_line_start = text.endswith("\n") if text else self.at_line_start
 
 
 class ChatScreen:
@@ -69,6 +66,7 @@ class ChatScreen:
         live: bool,
         named: bool = False,
         silent: bool = False,
+        asks: bool = False,
     ) -> None:
         self._conversation = conversation
         self._direct = direct  # an agent is spoken to, not the orchestrator
@@ -76,15 +74,19 @@ class ChatScreen:
         self._live = live  # a terminal: print while it is written
         self._silent = silent  # somebody else prints the answer
         self._named = named  # say before each answer whose it is
+        self._asks = asks  # somebody is there who can decide about a plan
         self._printer = AnswerPrinter(sys.stdout)
         self._begun = False
         self._asked: str | None = None
+        self._plans = PlanScreen(self.note, watched=status.enabled)
 
     def show(self, turn: "Turn") -> None:
-        """Show what the last event has changed."""
+        """Show what the last event has changed; a plan is asked about, and its decision waited for."""
+        if turn.plan is not None:
+            self._plans.show(turn.plan)
         if turn.approval is not None:
-            self._ask(turn.approval)
-        if turn.answer.text and not self._silent and (turn.answer.complete or (self._live and self._knows_who(turn))):
+            self._ask(turn, turn.approval)
+        if turn.answer.text and not self._silent and (turn.answer.complete or (self._live and self._is_its_time(turn))):
             self._status.clear()
             self._begin(turn)
             self._printer.show(turn.answer)
@@ -94,45 +96,74 @@ class ChatScreen:
     def end(self, turn: "Turn") -> None:
         """Finish the answer; say on standard error how a turn ended that did not end well."""
         self._status.clear()
-        self._printer.finish()
+        self._printer.end_line()
         if turn.status == "cancelled":
             self.note("[cancelled]")
         elif not turn.succeeded:
             self.note(f"artel: {turn.error or f'The turn ended as {turn.status}.'}")
+        if turn.plan is not None and self._plans.was_shown:
+            self._tell_cost(turn.plan)
 
     def leave(self) -> None:
         """Take the status line away when the turn is left before its end."""
         self._status.clear()
-        self._printer.finish()
+        self._printer.end_line()
 
     def note(self, text: str) -> None:
         """Say something that is not part of an answer."""
         self._status.clear()
+        self._printer.end_line()
         sys.stderr.write(plain(text) + "\n")
         sys.stderr.flush()
 
-    def _knows_who(self, turn: "Turn") -> bool:
-        """Say whether the answer can be given its name: pieces of it may overtake the event that tells who writes."""
-        return not (self._named and self._direct) or turn.agent_id is not None
+    def _tell_cost(self, plan: "Plan") -> None:
+        try:
+            workflow = self._conversation.workflow(plan.workflow_id)
+        except ArtelError:  # what it cost is not worth losing an answer for
+            return
+        self.note(how_it_went(workflow))
+
+    def _is_its_time(self, turn: "Turn") -> bool:
+        """Say whether the answer can begin: pieces of it may overtake events that tell who writes, or what is done."""
+        if turn.plan is not None and not turn.plan.is_single:
+            return turn.plan.is_over
+        needs_name = self._named and (self._direct or turn.plan is not None)
+        return turn.agent_id is not None or not needs_name
 
     def _begin(self, turn: "Turn") -> None:
         if self._named and not self._begun:
             sys.stdout.write(f"{plain(self._who(turn))}:\n")
         self._begun = True
 
-    def _ask(self, approval: dict[str, object]) -> None:
+    def _ask(self, turn: "Turn", approval: dict[str, Any]) -> None:
         number = str(approval.get("approval_id"))
         if number == self._asked:
             return
         self._asked = number
-        what = f"use {approval['tool']}" if approval.get("tool") else "carry out a plan"
-        self.note(f"Waiting for your approval to {what} ({number}). Decide in the browser, or over HTTP.")
+        if approval.get("tool"):
+            self.note(f"Waiting for your approval to use {approval['tool']} ({number}). {elsewhere(number)}")
+        elif turn.plan is not None:
+            self._ask_about(turn.plan, approval, number)
+
+    def _ask_about(self, plan: "Plan", request: dict[str, Any], number: str) -> None:
+        if is_about_money(request):
+            self.note(what_it_asks(request))
+        else:
+            self._plans.show_whole(plan, request["details"].get("changed") or ())
+        if self._asks:
+            PlanQuestion(self._conversation, request, plan, self.note).ask()
+        else:
+            self.note(
+                f"Waiting for your approval to carry out a plan ({number}), {until(request)}. {elsewhere(number)}"
+            )
 
     def _what_happens(self, turn: "Turn") -> str:
         if turn.approval is not None:
             return "waits for your approval"
         if not turn.phase:
             return "sending"
+        if turn.plan is not None and (at_work := self._plans.at_work(turn.plan)):
+            return plain(at_work)
         return plain(f"{self._who(turn)} {turn.phase}")
 
     def _who(self, turn: "Turn") -> str:

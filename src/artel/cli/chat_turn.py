@@ -21,7 +21,17 @@ class NoSuchAgent(ArtelError):
 
 def run_turn(conversation: "Conversation", screen: ChatScreen, content: str, agent: str | None) -> tuple[Turn, bool]:
     """Say something and show what comes; answer the turn, and whether Ctrl-C was pressed, which cancels it."""
-    stream, turn = conversation.send(content, agent), Turn()
+    turn = Turn()
+    try:
+        return turn, follow_turn(conversation.send(content, agent), turn, screen)
+    except ServerRefused as refused:
+        if refused.code == NoSuchAgent.code and agent:
+            raise unknown_agent(conversation, agent) from refused
+        raise
+
+
+def follow_turn(stream: TurnStream, turn: Turn, screen: ChatScreen) -> bool:
+    """Show what comes, to the end of the turn; say whether Ctrl-C was pressed, which cancels it."""
     interrupted = False
     try:
         while not turn.ended:
@@ -32,14 +42,10 @@ def run_turn(conversation: "Conversation", screen: ChatScreen, content: str, age
                     raise
                 interrupted = True
                 stream.cancel()
-    except ServerRefused as refused:
-        if refused.code == NoSuchAgent.code and agent:
-            raise unknown_agent(conversation, agent) from refused
-        raise
     finally:
         screen.leave()
     screen.end(turn)
-    return turn, interrupted
+    return interrupted
 
 
 def unknown_agent(conversation: "Conversation", name: str) -> NoSuchAgent:
@@ -59,6 +65,7 @@ def described(conversation: "Conversation", turn: Turn) -> dict[str, Any]:
         "agent": conversation.agent_name(turn.agent_id) if turn.agent_id else None,
         "content": turn.answer.text if turn.answer.complete else None,
         "usage": turn.usage,
+        "workflow_id": turn.plan.workflow_id if turn.plan else None,
         "error": {"code": turn.error_code, "detail": turn.error} if turn.error_code else None,
     }
 

@@ -7,7 +7,21 @@ from typing import Annotated, Any
 import typer
 
 from artel import __version__
-from artel.cli import agents, chat, connect, database, doctor, grants, login, memory, projects, serve, undo, users
+from artel.cli import (
+    agents,
+    chat,
+    connect,
+    database,
+    doctor,
+    grants,
+    login,
+    memory,
+    projects,
+    serve,
+    undo,
+    users,
+    workflows,
+)
 from artel.cli.exit_codes import OF_KIND, ExitCode
 from artel.cli.group import QuickGroup
 from artel.cli.plain_text import plain
@@ -32,6 +46,7 @@ app.command()(login.login)
 app.command()(login.logout)
 app.add_typer(projects.app, name="projects")
 app.add_typer(agents.app, name="agents")
+app.add_typer(workflows.app, name="workflows")
 app.add_typer(grants.app, name="grants")
 app.add_typer(users.app, name="users")
 app.add_typer(database.app, name="db")

@@ -1,5 +1,6 @@
 """One line at the bottom of a terminal that says what is being waited for, and is gone when something comes."""
 
+import shutil
 import sys
 import threading
 import time
@@ -7,6 +8,7 @@ from typing import TextIO
 
 PATIENCE_SECONDS = 1.0
 CLEAR = "\r\x1b[K"
+BESIDE = 14  # what is shown beside the text: dots before it, seconds after it
 
 
 class StatusLine:
@@ -45,7 +47,7 @@ class StatusLine:
             self._wake.wait()
             with self._lock:
                 seconds = time.monotonic() - self._begun
-                line = f"{CLEAR}\x1b[2m… {self._text} ({seconds:.0f} s)\x1b[0m"
+                line = f"{CLEAR}\x1b[2m… {_fitting(self._text)} ({seconds:.0f} s)\x1b[0m"
                 if self._text and seconds >= PATIENCE_SECONDS and line != self._drawn:
                     self._write(line)
                     self._drawn = line
@@ -57,3 +59,9 @@ class StatusLine:
             self._stream.flush()
         except (OSError, ValueError):  # the terminal is gone; whoever prints next finds out
             return
+
+
+def _fitting(text: str) -> str:
+    """Answer the text so that it stays one line, which is all that can be taken away."""
+    most = max(BESIDE, shutil.get_terminal_size().columns - BESIDE)
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"

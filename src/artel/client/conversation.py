@@ -5,7 +5,7 @@ from typing import Any
 
 from artel.client.api_client import ApiClient, ServerRefused
 from artel.client.last_sessions import LastSessions
-from artel.client.turn_stream import TurnStream
+from artel.client.turn_stream import RetryStream, TurnStream
 from artel.errors import ArtelError, Kind
 
 
@@ -103,6 +103,25 @@ class Conversation:
                 return False
             raise
         return True
+
+    def retry(self, workflow: dict[str, Any]) -> RetryStream:
+        """Let a workflow of this session be tried again; nothing is sent before the events are read."""
+        return RetryStream(self.api, workflow)
+
+    def workflow(self, workflow_id: str) -> dict[str, Any]:
+        """Answer what became of a request to the orchestrator."""
+        return dict(self.api.call("GET", f"/my/workflows/{workflow_id}"))
+
+    def decide(self, approval_id: str, decision: dict[str, Any]) -> None:
+        """Decide about what the user is asked."""
+        self.api.call("POST", f"/my/approvals/{approval_id}/confirm", json=decision)
+
+    def is_asked(self, approval_id: str) -> bool:
+        """Say whether the user has still to decide; who can't be asked has not said that it was settled."""
+        try:
+            return bool(self.api.call("GET", f"/my/approvals/{approval_id}")["status"] == "pending")
+        except ArtelError as error:
+            return error.kind is not Kind.NOT_FOUND
 
     def another(self) -> "Conversation":
         """Begin another session in the same project."""

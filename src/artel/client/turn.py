@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from artel.client.plan import Plan
 from artel.client.sse import ServerEvent
 
 ENDINGS = frozenset({"turn_completed", "turn_failed", "turn_cancelled"})
@@ -13,6 +14,7 @@ PHASES = {
     "tool_result": "thinks",
     "connection_lost": "is out of reach: connecting again",
 }
+PROGRESS = {"planning": "plans", "retry": "begins again", "writing": "writes"}
 
 
 @dataclass(slots=True)
@@ -55,6 +57,8 @@ class Turn:
     phase: str = ""
     # An approval that the turn waits for.
     approval: dict[str, Any] | None = None
+    # What the orchestrator does, if it answers.
+    plan: Plan | None = None
     ended: bool = False
     status: str = "queued"
     usage: dict[str, Any] = field(default_factory=dict)
@@ -76,7 +80,10 @@ class Turn:
             case "message_completed":
                 self._complete(data)
             case "tool_request" | "plan_request":
-                self.approval, self.status = data, "waiting"
+                self._wait(event)
+            case "task_plan_created":
+                self.plan = Plan.of_event(data)
+                self._follow(event)
             case kind if kind in ENDINGS:
                 self._end(data)
             case _:
@@ -84,14 +91,20 @@ class Turn:
 
     def _write(self, event: ServerEvent) -> None:
         data = event.data
-        if data.get("task_id") not in (None, self.id):  # a task of a plan, whose result is not yet the answer
-            self.phase = "writes"
-            return
         self.phase = "writes"
+        if data.get("task_id") not in (None, self.id) and not (self.plan and self.plan.is_single):
+            return  # a task of a plan, whose result is not yet the answer
         if data["message_id"] != self.message_id:
             self.message_id, self.answer = data["message_id"], Answer()
         write = self.answer.add if event.type == "message_delta" else self.answer.replace
         write(data["n"], data["text"])
+
+    def _wait(self, event: ServerEvent) -> None:
+        self.approval, self.status = event.data, "waiting"
+        if event.type == "tool_request":
+            self._take_task(event)
+        elif self.plan is None:  # the plan was made in an earlier turn
+            self.plan = Plan.of_event(event.data)
 
     def _complete(self, data: dict[str, Any]) -> None:
         if data["role"] != "assistant":  # the note of a failure, which the turn's end tells too
@@ -107,12 +120,22 @@ class Turn:
         self.error_code, self.error = data.get("code"), data.get("error")
 
     def _follow(self, event: ServerEvent) -> None:
-        self.agent_id = event.data.get("agent_id") or self.agent_id
+        if self.plan is None or self.plan.is_single:  # else nobody writes the answer alone
+            self.agent_id = event.data.get("agent_id") or self.agent_id
         if event.type in ("approval_resolved", "approval_timeout"):
-            self.approval = None
+            self._decided(event.data.get("approval_id"))
+        self._take_task(event)
         if event.type not in ("message_created", "connection_lost"):
             self.status = "running"
         self.phase = _phase(event) or self.phase
+
+    def _take_task(self, event: ServerEvent) -> None:
+        if self.plan is not None:
+            self.plan.take(event)
+
+    def _decided(self, approval_id: str | None) -> None:
+        if self.approval is not None and self.approval.get("approval_id") == approval_id:
+            self.approval = None
 
 
 def _phase(event: ServerEvent) -> str | None:
@@ -124,7 +147,7 @@ def _phase(event: ServerEvent) -> str | None:
         case "tool_called":
             return f"uses {data.get('tool', 'a tool')}"
         case "task_progress":
-            return data.get("phase")
+            return PROGRESS.get(str(data.get("phase")), data.get("phase"))
         case "task_plan_created":
             return f"has a plan of {len(data.get('tasks', ()))} tasks"
         case kind:

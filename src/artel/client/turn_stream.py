@@ -1,7 +1,7 @@
 """One message to a session, and everything that happens because of it, over as many connections as it takes."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from artel.client.api_client import ApiClient, ConnectionLost, ServerRefused, ServerUnreachable
@@ -90,11 +90,15 @@ class TurnStream:
                 response.read()
                 yield from self._answered(response.json())
                 return
-            for event in read_events(response.iter_bytes()):
-                if self._is_new(event):
-                    yield event
-                if self._ended:
-                    return
+            yield from self._read(response)
+
+    def _read(self, response: Any) -> Iterator[ServerEvent]:
+        """Answer what is new in a stream, to the end of the turn."""
+        for event in read_events(response.iter_bytes()):
+            if self._is_new(event):
+                yield event
+            if self._ended:
+                return
 
     def _answered(self, answer: dict[str, Any]) -> Iterator[ServerEvent]:
         """Take an answer that is no stream: the turn was accepted, and its events follow, or it is over already."""
@@ -120,3 +124,40 @@ class TurnStream:
             return False
         self._ended = event.type in ENDINGS
         return True
+
+
+class RetryStream(TurnStream):
+    """Lets a workflow be tried again, once, and reads the events of the turn that this begins."""
+
+    def __init__(
+        self, api: ApiClient, workflow: Mapping[str, Any], *, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        super().__init__(api, workflow["session_id"], "", sleep=sleep)
+        self._workflow = f"/my/workflows/{workflow['id']}"
+        self._before = workflow["turn_id"]
+        self._tried = False
+
+    def cancel(self) -> None:
+        """Ask the server to stop; what is done stays."""
+        if self.turn_id is None and self._turn_now() == self._before:
+            raise KeyboardInterrupt  # nothing was begun that could be stopped
+        self._api.call("POST", f"{self._workflow}/cancel")
+
+    def _connection(self) -> Iterator[ServerEvent]:
+        """Answer the events that one connection brings; the first listens before anything can happen."""
+        headers = {} if self.turn_id is None else {"Last-Event-ID": str(self._last)}
+        with self._api.stream("GET", f"{self._place}/events", headers=headers) as response:
+            if self.turn_id is None:
+                self.turn_id = self._begin()
+                self._sent = True
+            yield from self._read(response)
+
+    def _begin(self) -> str:
+        """Answer the turn that tries again: a new one, or the one of an attempt whose answer was lost."""
+        if self._tried and (now := self._turn_now()) != self._before:
+            return now
+        self._tried = True
+        return str(self._api.call("POST", f"{self._workflow}/retry")["turn_id"])
+
+    def _turn_now(self) -> str:
+        return str(self._api.call("GET", self._workflow)["turn_id"])

@@ -1,0 +1,84 @@
+"""Plans, prices and times in words, for a terminal."""
+
+import shutil
+import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from artel.cli.plain_text import plain
+
+if TYPE_CHECKING:
+    from artel.client.plan import Plan, PlanTask
+
+LEAST_SHOWN = 0.0001
+WIDEST = 120
+MINUTES_FROM, HOURS_FROM = 90.0, 5400.0
+
+
+def money(dollars: float | None) -> str:
+    """Answer an amount as people write it; small ones keep the digits that say something."""
+    if dollars is None:
+        return "unknown"
+    if 0 < dollars < LEAST_SHOWN:
+        return f"under ${LEAST_SHOWN}"
+    whole, _, cents = f"{dollars:.4f}".partition(".")
+    return f"${whole}.{cents[:2]}" if dollars >= 1 else f"${whole}.{cents[:2]}{cents[2:].rstrip('0')}"
+
+
+def price(low: float | None, high: float | None) -> str:
+    """Answer what something is estimated to cost, from the least to the most."""
+    if low is None or high is None:
+        return "no known price"
+    return money(high) if money(low) == money(high) else f"{money(low)}–{money(high)}"  # noqa: RUF001 - a range
+
+
+def estimated(workflow: Mapping[str, Any]) -> str:
+    """Answer what a workflow was estimated to cost."""
+    if workflow["estimated_cost"] is None:
+        return price(None, None)
+    return price(workflow["estimated_cost_low"], workflow["estimated_cost_high"])
+
+
+def duration(seconds: float) -> str:
+    """Answer a time in the unit that fits."""
+    if seconds < MINUTES_FROM:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < HOURS_FROM else f"{seconds / 3600:.1f} h"
+
+
+def one_line(text: str, most: int | None = None) -> str:
+    """Answer a text of somebody else in one line, which may be cut."""
+    line = " ".join(plain(text).split())
+    return line if most is None or len(line) <= most else f"{line[: most - 1].rstrip()}…"
+
+
+def described(plan: "Plan") -> str:
+    """Answer a plan with nothing left out, since the user agrees to it: who does what, after what, for how much."""
+    unknown = ", ".join(plan.unknown_prices)
+    parts = [_count(plan), f"the price of {unknown} is not known" if unknown else price(plan.low, plan.high)]
+    if plan.seconds:
+        parts.append(f"about {duration(plan.seconds)}")
+    return "\n".join([one_line(f"The plan: {', '.join(parts)}"), *map(_task, plan.tasks.values())])
+
+
+def described_changed(plan: "Plan") -> str:
+    """Answer a plan that the user has changed, whose price nobody knows before the server has looked at it."""
+    title = f"The plan as you want it: {_count(plan)}, to be priced again"
+    return "\n".join([title, *map(_task, plan.tasks.values())])
+
+
+def _count(plan: "Plan") -> str:
+    return "1 task" if plan.is_single else f"{len(plan.tasks)} tasks"
+
+
+def _task(task: "PlanTask") -> str:
+    after = f", after {', '.join(task.depends_on)}" if task.depends_on else ""
+    done = ", done before" if task.status == "completed" else ""
+    cost = "" if task.estimated_cost is None else f" ({money(task.estimated_cost)})"
+    return textwrap.fill(
+        f"{one_line(task.id)}  " + one_line(f"{task.agent}{after}{done}: {task.description}{cost}"),
+        width=min(WIDEST, shutil.get_terminal_size().columns),
+        initial_indent="  ",
+        subsequent_indent="     ",
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,62 @@
+"""A workflow in words, for a terminal."""
+
+from typing import Any
+
+import typer
+
+from artel.cli.output import table
+from artel.cli.plain_text import plain
+from artel.cli.plan_question import elsewhere
+from artel.cli.plan_text import duration, estimated, money, one_line
+
+SHOWN_CHARACTERS = 60
+
+
+def print_workflow(workflow: dict[str, Any]) -> None:
+    """Print a workflow: what was asked for, the price, the tasks, what came of it."""
+    for name, value in _facts(workflow):
+        typer.echo(f"{name:12} {value}")
+    if workflow["tasks"]:
+        typer.echo("")
+        rows = [_task(task) for task in workflow["tasks"]]
+        table(rows, ("task", "status", "agent", "after", "estimated", "cost", "what"), False, "")
+        for task in workflow["tasks"]:
+            if task["error"]:
+                typer.echo(one_line(f"{task['id']} {task['status']}: {task['error']}"))
+    if workflow["answer"] is not None:
+        typer.echo(f"\n{plain(workflow['answer'])}")
+
+
+def _facts(workflow: dict[str, Any]) -> list[tuple[str, str]]:
+    facts = [
+        ("id", workflow["id"]),
+        ("project", str(workflow["project_id"])),
+        ("session", workflow["session_id"]),
+        ("status", workflow["status"]),
+        ("request", one_line(workflow["request"])),
+        ("instruction", one_line(workflow["instruction"])),
+        ("price", _price(workflow)),
+        ("waits", elsewhere(workflow["approval_id"]) if workflow["approval_id"] else ""),
+        ("error", one_line(workflow["error"] or "")),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _price(workflow: dict[str, Any]) -> str:
+    if not workflow["tasks"]:
+        return f"{money(workflow['cost'])} spent"
+    about = f" (about {duration(workflow['estimated_duration'])})" if workflow["estimated_duration"] else ""
+    agreed = "nothing agreed" if workflow["agreed_cost"] is None else f"{money(workflow['agreed_cost'])} agreed"
+    return f"{estimated(workflow)} estimated{about}, {agreed}, {money(workflow['cost'])} spent"
+
+
+def _task(task: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "task": one_line(task["id"]),
+        "status": task["status"],
+        "agent": task["agent"],
+        "after": one_line(", ".join(task["depends_on"])),
+        "estimated": "" if task["estimated_cost"] is None else money(task["estimated_cost"]),
+        "cost": "" if task["cost"] is None else money(task["cost"]),
+        "what": one_line(task["description"], SHOWN_CHARACTERS),
+    }

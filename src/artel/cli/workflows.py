@@ -1,0 +1,144 @@
+"""`artel workflows …`."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from artel.cli.connection import connect
+from artel.cli.exit_codes import ExitCode
+from artel.cli.group import QuickGroup
+from artel.cli.output import AsJson, Server, show, table
+
+if TYPE_CHECKING:
+    from artel.client.api_client import ApiClient
+
+app = typer.Typer(help="What you asked the orchestrator for.", no_args_is_help=True, cls=QuickGroup)
+
+WorkflowId = Annotated[str, typer.Argument(help="The workflow's id.", show_default=False)]
+SHOWN_CHARACTERS = 60
+
+
+@app.command("list")
+def list_workflows(
+    project: Annotated[
+        str | None, typer.Option("--project", "-p", help="Only of this project: its number or name.")
+    ] = None,
+    status: Annotated[
+        str | None,
+        typer.Option(
+            "--status",
+            help="Only these: planning, awaiting_approval, running, completed, partial, failed, rejected, cancelled "
+            "or timeout.",
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", help="At most so many, 1 to 100.")] = 20,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """List your workflows, newest first."""
+    with connect(server) as client:
+        from artel.client.conversation import find_project_id
+
+        query: dict[str, Any] = {"limit": limit} | ({"status": status} if status else {})
+        if project is not None:
+            query["project_id"] = find_project_id(client, project)
+        found = client.call("GET", "/my/workflows", params=query)["items"]
+    rows = found if as_json else [_row(workflow) for workflow in found]
+    table(rows, ("id", "status", "done", "cost", "estimated", "request"), as_json, "No workflows.")
+
+
+@app.command("show")
+def show_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJson = False) -> None:
+    """Show a workflow: its price, its tasks, its answer."""
+    with connect(server) as client:
+        workflow = client.call("GET", _place(workflow_id))
+    if as_json:
+        show(workflow, as_json)
+    else:
+        from artel.cli.workflow_text import print_workflow
+
+        print_workflow(workflow)
+
+
+@app.command("cancel")
+def cancel_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJson = False) -> None:
+    """Stop a workflow; what is done stays, and one that is over is left as it is."""
+    with connect(server) as client:
+        workflow = client.call("POST", f"{_place(workflow_id)}/cancel")
+    is_cancelled = workflow["status"] == "cancelled"
+    said = "It is cancelled." if is_cancelled else f"It was over already: {workflow['status']}. Nothing was cancelled."
+    show(workflow, as_json, said)
+
+
+@app.command("retry")
+def retry_workflow(
+    workflow_id: WorkflowId,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Follow it to its end; Ctrl-C cancels it.")] = True,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try again what did not succeed; the rest is kept."""
+    with connect(server) as client:
+        if wait:
+            code = _follow(client, workflow_id, as_json)
+        else:
+            workflow = client.call("POST", f"{_place(workflow_id)}/retry")
+            show(workflow, as_json, f"It goes on. To see how: artel workflows show {workflow['id']}")
+            code = ExitCode.OK
+    if code is not ExitCode.OK:
+        raise typer.Exit(code)
+
+
+def _follow(client: "ApiClient", workflow_id: str, as_json: bool) -> ExitCode:
+    """Try again, show what happens, and say how the command ends."""
+    from artel.cli.chat_screen import ChatScreen
+    from artel.cli.chat_turn import follow_turn
+    from artel.cli.status_line import StatusLine
+    from artel.cli.typed_lines import can_ask
+    from artel.client.conversation import Conversation
+    from artel.client.last_sessions import LastSessions
+    from artel.client.plan import Plan
+    from artel.client.turn import Turn
+
+    workflow = client.call("GET", _place(workflow_id))
+    conversation = Conversation.open(client, None, workflow["session_id"], new=False, remembered=LastSessions())
+    screen = ChatScreen(
+        conversation,
+        StatusLine(),
+        direct=False,
+        live=sys.stdout.isatty(),
+        silent=as_json,
+        asks=can_ask() and not as_json,
+    )
+    turn = Turn(plan=Plan.to_retry(workflow) if workflow["tasks"] else None)
+    interrupted = follow_turn(conversation.retry(workflow), turn, screen)
+    if as_json:
+        show(client.call("GET", _place(workflow_id)), as_json)
+    if interrupted:
+        return ExitCode.INTERRUPTED
+    return ExitCode.OK if turn.succeeded else ExitCode.FAILED
+
+
+def _place(workflow_id: str) -> str:
+    """Answer where the API has a workflow, whatever was typed as its id."""
+    from urllib.parse import quote
+
+    if not workflow_id.strip():
+        raise typer.BadParameter("say which workflow; artel workflows list shows them")
+    return f"/my/workflows/{quote(workflow_id, safe='')}"
+
+
+def _row(workflow: dict[str, Any]) -> dict[str, Any]:
+    from artel.cli.plan_text import estimated, money, one_line
+
+    tasks = workflow["tasks"]
+    done = sum(task["status"] == "completed" for task in tasks)
+    return {
+        "id": workflow["id"],
+        "status": workflow["status"],
+        "done": f"{done} of {len(tasks)}" if tasks else "",
+        "cost": money(workflow["cost"]),
+        "estimated": estimated(workflow) if tasks else "",
+        "request": one_line(workflow["request"], SHOWN_CHARACTERS),
+    }

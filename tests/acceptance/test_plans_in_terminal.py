@@ -1,0 +1,568 @@
+"""Plans in `artel chat` and `artel workflows`: shown, decided about, watched, tried again."""
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artel.ids import uuid7
+from tests.acceptance.test_plans import DIAMOND, Desk, Team
+from tests.cut_line import CutLine
+from tests.deadlines import eventually
+from tests.model_server import ByMark, Fail, Hold, Say, Tool
+from tests.people import Person
+from tests.running import Server, artel, clean_environment
+from tests.terminal import CTRL_C, CTRL_D, Terminal, without_status
+
+# What a client sees does not depend on the database.
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True, scope="session")
+
+QUESTION = "Carry it out? y(es) / i(nstruct everybody) / c(hange it) / n(o) "
+CHAIN = {"a": "", "b": "a", "c": "b"}
+
+
+@pytest.fixture(scope="session")
+def server(chat_server: Server) -> Server:
+    return chat_server
+
+
+class Console(Desk):
+    """A desk with a command line that is logged in."""
+
+    env: dict[str, str]
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """Run a command, check how it ends, answer what it printed."""
+        done = artel(*arguments, env=self.env)
+        assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.run(*arguments, "--json"))
+
+    def chat(self, *options: str) -> Terminal:
+        """Ask the orchestrator in a terminal."""
+        return Terminal("chat", f"{self.team.mark} Please do it all.", *options, env=self.env)
+
+    def newest(self) -> dict[str, Any]:
+        """Answer the newest workflow, once there is one."""
+
+        def look() -> dict[str, Any]:
+            items = self.person.get("/my/workflows")["items"]
+            return self.workflow(items[0]["id"]) if items else {}
+
+        return eventually(look)
+
+    def waiting(self) -> dict[str, Any]:
+        """Answer the newest workflow, once it waits for a decision."""
+        return self.until(self.newest()["id"], "awaiting_approval")
+
+
+@pytest.fixture
+def console(person: Person, script: ByMark, mark: str, server: Server, tmp_path: Path) -> Console:
+    script[mark] = team = Team(mark, DIAMOND)
+    project = person.project()
+    console = Console(person, project, person.session(project["id"]), team)
+    console.env = clean_environment(tmp_path, ARTEL_SERVER=server.url, ARTEL_TOKEN=person.token)
+    return console
+
+
+def _seen(text: str) -> str:
+    """Answer what is on a screen, without status lines."""
+    return without_status(text)
+
+
+@pytest.mark.req("CHT-03.2", "CHT-03.3", "CHT-03.4")
+def test_a_plan_is_shown_with_its_price_approved_watched_and_answered(console: Console) -> None:
+    with console.chat() as terminal:
+        shown = _seen(terminal.until(QUESTION))
+        assert re.search(r"The plan: 4 tasks, \$0\.\d+–\$\d+\.\d+, about \d+ (s|min)\n", shown)
+        assert re.search(rf"  a  agent_coder: {console.team.mark} do a\. \(\$0\.\d+\)\n", shown)
+        assert f"  d  agent_coder, after b, c: {console.team.mark} do d." in shown
+        assert re.search(r"\nYou can decide until (\S+ )?\d\d:\d\d(:\d\d)?\.\n", shown)
+        assert console.team.asked == []
+        terminal.type("y")
+        code, rest = terminal.end()
+
+    assert code == 0
+    lines = _seen(rest).splitlines()
+    for task in "abcd":
+        begins = next(n for n, line in enumerate(lines) if line.startswith(f"  {task}  agent_coder begins:"))
+        done = next(n for n, line in enumerate(lines) if line.startswith(f"  {task}  agent_coder is done after"))
+        assert begins < done < lines.index("All of it, in one.")
+    assert re.fullmatch(r"\[It cost \$0\.\d+, estimated \$0\.\d+–\$\d+\.\d+\.\]", lines[-1])
+    assert sorted(console.team.asked) == ["a", "b", "c", "d"]
+
+
+def test_what_one_agent_can_answer_is_answered_without_ceremony_and_as_it_is_written(console: Console) -> None:
+    hold = Hold(text=" rest", word="Begun")
+    console.team.needs, console.team.does = {"1": ""}, {"1": hold}
+    with Terminal("chat", env=console.env) as terminal:
+        terminal.until("\n> ")
+        terminal.type(f"{console.team.mark} Please do it all.")
+        assert "The plan" not in terminal.until("agent_coder:\nBegun")
+        hold.release()
+        assert "[It cost" not in terminal.until("\n> ")
+
+
+def test_a_plan_that_is_cheap_and_small_is_shown_and_not_asked_about(console: Console) -> None:
+    settings = {"settings": {"plans": {"approve_over_usd": 50}}}
+    assert console.person.http.patch(f"/my/projects/{console.project['id']}", json=settings).status_code == 200
+    console.team.needs = {"a": "", "b": "a"}
+    with console.chat() as terminal:
+        code, rest = terminal.end()
+
+    shown = _seen(rest)
+    assert code == 0
+    assert shown.startswith("The plan: 2 tasks, ")
+    assert "Carry it out?" not in shown
+    assert shown.index("  b  agent_coder is done") < shown.index("\nAll of it, in one.\n[It cost")
+
+
+def test_in_a_conversation_the_merged_answer_is_the_orchestrators(console: Console) -> None:
+    with Terminal("chat", env=console.env) as terminal:
+        terminal.until("\n> ")
+        terminal.type(f"{console.team.mark} Please do it all.")
+        terminal.until(QUESTION)
+        terminal.type("y")
+        assert "orchestrator:\nAll of it, in one.\n[It cost" in _seen(terminal.until("\n> "))
+        terminal.press(CTRL_D)
+        assert terminal.end()[0] == 0
+
+
+def test_an_instruction_goes_to_every_task(console: Console) -> None:
+    with console.chat() as terminal:
+        terminal.until(QUESTION)
+        terminal.type("i")
+        terminal.until("What should everybody know? (Enter: back) ")
+        terminal.type("")
+        terminal.until(QUESTION)
+        terminal.type("i Write in French.")
+        assert terminal.end()[0] == 0
+
+    assert all("Write in French." in asked.text for asked in console.team.told.values())
+    assert console.newest()["instruction"] == "Write in French."
+
+
+def test_a_plan_is_changed_before_it_is_approved(console: Console) -> None:
+    mark = console.team.mark
+    with console.chat() as terminal:
+        terminal.until(QUESTION)
+        terminal.type("c")
+        terminal.until("(Enter: back) ")
+        for wrong, why in [
+            ("d z", "Say which task: a, b, c, d."),
+            ("a b nobody", "There is no agent called nobody. There are: agent_coder, agent_analyzer"),
+            ("x a", "Say d, a or t"),
+        ]:
+            terminal.type(wrong)
+            assert why in terminal.until("(Enter: back) ")
+        terminal.type("d a")
+        changed = terminal.until("(Enter: back) ")
+        assert "The plan as you want it: 3 tasks, to be priced again\n" in changed
+        assert f"  b  agent_coder: {mark} do b." in changed
+        terminal.type("a b writer")
+        terminal.until("  b  agent_writer:")
+        terminal.type(f"t c {mark} do c. Shortly.")
+        terminal.until("do c. Shortly.")
+        terminal.type("")
+        terminal.until(QUESTION)
+        terminal.type("y")
+        code, rest = terminal.end()
+
+    assert code == 0
+    assert "  b  agent_writer is done" in _seen(rest)
+    by_id = {task["id"]: task for task in console.newest()["tasks"]}
+    assert sorted(console.team.asked) == sorted(by_id) == ["b", "c", "d"]
+    assert by_id["b"]["agent"] == "agent_writer"
+    assert "Shortly." in console.team.told["c"].text
+
+
+@pytest.mark.req("CHT-03.3")
+def test_a_rejected_plan_runs_nothing(console: Console) -> None:
+    with console.chat() as terminal:
+        terminal.until(QUESTION)
+        terminal.type("n")
+        terminal.until("Why not? (it is planned anew; Enter: nothing is done) ")
+        terminal.type("")
+        code, rest = terminal.end()
+
+    assert (code, "You did not want this plan, so nothing was done." in rest) == (1, True)
+    assert console.team.asked == []
+    assert console.newest()["status"] == "rejected"
+
+
+def test_feedback_makes_another_plan_which_is_asked_about_with_what_is_different(console: Console) -> None:
+    with console.chat() as terminal:
+        terminal.until(QUESTION)
+        console.team.needs = {"a": "", "z": "a"}
+        terminal.type("n Only two tasks, please")
+        second = _seen(terminal.until(QUESTION))
+        assert "The plan: 2 tasks" in second
+        assert "What is different:" in second
+        assert "  z: new, for agent_coder" in second
+        terminal.type("y")
+        assert terminal.end()[0] == 0
+
+    assert console.team.asked == ["a", "z"]
+
+
+def test_what_the_server_refuses_can_be_said_otherwise(console: Console) -> None:
+    with console.chat() as terminal:
+        terminal.until(QUESTION)
+        terminal.type(f"i {'x' * 2_500}")
+        assert "artel: " in terminal.until(QUESTION)
+        for no_answer in ("", "nonsense", "yes, but shorter", "c a"):
+            terminal.type(no_answer)
+            terminal.until(QUESTION)
+        assert console.waiting()["status"] == "awaiting_approval"
+        terminal.type("yes")
+        assert terminal.end()[0] == 0
+
+
+def test_what_was_typed_before_the_question_is_no_answer(console: Console) -> None:
+    hold = Hold(text=json.dumps({"tasks": console.team.tasks()}))
+    console.team.plans = [hold]
+    with console.chat() as terminal:
+        eventually(lambda: hold.arrived)
+        terminal.type("y")
+        terminal.until("y\n")
+        hold.release()
+        terminal.until(QUESTION)
+        terminal.type("n")
+        terminal.until("Why not?")
+        assert console.waiting()["status"] == "awaiting_approval"
+        assert console.team.asked == []
+
+
+def test_a_decision_elsewhere_settles_the_question(console: Console) -> None:
+    with console.chat() as terminal:
+        terminal.until(QUESTION)
+        console.decide(console.waiting()["approval_id"])
+        terminal.until("No answer is needed any more")
+        code, rest = terminal.end()
+
+    assert (code, "All of it, in one." in rest) == (0, True)
+
+
+def test_a_line_that_is_cut_at_the_question_loses_nothing(console: Console) -> None:
+    with CutLine(int(console.env["ARTEL_SERVER"].rsplit(":", 1)[1])).running() as line:
+        console.env["ARTEL_SERVER"] = line.url
+        with console.chat() as terminal:
+            terminal.until(QUESTION)
+            line.cut()
+            terminal.type("y")
+            code, rest = terminal.end()
+
+    shown = _seen(rest)
+    assert (code, shown.count("All of it, in one."), shown.count("Carry it out?")) == (0, 1, 0)
+    assert all(shown.count(f"  {task}  agent_coder is done") == 1 for task in DIAMOND)
+
+
+def test_a_question_that_nobody_answers_in_time_says_how_it_ended(console: Console) -> None:
+    settings = {"settings": {"approval_seconds": 1}}
+    assert console.person.http.patch(f"/my/projects/{console.project['id']}", json=settings).status_code == 200
+    with console.chat() as terminal:
+        terminal.until(QUESTION)
+        terminal.until("No answer is needed any more")
+        code, rest = terminal.end()
+
+    assert (code, "Nobody decided about the plan in time" in rest) == (1, True)
+
+
+def test_ctrl_d_leaves_the_decision_to_another_place(console: Console) -> None:
+    with console.chat() as terminal:
+        terminal.until(QUESTION)
+        terminal.press(CTRL_D)
+        waits = console.waiting()
+        terminal.until(f"POST /my/approvals/{waits['approval_id']}/confirm")
+        console.decide(waits["approval_id"])
+        assert terminal.end()[0] == 0
+
+
+def test_ctrl_c_at_the_question_cancels_the_turn(console: Console) -> None:
+    with console.chat() as terminal:
+        terminal.until(QUESTION)
+        terminal.press(CTRL_C)
+        code, rest = terminal.end()
+
+    assert (code, "\n[cancelled]\n" in _seen(rest)) == (130, True)
+    assert console.newest()["status"] == "cancelled"
+    assert console.team.asked == []
+
+
+def test_a_plan_that_runs_says_how_far_it_is_and_is_cancelled_by_ctrl_c(console: Console) -> None:
+    hold = Hold()
+    console.team.needs, console.team.does = CHAIN, {"b": hold}
+    with console.chat() as terminal:
+        terminal.until(QUESTION)
+        terminal.type("y")
+        terminal.until("1 of 3 tasks done; at work: agent_coder (b)")
+        terminal.press(CTRL_C)
+        code, rest = terminal.end()
+
+    assert (code, "[cancelled]" in rest) == (130, True)
+    assert hold.abandoned.wait(10)
+    workflow = console.newest()
+    assert console.statuses(workflow) == {"a": "completed", "b": "cancelled", "c": "cancelled"}
+    assert f"To do what is missing: artel workflows retry {workflow['id']}" in rest
+
+
+@pytest.mark.req("CHT-08.2")
+def test_what_failed_is_said_and_how_to_try_it_again(console: Console) -> None:
+    console.team.needs, console.team.does = {"a": "", "b": "", "c": "a"}, {"a": Fail(400)}
+    with console.chat() as terminal:
+        terminal.until(QUESTION)
+        terminal.type("y")
+        code, rest = terminal.end()
+
+    shown = _seen(rest)
+    assert code == 0
+    assert "  a  failed: " in shown
+    assert "  c  failed: Task a has no result." in shown
+    assert "  b  agent_coder is done" in shown
+    assert "Not done:" in shown
+    assert f"artel workflows retry {console.newest()['id']}" in shown
+
+
+@pytest.mark.parametrize(("word", "status"), [("y", "completed"), ("n", "partial")])
+def test_a_plan_that_would_cost_more_asks_with_the_figures(console: Console, word: str, status: str) -> None:
+    console.team.needs, console.team.does = CHAIN, {"a": Say("Dear.", tokens=(4_000_000, 10))}
+    with console.chat() as terminal:
+        terminal.until(QUESTION)
+        terminal.type("y")
+        asked = _seen(terminal.until("Go on? y(es) / n(o: what is done is the answer) "))
+        assert re.search(r"\$\d+\.\d+ agreed, \$\d+\.\d+ spent\. It asks for \$\d+\.\d+ in all\.", asked)
+        terminal.type("c")
+        terminal.until("Go on? ")
+        terminal.type(word)
+        assert terminal.end()[0] == 0
+
+    assert console.newest()["status"] == status
+    assert console.team.asked == (["a", "b", "c"] if word == "y" else ["a"])
+
+
+def test_a_tool_of_a_task_is_decided_elsewhere_while_the_others_go_on(console: Console) -> None:
+    delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
+    console.team.needs, console.team.does = {"a": "", "b": "", "c": "a"}, {"a": delete}
+    with console.chat() as terminal:
+        terminal.until(QUESTION)
+        terminal.type("y")
+        terminal.until("Waiting for your approval to use tool_delete_file")
+        [asked] = eventually(lambda: console.person.get("/my/approvals", status="pending")["items"])
+        console.team.does = {}
+        console.decide(asked["id"], "reject", feedback="Keep it.")
+        code, rest = terminal.end()
+
+    assert (code, "  c  agent_coder is done" in _seen(rest)) == (0, True)
+
+
+def test_without_a_terminal_nobody_approves_and_how_to_is_said(console: Console) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(artel, "chat", f"{console.team.mark} Please do it all.", env=console.env)
+        waits = console.waiting()
+        assert console.team.asked == []
+        console.decide(waits["approval_id"])
+        done = asked.result(60)
+
+    assert (done.returncode, done.stdout) == (0, "All of it, in one.\n")
+    assert f"  b  agent_coder, after a: {console.team.mark} do b." in done.stderr
+    assert f"POST /my/approvals/{waits['approval_id']}/confirm" in done.stderr
+
+
+def test_as_json_in_a_terminal_nobody_is_asked(console: Console) -> None:
+    with console.chat("--json") as terminal:
+        terminal.until("Waiting for your approval to carry out a plan")
+        console.decide(console.waiting()["approval_id"])
+        code, rest = terminal.end()
+
+    assert code == 0
+    said = json.loads(_seen(rest)[_seen(rest).index("\n{") : _seen(rest).rindex("}") + 1])
+    assert (said["content"], said["workflow_id"]) == ("All of it, in one.", console.newest()["id"])
+
+
+# artel workflows
+
+
+def test_workflows_are_listed_shown_and_say_what_they_wait_for(console: Console) -> None:
+    assert "No workflows." in console.run("workflows", "list")
+    done = console.approved()
+    console.ask("Something else.")
+    waits = console.waiting()
+
+    listed = console.run("workflows", "list")
+    assert [line.split()[:2] for line in listed.splitlines()[1:]] == [
+        [waits["id"], "awaiting_approval"],
+        [done["id"], "completed"],
+    ]
+    assert "4 of 4" in listed
+    assert [one["id"] for one in console.json("workflows", "list", "--status", "completed")] == [done["id"]]
+    assert len(console.json("workflows", "list", "--limit", "1")) == 1
+    assert len(console.json("workflows", "list", "--project", "Website")) == 2
+    other = str(console.person.project("Other")["id"])
+    assert console.json("workflows", "list", "--project", other) == []
+    assert "status" in console.run("workflows", "list", "--status", "nonsense", code=2)
+
+    shown = console.run("workflows", "show", done["id"])
+    assert re.search(r"price +\$0\.\d+–\$\S+ estimated \(about .+\), \$\S+ agreed, \$0\.\d+ spent", shown)
+    assert re.search(rf"\nd +completed +agent_coder +b, c +\$\S+ +\$\S+ +{console.team.mark} do d\.\n", shown)
+    assert shown.endswith("\nAll of it, in one.\n")
+    assert f"POST /my/approvals/{waits['approval_id']}/confirm" in console.run("workflows", "show", waits["id"])
+    assert console.json("workflows", "show", done["id"]) == done
+    for command in ("show", "cancel", "retry"):
+        assert "Workflow not found" in console.run("workflows", command, uuid7(), code=3)
+        assert "which workflow" in console.run("workflows", command, "", code=2)
+
+
+def test_a_workflow_is_cancelled_once(console: Console) -> None:
+    done = console.approved()
+    console.ask("Something else.")
+    waits = console.waiting()
+
+    assert "It is cancelled." in console.run("workflows", "cancel", waits["id"])
+    assert console.json("workflows", "cancel", waits["id"])["status"] == "cancelled"
+    assert "It was over already: completed." in console.run("workflows", "cancel", done["id"])
+    assert "nothing to try again" in console.run("workflows", "retry", done["id"], code=5)
+
+
+def _failed(console: Console) -> dict[str, Any]:
+    console.team.needs, console.team.does = CHAIN, {"b": Fail(400)}
+    workflow = console.approved()
+    assert workflow["status"] == "partial"
+    console.team.does = {}
+    return workflow
+
+
+@pytest.mark.req("CHT-08.2")
+def test_a_retry_is_followed_to_its_end(console: Console) -> None:
+    workflow = _failed(console)
+    with Terminal("workflows", "retry", workflow["id"], env=console.env) as terminal:
+        code, rest = terminal.end()
+
+    shown = _seen(rest)
+    assert code == 0
+    assert "  a  agent_coder, done before: " in shown
+    assert "  a  agent_coder begins" not in shown
+    assert shown.index("  b  agent_coder is done") < shown.index("  c  agent_coder begins")
+    assert "\nAll of it, in one.\n[It cost" in shown
+    assert console.team.asked == ["a", "b", "b", "c"]
+
+
+def test_a_retry_that_fails_again_ends_with_1_and_one_for_programs_tells_all(console: Console) -> None:
+    console.team.needs, console.team.does = CHAIN, {"a": Fail(400)}
+    workflow = console.approved()
+    assert workflow["status"] == "failed"
+    errors = console.run("workflows", "show", workflow["id"])
+    assert "\na failed: " in errors
+    assert "\nb aborted: Task a has no result." in errors
+
+    assert "artel: " in console.run("workflows", "retry", workflow["id"], code=1)
+    console.team.does = {}
+    again = console.json("workflows", "retry", workflow["id"])
+
+    assert (again["id"], again["status"], again["answer"]) == (workflow["id"], "completed", "All of it, in one.")
+
+
+def test_a_retry_can_be_left_to_itself(console: Console) -> None:
+    workflow = _failed(console)
+    hold = Hold("Result of b.")
+    console.team.does = {"b": hold}
+
+    said = console.run("workflows", "retry", workflow["id"], "--no-wait")
+
+    assert f"artel workflows show {workflow['id']}" in said
+    assert "The workflow goes on" in console.run("workflows", "retry", workflow["id"], code=5)
+    hold.release()
+    assert console.ended(workflow["id"])["status"] == "completed"
+
+
+def test_ctrl_c_cancels_a_retry(console: Console) -> None:
+    workflow = _failed(console)
+    hold = Hold()
+    console.team.does = {"b": hold}
+    with Terminal("workflows", "retry", workflow["id"], env=console.env) as terminal:
+        terminal.until("  b  agent_coder begins")
+        eventually(lambda: hold.arrived)
+        terminal.press(CTRL_C)
+        code, _ = terminal.end()
+
+    assert code == 130
+    assert hold.abandoned.wait(10)
+    assert console.workflow(workflow["id"])["status"] == "cancelled"
+
+
+def test_a_retry_of_what_was_never_approved_asks_first(console: Console) -> None:
+    console.ask()
+    waits = console.waiting()
+    console.decide(waits["approval_id"], "reject")
+    console.ended(waits["id"])
+    with Terminal("workflows", "retry", waits["id"], env=console.env) as terminal:
+        terminal.until(QUESTION)
+        assert console.team.asked == []
+        terminal.type("y")
+        assert terminal.end()[0] == 0
+
+    assert console.workflow(waits["id"])["status"] == "completed"
+
+
+def test_a_retry_of_what_became_too_dear_asks_for_the_money(console: Console) -> None:
+    console.team.needs, console.team.does = CHAIN, {"a": Say("Dear.", tokens=(4_000_000, 10))}
+    console.ask()
+    first = console.waiting()
+    console.decide(first["approval_id"])
+    second = eventually(lambda: _asked_again(console, first))
+    console.decide(second["approval_id"], "reject")
+    assert console.ended(first["id"])["status"] == "partial"
+
+    with Terminal("workflows", "retry", first["id"], env=console.env) as terminal:
+        assert "The plan is about to cost more than agreed" in _seen(terminal.until("Go on? "))
+        terminal.type("y")
+        assert terminal.end()[0] == 0
+
+    assert console.workflow(first["id"])["status"] == "completed"
+    assert console.team.asked == ["a", "b", "c"]
+
+
+def _asked_again(console: Console, before: dict[str, Any]) -> dict[str, Any]:
+    now = console.workflow(before["id"])
+    return now if now["approval_id"] not in (None, before["approval_id"]) else {}
+
+
+def test_what_was_cancelled_while_it_was_planned_can_be_tried_again(console: Console) -> None:
+    hold = Hold()
+    console.team.plans = [hold]
+    with console.chat() as terminal:
+        terminal.until("orchestrator plans")
+        eventually(lambda: hold.arrived)
+        terminal.press(CTRL_C)
+        assert terminal.end()[0] == 130
+    workflow = console.newest()
+    assert (workflow["status"], workflow["tasks"]) == ("cancelled", [])
+    assert "price        $0.00 spent\n" in console.run("workflows", "show", workflow["id"])
+
+    with Terminal("workflows", "retry", workflow["id"], env=console.env) as terminal:
+        terminal.until(QUESTION)
+        terminal.type("y")
+        assert terminal.end()[0] == 0
+
+    assert console.workflow(workflow["id"])["status"] == "completed"
+
+
+def test_a_retry_whose_line_is_cut_is_begun_once_and_loses_nothing(console: Console) -> None:
+    workflow = _failed(console)
+    hold = Hold("Result of b.")
+    console.team.does = {"b": hold}
+    with CutLine(int(console.env["ARTEL_SERVER"].rsplit(":", 1)[1])).running() as line:
+        console.env["ARTEL_SERVER"] = line.url
+        with Terminal("workflows", "retry", workflow["id"], env=console.env) as terminal:
+            terminal.until("  b  agent_coder begins")
+            line.cut()
+            hold.release()
+            code, rest = terminal.end()
+
+    shown = _seen(rest)
+    assert (code, shown.count("  c  agent_coder is done"), shown.count("All of it, in one.")) == (0, 1, 1)
+    assert console.team.asked == ["a", "b", "b", "c"]

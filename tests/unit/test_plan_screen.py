@@ -1,0 +1,202 @@
+"""What a terminal shows of a plan."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from artel.cli.plan_question import until
+from artel.cli.plan_screen import PlanScreen, how_it_went
+from artel.cli.plan_text import described, duration, money, one_line, price
+from artel.client.plan import Plan, PlanTask
+from artel.contract.approvals import TaskChange
+from artel.plans.decisions import changed_graph
+from artel.plans.task_graph import PlannedTask, TaskGraph
+
+TASKS = (
+    PlanTask("1", "agent_researcher", "Find examples.", (), 0.01),
+    PlanTask("2", "agent_writer", "Write the text.", ("1",), 0.02),
+    PlanTask("3", "agent_coder", "Build the page.", ("1", "2"), None),
+)
+
+
+def plan(*tasks: PlanTask) -> Plan:
+    return Plan("w", {task.id: task for task in tasks or TASKS}, 0.0213, 0.18, 40.0)
+
+
+@pytest.mark.parametrize(
+    ("dollars", "shown"),
+    [
+        (None, "unknown"),
+        (0.0, "$0.00"),
+        (0.000_03, "under $0.0001"),
+        (0.0123, "$0.0123"),
+        (0.2, "$0.20"),
+        (0.204, "$0.204"),
+        (1.23456, "$1.23"),
+        (12.0, "$12.00"),
+    ],
+)
+def test_money(dollars: float | None, shown: str) -> None:
+    assert money(dollars) == shown
+
+
+def test_prices_and_times() -> None:
+    assert price(0.01, 0.2) == "$0.01–$0.20"
+    assert price(0.2, 0.2) == "$0.20"
+    assert price(None, 0.2) == "no known price"
+    assert [duration(seconds) for seconds in (0.4, 89.4, 90, 5399, 7200)] == ["0 s", "89 s", "2 min", "90 min", "2.0 h"]
+
+
+def test_a_plan_says_who_does_what_after_what_and_for_how_much() -> None:
+    assert described(plan()).splitlines() == [
+        "The plan: 3 tasks, $0.0213–$0.18, about 40 s",
+        "  1  agent_researcher: Find examples. ($0.01)",
+        "  2  agent_writer, after 1: Write the text. ($0.02)",
+        "  3  agent_coder, after 1, 2: Build the page.",
+    ]
+
+
+def test_a_price_that_nobody_knows_is_said() -> None:
+    odd = plan(TASKS[0])
+    odd.unknown_prices = ["odd-model"]
+
+    assert described(odd).startswith("The plan: 1 task, the price of odd-model is not known, about 40 s\n")
+
+
+def test_nothing_of_what_is_agreed_to_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    words = " ".join(f"word{number}" for number in range(200))
+
+    shown = described(plan(replace(TASKS[0], description=words)))
+
+    assert " ".join(shown.split("agent_researcher:")[1].split()) == f"{words} ($0.01)"
+    assert max(len(line) for line in shown.splitlines()[1:]) <= 40
+
+
+@given(st.text(), st.text(min_size=1))
+def test_a_task_can_neither_pretend_to_be_two_nor_steer_the_terminal(description: str, name: str) -> None:
+    shown = described(plan(PlanTask(name, "agent_coder", f"x{description}\n  9  agent_coder: nothing\x1b[2J")))
+
+    assert all(line.startswith("     ") for line in shown.splitlines()[2:])
+    assert "\x1b" not in shown
+
+
+def test_how_long_there_is_to_decide_is_said_by_the_clock_of_this_machine() -> None:
+    now = datetime.now().astimezone()
+    later = now.astimezone(UTC) + timedelta(days=3)
+
+    assert until({"expires_at": now.astimezone(UTC).isoformat()}) == f"until {now:%H:%M:%S}"
+    assert until({"expires_at": later.isoformat()}) == f"until {later.astimezone():%Y-%m-%d %H:%M}"
+
+
+def test_a_line_is_cut_where_it_may_be() -> None:
+    assert one_line("a\tb\r\nc") == "a b c"
+    assert one_line("one two three", 8) == "one two…"
+
+
+class Watcher:
+    """Somebody who watches a plan."""
+
+    def __init__(self, *, watched: bool = True) -> None:
+        self.said: list[str] = []
+        self.screen = PlanScreen(self.said.append, watched=watched)
+
+    def see(self, now: Plan, task_id: str, status: str, **more: Any) -> list[str]:
+        """Let something happen to a task; answer what is said about it."""
+        before = len(self.said)
+        now.tasks[task_id] = replace(now.tasks[task_id], status=status, **more)
+        self.screen.show(now)
+        return self.said[before:]
+
+
+def test_a_line_tells_that_a_task_begins_and_how_it_ends() -> None:
+    watcher, now = Watcher(), plan()
+    watcher.screen.show(now)
+    assert watcher.said == [described(now)]
+
+    assert watcher.see(now, "1", "running") == ["  1  agent_researcher begins: Find examples."]
+    assert watcher.see(now, "1", "running") == []
+    assert watcher.see(now, "1", "waiting") == []
+    assert watcher.see(now, "1", "running") == []
+    assert watcher.see(now, "1", "completed", seconds=12.3) == ["  1  agent_researcher is done after 12 s"]
+    assert watcher.see(now, "2", "failed", error="It\nbroke.") == ["  2  failed: It broke."]
+    assert watcher.see(now, "3", "cancelled") == ["  3  cancelled"]
+
+
+def test_another_plan_is_shown_too_and_what_was_done_before_is_not_told_again() -> None:
+    watcher = Watcher()
+    watcher.screen.show(plan())
+    again = plan(replace(TASKS[0], status="completed"), TASKS[1])
+
+    watcher.screen.show(again)
+
+    assert watcher.said[1:] == [described(again)]
+    assert "  1  agent_researcher, done before: Find examples. ($0.01)" in watcher.said[1]
+
+
+def test_a_plan_of_one_task_or_that_nobody_watches_is_shown_only_when_it_is_asked_about() -> None:
+    for watcher, now in ((Watcher(), plan(TASKS[0])), (Watcher(watched=False), plan())):
+        watcher.screen.show(now)
+        watcher.see(now, "1", "running")
+        assert (watcher.said, watcher.screen.was_shown) == ([], False)
+        watcher.screen.show_whole(now, ["2: left\nout"])
+        assert watcher.said == [described(now), "What is different:\n  2: left out"]
+
+
+def test_the_status_says_how_far_it_is() -> None:
+    screen, now = PlanScreen(lambda _: None, watched=True), plan()
+    assert screen.at_work(now) == "0 of 3 tasks done"
+    now.tasks["1"] = replace(now.tasks["1"], status="running")
+    assert screen.at_work(now) == "0 of 3 tasks done; at work: agent_researcher (1)"
+    for task in TASKS:
+        now.tasks[task.id] = replace(task, status="completed")
+    assert screen.at_work(now) is None
+    assert screen.at_work(plan(TASKS[0])) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "cost", "expected", "said"),
+    [
+        ("completed", 0.05, 0.04, "[It cost $0.05, estimated $0.01–$0.20.]"),
+        ("completed", None, None, "[What it cost is not known, estimated no known price.]"),
+        (
+            "partial",
+            0.05,
+            0.04,
+            "[It cost $0.05, estimated $0.01–$0.20. To do what is missing: artel workflows retry w]",
+        ),
+    ],
+)
+def test_the_end_says_what_it_cost(status: str, cost: float | None, expected: float | None, said: str) -> None:
+    figures = {"estimated_cost": expected, "estimated_cost_low": 0.01, "estimated_cost_high": 0.2}
+
+    assert how_it_went({"id": "w", "status": status, "cost": cost, **figures}) == said
+
+
+@st.composite
+def _dropped(draw: st.DrawFn) -> tuple[list[PlanTask], list[str]]:
+    names = [str(number) for number in range(draw(st.integers(2, 8)))]
+    tasks = [
+        PlanTask(name, "agent_coder", "x", tuple(one for one in names[:at] if draw(st.booleans())))
+        for at, name in enumerate(names)
+    ]
+    return tasks, draw(st.lists(st.sampled_from(names), unique=True, max_size=len(names) - 1))
+
+
+@given(_dropped())
+def test_what_is_shown_after_a_change_is_what_the_server_makes_of_it(drawn: tuple[list[PlanTask], list[str]]) -> None:
+    tasks, dropped = drawn
+    shown = plan(*tasks)
+    graph = TaskGraph(PlannedTask(task.id, task.agent, task.description, task.depends_on) for task in tasks)
+
+    for task_id in dropped:
+        shown.drop(task_id)
+    there = changed_graph(graph, [TaskChange(id=one, drop=True) for one in dropped], ["agent_coder"])
+
+    assert {task.id: task.depends_on for task in shown.tasks.values()} == {
+        task.id: task.depends_on for task in there.tasks.values()
+    }
