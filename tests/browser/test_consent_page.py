@@ -104,7 +104,7 @@ def test_a_refusal_tells_the_agent_why(chat: Chat, models: ModelServer) -> None:
     with files(chat) as calls:
         chat.send("Clean up")
         question(chat.page).get_by_label("If you refuse").fill("I need it")
-        question(chat.page).get_by_role("button", name="Refuse").click()
+        question(chat.page).get_by_label("If you refuse").press("Enter")  # it must not approve
         expect(question(chat.page)).to_contain_text("You refused it.")
         expect(said(chat.page)).to_have_text(["Clean up", "Then I leave it."])
 

@@ -1,6 +1,9 @@
 // Talking to the agents of a project: its conversations, and the one that is open, live.
 
 import { question, settle } from "./consent.js";
+import { isOver } from "./plan_card.js";
+import { Plans } from "./plans.js";
+import { setText } from "./text.js";
 import { changedFiles, hasChanged, offerUndo } from "./undo.js";
 import { $, Problem, call, clock, copyOf, day, field, fill, follow, isBusy, onSubmit } from "./basics.js";
 
@@ -26,6 +29,7 @@ class Talk {
   id = null; // none before the first message
   stop = new AbortController();
   turns = new Map(); // those that are not over, in order: { agent, tool }; without an agent it waits
+  plans = new Plans(project.agents.map(({ name }) => name), { place: placePlan, stands, drawn: keepAtEnd, say });
   drafts = new Map(); // answers that are being written, by message id: { item, turn, n, text, frame }
   wrote = new Set(); // turns at work that have changed files
   changed = new Map(); // the files that ended turns have changed, by turn
@@ -141,6 +145,8 @@ async function load(mine, id) {
   }
   toEnd();
   showWork();
+  await showPlans(mine);
+  if (mine !== talk) return;
   listen(mine, session.last_event);
   showQuestions(mine);
   showUndo(mine);
@@ -188,7 +194,16 @@ const showQuestions = (mine) =>
   quietly(async () => {
     const { items } = await call("GET", "/my/approvals?status=pending&limit=100");
     if (mine !== talk) return;
-    for (const approval of items.toReversed()) if (approval.session_id === mine.id) ask(approval);
+    const here = items.filter(({ session_id }) => session_id === mine.id);
+    for (const approval of here.toReversed()) if (approval.kind === "tool") ask(approval); // plans ask on their cards
+  });
+
+/** Show the plans that belong to what is shown of the conversation. */
+const showPlans = (mine) =>
+  quietly(async () => {
+    const first = [...list.children].find((item) => item.dataset.at);
+    await mine.plans.load(mine.id, Number(first?.dataset.at ?? Date.now()));
+    mine.plans.arrange();
   });
 
 /** Offer to put back what turns that are over have changed. */
@@ -215,15 +230,35 @@ function ask(approval) {
   if (before) before.after(item);
   else list.append(item);
   waits(approval.turn_id, true);
-  $("chat-news").textContent = `${item.querySelector(".by").textContent}?`;
+  say(`${item.querySelector(".by").textContent}?`);
 }
 
 const questionCard = (id) => [...list.children].find((item) => item.dataset.approval === id);
 
 function waits(turn, isWaiting) {
   const known = talk.turns.get(turn) ?? {};
-  if (!talk.over.has(turn)) talk.turns.set(turn, { ...known, isWaiting, isRunning: !isWaiting });
+  if (!talk.over.has(turn)) talk.turns.set(turn, { ...known, isWaiting, isRunning: !isWaiting, isPlanning: false });
   showWork();
+}
+
+/** Put a plan before the answer that came of it, else after the question; one that is tried again comes last. */
+function placePlan(item, plan) {
+  const others = [...list.children].filter((one) => one !== item && one.dataset.turn === plan.turn_id);
+  const answer = others.find(({ dataset: { role } }) => ["assistant", "system"].includes(role));
+  if (answer) answer.before(item);
+  else if (others.length) others.at(-1).after(item);
+  else if (!isOver(plan)) list.append(item);
+}
+
+function stands(plan, asked) {
+  if (isOver(plan) || talk.over.has(plan.turn_id)) return;
+  if (asked) waits(plan.turn_id, true);
+  else if (!talk.turns.has(plan.turn_id)) talk.turns.set(plan.turn_id, {});
+  showWork();
+}
+
+function say(news) {
+  $("chat-news").textContent = news.slice(0, TOLD_CHARACTERS);
 }
 
 /** Ask who is at work, and which model has answered last: that was told before we came. */
@@ -232,6 +267,7 @@ async function lookUpTurns(mine, last) {
     const turn = await call("GET", `/my/chat/${mine.id}/turns/${id}`);
     if (mine !== talk) return;
     if (id === last) showModel(turn.usage);
+    else if (turn.status === "waiting") waits(id, true);
     else if (turn.finished_at === null && turn.started_at !== null) atWork(id, turn.agent_id);
   };
   const ids = [...mine.turns.keys(), ...(last ? [last] : [])];
@@ -254,7 +290,7 @@ function add({ id, turn_id, role, content, agent, timestamp }) {
   if (before) before.after(item);
   else list.append(item);
   describe(item, { id, turn_id, role, agent, timestamp });
-  setText(item, content);
+  setText(field(item, "text"), content);
   $("no-messages").hidden = true;
   return item;
 }
@@ -263,42 +299,8 @@ function describe(item, { id, turn_id, role, agent, timestamp }) {
   const by = { user: "You", assistant: agent ?? "The team", system: "Not answered" }[role];
   const today = timestamp && day(timestamp) === day(Date.now());
   Object.assign(item.dataset, { id: id ?? "", turn: turn_id ?? "", role });
+  if (timestamp) item.dataset.at = Date.parse(timestamp);
   fill(item, { by, at: timestamp ? `${today ? "" : `${day(timestamp)}, `}${clock(timestamp)}` : "" });
-}
-
-/** Text, and code between fences. What is there already stays: it may be selected, and must not flicker. */
-function setText(item, content) {
-  const [root, parts] = [field(item, "text"), partsOf(content)];
-  for (const [place, part] of parts.entries()) {
-    let node = root.children[place];
-    if (node?.localName !== part.tag) {
-      const made = document.createElement(part.tag);
-      made.append("");
-      if (part.tag === "pre") made.tabIndex = 0; // so that keys can scroll it
-      if (node) node.replaceWith(made);
-      else root.append(made);
-      node = made;
-    }
-    const leaf = node.firstChild;
-    if (part.text.startsWith(leaf.data)) leaf.appendData(part.text.slice(leaf.data.length));
-    else leaf.data = part.text;
-  }
-  while (root.children.length > parts.length) root.lastElementChild.remove();
-}
-
-function partsOf(content) {
-  const parts = [{ tag: "p", lines: [] }];
-  let fence = "";
-  for (const line of content.split("\n")) {
-    const [, mark, rest] = /^ {0,3}(`{3,}|~{3,})(.*)$/.exec(line) ?? [];
-    if (mark && (fence ? mark.startsWith(fence) && !rest.trim() : !rest.includes("`"))) {
-      parts.push({ tag: fence ? "p" : "pre", lines: [] });
-      fence = fence ? "" : mark;
-    } else parts.at(-1).lines.push(line);
-  }
-  const texts = parts.map(({ tag, lines }) => ({ tag, text: lines.join("\n") }));
-  for (const part of texts) if (part.tag === "p") part.text = part.text.replace(/^\n+|\n+$/g, "");
-  return texts.filter(({ tag, text: said }) => tag === "pre" || said);
 }
 
 function keepAtEnd() {
@@ -325,6 +327,7 @@ onSubmit($("earlier"), async () => {
   const [first, height] = [list.firstElementChild, log.scrollHeight];
   const added = items.filter(({ id }) => !known.has(id)).map(add);
   for (const item of added) list.insertBefore(item, first);
+  await showPlans(talk);
   offerUndos();
   log.scrollTop += log.scrollHeight - height;
   $("earlier").hidden = start === 0;
@@ -340,6 +343,7 @@ function listen(mine, after) {
     keepAtEnd();
   };
   const line = (connected) => {
+    if (mine === talk && connected) mine.plans.catchUp();
     if (mine !== talk || mine.offline === !connected) return;
     mine.offline = !connected;
     showWork();
@@ -358,24 +362,47 @@ const happened = {
     showWork();
   },
   direct_agent_call: ({ turn_id, agent_id }) => atWork(turn_id, agent_id),
-  message_delta: (piece) => write(piece, false),
-  message_snapshot: (piece) => write(piece, true),
-  tool_called: ({ turn_id, tool }) => useTool(turn_id, tool),
-  tool_result({ turn_id, tool, success }) {
-    if (hasChanged(tool, success)) talk.wrote.add(turn_id);
-    useTool(turn_id, null);
+  task_plan_created: (created) => talk.plans.created(created),
+  plan_request: ({ workflow_id }) => talk.plans.refresh(workflow_id),
+  task_progress({ turn_id, state, phase }) {
+    if (phase === "retry") showPlans(talk);
+    runs(turn_id, { isRunning: state === "running", isPlanning: phase === "planning" });
   },
-  tool_request: ({ approval_id, ...asked }) => ask({ ...asked, id: approval_id }),
+  task_started(started) {
+    talk.plans.started(started);
+    runs(started.turn_id, { isRunning: true, isPlanning: false });
+  },
+  task_completed: (completed) => talk.plans.completed(completed),
+  task_failed: (failed) => talk.plans.failed(failed),
+  task_cancelled: (cancelled) => talk.plans.cancelled(cancelled),
+  agent_status_changed: (change) => talk.plans.moves(change),
+  message_delta: (piece) => talk.plans.writes(piece, false) || write(piece, false),
+  message_snapshot: (piece) => talk.plans.writes(piece, true) || write(piece, true),
+  tool_called(called) {
+    talk.plans.uses(called, called.tool);
+    useTool(called.turn_id, called.tool);
+  },
+  tool_result(result) {
+    if (hasChanged(result.tool, result.success)) talk.wrote.add(result.turn_id);
+    talk.plans.uses(result, null);
+    useTool(result.turn_id, null);
+  },
+  tool_request({ approval_id, ...asked }) {
+    talk.plans.waits(asked);
+    ask({ ...asked, id: approval_id });
+  },
   approval_resolved({ approval_id, decision, turn_id }) {
     settle(questionCard(approval_id), decision === "approve" ? "approved" : "rejected");
     waits(turn_id, false);
+    talk.plans.changed(turn_id);
   },
   approval_timeout({ approval_id, turn_id }) {
     settle(questionCard(approval_id), "expired");
     waits(turn_id, false);
+    talk.plans.changed(turn_id);
   },
   approval_timeout_warning({ seconds_left }) {
-    $("chat-news").textContent = `A question waits for your answer, for ${seconds_left} seconds more.`;
+    say(`A question waits for your answer, for ${seconds_left} seconds more.`);
   },
   message_completed({ message_id, turn_id, role, content, agent_id, timestamp }) {
     const drafts = [...talk.drafts].filter(([, draft]) => draft.turn === turn_id);
@@ -391,10 +418,10 @@ const happened = {
     if (item) {
       item.ariaBusy = null;
       describe(item, message);
-      setText(item, content);
+      setText(field(item, "text"), content);
     } else add(message);
     const by = role === "assistant" ? (message.agent ?? "The team") : "Not answered";
-    $("chat-news").textContent = `${by}: ${content.slice(0, TOLD_CHARACTERS)}`;
+    say(`${by}: ${content}`);
   },
   turn_completed({ turn_id, usage }) {
     showModel(usage);
@@ -420,7 +447,7 @@ function write({ message_id, turn_id, n, text: piece }, isWhole) {
   draft.text = isWhole ? piece : draft.text + piece;
   draft.frame ||= requestAnimationFrame(() => {
     draft.frame = 0;
-    setText(draft.item, draft.text);
+    setText(field(draft.item, "text"), draft.text);
     keepAtEnd();
   });
 }
@@ -433,6 +460,11 @@ function atWork(turn, agent) {
   showWork();
 }
 
+function runs(turn, how) {
+  if (!talk.over.has(turn)) talk.turns.set(turn, { ...talk.turns.get(turn), ...how });
+  showWork();
+}
+
 function useTool(turn, tool) {
   const known = talk.turns.get(turn);
   if (known) known.tool = tool;
@@ -440,7 +472,10 @@ function useTool(turn, tool) {
 }
 
 function ended(turn) {
-  for (const item of [...list.children]) if (item.dataset.turn === turn) settle(item, "withdrawn");
+  for (const { dataset } of [...list.children]) {
+    if (dataset.turn === turn && dataset.approval) settle(questionCard(dataset.approval), "withdrawn");
+  }
+  if (!talk.plans.changed(turn) && talk.turns.get(turn)?.isPlanning) showPlans(talk); // it ended without a plan
   talk.over.add(turn);
   talk.turns.delete(turn);
   if (talk.wrote.delete(turn)) showUndo(talk);
@@ -455,7 +490,8 @@ function showWork() {
   const said = [];
   if (asking) said.push(`${agentName(asking.agent) ?? "The team"} waits for your answer`);
   const who = agentName(running?.agent) ?? "The team";
-  if (running) said.push(running.tool ? `${who} uses ${running.tool}` : `${who} is at work`);
+  if (running?.isPlanning) said.push(`${who} makes a plan`);
+  else if (running) said.push(running.tool ? `${who} uses ${running.tool}` : `${who} is at work`);
   if (waiting) said.push(`${waiting} ${waiting === 1 ? "message waits" : "messages wait"}`);
   if (talk.offline) said.unshift("The connection is lost, trying again");
   $("working").textContent = said.length ? `${said.join(", ")}…` : "";

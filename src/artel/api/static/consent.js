@@ -40,6 +40,11 @@ export function question(approval, agent) {
   for (const button of form.querySelectorAll("button")) {
     button.addEventListener("click", () => (form.dataset.decision = button.value));
   }
+  form.elements.feedback.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing || event.keyCode === 229) return;
+    event.preventDefault(); // a form is sent by its first button, and that approves
+    form.querySelector("[value=reject]").click();
+  });
   onSubmit(form, async () => {
     const { holds, feedback } = form.elements;
     const decision = form.dataset.decision ?? "approve";
