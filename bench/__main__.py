@@ -16,6 +16,7 @@ from bench import (
     first_token,
     listeners,
     memories,
+    plans,
     projects,
     sessions,
     spaces,
@@ -35,6 +36,7 @@ BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
         sessions,
         listeners,
         files,
+        plans,
         spaces,
         memories,
     )

@@ -13,7 +13,7 @@ BENCH = "command-line"
 
 def run() -> Iterator[Figure]:
     """Ask for help."""
-    for command in (["--help"], ["projects", "create", "--help"], ["chat", "--help"]):
+    for command in (["--help"], ["projects", "create", "--help"], ["chat", "--help"], ["workflows", "--help"]):
         yield Figure(BENCH, f"artel {' '.join(command)}", _best_of(5, [ARTEL, *command]), "s", 0.3)
 
 

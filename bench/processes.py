@@ -91,13 +91,17 @@ def bare(model: Running | None = None) -> Iterator[Running]:
 
 
 @contextmanager
-def model_server(delay_ms: float = 0, words: int | None = None, tool: str | None = None) -> Iterator[Model]:
-    """Run a model that answers after so long; with a tool it calls that once before."""
+def model_server(
+    delay_ms: float = 0, words: int | None = None, tool: str | None = None, plan: int | None = None
+) -> Iterator[Model]:
+    """Run a model that answers after so long; with a tool it calls that once before, with `plan` it plans so much."""
     command = [sys.executable, "-m", "tests.model_server", "--port", "0", "--delay-ms", str(delay_ms)]
     if words is not None:
         command += ["--words", str(words)]
     if tool is not None:
         command += ["--tool", tool]
+    if plan is not None:
+        command += ["--plan", str(plan)]
     with tempfile.TemporaryDirectory() as folder, _started(command, dict(os.environ), Path(folder) / "log") as running:
         yield Model(running.url, running.pid)
 

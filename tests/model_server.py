@@ -455,6 +455,26 @@ async def _serve(port: int, default: Behaviour) -> None:
         await stopped.wait()
 
 
+@dataclass(frozen=True)
+class Plans:
+    """Plan so many tasks that need nothing of each other, spread over some of the agents; else answer."""
+
+    count: int
+    prefix: str
+    answer: Say
+
+    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+        if asked.schema_name != "plan":
+            return await self.answer(asked, http)
+        task = asked.body["response_format"]["json_schema"]["schema"]["properties"]["tasks"]["items"]
+        agents = [name for name in task["properties"]["agent"]["enum"] if name.startswith(self.prefix)]
+        tasks = [
+            {"id": str(n), "agent": agents[n % len(agents)], "description": f"Part {n}", "depends_on": []}
+            for n in range(self.count)
+        ]
+        return await Say(json.dumps({"tasks": tasks}), delay=self.answer.delay)(asked, http)
+
+
 def main() -> None:
     """Serve until told to stop."""
     options = argparse.ArgumentParser(description=__doc__)
@@ -463,10 +483,14 @@ def main() -> None:
     options.add_argument("--pause-ms", type=float, default=0, help="time after each word of a stream")
     options.add_argument("--words", type=int, help="answer with so many words instead of an echo")
     options.add_argument("--tool", help="a tool to call once before the answer, as JSON: name, arguments")
+    options.add_argument("--plan", type=int, help="plan so many tasks, for agents whose names begin with bench")
     chosen = options.parse_args()
     text = " ".join(["word"] * chosen.words) if chosen.words else None
     answer = Say(text, delay=chosen.delay_ms / 1000, pause=chosen.pause_ms / 1000)
-    asyncio.run(_serve(chosen.port, CallOnce(Tool(**json.loads(chosen.tool)), answer) if chosen.tool else answer))
+    behaviour: Behaviour = CallOnce(Tool(**json.loads(chosen.tool)), answer) if chosen.tool else answer
+    if chosen.plan:
+        behaviour = Plans(chosen.plan, "bench", answer)
+    asyncio.run(_serve(chosen.port, behaviour))
 
 
 if __name__ == "__main__":
