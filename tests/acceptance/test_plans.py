@@ -205,7 +205,7 @@ SHAPES = {
     "three": {"a": "", "b": "", "c": ""},
     "chain": {"a": "", "b": "a", "c": "b"},
     "diamond": DIAMOND,
-    "wide": {str(number): "" for number in range(8)},
+    "wide": {str(number): "" for number in range(20)},
     "deep": {str(number): str(number - 1) if number else "" for number in range(8)},
 }
 

@@ -273,7 +273,7 @@ async def _turn_events(parts: Container, user: Principal, turn: Turn) -> AsyncIt
         if item is None:
             yield item
         elif isinstance(item, Delta):
-            if (item.turn_id or item.task_id) == turn.id:
+            if item.whose == turn.id:
                 yield item
         elif item.turn_id == turn.id:
             yield item

@@ -36,6 +36,11 @@ class Delta:
     text: str
     turn_id: str | None = None  # whose it is, if that is not the task's own name
 
+    @property
+    def whose(self) -> str | None:
+        """The turn that it belongs to."""
+        return self.turn_id or self.task_id
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot(Delta):
@@ -51,7 +56,7 @@ class _Answer:
     def __init__(self, message_id: str, task_id: str | None, turn_id: str | None, *, elsewhere: bool) -> None:
         self.message_id = message_id
         self.task_id = task_id
-        self.turn_id = turn_id or task_id
+        self.turn_id = turn_id
         self.elsewhere = elsewhere  # another process writes it
         self.n = 0
         self.pieces: list[str] = []
@@ -129,7 +134,9 @@ class _Feed:
         self.tell(event)
         if event.type in TURN_ENDS and event.turn_id is not None:
             self.ended.append(event.turn_id)
-            self.answers = {key: one for key, one in self.answers.items() if one.turn_id != event.turn_id}
+            self.answers = {
+                key: one for key, one in self.answers.items() if (one.turn_id or one.task_id) != event.turn_id
+            }
 
     def left(self, reader: Reader) -> None:
         """Let a reader go; with the last one, nobody hears any more what other processes write."""
@@ -236,7 +243,7 @@ class EventHub:
 
     def replace(self, tenant: Tenant, session_id: str, snapshot: Snapshot) -> None:
         """Take over what another process has of an answer that is being written there."""
-        if not self.is_listened_to(session_id) or snapshot.turn_id in self._feeds[session_id].ended:
+        if not self.is_listened_to(session_id) or snapshot.whose in self._feeds[session_id].ended:
             return  # nobody would hear of its end, or it came late
         place = session_id, snapshot.message_id, snapshot.task_id, snapshot.turn_id
         feed, answer = self._answer(tenant, *place, elsewhere=True)

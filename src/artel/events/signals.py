@@ -123,7 +123,7 @@ class Signals:
                 self._tell(lambda listener: listener.agents_changed(int(project_id), int(agent_id)))
             case "written":
                 user_id, session_id, message_id, task_id, n, text, *more = json.loads(key)
-                turn_id = more[0] if more else task_id  # a process of an older version says nothing of it
+                turn_id = more[0] if more else None  # a process of an older version says nothing of it
                 self._hub.replace(_Owner(user_id), session_id, Snapshot(message_id, task_id, n, text, turn_id))
 
     def _tell(self, call: Callable[[OnSignal], None]) -> None:

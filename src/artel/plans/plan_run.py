@@ -101,6 +101,9 @@ class PlanRun:
                 await self._stop()
             if not await self._everything_is_done():
                 return None
+            if self._space.is_ending and not self._is_single:  # merging takes its time: the next space does it
+                await self._goes_on_elsewhere()
+                return None
             return await self._finish()
         finally:
             await self._cancel_running()

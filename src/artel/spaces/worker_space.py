@@ -170,6 +170,11 @@ class WorkerSpace:
         if not self._begins:
             raise SpaceClosed
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether nothing should be begun here any more: another space goes on."""
+        return self.closed or not self._begins
+
     async def reset(self) -> None:
         """Stop every task at once, clear everything and begin anew."""
         stopped = TaskStopped("The worker space was reset.")
