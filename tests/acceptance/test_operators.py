@@ -69,6 +69,30 @@ def test_a_second_server_on_the_same_folder_is_told_where_the_first_one_is(tmp_p
     Server.start(tmp_path, env, "up").stop()  # the lock of a killed server is no obstacle
 
 
+def test_the_connector_of_a_server_that_was_killed_ends_too(tmp_path: Path) -> None:
+    folder = tmp_path / "folder of a killed server"
+    folder.mkdir()
+    server = Server.start(tmp_path, clean_environment(tmp_path), "up", "--folder", str(folder))
+    eventually(lambda: _processes_with(folder))
+
+    server.kill()
+
+    eventually(lambda: not _processes_with(folder), 30)
+
+
+def _processes_with(folder: Path) -> list[Path]:
+    """Answer the processes whose command names the folder: the connector's, not the server's own."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = place.read_bytes().split(b"\0")
+        except OSError:  # it has just ended
+            continue
+        if b"connect" in words and os.fsencode(folder) in words:
+            found.append(place)
+    return found
+
+
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     server = Server.start(tmp_path / "first", clean_environment(tmp_path / "first"))
     port = server.url.rsplit(":", 1)[1]

@@ -49,10 +49,12 @@ class OwnConnector:
             self._begin(url, token(), project_id)
 
     def _begin(self, url: str, token: str, project_id: int) -> None:
+        from artel.client.connector.connector import PARENT_VARIABLE
+
         command = [sys.executable, "-m", "artel", "connect", str(self.folder), "--project", str(project_id)]
         self._process = subprocess.Popen(  # noqa: S603 - our own command
             [*command, "--ask", "browser", "--take-over", "--server", url],
-            env=os.environ | {"ARTEL_TOKEN": token},
+            env=os.environ | {"ARTEL_TOKEN": token, PARENT_VARIABLE: str(os.getpid())},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL if self._quiet else None,
             stderr=subprocess.DEVNULL if self._quiet else None,

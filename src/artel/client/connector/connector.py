@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import random
 from collections.abc import Callable
 from http import HTTPStatus
@@ -37,6 +38,10 @@ SHORTEST_PING, LONGEST_PING = 1.0, 60.0
 HELLO = "hello"
 
 
+# Set by `artel up` for the connector that it starts: without that server there is nobody to come back to.
+PARENT_VARIABLE = "ARTEL_CONNECT_PARENT"
+
+
 class LineDead(Exception):
     """The other side has said nothing for too long, or something that makes no sense."""
 
@@ -67,6 +72,7 @@ class Connector:
         self._calls = calls
         self._say = say
         self._undelivered = undelivered
+        self._parent = os.environ.get(PARENT_VARIABLE)
         self._failures = 0  # since the server last said welcome
         self._socket: ClientConnection | None = None
         self._answering: set[asyncio.Task[None]] = set()
@@ -84,6 +90,8 @@ class Connector:
                 why = self._closed(closed)
             except (OSError, WebSocketException, LineDead, TimeoutError) as failure:
                 why = str(failure) or "no answer"
+            if self._parent is not None and self._parent != str(os.getppid()):
+                raise ConnectorRefused("The server that started this connector is gone.")
             pause = pause_after(self._failures)
             self._failures += 1
             self._say(f"The line to {self._server} is down ({why}). Trying again in {pause:.1f} s.")
