@@ -73,7 +73,9 @@ def test_the_connector_of_a_server_that_was_killed_ends_too(tmp_path: Path) -> N
     folder = tmp_path / "folder of a killed server"
     folder.mkdir()
     server = Server.start(tmp_path, clean_environment(tmp_path), "up", "--folder", str(folder))
-    eventually(lambda: _processes_with(folder))
+    http = client(server.url, server.ready["token"])
+    eventually(lambda: http.get(f"/my/projects/{server.ready['project_id']}/connector").json()["online"])
+    assert _processes_with(folder)
 
     server.kill()
 
