@@ -25,7 +25,8 @@ from artel.plans.project_limits import PlanLimits
 from artel.plans.task_graph import PlannedTask, TaskGraph
 from artel.projects.projects import get_project, project_settings
 from artel.sessions.message_repository import StoredMessage
-from artel.tools.policy import arguments_hash
+from artel.spaces.asking import tool_approval
+from artel.tools.consent import Question
 from artel.turns.lease import Lease, require_lease
 from artel.turns.transactions import TurnOver, start_turn
 from artel.turns.turn import Turn
@@ -400,29 +401,8 @@ def plan_approval(
         "tasks": list(tasks),
         "limit_micros": limit_micros,
     }
-    now = datetime.now(UTC)
-    return Approval(
-        id=uuid7(),
-        project_id=turn.project_id,
-        session_id=turn.session_id,
-        turn_id=turn.id,
-        agent_id=None,
-        kind=kind,
-        tool=kind,
-        arguments=arguments,
-        arguments_hash=arguments_hash(kind, arguments),
-        details=details,
-        risk="normal",
-        seconds=seconds,
-        status=ApprovalStatus.PENDING,
-        holds=None,
-        feedback=None,
-        created_at=now,
-        warned_at=None,
-        expires_at=now + timedelta(seconds=seconds),
-        decided_at=None,
-        used_at=None,
-    )
+    question = Question(kind, arguments, details=details)
+    return replace(tool_approval(turn, None, question, seconds), kind=kind)
 
 
 def spent_on(workflow: Workflow, cost_usd: float | None, calls: int) -> tuple[int, bool]:

@@ -4,9 +4,10 @@ import time
 from collections.abc import Sequence
 
 from artel.brain.brain import ToolCall
-from artel.contract.events import ContextRetrieved, EventData, TaskProgress, ToolCalled, ToolReturned
+from artel.contract.events import EventData, TaskProgress
 from artel.ids import uuid7
 from artel.memories.context_store import Recalled
+from artel.spaces import telling
 from artel.spaces.notes import Notes
 from artel.spaces.worker_space import WorkerSpace
 from artel.tools.tool import ToolResult
@@ -80,28 +81,15 @@ class TaskVoice:
 
     def recalled(self, found: Sequence[Recalled]) -> None:
         """Tell that the agent's memory was searched."""
-        scores = [round(one.score, 4) for one in found]
-        self.note(ContextRetrieved(agent_id=self._agent_id, count=len(scores), scores=scores))
+        self.note(telling.recalled(self._agent_id, found))
 
     def tool_called(self, call: ToolCall) -> None:
         """Tell that a tool is called."""
-        self.note(
-            ToolCalled(task_id=self._task_id, agent_id=self._agent_id, tool=call.name[:100], call_id=call.id[:100])
-        )
+        self.note(telling.tool_called(self._task_id, self._agent_id, call))
 
     def tool_result(self, call: ToolCall, result: ToolResult) -> None:
         """Tell what came of it."""
-        error = result.error[:500] if result.error else None
-        self.note(
-            ToolReturned(
-                task_id=self._task_id,
-                agent_id=self._agent_id,
-                tool=call.name[:100],
-                call_id=call.id[:100],
-                success=result.success,
-                error=error,
-            )
-        )
+        self.note(telling.tool_result(self._task_id, self._agent_id, call, result))
 
     def end(self) -> None:
         """Stream no more: what was written is in the database, or void."""

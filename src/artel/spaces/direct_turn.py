@@ -16,7 +16,7 @@ from artel.approvals.approvals import decisions, park_turn
 from artel.brain.brain import Brain, ToolCall, Usage
 from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
-from artel.contract.events import ContextRetrieved, EventData, ToolCalled, ToolReturned
+from artel.contract.events import EventData
 from artel.contract.http import Agent
 from artel.errors import AgentNotFound, DatabaseUnavailable
 from artel.ids import uuid7
@@ -24,6 +24,7 @@ from artel.logs import get_logger
 from artel.memories.context_store import Recalled
 from artel.memories.memory_repository import NewMemory
 from artel.projects.projects import project_settings
+from artel.spaces import telling
 from artel.spaces.asking import decision_of, due, required, tool_approval, who_asks
 from artel.spaces.execution import ExecutionResult, Task, Waiting
 from artel.spaces.notes import Notes
@@ -123,8 +124,7 @@ class DirectTurn:
 
     def recalled(self, found: Sequence[Recalled]) -> None:
         """Tell that the agent's memory was searched."""
-        scores = [round(one.score, 4) for one in found]
-        self._notes.add(ContextRetrieved(agent_id=self._agent_id, count=len(scores), scores=scores))
+        self._notes.add(telling.recalled(self._agent_id, found))
 
     def note(self, event: EventData) -> None:
         """Tell what else happens."""
@@ -132,22 +132,11 @@ class DirectTurn:
 
     def tool_called(self, call: ToolCall) -> None:
         """Tell that a tool is called."""
-        self._notes.add(
-            ToolCalled(task_id=self._turn.id, agent_id=self._agent_id, tool=call.name[:100], call_id=call.id[:100])
-        )
+        self._notes.add(telling.tool_called(self._turn.id, self._agent_id, call))
 
     def tool_result(self, call: ToolCall, result: ToolResult) -> None:
         """Tell what came of it."""
-        self._notes.add(
-            ToolReturned(
-                task_id=self._turn.id,
-                agent_id=self._agent_id,
-                tool=call.name[:100],
-                call_id=call.id[:100],
-                success=result.success,
-                error=result.error[:500] if result.error else None,
-            )
-        )
+        self._notes.add(telling.tool_result(self._turn.id, self._agent_id, call, result))
 
     async def _begin(self, agent: Agent, at_work: AgentAtWork) -> tuple[Agent, list[Said]]:
         self._space.refuse_to_begin()

@@ -17,14 +17,11 @@ from artel.auth.principal import Principal
 from artel.brain.brain import ToolCall
 from artel.brain.tokens import count_tokens
 from artel.contract.events import (
-    ContextRetrieved,
     EventData,
     TaskCancelled,
     TaskCompleted,
     TaskFailed,
     TaskStarted,
-    ToolCalled,
-    ToolReturned,
 )
 from artel.contract.http import Agent, NewAgent
 from artel.errors import AgentNotFound, ArtelError, LimitReached
@@ -33,6 +30,7 @@ from artel.logs import get_logger
 from artel.memories.context_store import Recalled
 from artel.projects.agent_repository import AgentRepository
 from artel.projects.project_repository import ProjectRepository
+from artel.spaces import telling
 from artel.spaces.execution import ExecutionResult, Task, TaskAtWork, TaskListener, Waiting
 from artel.spaces.parts import FamilyLimits
 from artel.tools.consent import NeedsApproval
@@ -208,22 +206,10 @@ class _ChildListener:
         self._parents.note(event)
 
     def recalled(self, found: Sequence[Recalled]) -> None:
-        scores = [round(one.score, 4) for one in found]
-        self.note(ContextRetrieved(agent_id=self._agent_id, count=len(scores), scores=scores))
+        self.note(telling.recalled(self._agent_id, found))
 
     def tool_called(self, call: ToolCall) -> None:
-        self.note(
-            ToolCalled(task_id=self._task_id, agent_id=self._agent_id, tool=call.name[:100], call_id=call.id[:100])
-        )
+        self.note(telling.tool_called(self._task_id, self._agent_id, call))
 
     def tool_result(self, call: ToolCall, result: ToolResult) -> None:
-        self.note(
-            ToolReturned(
-                task_id=self._task_id,
-                agent_id=self._agent_id,
-                tool=call.name[:100],
-                call_id=call.id[:100],
-                success=result.success,
-                error=result.error[:500] if result.error else None,
-            )
-        )
+        self.note(telling.tool_result(self._task_id, self._agent_id, call, result))
