@@ -227,8 +227,8 @@ class Hang:
 class Hold:
     """Answer when released, from whatever thread; the first word may come before."""
 
-    def __init__(self, text: str = "done", word: str = "") -> None:
-        self.text = text
+    def __init__(self, text: str = "done", word: str = "", tokens: tuple[int, int] | None = None) -> None:
+        self.says = Say(text, tokens=tokens)
         self.word = word
         self.arrived: deque[float] = deque()
         self.abandoned = threading.Event()
@@ -251,8 +251,8 @@ class Hold:
             self.abandoned.set()
             raise
         if not self.word:
-            return await Say(self.text)(asked, http)
-        for event in Say(self.text)._events(asked):
+            return await self.says(asked, http)
+        for event in self.says._events(asked):
             await response.write(event)
         await response.write_eof()
         return response

@@ -604,9 +604,12 @@ def test_a_plan_that_would_cost_more_than_agreed_asks_before_it_does(desk: Desk)
 def test_money_and_a_call_can_be_asked_for_at_once_and_decided_in_any_order(desk: Desk) -> None:
     delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
     desk.team.needs = {"a": "", "b": "", "c": "b"}
-    desk.team.does = {"a": delete, "b": Say("Dear.", tokens=(4_000_000, 10))}
+    dear = Hold("Dear.", tokens=(4_000_000, 10))
+    desk.team.does = {"a": delete, "b": dear}
     accepted = desk.ask()
     desk.decide(desk.until(accepted["workflow_id"], "awaiting_approval")["approval_id"])
+    eventually(lambda: desk.person.get("/my/approvals", status="pending")["items"], 30)
+    dear.release()  # not before: what `a` asks its model would have to wait for the money, too
 
     def both() -> dict[str, dict[str, Any]]:
         asked = {one["kind"]: one for one in desk.person.get("/my/approvals", status="pending")["items"]}

@@ -28,8 +28,8 @@ class Complaints:
         dialog.dismiss()
 
     def _failed(self, request: Request) -> None:
-        ended_by_the_page = request.url.endswith(("/events", "/icon.svg")) and request.failure == "net::ERR_ABORTED"
-        if not ended_by_the_page:
+        ended_with_its_page = request.method == "GET" and request.failure == "net::ERR_ABORTED"
+        if not ended_with_its_page:
             self.heard.append(f"request failed: {request.url}")
 
     def _console(self, message: ConsoleMessage) -> None:
