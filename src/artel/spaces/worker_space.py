@@ -307,6 +307,10 @@ class WorkerSpace:
             self.hung.pop(agent_id, None)
         return result
 
+    async def orchestrated_execution(self, turn: Turn, text: str) -> Ended | None:
+        """Hand a message to the orchestrator: its workflow, which was stored with it, is planned and carried out."""
+        return await self._orchestrator.run(self, turn, text)
+
     async def _tools_for(self, at_work: TaskAtWork) -> tuple[list[Tool], Collection[str]]:
         """Answer what an agent can do with the space (task workspace, family), and which tools it may use."""
         files = AgentFiles(self.parts, self.principal, self.project_id, at_work.agent.id)
@@ -334,7 +338,7 @@ class WorkerSpace:
             if turn.agent_id is not None:
                 ended = await DirectTurn(self, turn, turn.agent_id, text).run()
             else:
-                ended = await self._orchestrator.run(self, turn, text)
+                ended = await self.orchestrated_execution(turn, text)
         finally:
             self._handled -= 1
             if not self._handled:
