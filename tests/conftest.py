@@ -3,7 +3,7 @@
 import itertools
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,12 @@ def pytest_configure(config: pytest.Config) -> None:
     else:
         config.stash[_services] = ServiceRun.create()
         config.pluginmanager.register(RequirementReport(config.rootpath))
+
+
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """One more than there are cores: a third of the time a test waits for a server, a browser or a clock."""
+    return (yield) + 1
 
 
 @pytest.hookimpl(optionalhook=True)
