@@ -24,6 +24,7 @@ let project = null;
 let talk = null; // the conversation that is open
 let unsure = null; // a message that may have arrived, or not: sent again, it has the same key
 let atEnd = true; // whether the reader sees the newest
+let end = 0; // where that was, when we have last looked
 
 class Talk {
   id = null; // none before the first message
@@ -303,16 +304,23 @@ function describe(item, { id, turn_id, role, agent, timestamp }) {
   fill(item, { by, at: timestamp ? `${today ? "" : `${day(timestamp)}, `}${clock(timestamp)}` : "" });
 }
 
+const isNearEnd = () => log.scrollHeight - log.scrollTop - log.clientHeight < NEAR_PIXELS;
+
 function keepAtEnd() {
-  if (atEnd) log.scrollTop = log.scrollHeight;
+  if (log.scrollTop < end && !isNearEnd()) atEnd = false; // the reader has just gone up: the event comes later
+  if (atEnd) toEnd();
 }
 
 function toEnd() {
   atEnd = true;
-  keepAtEnd();
+  log.scrollTop = log.scrollHeight;
+  end = log.scrollTop;
 }
 
-log.addEventListener("scroll", () => (atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < NEAR_PIXELS));
+log.addEventListener("scroll", () => {
+  atEnd = isNearEnd();
+  end = log.scrollTop;
+});
 new ResizeObserver(keepAtEnd).observe(log);
 
 onSubmit($("earlier"), async () => {
