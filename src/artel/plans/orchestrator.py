@@ -21,7 +21,8 @@ from artel.plans.handing_on import REQUEST_CHARACTERS
 from artel.plans.plan_run import PlanRun
 from artel.plans.planner import AgentBrief, Plan, Planner, Wish, read_tasks
 from artel.plans.pricing import habits, price
-from artel.plans.records import Begun, Proposal
+from artel.plans.proposal import Proposal
+from artel.plans.records import Begun
 from artel.plans.task_graph import PlanInvalid, TaskGraph
 from artel.spaces.asking import required
 from artel.spaces.purse import BudgetPurse

@@ -9,9 +9,7 @@ from sqlalchemy import ColumnElement, Row, func
 from artel.db.tables import plan_cache, tasks, workflows
 from artel.db.tenant import TenantRepository
 from artel.errors import WorkflowNotFound
-from artel.workflows.workflow import TaskStatus, Workflow, WorkflowStatus, WorkflowTask
-
-_UNFINISHED = (TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.WAITING)
+from artel.workflows.workflow import OPEN_TASKS, TaskStatus, Workflow, WorkflowStatus, WorkflowTask
 
 
 class WorkflowRepository(TenantRepository):
@@ -104,7 +102,7 @@ class TaskRepository(TenantRepository):
             values: dict[str, Any] = {"status": TaskStatus.CANCELLED, "parked": None, "finished_at": now}
             if task.status is TaskStatus.RUNNING:
                 values |= {"status": running, "error_code": code, "error": error}
-            self.move(workflow_id, task.id, _UNFINISHED, **values)
+            self.move(workflow_id, task.id, OPEN_TASKS, **values)
         return unfinished
 
     def remove(self, workflow_id: str) -> None:
