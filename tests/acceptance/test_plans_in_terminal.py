@@ -182,6 +182,19 @@ def test_a_plan_is_changed_before_it_is_approved(console: Console) -> None:
 
 
 @pytest.mark.req("CHT-03.3")
+def test_a_plan_that_the_month_may_not_pay_for_says_what_is_left(console: Console) -> None:
+    settings = {"settings": {"monthly_budget_usd": 0.5}}
+    assert console.person.http.patch(f"/my/projects/{console.project['id']}", json=settings).status_code == 200
+    console.team.needs = {"1": ""}
+    with console.chat("--project", str(console.project["id"])) as terminal:
+        shown = _seen(terminal.until(QUESTION))
+        assert re.search(r"Of the project's month \$0\.49\d+ are left: the plan may end partly done\.\n", shown)
+        terminal.type("y")
+        code, rest = terminal.end()
+
+    assert (code, "Result of 1." in rest) == (0, True)
+
+
 def test_a_rejected_plan_runs_nothing(console: Console) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)

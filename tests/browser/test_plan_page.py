@@ -320,6 +320,18 @@ def test_a_rejection_with_words_makes_another_plan_which_says_what_is_new(room: 
     assert room.team.planned == 2
 
 
+def test_a_plan_that_the_month_may_not_pay_for_says_what_is_left(room: Room) -> None:
+    _settings(room, monthly_budget_usd=0.5)
+    room.team.needs = {"1": ""}
+
+    room.ask()
+
+    expect(room.plan).to_contain_text("Of the project's month $0.50 are left: the plan may end partly done.")
+    expect(room.page.locator("#chat-news")).to_contain_text("it may end partly done")
+    room.button("Approve").click()
+    expect(said(room.page).last).to_have_text("Result of 1.")
+
+
 def test_one_task_that_becomes_three_writes_under_its_tasks(room: Room) -> None:
     dictate = Dictate()
     _settings(room, plans={"approve_over_usd": 0.0001})

@@ -4,7 +4,7 @@ A call to a model reserves the most that it can cost before it is made, in one s
 not enough left. So however many calls are made at once, never more is spent than the limit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -49,6 +49,16 @@ class BudgetRepository(TenantRepository):
         """Answer a budget."""
         row = self.connection.execute(self._select().where(budgets.c.id == budget_id)).one_or_none()
         return _budget(row) if row else None
+
+    def lock(self, budget_id: str) -> Budget:
+        """Answer a budget that exists, and which nobody else changes until the commit."""
+        asked = self._select().where(budgets.c.id == budget_id).with_for_update()
+        return _budget(self.connection.execute(asked).one())
+
+    def of_plans(self, project_id: int, workflow_ids: Collection[str]) -> list[Budget]:
+        """Answer the budgets of some plans."""
+        plans = budgets.c.project_id == project_id, budgets.c.kind == "plan", budgets.c.scope.in_(list(workflow_ids))
+        return [_budget(row) for row in self.connection.execute(self._select().where(*plans))]
 
     def add(self, budget: Budget) -> None:
         """Open a budget, unless it is open."""

@@ -18,6 +18,7 @@ from artel.errors import ApprovalDecided, PlanNotPossible, SessionNotFound, Work
 from artel.events.session_log import SessionLog
 from artel.plans import records
 from artel.plans.handing_on import REQUEST_CHARACTERS
+from artel.plans.month_left import shortage
 from artel.plans.pricing import habits, price
 from artel.plans.project_limits import PlanLimits
 from artel.plans.proposal import figures, plan_approval, plan_request
@@ -135,14 +136,18 @@ def ask_plan_again(
     known = habits(connection, principal, workflow.project_id, agents)
     said = count_tokens(workflow.request[:REQUEST_CHARACTERS])
     estimate = price(graph, agents, known, said, planner_model, is_demo=is_demo).plus(workflow.spent_micros)
-    limits = PlanLimits.of(project_settings(connection, principal, workflow.project_id))
+    settings = project_settings(connection, principal, workflow.project_id)
+    short = shortage(connection, principal, workflow, estimate.high_micros - workflow.spent_micros)
+    if short is not None:
+        short.refuse_if_used_up()
     asked = plan_approval(
         turn,
         workflow,
         expired.arguments["tasks"],
         estimate.high_micros,
-        expired.details | figures(estimate),
-        limits.approval_seconds,
+        {name: expired.details[name] for name in ("graph", "changed") if name in expired.details}
+        | figures(estimate, short),
+        PlanLimits.of(settings).approval_seconds,
     )
     _reopen(connection, principal, workflow, tasks, turn_id, WorkflowStatus.AWAITING_APPROVAL)
     _update(connection, principal, workflow.id, estimate=estimate.to_json())

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, cast
 
 from artel.agents.context import MAX_HISTORY_MESSAGES, Said
 from artel.approvals.approval import Approval, ApprovalStatus
@@ -19,10 +19,10 @@ from artel.plans.endings import end_turn
 from artel.plans.estimates import Habits
 from artel.plans.handing_on import REQUEST_CHARACTERS
 from artel.plans.plan_run import PlanRun
-from artel.plans.planner import AgentBrief, Plan, Planner, Wish, read_tasks
+from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, Wish, read_tasks
 from artel.plans.pricing import habits, price
 from artel.plans.proposal import Proposal
-from artel.plans.records import Begun
+from artel.plans.records import Begun, MonthTooShort
 from artel.plans.task_graph import PlanInvalid, TaskGraph
 from artel.spaces.asking import required
 from artel.spaces.purse import BudgetPurse
@@ -171,7 +171,10 @@ class _OrchestratedTurn:
 
     async def _propose(self, proposal: Proposal) -> Ended | None:
         place = self._space.principal, self._turn, self._workflow, proposal, self._space.lease
-        self._workflow, tasks, approval = await self._parts.database.run(records.store_plan, *place)
+        try:
+            self._workflow, tasks, approval = await self._parts.database.run(records.store_plan, *place)
+        except BudgetExceeded as short:
+            return await self._end(TurnStatus.FAILED, short.detail, short.code)
         self._begun = replace(self._begun, tasks=tasks)
         self._parts.signals.session_changed(self._turn.session_id)
         if approval is not None:
@@ -215,7 +218,11 @@ class _OrchestratedTurn:
                     return await self._propose(proposal)
                 changed = proposal.estimate
         place = self._space.principal, self._turn, self._workflow, decision, self._space.lease
-        started = await self._parts.database.run(records.start_approved, *place, changed)
+        try:
+            started = await self._parts.database.run(records.start_approved, *place, changed)
+        except MonthTooShort:
+            plan = Plan(graph, cast("PlannedBy", self._workflow.planned_by), Usage(self._planner_model))
+            return await self._propose(await self._proposal(plan, is_revision=True))
         if started is None:
             return None
         if changed is not None:

@@ -67,7 +67,7 @@ class PlanRun:
         self._turn = turn
         self._workflow = begun.workflow
         self._limits = begun.limits
-        self._others = [begun.month] if begun.month else []
+        self._month = begun.month
         self._agents = {agent.name: agent for agent in begun.agents}
         self._said = said
         self._planner_model = planner_model
@@ -317,8 +317,8 @@ class PlanRun:
             asked.append(self._asked_for_money)
         elif self._is_short:
             left = [task for task in self._board.all if not task.status.is_terminal]
-            place = self._turn, self._workflow, left, self._board.spending.micros
-            budget = budget_approval(*place, self._limits.approval_seconds)
+            spent, seconds = self._board.spending.micros, self._limits.approval_seconds
+            budget = budget_approval(self._turn, self._workflow, left, spent, seconds)
         step = self._space.principal, self._turn, self._workflow, asked, budget, self._spent, self._space.lease
         if not await patiently(lambda: self._parts.database.run(records.park_run, *step), "run"):
             return False
@@ -374,7 +374,8 @@ class PlanRun:
             return self._parts.brain
         principal, database = self._space.principal, self._parts.database
         plan = await database.read(records.budget_of, principal, self._workflow)
-        purse = PlanPurse(database, principal, self._turn.project_id, self._turn.id, plan, self._others)
+        others = [self._month] if self._month else []
+        purse = PlanPurse(database, principal, self._turn.project_id, self._turn.id, plan, others)
         return PaidBrain(self._parts.brain, purse)
 
     async def _store(self, step: Callable[..., None], *what: Any) -> None:

@@ -9,6 +9,7 @@ from artel.approvals.approval import Approval
 from artel.budgets.money import dollars
 from artel.contract.events import PlanRequest, TaskPlanCreated
 from artel.plans.estimates import PlanEstimate
+from artel.plans.month_left import Shortage
 from artel.plans.planner import Plan, task_to_json
 from artel.plans.task_graph import TaskGraph
 from artel.spaces.asking import tool_approval
@@ -19,7 +20,7 @@ from artel.workflows.workflow import TaskStatus, Workflow, WorkflowTask
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A plan with its price, ready to be stored; `approval` is None if the user need not be asked."""
+    """A plan with its price, ready to be stored; `asks` whether the user is asked whatever the month has left."""
 
     plan: Plan
     estimate: PlanEstimate
@@ -84,18 +85,21 @@ def plan_created(plan_id: str, workflow: Workflow, proposal: Proposal) -> TaskPl
     )
 
 
-def approval_of(turn: Turn, workflow: Workflow, plan_id: str, proposal: Proposal, now: datetime) -> Approval:
+def approval_of(
+    turn: Turn, workflow: Workflow, plan_id: str, proposal: Proposal, short: Shortage | None, now: datetime
+) -> Approval:
     """Answer what the user is asked about a plan that was just made."""
-    details = figures(proposal.estimate) | {"graph": proposal.graph.mermaid(), "changed": list(proposal.changes)}
+    details = figures(proposal.estimate, short)
+    details |= {"graph": proposal.graph.mermaid(), "changed": list(proposal.changes)}
     tasks = shown_tasks(proposal)
     limit = proposal.estimate.high_micros
     asked = plan_approval(turn, workflow, tasks, limit, details, proposal.seconds, plan_id=plan_id)
     return replace(asked, created_at=now, expires_at=now + timedelta(seconds=proposal.seconds))
 
 
-def figures(estimate: PlanEstimate) -> dict[str, Any]:
-    """Answer the price of a plan as people see it."""
-    return {
+def figures(estimate: PlanEstimate, short: Shortage | None) -> dict[str, Any]:
+    """Answer the price of a plan as people see it, and what is left of the month if that is less."""
+    return (short.details if short else {}) | {
         "estimated_cost": _expected(estimate),
         "estimated_cost_low": dollars(estimate.low_micros),
         "estimated_cost_high": dollars(estimate.high_micros),

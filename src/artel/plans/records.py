@@ -18,6 +18,7 @@ from artel.errors import WorkflowNotFound
 from artel.events.session_log import SessionLog
 from artel.ids import uuid7
 from artel.plans.estimates import PlanEstimate
+from artel.plans.month_left import shortage
 from artel.plans.project_limits import PlanLimits
 from artel.plans.proposal import Proposal, approval_of, plan_created, plan_request, task_rows
 from artel.plans.spending import Spent
@@ -33,6 +34,10 @@ from artel.workflows.workflow_repository import PlanCacheRepository, TaskReposit
 
 CACHE_HOURS = 24.0
 MAX_CACHED = 200
+
+
+class MonthTooShort(Exception):
+    """A plan that was approved may need more than is left of the month, and the user does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +131,13 @@ def store_plan(
     proposal: Proposal,
     lease: Lease | None,
 ) -> tuple[Workflow, list[WorkflowTask], Approval | None]:
-    """Store a plan; the run may begin, or the turn waits for the user. Raise TurnOver if the turn has ended."""
+    """Store a plan; the run may begin, or the turn waits for the user. Raise TurnOver if the turn has ended.
+
+    A plan that the project's month may not pay for to its end is always asked about; if nothing is left it is refused.
+    """
     require_lease(connection, principal, turn.project_id, lease)
     plan_id, now = uuid7(), datetime.now(UTC)
-    approval = approval_of(turn, workflow, plan_id, proposal, now) if proposal.asks else None
-    told: list[EventData] = [plan_created(plan_id, workflow, proposal)]
-    if approval is not None:
-        told.append(plan_request(approval))
-    log = SessionLog(connection, principal, turn.session_id, len(told))
+    log = SessionLog(connection, principal, turn.session_id, 0)
     turns = TurnRepository(connection, principal)
     if turns.get(turn.session_id, turn.id).status.is_terminal:
         raise TurnOver
@@ -142,6 +146,15 @@ def store_plan(
     rows.remove(workflow.id)
     rows.add(tasks)
     spent, unknown = spent_on(workflow, proposal.plan.usage.cost_usd, proposal.plan.usage.calls)
+    short = shortage(connection, principal, workflow, proposal.estimate.high_micros - spent)
+    if short is not None:
+        short.refuse_if_used_up()
+    asks = proposal.asks or short is not None
+    approval = approval_of(turn, workflow, plan_id, proposal, short, now) if asks else None
+    told: list[EventData] = [plan_created(plan_id, workflow, proposal)]
+    if approval is not None:
+        told.append(plan_request(approval))
+    log.expect(len(told))
     values: dict[str, Any] = {
         "plan_id": plan_id,
         "planned_by": proposal.plan.planned_by,
@@ -175,7 +188,8 @@ def start_approved(
 ) -> Workflow | None:
     """Begin, or go on with, what the user has approved: only now is the approval used. None if it was before.
 
-    A plan that the user has changed is held to its own price, which is no more than what they were shown.
+    A plan that the user has changed is held to its own price, which is no more than what they were shown. Raise
+    MonthTooShort if less is left of the project's month by now, and they were not told so.
     """
     require_lease(connection, principal, turn.project_id, lease)
     SessionLog(connection, principal, turn.session_id, 0)
@@ -187,6 +201,10 @@ def start_approved(
     if not ApprovalRepository(connection, principal).move(approval.id, approved, ApprovalStatus.USED, used_at=now):
         return None
     limit = changed.high_micros if changed else int(approval.arguments["limit_micros"])
+    if approval.kind == "plan" and "month_left" not in approval.details:
+        short = shortage(connection, principal, workflow, limit - now_stands.spent_micros)
+        if short is not None:
+            raise MonthTooShort
     values = _started(connection, principal, workflow, limit, now_stands.spent_micros, now) | {"approved_at": now}
     if changed is not None:
         values |= {"estimate": changed.to_json()}
@@ -248,6 +266,9 @@ def park_run(
     values: dict[str, Any] = {"spent_micros": spent[0], "price_unknown": spent[1]}
     if budget is not None:
         values["status"] = WorkflowStatus.AWAITING_APPROVAL
+        needs = int(budget.arguments["limit_micros"]) - spent[0]
+        if short := shortage(connection, principal, workflow, needs):
+            budget = replace(budget, details=short.details | budget.details)
         approvals.add(budget)
         log.expect(1)
         log.write(turn.id, plan_request(budget))

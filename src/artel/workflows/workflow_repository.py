@@ -30,6 +30,12 @@ class WorkflowRepository(TenantRepository):
         row = self.connection.execute(self._select().where(workflows.c.turn_id == turn_id)).one_or_none()
         return _workflow(row) if row else None
 
+    def begun(self, project_id: int) -> set[str]:
+        """Answer which workflows of a project have begun to be carried out, and are not over."""
+        begun = workflows.c.project_id == project_id, workflows.c.started_at.is_not(None)
+        asked = self._select(workflows.c.id).where(*begun, workflows.c.finished_at.is_(None))
+        return set(self.connection.execute(asked).scalars())
+
     def page(self, conditions: Sequence[ColumnElement[bool]], limit: int, offset: int) -> list[Workflow]:
         """Answer some workflows, newest first."""
         asked = self._select().where(*conditions).order_by(workflows.c.created_at.desc(), workflows.c.id.desc())

@@ -304,7 +304,9 @@ function drawQuestion(card) {
   const lines = (details.changed ?? []).map((text) => Object.assign(document.createElement("li"), { textContent: text }));
   field(item, "changed").append(...lines);
   item.querySelector(".changed").hidden = !details.changed?.length;
+  field(item, "month").hidden = details.month_left === undefined;
   put(item, {
+    month: `Of the project's month ${usd(details.month_left)} are left: the plan may end partly done.`,
     agreed: usd(details.agreed_cost),
     spent: usd(details.spent),
     wanted: usd(details.estimated_cost),
