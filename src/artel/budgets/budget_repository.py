@@ -57,8 +57,12 @@ class BudgetRepository(TenantRepository):
 
     def of_plans(self, project_id: int, workflow_ids: Collection[str]) -> list[Budget]:
         """Answer the budgets of some plans."""
-        plans = budgets.c.project_id == project_id, budgets.c.kind == "plan", budgets.c.scope.in_(list(workflow_ids))
-        return [_budget(row) for row in self.connection.execute(self._select().where(*plans))]
+        asked = self._select().where(*_of_plans(project_id, workflow_ids))
+        return [_budget(row) for row in self.connection.execute(asked)]
+
+    def remove_of_plans(self, project_id: int, workflow_ids: Collection[str]) -> None:
+        """Remove the budgets of some plans, and what is reserved of them."""
+        self.connection.execute(self._delete().where(*_of_plans(project_id, workflow_ids)))
 
     def add(self, budget: Budget) -> None:
         """Open a budget, unless it is open."""
@@ -151,6 +155,10 @@ def _settle(connection: Connection, principal: Principal, which: ColumnElement[b
 
 def _named(project_id: int, kind: str, scope: str) -> tuple[ColumnElement[bool], ...]:
     return budgets.c.project_id == project_id, budgets.c.kind == kind, budgets.c.scope == scope
+
+
+def _of_plans(project_id: int, workflow_ids: Collection[str]) -> tuple[ColumnElement[bool], ...]:
+    return budgets.c.project_id == project_id, budgets.c.kind == "plan", budgets.c.scope.in_(list(workflow_ids))
 
 
 def _budget(row: Row[Any]) -> Budget:

@@ -428,6 +428,7 @@ workflows = Table(
     _goes_with_its_session(),
     Index(None, "user_id", "created_at"),
     Index(None, "turn_id"),
+    Index(None, "session_id"),
     Index(
         "ix_workflows_unfinished",
         "project_id",

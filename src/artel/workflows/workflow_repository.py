@@ -36,6 +36,11 @@ class WorkflowRepository(TenantRepository):
         asked = self._select(workflows.c.id).where(*begun, workflows.c.finished_at.is_(None))
         return set(self.connection.execute(asked).scalars())
 
+    def of_session(self, session_id: str) -> list[str]:
+        """Answer the ids of all workflows of a session."""
+        asked = self._select(workflows.c.id).where(workflows.c.session_id == session_id)
+        return list(self.connection.execute(asked).scalars())
+
     def page(self, conditions: Sequence[ColumnElement[bool]], limit: int, offset: int) -> list[Workflow]:
         """Answer some workflows, newest first."""
         asked = self._select().where(*conditions).order_by(workflows.c.created_at.desc(), workflows.c.id.desc())

@@ -1,4 +1,4 @@
-"""What agents did last is found without reading all turns, and plans that are not over without reading all plans."""
+"""Indexes: what agents did last, which plans are not over, which are a session's. Budgets of deleted plans are gone."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -22,3 +22,5 @@ def upgrade() -> None:
         sqlite_where=sa.text("finished_at IS NULL"),
         postgresql_where=sa.text("finished_at IS NULL"),
     )
+    op.create_index("ix_workflows_session_id", "workflows", ["session_id"], unique=False)
+    op.execute("DELETE FROM budgets WHERE kind = 'plan' AND scope NOT IN (SELECT id FROM workflows)")
