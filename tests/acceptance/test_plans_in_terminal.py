@@ -544,6 +544,21 @@ def _asked_again(console: Console, before: dict[str, Any]) -> dict[str, Any]:
     return now if now["approval_id"] not in (None, before["approval_id"]) else {}
 
 
+def test_while_it_is_planned_again_the_terminal_says_so(console: Console) -> None:
+    hold = Hold(json.dumps({"tasks": console.team.tasks()[:1]}))
+    with console.chat() as terminal:
+        terminal.until(QUESTION)
+        console.team.plans = [hold]
+        terminal.type("n Only the first")
+        terminal.until("orchestrator plans")
+        hold.release()
+        terminal.until(QUESTION)
+        terminal.type("y")
+        assert terminal.end()[0] == 0
+
+    assert console.team.asked == ["a"]
+
+
 def test_what_was_cancelled_while_it_was_planned_can_be_tried_again(console: Console) -> None:
     hold = Hold()
     console.team.plans = [hold]

@@ -305,10 +305,16 @@ def test_a_rejection_with_words_makes_another_plan_which_says_what_is_new(room: 
     room.ask()
     expect(room.button("Reject")).to_be_visible()
     room.team.needs = {"a": "", "z": "a"}
+    hold = Hold(json.dumps({"tasks": room.team.tasks()}))
+    room.team.plans = [hold]
 
     room.plan.get_by_label("If you reject").fill("Only two tasks")
     room.button("Reject").click()
 
+    expect(room.state).to_have_text("planning")
+    expect(room.plan.get_by_role("heading")).to_have_text("Another plan is being made")
+    expect(room.page.locator("#working")).to_have_text("The team makes a plan…")
+    hold.release()
     expect(room.plan.get_by_role("heading")).to_have_text("Plan: 2 tasks")
     expect(room.plan.locator(".changed li")).to_contain_text(["b: left out", "z: new, for agent_coder"])
     expect(room.plan.get_by_label("If you reject")).to_have_value("")

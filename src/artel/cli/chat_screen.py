@@ -165,7 +165,7 @@ class ChatScreen:
             return "waits for your approval"
         if not turn.phase:
             return "sending"
-        if turn.plan is not None and (at_work := self._plans.at_work(turn.plan)):
+        if turn.plan is not None and not turn.is_planning and (at_work := self._plans.at_work(turn.plan)):
             return plain(at_work)
         return plain(f"{self._who(turn)} {turn.phase}")
 

@@ -172,7 +172,7 @@ def retry(connection: Connection, principal: Principal, workflow_id: str, turn_i
     # Nobody agreed to a plan that was not approved, or never made: it begins from the beginning.
     status = WorkflowStatus.RUNNING if workflow.started_at and tasks else WorkflowStatus.PLANNING
     _reopen(connection, principal, workflow, tasks, turn_id, status)
-    again = TaskProgress(task_id=turn_id, state="queued", elapsed_seconds=0.0, phase="retry")
+    again = TaskProgress(task_id=turn_id, state="queued", elapsed_seconds=0.0, phase="retry", workflow_id=workflow_id)
     log.write(turn_id, again)
     return rows.get(workflow_id)
 

@@ -76,10 +76,11 @@ class _OrchestratedTurn:
 
     async def run(self) -> Ended | None:
         workflow, decision = self._workflow, self._begun.decision
+        is_open = workflow.status in (WorkflowStatus.PLANNING, WorkflowStatus.AWAITING_APPROVAL)
+        if is_open and decision is not None:
+            return await self._decided(decision)
         if workflow.status is WorkflowStatus.PLANNING:
             return await self._plan()
-        if workflow.status is WorkflowStatus.AWAITING_APPROVAL and decision is not None:
-            return await self._decided(decision)
         return await self._carry_out(workflow)
 
     # Planning
@@ -215,12 +216,14 @@ class _OrchestratedTurn:
                 proposal = await self._proposal(plan, is_revision=True)
                 unknown = set(proposal.estimate.unknown_models) - set(decision.details.get("unknown_prices") or ())
                 if unknown or proposal.estimate.high_micros > int(decision.arguments["limit_micros"]):
+                    await self._plans_again()
                     return await self._propose(proposal)
                 changed = proposal.estimate
         place = self._space.principal, self._turn, self._workflow, decision, self._space.lease
         try:
             started = await self._parts.database.run(records.start_approved, *place, changed)
         except MonthTooShort:
+            await self._plans_again()
             plan = Plan(graph, cast("PlannedBy", self._workflow.planned_by), Usage(self._planner_model))
             return await self._propose(await self._proposal(plan, is_revision=True))
         if started is None:
@@ -234,7 +237,14 @@ class _OrchestratedTurn:
         revisions = await self._parts.database.read(records.revisions, self._space.principal, self._turn.id)
         if revisions > MAX_REVISIONS:
             return await self._end(TurnStatus.REJECTED, REJECTED, "plan_rejected")
+        await self._plans_again()
         return await self._plan(feedback)
+
+    async def _plans_again(self) -> None:
+        """Tell that the plan is not the last word."""
+        place = self._space.principal, self._turn, self._workflow, self._space.lease
+        self._workflow = await self._parts.database.run(records.plan_again, *place)
+        self._parts.signals.session_changed(self._turn.session_id)
 
     # Doing
 

@@ -27,7 +27,7 @@ from artel.plans.questions import budget_approval, tool_request
 from artel.plans.records import Begun
 from artel.plans.spending import Spending, Spent
 from artel.plans.task_board import TaskBoard
-from artel.plans.task_events import PlanListener, TaskVoice
+from artel.plans.task_events import PlanListener, TaskVoice, went_on
 from artel.plans.task_records import TaskEnd
 from artel.projects.projects import project_settings
 from artel.spaces.asking import decision_of, required, tool_approval
@@ -84,7 +84,7 @@ class PlanRun:
         self._is_closing = False  # the space: what is not begun goes on in the next one
         kept = next((task.parked for task in begun.tasks if task.parked), None) or {}
         self._message_id: str = kept.get("message_id") or uuid7()
-        self._listener = PlanListener(space, turn)
+        self._listener = PlanListener(space, turn, begun.workflow.id)
         self._brain: Brain = self._parts.brain
         self._began = time.monotonic()
 
@@ -251,6 +251,8 @@ class PlanRun:
         told: list[EventData] = [at_work.change]
         if task.started_at is None:
             told.insert(0, TaskStarted(task_id=task_id, agent_id=agent.id))
+        elif goes_on:
+            told.insert(0, went_on(task))
         task = replace(
             task,
             status=TaskStatus.RUNNING,

@@ -12,7 +12,7 @@ from artel.approvals.approval_repository import ApprovalRepository
 from artel.auth.principal import Principal
 from artel.budgets.budget_repository import Budget, BudgetRepository
 from artel.budgets.money import micros
-from artel.contract.events import EventData, TaskProgress
+from artel.contract.events import EventData
 from artel.contract.http import Agent
 from artel.errors import WorkflowNotFound
 from artel.events.session_log import SessionLog
@@ -22,6 +22,7 @@ from artel.plans.month_left import shortage
 from artel.plans.project_limits import PlanLimits
 from artel.plans.proposal import Proposal, approval_of, plan_created, plan_request, task_rows
 from artel.plans.spending import Spent
+from artel.plans.task_events import planning
 from artel.plans.task_graph import PlannedTask, TaskGraph
 from artel.projects.projects import get_project, project_settings
 from artel.sessions.message_repository import StoredMessage
@@ -92,8 +93,7 @@ def begin(connection: Connection, principal: Principal, turn: Turn, history: int
     if workflow is None:
         raise WorkflowNotFound("Workflow not found")
     if workflow.status is WorkflowStatus.PLANNING:
-        planning = TaskProgress(task_id=turn.id, state="running", elapsed_seconds=0.0, phase="planning")
-        SessionLog(connection, principal, turn.session_id, 1).write(turn.id, planning)
+        SessionLog(connection, principal, turn.session_id, 1).write(turn.id, planning(workflow, turn.id))
     asked = ApprovalRepository(connection, principal).of_turn(turn.id, *ApprovalStatus)
     plans = [one for one in asked if one.kind != "tool"]
     return Begun(
@@ -105,6 +105,23 @@ def begin(connection: Connection, principal: Principal, turn: Turn, history: int
         decision=plans[-1] if plans else None,
         month=started.month,
     )
+
+
+def plan_again(
+    connection: Connection, principal: Principal, turn: Turn, workflow: Workflow, lease: Lease | None
+) -> Workflow:
+    """Note that another plan is being made; raise TurnOver if the turn has ended."""
+    require_lease(connection, principal, turn.project_id, lease)
+    log = SessionLog(connection, principal, turn.session_id, 0)
+    rows = WorkflowRepository(connection, principal)
+    now_stands = rows.get(workflow.id)
+    if now_stands.turn_id != turn.id or now_stands.status.is_terminal:
+        raise TurnOver
+    if now_stands.status is not WorkflowStatus.PLANNING:
+        rows.move(workflow.id, OPEN, status=WorkflowStatus.PLANNING)
+        log.expect(1)
+        log.write(turn.id, planning(workflow, turn.id))
+    return replace(now_stands, status=WorkflowStatus.PLANNING)
 
 
 def unasked(connection: Connection, principal: Principal, session_id: str) -> int:

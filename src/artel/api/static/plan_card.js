@@ -206,7 +206,8 @@ export function draw(card, plan, asked, wordsOf) {
 }
 
 function titleOf({ tasks, status }, isAlone) {
-  if (!tasks.length) return status === "planning" ? "A plan is being made" : "No plan was made";
+  if (status === "planning") return tasks.length ? "Another plan is being made" : "A plan is being made";
+  if (!tasks.length) return "No plan was made";
   return isAlone ? `A task for ${tasks[0].agent}` : `Plan: ${tasks.length} ${tasks.length === 1 ? "task" : "tasks"}`;
 }
 
