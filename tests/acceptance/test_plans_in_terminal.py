@@ -182,6 +182,19 @@ def test_a_plan_is_changed_before_it_is_approved(console: Console) -> None:
 
 
 @pytest.mark.req("CHT-03.3")
+def test_a_plan_that_the_month_may_not_pay_for_says_what_is_left(console: Console) -> None:
+    settings = {"settings": {"monthly_budget_usd": 0.5}}
+    assert console.person.http.patch(f"/my/projects/{console.project['id']}", json=settings).status_code == 200
+    console.team.needs = {"1": ""}
+    with console.chat("--project", str(console.project["id"])) as terminal:
+        shown = _seen(terminal.until(QUESTION))
+        assert re.search(r"Of the project's month \$0\.49\d+ are left: the plan may end partly done\.\n", shown)
+        terminal.type("y")
+        code, rest = terminal.end()
+
+    assert (code, "Result of 1." in rest) == (0, True)
+
+
 def test_a_rejected_plan_runs_nothing(console: Console) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)
@@ -529,6 +542,21 @@ def test_a_retry_of_what_became_too_dear_asks_for_the_money(console: Console) ->
 def _asked_again(console: Console, before: dict[str, Any]) -> dict[str, Any]:
     now = console.workflow(before["id"])
     return now if now["approval_id"] not in (None, before["approval_id"]) else {}
+
+
+def test_while_it_is_planned_again_the_terminal_says_so(console: Console) -> None:
+    hold = Hold(json.dumps({"tasks": console.team.tasks()[:1]}))
+    with console.chat() as terminal:
+        terminal.until(QUESTION)
+        console.team.plans = [hold]
+        terminal.type("n Only the first")
+        terminal.until("orchestrator plans")
+        hold.release()
+        terminal.until(QUESTION)
+        terminal.type("y")
+        assert terminal.end()[0] == 0
+
+    assert console.team.asked == ["a"]
 
 
 def test_what_was_cancelled_while_it_was_planned_can_be_tried_again(console: Console) -> None:

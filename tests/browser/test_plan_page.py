@@ -305,10 +305,16 @@ def test_a_rejection_with_words_makes_another_plan_which_says_what_is_new(room: 
     room.ask()
     expect(room.button("Reject")).to_be_visible()
     room.team.needs = {"a": "", "z": "a"}
+    hold = Hold(json.dumps({"tasks": room.team.tasks()}))
+    room.team.plans = [hold]
 
     room.plan.get_by_label("If you reject").fill("Only two tasks")
     room.button("Reject").click()
 
+    expect(room.state).to_have_text("planning")
+    expect(room.plan.get_by_role("heading")).to_have_text("Another plan is being made")
+    expect(room.page.locator("#working")).to_have_text("The team makes a plan…")
+    hold.release()
     expect(room.plan.get_by_role("heading")).to_have_text("Plan: 2 tasks")
     expect(room.plan.locator(".changed li")).to_contain_text(["b: left out", "z: new, for agent_coder"])
     expect(room.plan.get_by_label("If you reject")).to_have_value("")
@@ -318,6 +324,18 @@ def test_a_rejection_with_words_makes_another_plan_which_says_what_is_new(room: 
     expect(room.button("Retry what is not done")).to_have_count(0)
     assert room.team.asked == []
     assert room.team.planned == 2
+
+
+def test_a_plan_that_the_month_may_not_pay_for_says_what_is_left(room: Room) -> None:
+    _settings(room, monthly_budget_usd=0.5)
+    room.team.needs = {"1": ""}
+
+    room.ask()
+
+    expect(room.plan).to_contain_text("Of the project's month $0.50 are left: the plan may end partly done.")
+    expect(room.page.locator("#chat-news")).to_contain_text("it may end partly done")
+    room.button("Approve").click()
+    expect(said(room.page).last).to_have_text("Result of 1.")
 
 
 def test_one_task_that_becomes_three_writes_under_its_tasks(room: Room) -> None:

@@ -4,8 +4,10 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
@@ -91,6 +93,24 @@ async def test_a_call_that_one_of_its_budgets_can_not_pay_takes_nothing_of_the_o
     assert "$0.0200" in refused.value.detail
     assert (await money.stands(plan)).left_micros == DOLLAR
     assert (await money.stands(month)).left_micros == 10_000
+
+
+async def test_a_call_is_settled_in_the_order_in_which_it_was_reserved(money: Money) -> None:
+    month, plan = await money.budget(DOLLAR, "month"), await money.budget(DOLLAR)  # a month is older than its plans
+    changed: list[str] = []
+
+    @event.listens_for(money.database.engine, "before_cursor_execute")
+    def _(_connection: object, _cursor: object, statement: str, values: Any, *_more: object) -> None:
+        if statement.startswith("UPDATE budgets"):
+            told = values.values() if isinstance(values, dict) else values
+            changed.extend(one for one in told if one in (month, plan))
+
+    await money.settle(await money.reserve(500, plan, month), 100)
+    await money.reserve(500, plan, month, turn_id="dead")
+    await money.database.run(settle_turn, money.user, "dead")
+
+    assert changed == [plan, month] * 4
+    assert (await money.stands(plan)).spent_micros == (await money.stands(month)).spent_micros == 600
 
 
 async def test_a_call_is_counted_once_and_one_that_died_counts_as_all_that_it_had_reserved(money: Money) -> None:

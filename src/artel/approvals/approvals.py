@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.approval_repository import ApprovalRepository
 from artel.auth.principal import Principal
+from artel.budgets.budget_repository import BudgetRepository, settle_turn
 from artel.contract.events import (
     AgentStatusChanged,
     ApprovalResolved,
@@ -27,6 +28,7 @@ from artel.turns.lease import Lease, require_lease
 from artel.turns.transactions import Outcome, TurnOver, finish_turn, refuse_if_busy
 from artel.turns.turn import Mode, Turn, TurnStatus
 from artel.turns.turn_repository import TurnRepository
+from artel.workflows.workflow_repository import WorkflowRepository
 
 WARN_SECONDS = 60
 
@@ -202,7 +204,16 @@ def end_turn(
 
 
 def delete_session(connection: Connection, principal: Principal, session_id: str) -> Sequence[Approval]:
-    """Delete a session with everything that was said in it; answer what was asked in it."""
+    """Delete a session with everything that was said in it; answer what was asked in it.
+
+    What its calls have spent of the project's month stays spent; the budgets of its plans go with them.
+    """
+    project_id = SessionLog(connection, principal, session_id, 0).project_id
+    running = TurnRepository(connection, principal).next(session_id)
+    if running is not None:
+        settle_turn(connection, principal, running.id)
+    plans = WorkflowRepository(connection, principal).of_session(session_id)
+    BudgetRepository(connection, principal).remove_of_plans(project_id, plans)
     asked = ApprovalRepository(connection, principal).of_session(session_id)
     sessions.delete_session(connection, principal, session_id)
     return asked

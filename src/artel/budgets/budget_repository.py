@@ -4,12 +4,12 @@ A call to a model reserves the most that it can cost before it is made, in one s
 not enough left. So however many calls are made at once, never more is spent than the limit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, case
 
 from artel.auth.principal import Principal
 from artel.db.tables import budgets, reservations
@@ -50,6 +50,20 @@ class BudgetRepository(TenantRepository):
         row = self.connection.execute(self._select().where(budgets.c.id == budget_id)).one_or_none()
         return _budget(row) if row else None
 
+    def lock(self, budget_id: str) -> Budget:
+        """Answer a budget that exists, and which nobody else changes until the commit."""
+        asked = self._select().where(budgets.c.id == budget_id).with_for_update()
+        return _budget(self.connection.execute(asked).one())
+
+    def of_plans(self, project_id: int, workflow_ids: Collection[str]) -> list[Budget]:
+        """Answer the budgets of some plans."""
+        asked = self._select().where(*_of_plans(project_id, workflow_ids))
+        return [_budget(row) for row in self.connection.execute(asked)]
+
+    def remove_of_plans(self, project_id: int, workflow_ids: Collection[str]) -> None:
+        """Remove the budgets of some plans, and what is reserved of them."""
+        self.connection.execute(self._delete().where(*_of_plans(project_id, workflow_ids)))
+
     def add(self, budget: Budget) -> None:
         """Open a budget, unless it is open."""
         values = {name: getattr(budget, name) for name in Budget.__slots__}
@@ -65,6 +79,14 @@ class BudgetRepository(TenantRepository):
         enough = budgets.c.id == budget_id, taken <= budgets.c.limit_micros
         changed = {"reserved_micros": budgets.c.reserved_micros + amount}
         return bool(self.connection.execute(self._update(changed).where(*enough)).rowcount)
+
+    def in_order(self, budget_ids: Collection[str]) -> list[str]:
+        """Answer budgets as they are reserved of, a plan's before its project's: so nobody waits for each other."""
+        if len(budget_ids) <= 1:
+            return list(budget_ids)
+        asked = self._select(budgets.c.id).where(budgets.c.id.in_(list(budget_ids)))
+        ordered = asked.order_by(case((budgets.c.kind == "plan", 0), else_=1), budgets.c.id)
+        return list(self.connection.execute(ordered).scalars())
 
     def settle(self, budget_id: str, reserved: int, spent: int) -> None:
         """Put back what was reserved, and count what was spent of it."""
@@ -99,10 +121,13 @@ class ReservationRepository(TenantRepository):
         }
         self._add([row | {"budget_id": budget_id} for budget_id in budget_ids])
 
-    def take(self, *conditions: ColumnElement[bool]) -> list[tuple[str, int]]:
-        """Remove reservations, and answer of which budgets they were, and how much."""
+    def take(self, *conditions: ColumnElement[bool]) -> dict[str, int]:
+        """Remove reservations, and answer how much of which budgets they were."""
         gone = self._delete().where(*conditions).returning(reservations.c.budget_id, reservations.c.micros)
-        return sorted((row.budget_id, row.micros) for row in self.connection.execute(gone))
+        taken: dict[str, int] = {}
+        for row in self.connection.execute(gone):
+            taken[row.budget_id] = taken.get(row.budget_id, 0) + row.micros
+        return taken
 
 
 def reserve(
@@ -135,12 +160,17 @@ def settle_turn(connection: Connection, principal: Principal, turn_id: str) -> N
 
 def _settle(connection: Connection, principal: Principal, which: ColumnElement[bool], spent: int | None) -> None:
     rows = BudgetRepository(connection, principal)
-    for budget_id, reserved in ReservationRepository(connection, principal).take(which):
-        rows.settle(budget_id, reserved, reserved if spent is None else spent)
+    reserved = ReservationRepository(connection, principal).take(which)
+    for budget_id in rows.in_order(reserved):
+        rows.settle(budget_id, reserved[budget_id], reserved[budget_id] if spent is None else spent)
 
 
 def _named(project_id: int, kind: str, scope: str) -> tuple[ColumnElement[bool], ...]:
     return budgets.c.project_id == project_id, budgets.c.kind == kind, budgets.c.scope == scope
+
+
+def _of_plans(project_id: int, workflow_ids: Collection[str]) -> tuple[ColumnElement[bool], ...]:
+    return budgets.c.project_id == project_id, budgets.c.kind == "plan", budgets.c.scope.in_(list(workflow_ids))
 
 
 def _budget(row: Row[Any]) -> Budget:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from artel.cli.plain_text import PlainText, plain
 from artel.cli.plan_question import PlanQuestion, elsewhere, is_about_money, until, what_it_asks
 from artel.cli.plan_screen import PlanScreen, how_it_went
+from artel.cli.plan_text import money
 from artel.cli.status_line import StatusLine
 from artel.errors import ArtelError
 
@@ -150,6 +151,8 @@ class ChatScreen:
             self.note(what_it_asks(request))
         else:
             self._plans.show_whole(plan, request["details"].get("changed") or ())
+        if (left := request["details"].get("month_left")) is not None:
+            self.note(f"Of the project's month {money(left)} are left: the plan may end partly done.")
         if self._asks:
             PlanQuestion(self._conversation, request, plan, self.note).ask()
         else:
@@ -162,7 +165,7 @@ class ChatScreen:
             return "waits for your approval"
         if not turn.phase:
             return "sending"
-        if turn.plan is not None and (at_work := self._plans.at_work(turn.plan)):
+        if turn.plan is not None and not turn.is_planning and (at_work := self._plans.at_work(turn.plan)):
             return plain(at_work)
         return plain(f"{self._who(turn)} {turn.phase}")
 

@@ -14,7 +14,7 @@ PHASES = {
     "tool_result": "thinks",
     "connection_lost": "is out of reach: connecting again",
 }
-PROGRESS = {"planning": "plans", "retry": "begins again", "writing": "writes"}
+PROGRESS = {"planning": "plans", "retry": "begins again", "resumed": "goes on", "writing": "writes"}
 
 
 @dataclass(slots=True)
@@ -59,6 +59,7 @@ class Turn:
     approval: dict[str, Any] | None = None
     # What the orchestrator does, if it answers.
     plan: Plan | None = None
+    is_planning: bool = False  # also when there was a plan before
     ended: bool = False
     status: str = "queued"
     usage: dict[str, Any] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class Turn:
             case "tool_request" | "plan_request":
                 self._wait(event)
             case "task_plan_created":
-                self.plan = Plan.of_event(data)
+                self.plan, self.is_planning = Plan.of_event(data), False
                 self._follow(event)
             case kind if kind in ENDINGS:
                 self._end(data)
@@ -125,6 +126,8 @@ class Turn:
         if event.type in ("approval_resolved", "approval_timeout"):
             self._decided(event.data.get("approval_id"))
         self._take_task(event)
+        if event.type == "task_progress":
+            self.is_planning = event.data.get("phase") == "planning"
         if event.type not in ("message_created", "connection_lost"):
             self.status = "running"
         self.phase = _phase(event) or self.phase

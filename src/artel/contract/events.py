@@ -97,6 +97,7 @@ class TaskProgress(EventData):
     state: str
     elapsed_seconds: float
     phase: str
+    workflow_id: str | None = None  # of tasks of a plan, and of the plan itself
 
 
 class TaskStarted(EventData):

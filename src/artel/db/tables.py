@@ -223,6 +223,7 @@ turns = Table(
     _goes_with_its_session(),
     UniqueConstraint("user_id", "project_id", "session_id", "number"),
     UniqueConstraint("session_id", "idempotency_key"),
+    Index(None, "user_id", "project_id", "agent_id", "finished_at"),
     Index(
         "ix_turns_unfinished",
         "project_id",
@@ -427,6 +428,13 @@ workflows = Table(
     _goes_with_its_session(),
     Index(None, "user_id", "created_at"),
     Index(None, "turn_id"),
+    Index(None, "session_id"),
+    Index(
+        "ix_workflows_unfinished",
+        "project_id",
+        sqlite_where=text("finished_at IS NULL"),
+        postgresql_where=text("finished_at IS NULL"),
+    ),
 )
 
 # The tasks of a workflow; `id` is what the plan calls it.

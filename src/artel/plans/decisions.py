@@ -11,7 +11,6 @@ from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.approval_repository import ApprovalRepository
 from artel.auth.principal import Principal
 from artel.brain.tokens import count_tokens
-from artel.budgets.money import dollars
 from artel.contract.approvals import TaskChange
 from artel.contract.events import TaskProgress
 from artel.db.tables import workflows
@@ -19,8 +18,10 @@ from artel.errors import ApprovalDecided, PlanNotPossible, SessionNotFound, Work
 from artel.events.session_log import SessionLog
 from artel.plans import records
 from artel.plans.handing_on import REQUEST_CHARACTERS
+from artel.plans.month_left import shortage
 from artel.plans.pricing import habits, price
 from artel.plans.project_limits import PlanLimits
+from artel.plans.proposal import figures, plan_approval, plan_request
 from artel.plans.task_graph import PlanInvalid, PlannedTask, TaskGraph
 from artel.projects.project_repository import ProjectRepository
 from artel.projects.projects import get_project, project_settings
@@ -135,26 +136,23 @@ def ask_plan_again(
     known = habits(connection, principal, workflow.project_id, agents)
     said = count_tokens(workflow.request[:REQUEST_CHARACTERS])
     estimate = price(graph, agents, known, said, planner_model, is_demo=is_demo).plus(workflow.spent_micros)
-    limits = PlanLimits.of(project_settings(connection, principal, workflow.project_id))
-    figures = {
-        "estimated_cost": None if estimate.unknown_models else dollars(estimate.expected_micros),
-        "estimated_cost_low": dollars(estimate.low_micros),
-        "estimated_cost_high": dollars(estimate.high_micros),
-        "estimated_duration": estimate.seconds,
-        "unknown_prices": list(estimate.unknown_models),
-    }
-    asked = records.plan_approval(
+    settings = project_settings(connection, principal, workflow.project_id)
+    short = shortage(connection, principal, workflow, estimate.high_micros - workflow.spent_micros)
+    if short is not None:
+        short.refuse_if_used_up()
+    asked = plan_approval(
         turn,
         workflow,
         expired.arguments["tasks"],
         estimate.high_micros,
-        expired.details | figures,
-        limits.approval_seconds,
+        {name: expired.details[name] for name in ("graph", "changed") if name in expired.details}
+        | figures(estimate, short),
+        PlanLimits.of(settings).approval_seconds,
     )
     _reopen(connection, principal, workflow, tasks, turn_id, WorkflowStatus.AWAITING_APPROVAL)
     _update(connection, principal, workflow.id, estimate=estimate.to_json())
     rows.add(asked)
-    log.write(turn_id, records.plan_request(asked))
+    log.write(turn_id, plan_request(asked))
     return asked
 
 
@@ -174,7 +172,7 @@ def retry(connection: Connection, principal: Principal, workflow_id: str, turn_i
     # Nobody agreed to a plan that was not approved, or never made: it begins from the beginning.
     status = WorkflowStatus.RUNNING if workflow.started_at and tasks else WorkflowStatus.PLANNING
     _reopen(connection, principal, workflow, tasks, turn_id, status)
-    again = TaskProgress(task_id=turn_id, state="queued", elapsed_seconds=0.0, phase="retry")
+    again = TaskProgress(task_id=turn_id, state="queued", elapsed_seconds=0.0, phase="retry", workflow_id=workflow_id)
     log.write(turn_id, again)
     return rows.get(workflow_id)
 

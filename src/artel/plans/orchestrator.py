@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, cast
 
 from artel.agents.context import MAX_HISTORY_MESSAGES, Said
 from artel.approvals.approval import Approval, ApprovalStatus
@@ -19,9 +19,10 @@ from artel.plans.endings import end_turn
 from artel.plans.estimates import Habits
 from artel.plans.handing_on import REQUEST_CHARACTERS
 from artel.plans.plan_run import PlanRun
-from artel.plans.planner import AgentBrief, Plan, Planner, Wish, read_tasks
+from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, Wish, read_tasks
 from artel.plans.pricing import habits, price
-from artel.plans.records import Begun, Proposal
+from artel.plans.proposal import Proposal
+from artel.plans.records import Begun, MonthTooShort
 from artel.plans.task_graph import PlanInvalid, TaskGraph
 from artel.spaces.asking import required
 from artel.spaces.purse import BudgetPurse
@@ -75,10 +76,11 @@ class _OrchestratedTurn:
 
     async def run(self) -> Ended | None:
         workflow, decision = self._workflow, self._begun.decision
+        is_open = workflow.status in (WorkflowStatus.PLANNING, WorkflowStatus.AWAITING_APPROVAL)
+        if is_open and decision is not None:
+            return await self._decided(decision)
         if workflow.status is WorkflowStatus.PLANNING:
             return await self._plan()
-        if workflow.status is WorkflowStatus.AWAITING_APPROVAL and decision is not None:
-            return await self._decided(decision)
         return await self._carry_out(workflow)
 
     # Planning
@@ -170,7 +172,10 @@ class _OrchestratedTurn:
 
     async def _propose(self, proposal: Proposal) -> Ended | None:
         place = self._space.principal, self._turn, self._workflow, proposal, self._space.lease
-        self._workflow, tasks, approval = await self._parts.database.run(records.store_plan, *place)
+        try:
+            self._workflow, tasks, approval = await self._parts.database.run(records.store_plan, *place)
+        except BudgetExceeded as short:
+            return await self._end(TurnStatus.FAILED, short.detail, short.code)
         self._begun = replace(self._begun, tasks=tasks)
         self._parts.signals.session_changed(self._turn.session_id)
         if approval is not None:
@@ -211,10 +216,16 @@ class _OrchestratedTurn:
                 proposal = await self._proposal(plan, is_revision=True)
                 unknown = set(proposal.estimate.unknown_models) - set(decision.details.get("unknown_prices") or ())
                 if unknown or proposal.estimate.high_micros > int(decision.arguments["limit_micros"]):
+                    await self._plans_again()
                     return await self._propose(proposal)
                 changed = proposal.estimate
         place = self._space.principal, self._turn, self._workflow, decision, self._space.lease
-        started = await self._parts.database.run(records.start_approved, *place, changed)
+        try:
+            started = await self._parts.database.run(records.start_approved, *place, changed)
+        except MonthTooShort:
+            await self._plans_again()
+            plan = Plan(graph, cast("PlannedBy", self._workflow.planned_by), Usage(self._planner_model))
+            return await self._propose(await self._proposal(plan, is_revision=True))
         if started is None:
             return None
         if changed is not None:
@@ -226,7 +237,14 @@ class _OrchestratedTurn:
         revisions = await self._parts.database.read(records.revisions, self._space.principal, self._turn.id)
         if revisions > MAX_REVISIONS:
             return await self._end(TurnStatus.REJECTED, REJECTED, "plan_rejected")
+        await self._plans_again()
         return await self._plan(feedback)
+
+    async def _plans_again(self) -> None:
+        """Tell that the plan is not the last word."""
+        place = self._space.principal, self._turn, self._workflow, self._space.lease
+        self._workflow = await self._parts.database.run(records.plan_again, *place)
+        self._parts.signals.session_changed(self._turn.session_id)
 
     # Doing
 

@@ -4,33 +4,31 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from artel.agents.context import Said
 from artel.agents.parking import Parked
 from artel.approvals.approval import Approval, ApprovalStatus
-from artel.brain.brain import Brain, Usage
+from artel.brain.brain import Brain
 from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
-from artel.budgets.money import micros
-from artel.contract.events import EventData, TaskCompleted, TaskFailed, TaskStarted
+from artel.contract.events import EventData, TaskFailed, TaskStarted
 from artel.contract.http import Agent
-from artel.db.text import storable
 from artel.errors import AgentNotFound, AgentQueueFull
 from artel.ids import uuid7
 from artel.logs import get_logger
-from artel.memories.memory_repository import NewMemory
-from artel.plans import records
-from artel.plans.answer import merged, plain, why_nothing
-from artel.plans.endings import Remembers, end_turn
+from artel.plans import records, task_records
 from artel.plans.handing_on import task_text
+from artel.plans.plan_end import PlanEnd, memories_of
 from artel.plans.purse import BUDGET, PlanPurse
 from artel.plans.questions import budget_approval, tool_request
 from artel.plans.records import Begun
-from artel.plans.spending import Spending, plus
-from artel.plans.task_events import PlanListener, TaskVoice
+from artel.plans.spending import Spending, Spent
+from artel.plans.task_board import TaskBoard
+from artel.plans.task_events import PlanListener, TaskVoice, went_on
+from artel.plans.task_records import TaskEnd
 from artel.projects.projects import project_settings
 from artel.spaces.asking import decision_of, required, tool_approval
 from artel.spaces.execution import ExecutionResult, Task, Waiting
@@ -39,9 +37,9 @@ from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.tools.consent import Decision, Question
 from artel.tools.policy import Policy, PolicySettings
 from artel.turns.endings import Ended
-from artel.turns.transactions import AgentAtWork, Outcome, TurnOver
-from artel.turns.turn import Mode, Turn, TurnStatus
-from artel.workflows.workflow import TaskStatus, Workflow, WorkflowStatus, WorkflowTask
+from artel.turns.transactions import AgentAtWork, TurnOver
+from artel.turns.turn import Turn
+from artel.workflows.workflow import TaskStatus, Workflow, WorkflowTask
 
 LOOK_SECONDS = 1.0
 RETRIES = 2
@@ -69,17 +67,15 @@ class PlanRun:
         self._turn = turn
         self._workflow = begun.workflow
         self._limits = begun.limits
-        self._others = [begun.month] if begun.month else []
+        self._month = begun.month
         self._agents = {agent.name: agent for agent in begun.agents}
         self._said = said
         self._planner_model = planner_model
-        self._tasks = {task.id: task for task in begun.tasks}
-        self._progress = records.graph_of(begun.tasks).progress()
-        self._ready: list[str] = []
-        self._running: set[asyncio.Task[None]] = set()
-        self._spending = Spending(
-            planner_model, begun.workflow.spent_micros, price_unknown=begun.workflow.price_unknown
+        self._board = TaskBoard(
+            begun.tasks,
+            Spending(planner_model, begun.workflow.spent_micros, price_unknown=begun.workflow.price_unknown),
         )
+        self._running: set[asyncio.Task[None]] = set()
         asked = begun.decision
         is_open = asked is not None and asked.kind == "budget" and asked.status is ApprovalStatus.PENDING
         self._is_short = is_open  # of money
@@ -88,7 +84,7 @@ class PlanRun:
         self._is_closing = False  # the space: what is not begun goes on in the next one
         kept = next((task.parked for task in begun.tasks if task.parked), None) or {}
         self._message_id: str = kept.get("message_id") or uuid7()
-        self._listener = PlanListener(space, turn)
+        self._listener = PlanListener(space, turn, begun.workflow.id)
         self._brain: Brain = self._parts.brain
         self._began = time.monotonic()
 
@@ -101,10 +97,10 @@ class PlanRun:
                 await self._stop()
             if not await self._everything_is_done():
                 return None
-            if self._space.is_ending and not self._is_single:  # merging takes its time: the next space does it
+            if self._space.is_ending and not self._board.is_single:  # merging takes its time: the next space does it
                 await self._goes_on_elsewhere()
                 return None
-            return await self._finish()
+            return await self._end().store()
         finally:
             await self._cancel_running()
             await self._listener.written()
@@ -114,53 +110,38 @@ class PlanRun:
 
     async def _everything_is_done(self) -> bool:
         """Carry the plan out; say whether it is, or the turn waits for the user."""
-        self._take_ready()
+        self._board.go_on()
         while True:
             if not self._is_closing:
                 await self._go_on_with_decided()
-                ready, self._ready = self._ready, []
-                for task_id in ready:
-                    self._start(self._tasks[task_id], None)
+                for task in self._board.take_ready():
+                    self._start(task, None)
             if self._running:
                 await self._one_ends()
             elif self._is_closing:
                 await self._goes_on_elsewhere()
                 return False
-            elif not self._waiting:
+            elif not self._board.waiting:
                 return True
             elif await self._parks():
                 return False
-
-    @property
-    def _waiting(self) -> list[WorkflowTask]:
-        return [task for task in self._tasks.values() if task.status is TaskStatus.WAITING]
-
-    def _take_ready(self) -> None:
-        """Go on through the graph: over what was done before, up to what may be begun now."""
-        while ready := self._progress.ready():
-            for task_id in ready:
-                task = self._tasks[task_id]
-                if task.status is TaskStatus.COMPLETED:
-                    self._progress.done(task_id)
-                elif task.status.is_terminal:
-                    self._progress.failed(task_id)
-                elif task.status is not TaskStatus.WAITING:
-                    self._ready.append(task_id)
 
     def _start(self, task: WorkflowTask, waiting: Waiting | None) -> None:
         self._running.add(asyncio.get_running_loop().create_task(self._do(task, waiting)))
 
     async def _one_ends(self) -> None:
         """Wait until a task has ended, or it is time to look whether the user has decided something."""
-        seconds = LOOK_SECONDS if self._waiting else None
+        seconds = LOOK_SECONDS if self._board.waiting else None
         done, self._running = await asyncio.wait(self._running, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for work in done:
             work.result()  # whatever it raises ends the run: tasks that fail raise nothing
-        self._take_ready()
+        self._board.go_on()
 
     async def _go_on_with_decided(self) -> None:
         """Let tasks go on about which the user has decided, or for which there is money again."""
-        asked = {approval_id: task for task in self._waiting if (approval_id := (task.parked or {}).get("approval_id"))}
+        asked = {
+            approval_id: task for task in self._board.waiting if (approval_id := (task.parked or {}).get("approval_id"))
+        }
         if asked or self._asked_for_money:
             decided = await self._parts.database.read(records.decided, self._space.principal, self._turn.id)
             for approval_id in asked.keys() & decided.keys():
@@ -169,7 +150,7 @@ class PlanRun:
             if self._asked_for_money in decided:
                 await self._has_decided_about_money(decided[self._asked_for_money])
         if not self._is_short:
-            for task in self._waiting:
+            for task in self._board.waiting:
                 if task.id not in {one.id for one in asked.values()}:
                     self._go_on(task, {})
 
@@ -184,14 +165,16 @@ class PlanRun:
         self._workflow = started or self._workflow
 
     def _go_on(self, task: WorkflowTask, decisions: Mapping[str, Decision]) -> None:
-        self._tasks[task.id] = replace(task, status=TaskStatus.RUNNING)
+        self._board.put(replace(task, status=TaskStatus.RUNNING))
         self._start(task, Waiting.of(task.parked or {}, decisions))
 
     # One task
 
     async def _do(self, task: WorkflowTask, waiting: Waiting | None) -> None:
         """Have a task done, with a second and a third try where that may help, before one deadline."""
-        voice = TaskVoice(self._listener, task.id, task.agent_id or 0, self._message_id if self._is_single else None)
+        voice = TaskVoice(
+            self._listener, task.id, task.agent_id or 0, self._message_id if self._board.is_single else None
+        )
         try:
             result = await self._result(task, waiting, voice)
             if result is not None:
@@ -205,14 +188,14 @@ class PlanRun:
             if result is None:
                 return None
             deadline = self._deadlines.get(task.id, math.inf)
-            attempts = self._tasks[task.id].attempts
+            attempts = self._board[task.id].attempts
             pause = FIRST_PAUSE_SECONDS * 2 ** max(0, attempts - 1)
             is_full = result.error_type == AgentQueueFull.code  # that is nobody's failure: there will be room
             is_last = (attempts > RETRIES and not is_full) or time.monotonic() + pause >= deadline
             if result.success or is_last or not (is_full or result.error_type in RETRYABLE):
                 return result
             log.warning("task_retried", task_id=task.id, error=result.error, pause_seconds=pause)
-            self._count(task.id, result.usage)
+            self._board.count(task.id, result.usage)
             voice.restart()
             await asyncio.sleep(pause)
             waiting = None
@@ -248,24 +231,28 @@ class PlanRun:
         except _Stopped:
             return None
         except Parked as parked:
-            self._count(task.id, work.tally.usage)
+            self._board.count(task.id, work.tally.usage)
             await self._park_task(task.id, agent, parked)
             return None
 
     def _text(self, task: WorkflowTask) -> str:
-        needed = [self._tasks[one] for one in task.depends_on]
-        return task_text(task, self._workflow.request, self._workflow.instruction, needed, is_single=self._is_single)
+        needed = [self._board[one] for one in task.depends_on]
+        return task_text(
+            task, self._workflow.request, self._workflow.instruction, needed, is_single=self._board.is_single
+        )
 
     async def _begin(self, task_id: str, agent: Agent, at_work: AgentAtWork, *, goes_on: bool) -> None:
         """Note that a task has its slot: its time begins."""
         self._space.refuse_to_begin()
-        task = self._tasks[task_id]
+        task = self._board[task_id]
         if task.status.is_terminal:  # the user has stopped it while it waited for a slot
             raise _Stopped
         self._deadlines.setdefault(task_id, time.monotonic() + self._parts.limits.task)
         told: list[EventData] = [at_work.change]
         if task.started_at is None:
             told.insert(0, TaskStarted(task_id=task_id, agent_id=agent.id))
+        elif goes_on:
+            told.insert(0, went_on(task))
         task = replace(
             task,
             status=TaskStatus.RUNNING,
@@ -273,79 +260,30 @@ class PlanRun:
             parked=None,
             started_at=task.started_at or datetime.now(UTC),
         )
-        await self._store(records.start_task, task, told)
-        self._tasks[task_id] = task
-
-    @property
-    def _is_single(self) -> bool:
-        """Whether there is one task, whose words are the answer."""
-        return len(self._tasks) == 1
+        await self._store(task_records.start_task, task, told)
+        self._board.put(task)
 
     async def _end_task(self, task_id: str, result: ExecutionResult) -> None:
         await self._listener.written()
-        self._count(task_id, result.usage)
-        task = self._tasks[task_id]
-        aborted: tuple[str, ...] = ()
-        told: list[EventData]
-        if result.success:
-            task = replace(
-                task, status=TaskStatus.COMPLETED, result=storable(result.response), error=None, error_code=None
-            )
-            told = [TaskCompleted(task_id=task_id, result=task.result or "", duration=round(result.seconds, 3))]
-        else:
-            status = TaskStatus.TIMEOUT if result.error_type == "timeout" else TaskStatus.FAILED
-            code, error = result.error_type or "agent_failed", storable(result.error or "The agent failed.")
-            task = replace(task, status=status, error_code=code, error=error)
-            aborted = self._progress.failed(task_id)
-            told = [TaskFailed(task_id=task_id, code=code, error=error), *self._abort(aborted, task_id)]
+        task, aborted, told = self._board.end(task_id, result)
         agent = self._agents.get(task.agent)
         if agent is not None:
             told.append(self._status_after(agent))
-        self._tasks[task_id] = task
-        end = records.TaskEnd(task, told, self._spent, aborted, self._memories(task, agent))
-        await self._store(records.end_task, end)
+        memories = [] if self._board.is_single else memories_of(self._workflow, task, agent)
+        await self._store(task_records.end_task, TaskEnd(task, told, self._spent, aborted, memories))
         if result.success:
-            self._progress.done(task_id)  # others begin when it is stored, not before
+            self._board.done(task_id)  # others begin when it is stored, not before
             self._parts.memories.wake()
-
-    def _abort(self, aborted: Sequence[str], because_of: str) -> list[EventData]:
-        why = records.no_result(because_of)
-        for one in aborted:
-            self._tasks[one] = replace(
-                self._tasks[one], status=TaskStatus.ABORTED, error_code=records.DEPENDENCY_FAILED, error=why
-            )
-        return [TaskFailed(task_id=one, code=records.DEPENDENCY_FAILED, error=why) for one in aborted]
 
     def _status_after(self, agent: Agent) -> EventData:
         status = self._space.get_agent_status(agent.id).value
         return AgentAtWork(agent.id, agent.name, "processing", status).change
 
-    def _memories(self, task: WorkflowTask, agent: Agent | None) -> list[NewMemory]:
-        if agent is None or not agent.memory or task.status is not TaskStatus.COMPLETED or self._is_single:
-            return []
-        content = f"Task: {task.description}\nResult: {task.result}"
-        of_task = f"{self._workflow.id}:{task.id}"[:64]
-        return [NewMemory(content, "task", success=True, task_id=of_task, metadata=self._source)]
-
-    @property
-    def _source(self) -> dict[str, Any]:
-        return {"source": "workflow", "workflow_id": self._workflow.id, "session_id": self._turn.session_id}
-
-    def _count(self, task_id: str, usage: Usage) -> None:
-        """Count what an attempt has cost, for the task and for the workflow."""
-        if not usage.calls:
-            return
-        self._spending.add(usage)
-        task = self._tasks[task_id]
-        total = plus(Usage(**task.usage) if task.usage else None, usage)
-        cost = None if total.cost_usd is None else micros(total.cost_usd)
-        self._tasks[task_id] = replace(task, usage=asdict(total), cost_micros=cost)
-
     # Waiting
 
     async def _park_task(self, task_id: str, agent: Agent | None, parked: Parked) -> None:
         await self._listener.written()
-        task, kept = self._tasks[task_id], dict(parked.kept)
+        task, kept = self._board[task_id], dict(parked.kept)
         told: list[EventData] = []
         approval = None
         if parked.question.tool == BUDGET:
@@ -359,11 +297,11 @@ class PlanRun:
             told.append(self._status_after(agent))
         task = replace(task, status=TaskStatus.WAITING, parked=kept | {"message_id": self._message_id})
         try:
-            await self._store(records.park_task, task, approval, told, self._spent)
+            await self._store(task_records.park_task, task, approval, told, self._spent)
         except TurnOver:
             self._parts.relay.stop_asking(self._space.principal, [approval] if approval else [])
             raise
-        self._tasks[task_id] = task
+        self._board.put(task)
         if approval is not None:
             self._parts.news.add(self._space.principal, self._space.project_id, required(approval))
 
@@ -375,14 +313,14 @@ class PlanRun:
     async def _parks(self) -> bool:
         """Let the turn wait, since nothing can be done without the user; False if they have just decided."""
         await self._listener.written()
-        asked = [one for task in self._waiting if (one := (task.parked or {}).get("approval_id"))]
+        asked = [one for task in self._board.waiting if (one := (task.parked or {}).get("approval_id"))]
         budget = None
         if self._asked_for_money:
             asked.append(self._asked_for_money)
         elif self._is_short:
-            left = [task for task in self._tasks.values() if not task.status.is_terminal]
-            place = self._turn, self._workflow, left, self._spending.micros
-            budget = budget_approval(*place, self._limits.approval_seconds)
+            left = [task for task in self._board.all if not task.status.is_terminal]
+            spent, seconds = self._board.spending.micros, self._limits.approval_seconds
+            budget = budget_approval(self._turn, self._workflow, left, spent, seconds)
         step = self._space.principal, self._turn, self._workflow, asked, budget, self._spent, self._space.lease
         if not await patiently(lambda: self._parts.database.run(records.park_run, *step), "run"):
             return False
@@ -403,83 +341,34 @@ class PlanRun:
 
     async def _stop(self) -> None:
         """Begin no more: the user does not want to spend more. What runs may finish."""
-        self._ready.clear()
-        for task in self._tasks.values():
+        self._board.take_ready()
+        for one in self._board.all:
+            task = self._board[one.id]  # what runs may have ended it meanwhile
             if task.status in (TaskStatus.PENDING, TaskStatus.WAITING):
                 ended = replace(task, status=TaskStatus.CANCELLED, error_code="budget_exceeded", error=NO_MORE_MONEY)
-                self._tasks[task.id] = ended
+                self._board.put(ended)
                 told = [TaskFailed(task_id=task.id, code="budget_exceeded", error=NO_MORE_MONEY)]
-                await self._store(records.end_task, records.TaskEnd(ended, told, self._spent))
+                await self._store(task_records.end_task, TaskEnd(ended, told, self._spent))
 
-    async def _finish(self) -> Ended | None:
-        tasks = list(self._tasks.values())
-        done = [task for task in tasks if task.status is TaskStatus.COMPLETED]
-        if not done:
-            late = all(task.status in (TaskStatus.TIMEOUT, TaskStatus.ABORTED) for task in tasks)
-            codes = (task.error_code for task in tasks if task.error_code != records.DEPENDENCY_FAILED)
-            status = TurnStatus.TIMEOUT if late else TurnStatus.FAILED
-            return await self._store_end(status, why_nothing(tasks), next(codes, None) or "agent_failed")
-        status = TurnStatus.COMPLETED if len(done) == len(tasks) else TurnStatus.PARTIAL
-        text = done[0].result or "" if self._is_single else await self._merged(tasks)
-        return await self._store_end(status, text, None)
-
-    async def _merged(self, tasks: Sequence[WorkflowTask]) -> str:
-        if self._parts.is_demo:  # it has rules, and none for this
-            return plain(tasks)
-        voice = TaskVoice(self._listener, self._turn.id, 0, self._message_id)
-        voice.open()
-        models = self._planner_model, self._parts.fallback_model
-        text, usage = await merged(self._brain, *models, self._workflow.request, tasks, voice)
-        self._spending.add(usage)
-        return text
-
-    async def _store_end(self, status: TurnStatus, text: str, code: str | None) -> Ended | None:
-        await self._listener.written()
-        text = storable(text)
-        usage = self._spending.usage
-        outcome = Outcome(
-            status,
-            self._message_id,
-            text,
-            count_tokens(text),
-            asdict(usage) if usage.calls else None,
-            time.monotonic() - self._began,
-            error_code=code,
-            mode=Mode.ORCHESTRATED,
-        )
-        workflow = replace(
+    def _end(self) -> PlanEnd:
+        return PlanEnd(
+            self._space,
+            self._turn,
             self._workflow,
-            status=WorkflowStatus(status),
-            answer=None if code else text,
-            error_code=code,
-            error=text if code else None,
-            spent_micros=self._spending.micros,
-            price_unknown=self._spending.price_unknown,
+            self._board,
+            self._agents,
+            self._brain,
+            self._planner_model,
+            self._listener,
+            self._message_id,
+            self._began,
         )
-        single = next(iter(self._tasks.values())) if self._is_single else None
-        agent = self._agents.get(single.agent) if single and not code else None
-        return await end_turn(self._space, self._turn, outcome, workflow, agent, self._exchange(text, code))
-
-    def _exchange(self, text: str, code: str | None) -> list[Remembers]:
-        """Let every agent that took part remember what was asked and answered."""
-        if code is not None:
-            return []
-        done = dict.fromkeys(task.agent for task in self._tasks.values() if task.status is TaskStatus.COMPLETED)
-        content = f"User: {self._workflow.request}\nAnswer: {text}"
-        return [
-            Remembers(
-                agent.id,
-                NewMemory(content, "conversation", success=True, task_id=self._turn.id, metadata=self._source),
-            )
-            for agent in (self._agents[name] for name in done if name in self._agents)
-            if agent.memory
-        ]
 
     # Help
 
     @property
-    def _spent(self) -> records.Spent:
-        return self._spending.micros, self._spending.price_unknown
+    def _spent(self) -> Spent:
+        return self._board.spending.spent
 
     async def _paid_brain(self) -> Brain:
         """Answer a brain whose calls are paid out of the plan's budget, and its project's."""
@@ -487,7 +376,8 @@ class PlanRun:
             return self._parts.brain
         principal, database = self._space.principal, self._parts.database
         plan = await database.read(records.budget_of, principal, self._workflow)
-        purse = PlanPurse(database, principal, self._turn.project_id, self._turn.id, plan, self._others)
+        others = [self._month] if self._month else []
+        purse = PlanPurse(database, principal, self._turn.project_id, self._turn.id, plan, others)
         return PaidBrain(self._parts.brain, purse)
 
     async def _store(self, step: Callable[..., None], *what: Any) -> None:

@@ -1,6 +1,7 @@
 """Prices a plan with what is known of the project's agents: their models, prompts, tools and past."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -17,10 +18,11 @@ from artel.tools.files import CHANGING, READING
 from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead
 from artel.tools.task_files import GetWorkspaceInfo, ListFiles, ReadFile, WriteFile
 from artel.turns.turn_repository import TurnRepository
-from artel.workflows.workflow import TaskStatus, WorkflowTask
+from artel.workflows.workflow import TaskStatus
 from artel.workflows.workflow_repository import TaskRepository
 
-PAST = 20  # of the last tasks of each agent
+PAST = 20  # of the last tasks and turns of each agent
+PAST_DAYS = 90
 MEMORY_TOKENS = 300  # of what an agent is reminded of that has done something before, about
 MERGE_PROMPT_TOKENS = 200
 MERGE_TOKENS = 2_000
@@ -28,23 +30,16 @@ DEMO = "demo"  # answers for every model when none is configured, and costs noth
 
 
 def habits(connection: Connection, principal: Principal, project_id: int, agents: Sequence[Agent]) -> dict[str, Habits]:
-    """Answer what agents usually do, by their names."""
-    names = {agent.id: agent.name for agent in agents}
-    past: dict[int, list[Mapping[str, Any]]] = {agent_id: [] for agent_id in names}
-    most = PAST * max(1, len(names))
-    for task in TaskRepository(connection, principal).ended_by(project_id, names, most):
-        if task.agent_id in past and task.status in (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.TIMEOUT):
-            past[task.agent_id].append(_past_of_task(task))
-    for turn in TurnRepository(connection, principal).answered_by(project_id, names, most):
-        past[turn.agent_id or 0].append(
-            {
-                "success": turn.error_code is None,
-                "usage": turn.usage,
-                "cost_usd": (turn.usage or {}).get("cost_usd"),
-                "seconds": _seconds(turn.started_at, turn.finished_at),
-            }
-        )
-    return {names[agent_id]: habits_of(done[:PAST]) for agent_id, done in past.items()}
+    """Answer what agents usually do, by their names: of the last things that each has done, not very long ago."""
+    tasks, turns = TaskRepository(connection, principal), TurnRepository(connection, principal)
+    since = datetime.now(UTC) - timedelta(days=PAST_DAYS)
+    known = {}
+    for agent in agents:
+        place = project_id, agent.id, since, PAST
+        done = [*tasks.done_by(*place), *turns.answered_by(*place)]
+        done.sort(key=lambda one: one.finished_at, reverse=True)
+        known[agent.name] = habits_of([_past(one) for one in done[:PAST]])
+    return known
 
 
 def price(
@@ -106,12 +101,13 @@ def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
         yield from _fields(field)
 
 
-def _past_of_task(task: WorkflowTask) -> Mapping[str, Any]:
+def _past(done: Any) -> Mapping[str, Any]:
+    """Answer what a row of a task, or of a turn, says of its agent."""
     return {
-        "success": task.status is TaskStatus.COMPLETED,
-        "usage": task.usage,
-        "cost_usd": (task.usage or {}).get("cost_usd"),
-        "seconds": _seconds(task.started_at, task.finished_at),
+        "success": done.status == TaskStatus.COMPLETED,
+        "usage": done.usage,
+        "cost_usd": (done.usage or {}).get("cost_usd"),
+        "seconds": _seconds(done.started_at, done.finished_at),
     }
 
 

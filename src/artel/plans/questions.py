@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from artel.approvals.approval import Approval
 from artel.budgets.money import dollars
 from artel.contract.events import ToolRequest
-from artel.plans import records
+from artel.plans.proposal import plan_approval
 from artel.turns.turn import Turn
 from artel.workflows.workflow import Workflow, WorkflowTask
 
@@ -31,7 +31,7 @@ def budget_approval(
         {"id": task.id, "agent": task.agent, "description": task.description, "depends_on": task.depends_on}
         for task in left
     ]
-    return records.plan_approval(turn, workflow, tasks, limit, details, seconds, kind="budget")
+    return plan_approval(turn, workflow, tasks, limit, details, seconds, kind="budget")
 
 
 def tool_request(approval: Approval, task: WorkflowTask) -> ToolRequest:

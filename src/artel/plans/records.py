@@ -1,8 +1,8 @@
 """The life of a workflow in the database. Each function is one transaction; the session's row orders them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection
@@ -11,38 +11,34 @@ from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.approval_repository import ApprovalRepository
 from artel.auth.principal import Principal
 from artel.budgets.budget_repository import Budget, BudgetRepository
-from artel.budgets.money import dollars, micros
-from artel.contract.events import EventData, PlanRequest, TaskPlanCreated, TaskProgress
+from artel.budgets.money import micros
+from artel.contract.events import EventData
 from artel.contract.http import Agent
 from artel.errors import WorkflowNotFound
 from artel.events.session_log import SessionLog
 from artel.ids import uuid7
-from artel.memories.memories import remember
-from artel.memories.memory_repository import NewMemory
 from artel.plans.estimates import PlanEstimate
-from artel.plans.planner import Plan, task_to_json
+from artel.plans.month_left import shortage
 from artel.plans.project_limits import PlanLimits
+from artel.plans.proposal import Proposal, approval_of, plan_created, plan_request, task_rows
+from artel.plans.spending import Spent
+from artel.plans.task_events import planning
 from artel.plans.task_graph import PlannedTask, TaskGraph
 from artel.projects.projects import get_project, project_settings
 from artel.sessions.message_repository import StoredMessage
-from artel.spaces.asking import tool_approval
-from artel.tools.consent import Question
 from artel.turns.lease import Lease, require_lease
 from artel.turns.transactions import TurnOver, start_turn
 from artel.turns.turn import Turn
 from artel.turns.turn_repository import TurnRepository
-from artel.workflows.workflow import TaskStatus, Workflow, WorkflowStatus, WorkflowTask
+from artel.workflows.workflow import OPEN, OPEN_TASKS, Workflow, WorkflowStatus, WorkflowTask
 from artel.workflows.workflow_repository import PlanCacheRepository, TaskRepository, WorkflowRepository
 
 CACHE_HOURS = 24.0
 MAX_CACHED = 200
-TERMINAL_TASKS = tuple(status for status in TaskStatus if status.is_terminal)
-OPEN_TASKS = tuple(status for status in TaskStatus if not status.is_terminal)
-DEPENDENCY_FAILED = "dependency_failed"
-OPEN = (WorkflowStatus.PLANNING, WorkflowStatus.AWAITING_APPROVAL, WorkflowStatus.RUNNING)
 
 
-Spent = tuple[int, bool]  # what a workflow has cost, and whether the price of some of it is not known
+class MonthTooShort(Exception):
+    """A plan that was approved may need more than is left of the month, and the user does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +93,7 @@ def begin(connection: Connection, principal: Principal, turn: Turn, history: int
     if workflow is None:
         raise WorkflowNotFound("Workflow not found")
     if workflow.status is WorkflowStatus.PLANNING:
-        planning = TaskProgress(task_id=turn.id, state="running", elapsed_seconds=0.0, phase="planning")
-        SessionLog(connection, principal, turn.session_id, 1).write(turn.id, planning)
+        SessionLog(connection, principal, turn.session_id, 1).write(turn.id, planning(workflow, turn.id))
     asked = ApprovalRepository(connection, principal).of_turn(turn.id, *ApprovalStatus)
     plans = [one for one in asked if one.kind != "tool"]
     return Begun(
@@ -110,6 +105,23 @@ def begin(connection: Connection, principal: Principal, turn: Turn, history: int
         decision=plans[-1] if plans else None,
         month=started.month,
     )
+
+
+def plan_again(
+    connection: Connection, principal: Principal, turn: Turn, workflow: Workflow, lease: Lease | None
+) -> Workflow:
+    """Note that another plan is being made; raise TurnOver if the turn has ended."""
+    require_lease(connection, principal, turn.project_id, lease)
+    log = SessionLog(connection, principal, turn.session_id, 0)
+    rows = WorkflowRepository(connection, principal)
+    now_stands = rows.get(workflow.id)
+    if now_stands.turn_id != turn.id or now_stands.status.is_terminal:
+        raise TurnOver
+    if now_stands.status is not WorkflowStatus.PLANNING:
+        rows.move(workflow.id, OPEN, status=WorkflowStatus.PLANNING)
+        log.expect(1)
+        log.write(turn.id, planning(workflow, turn.id))
+    return replace(now_stands, status=WorkflowStatus.PLANNING)
 
 
 def unasked(connection: Connection, principal: Principal, session_id: str) -> int:
@@ -128,24 +140,6 @@ def cached_plan(connection: Connection, principal: Principal, project_id: int, k
     return PlanCacheRepository(connection, principal).get(project_id, key, CACHE_HOURS)
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A plan with its price, ready to be stored; `approval` is None if the user need not be asked."""
-
-    plan: Plan
-    estimate: PlanEstimate
-    agents: Mapping[str, int]
-    seconds: int
-    asks: bool
-    cache_key: str | None = None
-    changes: Sequence[str] = ()
-
-    @property
-    def graph(self) -> TaskGraph:
-        """The tasks."""
-        return self.plan.graph
-
-
 def store_plan(
     connection: Connection,
     principal: Principal,
@@ -154,22 +148,30 @@ def store_plan(
     proposal: Proposal,
     lease: Lease | None,
 ) -> tuple[Workflow, list[WorkflowTask], Approval | None]:
-    """Store a plan; the run may begin, or the turn waits for the user. Raise TurnOver if the turn has ended."""
+    """Store a plan; the run may begin, or the turn waits for the user. Raise TurnOver if the turn has ended.
+
+    A plan that the project's month may not pay for to its end is always asked about; if nothing is left it is refused.
+    """
     require_lease(connection, principal, turn.project_id, lease)
     plan_id, now = uuid7(), datetime.now(UTC)
-    approval = _approval(turn, workflow, plan_id, proposal, now) if proposal.asks else None
-    told: list[EventData] = [_created(plan_id, workflow, proposal)]
-    if approval is not None:
-        told.append(plan_request(approval))
-    log = SessionLog(connection, principal, turn.session_id, len(told))
+    log = SessionLog(connection, principal, turn.session_id, 0)
     turns = TurnRepository(connection, principal)
     if turns.get(turn.session_id, turn.id).status.is_terminal:
         raise TurnOver
-    tasks = _tasks(workflow, proposal)
+    tasks = task_rows(workflow, proposal)
     rows = TaskRepository(connection, principal)
     rows.remove(workflow.id)
     rows.add(tasks)
     spent, unknown = spent_on(workflow, proposal.plan.usage.cost_usd, proposal.plan.usage.calls)
+    short = shortage(connection, principal, workflow, proposal.estimate.high_micros - spent)
+    if short is not None:
+        short.refuse_if_used_up()
+    asks = proposal.asks or short is not None
+    approval = approval_of(turn, workflow, plan_id, proposal, short, now) if asks else None
+    told: list[EventData] = [plan_created(plan_id, workflow, proposal)]
+    if approval is not None:
+        told.append(plan_request(approval))
+    log.expect(len(told))
     values: dict[str, Any] = {
         "plan_id": plan_id,
         "planned_by": proposal.plan.planned_by,
@@ -203,7 +205,8 @@ def start_approved(
 ) -> Workflow | None:
     """Begin, or go on with, what the user has approved: only now is the approval used. None if it was before.
 
-    A plan that the user has changed is held to its own price, which is no more than what they were shown.
+    A plan that the user has changed is held to its own price, which is no more than what they were shown. Raise
+    MonthTooShort if less is left of the project's month by now, and they were not told so.
     """
     require_lease(connection, principal, turn.project_id, lease)
     SessionLog(connection, principal, turn.session_id, 0)
@@ -215,6 +218,10 @@ def start_approved(
     if not ApprovalRepository(connection, principal).move(approval.id, approved, ApprovalStatus.USED, used_at=now):
         return None
     limit = changed.high_micros if changed else int(approval.arguments["limit_micros"])
+    if approval.kind == "plan" and "month_left" not in approval.details:
+        short = shortage(connection, principal, workflow, limit - now_stands.spent_micros)
+        if short is not None:
+            raise MonthTooShort
     values = _started(connection, principal, workflow, limit, now_stands.spent_micros, now) | {"approved_at": now}
     if changed is not None:
         values |= {"estimate": changed.to_json()}
@@ -222,71 +229,6 @@ def start_approved(
             TaskRepository(connection, principal).move(workflow.id, task_id, OPEN_TASKS, estimate=asdict(estimate))
     WorkflowRepository(connection, principal).move(workflow.id, OPEN, **values)
     return replace(workflow, **values)
-
-
-def start_task(
-    connection: Connection,
-    principal: Principal,
-    turn: Turn,
-    task: WorkflowTask,
-    told: Sequence[EventData],
-    lease: Lease | None,
-) -> None:
-    """Mark a task as running; raise TurnOver if the turn has ended."""
-    values = {"status": task.status, "attempts": task.attempts, "parked": None, "started_at": task.started_at}
-    _change_task(connection, principal, turn, task, values, told, lease)
-
-
-@dataclass(frozen=True, slots=True)
-class TaskEnd:
-    """What became of a task, of those that can't be begun because of it, and what is told and remembered of it."""
-
-    task: WorkflowTask
-    told: Sequence[EventData]
-    spent: Spent
-    aborted: Sequence[str] = ()
-    memories: Sequence[NewMemory] = ()
-
-
-def end_task(connection: Connection, principal: Principal, turn: Turn, end: TaskEnd, lease: Lease | None) -> None:
-    """Store what became of a task."""
-    now, task = datetime.now(UTC), end.task
-    values = {name: getattr(task, name) for name in ("status", "usage", "cost_micros", "result", "error_code", "error")}
-    values |= {"finished_at": now, "parked": None}
-    if not _change_task(connection, principal, turn, task, values, end.told, lease):
-        return
-    _note_spent(connection, principal, task.workflow_id, end.spent)
-    rows = TaskRepository(connection, principal)
-    gone: dict[str, Any] = {"status": TaskStatus.ABORTED, "error_code": DEPENDENCY_FAILED, "finished_at": now}
-    gone |= {"error": no_result(task.id)}
-    for one in end.aborted:
-        rows.move(task.workflow_id, one, OPEN_TASKS, **gone)
-    if end.memories and task.agent_id is not None:
-        remember(connection, principal, turn.project_id, task.agent_id, end.memories)
-
-
-def park_task(
-    connection: Connection,
-    principal: Principal,
-    turn: Turn,
-    task: WorkflowTask,
-    approval: Approval | None,
-    told: Sequence[EventData],
-    spent: Spent,
-    lease: Lease | None,
-) -> None:
-    """Let a task wait for the user; the turn goes on as long as others have something to do."""
-    values = {"status": TaskStatus.WAITING, "parked": task.parked, "usage": task.usage, "cost_micros": task.cost_micros}
-    if not _change_task(connection, principal, turn, task, values, told, lease):
-        return
-    _note_spent(connection, principal, task.workflow_id, spent)
-    if approval is not None:
-        ApprovalRepository(connection, principal).add(approval)
-
-
-def no_result(task_id: str) -> str:
-    """Say why a task was not begun."""
-    return f"Task {task_id} has no result."
 
 
 def decided(connection: Connection, principal: Principal, turn_id: str) -> dict[str, Approval]:
@@ -341,6 +283,9 @@ def park_run(
     values: dict[str, Any] = {"spent_micros": spent[0], "price_unknown": spent[1]}
     if budget is not None:
         values["status"] = WorkflowStatus.AWAITING_APPROVAL
+        needs = int(budget.arguments["limit_micros"]) - spent[0]
+        if short := shortage(connection, principal, workflow, needs):
+            budget = replace(budget, details=short.details | budget.details)
         approvals.add(budget)
         log.expect(1)
         log.write(turn.id, plan_request(budget))
@@ -370,41 +315,6 @@ def graph_of(tasks: Sequence[WorkflowTask]) -> TaskGraph:
     return TaskGraph(PlannedTask(task.id, task.agent, task.description, tuple(task.depends_on)) for task in tasks)
 
 
-def plan_request(approval: Approval) -> PlanRequest:
-    """Answer the event that asks the user."""
-    figures = approval.details
-    return PlanRequest(
-        approval_id=approval.id,
-        workflow_id=approval.arguments["workflow_id"],
-        plan={"tasks": approval.arguments["tasks"]},
-        estimated_cost=figures.get("estimated_cost"),
-        estimated_duration=figures.get("estimated_duration", 0.0),
-        details=figures,
-        expires_at=approval.expires_at,
-    )
-
-
-def plan_approval(
-    turn: Turn,
-    workflow: Workflow,
-    tasks: Sequence[Mapping[str, Any]],
-    limit_micros: int,
-    details: dict[str, Any],
-    seconds: int,
-    kind: str = "plan",
-    plan_id: str | None = None,
-) -> Approval:
-    """Answer what the user is asked: whether this very plan may be carried out, for this much at most."""
-    arguments: dict[str, Any] = {
-        "workflow_id": workflow.id,
-        "plan_id": plan_id or workflow.plan_id,
-        "tasks": list(tasks),
-        "limit_micros": limit_micros,
-    }
-    question = Question(kind, arguments, details=details)
-    return replace(tool_approval(turn, None, question, seconds), kind=kind)
-
-
 def spent_on(workflow: Workflow, cost_usd: float | None, calls: int) -> tuple[int, bool]:
     """Answer what a workflow has cost with some calls more, and whether the price of any is not known."""
     unknown = workflow.price_unknown or (calls > 0 and cost_usd is None)
@@ -429,108 +339,3 @@ def _started(
         "error": None,
         "error_code": None,
     }
-
-
-def _tasks(workflow: Workflow, proposal: Proposal) -> list[WorkflowTask]:
-    """Answer the tasks of a plan as rows."""
-    return [
-        WorkflowTask(
-            workflow_id=workflow.id,
-            id=task.id,
-            project_id=workflow.project_id,
-            number=number,
-            agent_id=proposal.agents[task.agent],
-            agent=task.agent,
-            description=task.description,
-            depends_on=list(task.depends_on),
-            status=TaskStatus.PENDING,
-            attempts=0,
-            estimate=asdict(proposal.estimate.tasks[task.id]),
-            usage=None,
-            cost_micros=None,
-            result=None,
-            error_code=None,
-            error=None,
-            parked=None,
-            started_at=None,
-            finished_at=None,
-        )
-        for number, task in enumerate(proposal.graph.tasks.values(), 1)
-    ]
-
-
-def _change_task(
-    connection: Connection,
-    principal: Principal,
-    turn: Turn,
-    task: WorkflowTask,
-    values: Mapping[str, Any],
-    told: Sequence[EventData],
-    lease: Lease | None,
-) -> bool:
-    """Change a task of a turn that goes on; False if it was changed so before, and nobody heard of it."""
-    require_lease(connection, principal, turn.project_id, lease)
-    log = SessionLog(connection, principal, turn.session_id, 0)
-    workflow = WorkflowRepository(connection, principal).get(task.workflow_id)
-    if workflow.turn_id != turn.id or workflow.status.is_terminal:
-        raise TurnOver
-    rows = TaskRepository(connection, principal)
-    now = rows.get(task.workflow_id, task.id)
-    if all(getattr(now, name) == values[name] for name in ("status", "attempts", "parked") if name in values):
-        return False
-    if not rows.move(task.workflow_id, task.id, OPEN_TASKS, **values):
-        raise TurnOver
-    if told:
-        log.expect(len(told))
-        log.write(turn.id, *told)
-    return True
-
-
-def _note_spent(connection: Connection, principal: Principal, workflow_id: str, spent: Spent) -> None:
-    values = {"spent_micros": spent[0], "price_unknown": spent[1]}
-    WorkflowRepository(connection, principal).move(workflow_id, OPEN, **values)
-
-
-def _created(plan_id: str, workflow: Workflow, proposal: Proposal) -> TaskPlanCreated:
-    return TaskPlanCreated(
-        plan_id=plan_id,
-        workflow_id=workflow.id,
-        tasks=shown_tasks(proposal),
-        planned_by=proposal.plan.planned_by,
-        estimated_cost=_expected(proposal.estimate),
-        estimated_cost_low=dollars(proposal.estimate.low_micros),
-        estimated_cost_high=dollars(proposal.estimate.high_micros),
-        estimated_duration=proposal.estimate.seconds,
-    )
-
-
-def _approval(turn: Turn, workflow: Workflow, plan_id: str, proposal: Proposal, now: datetime) -> Approval:
-    details = {
-        "estimated_cost": _expected(proposal.estimate),
-        "estimated_cost_low": dollars(proposal.estimate.low_micros),
-        "estimated_cost_high": dollars(proposal.estimate.high_micros),
-        "estimated_duration": proposal.estimate.seconds,
-        "unknown_prices": list(proposal.estimate.unknown_models),
-        "graph": proposal.graph.mermaid(),
-        "changed": list(proposal.changes),
-    }
-    tasks = shown_tasks(proposal)
-    limit = proposal.estimate.high_micros
-    asked = plan_approval(turn, workflow, tasks, limit, details, proposal.seconds, plan_id=plan_id)
-    return replace(asked, created_at=now, expires_at=now + timedelta(seconds=proposal.seconds))
-
-
-def shown_tasks(proposal: Proposal) -> list[dict[str, Any]]:
-    """Answer the tasks as people see them before they run."""
-    return [
-        task_to_json(task) | {"estimated_cost": _dollars(proposal.estimate.tasks[task.id].expected_micros)}
-        for task in proposal.graph.tasks.values()
-    ]
-
-
-def _expected(estimate: PlanEstimate) -> float | None:
-    return None if estimate.unknown_models else dollars(estimate.expected_micros)
-
-
-def _dollars(amount: int | None) -> float | None:
-    return None if amount is None else dollars(amount)

@@ -3,6 +3,8 @@
 from artel.brain.brain import Usage
 from artel.budgets.money import micros
 
+Spent = tuple[int, bool]  # what a workflow has cost, and whether the price of some of it is not known
+
 
 class Spending:
     """Counts calls to models; a price that is not known stays known as that."""
@@ -11,6 +13,11 @@ class Spending:
         self.usage = Usage(model)  # of this run
         self.micros = spent_micros  # of all runs
         self.price_unknown = price_unknown
+
+    @property
+    def spent(self) -> Spent:
+        """What is stored of it."""
+        return self.micros, self.price_unknown
 
     def add(self, usage: Usage) -> None:
         """Count some calls."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from artel.brain.brain import ToolCall
 from artel.contract.events import EventData, TaskProgress
@@ -12,17 +13,38 @@ from artel.spaces.notes import Notes
 from artel.spaces.worker_space import WorkerSpace
 from artel.tools.tool import ToolResult
 from artel.turns.turn import Turn
+from artel.workflows.workflow import Workflow, WorkflowTask
 
 PROGRESS_SECONDS = 5.0
 SHOW_OTHERS_SECONDS = 0.1
 
 
+def planning(workflow: Workflow, turn_id: str) -> TaskProgress:
+    """Answer the event that a plan is being made, or another one."""
+    return TaskProgress(
+        task_id=turn_id, state="running", elapsed_seconds=0.0, phase="planning", workflow_id=workflow.id
+    )
+
+
+def went_on(task: WorkflowTask) -> TaskProgress:
+    """Answer the event that a task goes on which has waited for the user."""
+    elapsed = (datetime.now(UTC) - (task.started_at or datetime.now(UTC))).total_seconds()
+    return TaskProgress(
+        task_id=task.id,
+        state="running",
+        elapsed_seconds=round(elapsed, 1),
+        phase="resumed",
+        workflow_id=task.workflow_id,
+    )
+
+
 class PlanListener:
     """Tells the session what happens in a turn."""
 
-    def __init__(self, space: WorkerSpace, turn: Turn) -> None:
+    def __init__(self, space: WorkerSpace, turn: Turn, workflow_id: str) -> None:
         self.space = space
         self.turn = turn
+        self.workflow_id = workflow_id
         self._notes = Notes(space, turn)
 
     def open(self) -> None:
@@ -100,7 +122,15 @@ class TaskVoice:
         if now - self._told >= PROGRESS_SECONDS:
             self._told = now
             elapsed = round(now - self._began, 1)
-            self.note(TaskProgress(task_id=self._task_id, state="running", elapsed_seconds=elapsed, phase=phase))
+            self.note(
+                TaskProgress(
+                    task_id=self._task_id,
+                    state="running",
+                    elapsed_seconds=elapsed,
+                    phase=phase,
+                    workflow_id=self._plan.workflow_id,
+                )
+            )
 
     def _show_others(self) -> None:
         parts, turn, now = self._plan.space.parts, self._plan.turn, time.monotonic()

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, Update, bindparam, func
+from sqlalchemy import ColumnElement, Row, Select, Update, bindparam, func, or_
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from artel.db.tables import turns
@@ -35,6 +35,18 @@ class TurnRepository(TenantRepository):
         for_agent = turns.c.agent_id == bindparam("agent"), turns.c.status == TurnStatus.QUEUED
         return cls._prepare_select(func.count().filter(_in_session()), func.count().filter(*for_agent)).where(
             turns.c.project_id == bindparam("project"), _unfinished()
+        )
+
+    @prepared
+    def _answered_by(cls) -> Select[Any]:  # noqa: N805
+        told = TurnStatus.COMPLETED, TurnStatus.FAILED, TurnStatus.TIMEOUT
+        columns = turns.c.status, turns.c.usage, turns.c.started_at, turns.c.finished_at
+        return (
+            cls._prepare_select(*columns)
+            .where(turns.c.project_id == bindparam("project"), turns.c.agent_id == bindparam("agent"))
+            .where(turns.c.finished_at > bindparam("since"), or_(*(turns.c.status == one for one in told)))
+            .order_by(turns.c.finished_at.desc())
+            .limit(bindparam("most"))
         )
 
     @prepared
@@ -154,13 +166,9 @@ class TurnRepository(TenantRepository):
         ended = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.usage.is_(None)
         self.connection.execute(self._update({"usage": usage}).where(*ended))
 
-    def answered_by(self, project_id: int, agent_ids: Iterable[int], most: int) -> list[Row[Any]]:
-        """Answer the last turns that agents have answered, or failed to, newest first, with what they took."""
-        ended = turns.c.project_id == project_id, turns.c.agent_id.in_(list(agent_ids))
-        told = turns.c.status.in_([TurnStatus.COMPLETED, TurnStatus.FAILED, TurnStatus.TIMEOUT])
-        columns = turns.c.agent_id, turns.c.error_code, turns.c.usage, turns.c.started_at, turns.c.finished_at
-        asked = self._select(*columns).where(*ended, told).order_by(turns.c.finished_at.desc()).limit(most)
-        return list(self.connection.execute(asked))
+    def answered_by(self, project_id: int, agent_id: int, since: datetime, most: int) -> list[Any]:
+        """Answer the last turns that an agent has answered, or failed to, newest first, with what they took."""
+        return self._run(self._answered_by, project=project_id, agent=agent_id, since=since, most=most).all()
 
     def still_unfinished(self, turn_ids: Iterable[str]) -> set[str]:
         """Answer which of these turns are not finished, and exist."""

@@ -6,10 +6,8 @@ from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
 from artel.contract.events import EventData, TaskCancelled, TaskFailed
-from artel.workflows.workflow import TaskStatus, WorkflowStatus
+from artel.workflows.workflow import OPEN, TaskStatus, WorkflowStatus
 from artel.workflows.workflow_repository import TaskRepository, WorkflowRepository
-
-_OPEN = (WorkflowStatus.PLANNING, WorkflowStatus.AWAITING_APPROVAL, WorkflowStatus.RUNNING)
 
 
 def end_workflow_of(
@@ -25,7 +23,7 @@ def end_workflow_of(
         return None, []
     ended = WorkflowRepository(connection, principal).move(
         workflow.id,
-        _OPEN,
+        OPEN,
         status=WorkflowStatus(status),
         error_code=code,
         error=text if code else None,

@@ -43,6 +43,10 @@ class TaskStatus(StrEnum):
         return self not in (TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.WAITING)
 
 
+OPEN = tuple(status for status in WorkflowStatus if not status.is_terminal)
+OPEN_TASKS = tuple(status for status in TaskStatus if not status.is_terminal)
+
+
 @dataclass(frozen=True, slots=True)
 class Workflow:
     """A request to the orchestrator, and how it goes."""

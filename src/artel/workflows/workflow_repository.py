@@ -4,14 +4,12 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, func
+from sqlalchemy import ColumnElement, Row, Select, bindparam, func, or_
 
 from artel.db.tables import plan_cache, tasks, workflows
-from artel.db.tenant import TenantRepository
+from artel.db.tenant import TenantRepository, prepared
 from artel.errors import WorkflowNotFound
-from artel.workflows.workflow import TaskStatus, Workflow, WorkflowStatus, WorkflowTask
-
-_UNFINISHED = (TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.WAITING)
+from artel.workflows.workflow import OPEN_TASKS, TaskStatus, Workflow, WorkflowStatus, WorkflowTask
 
 
 class WorkflowRepository(TenantRepository):
@@ -31,6 +29,17 @@ class WorkflowRepository(TenantRepository):
         """Answer the workflow that a turn works on, if it does."""
         row = self.connection.execute(self._select().where(workflows.c.turn_id == turn_id)).one_or_none()
         return _workflow(row) if row else None
+
+    def begun(self, project_id: int) -> set[str]:
+        """Answer which workflows of a project have begun to be carried out, and are not over."""
+        begun = workflows.c.project_id == project_id, workflows.c.started_at.is_not(None)
+        asked = self._select(workflows.c.id).where(*begun, workflows.c.finished_at.is_(None))
+        return set(self.connection.execute(asked).scalars())
+
+    def of_session(self, session_id: str) -> list[str]:
+        """Answer the ids of all workflows of a session."""
+        asked = self._select(workflows.c.id).where(workflows.c.session_id == session_id)
+        return list(self.connection.execute(asked).scalars())
 
     def page(self, conditions: Sequence[ColumnElement[bool]], limit: int, offset: int) -> list[Workflow]:
         """Answer some workflows, newest first."""
@@ -69,6 +78,18 @@ class TaskRepository(TenantRepository):
 
     table = tasks
 
+    @prepared
+    def _done_by(cls) -> Select[Any]:  # noqa: N805
+        told = TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.TIMEOUT
+        columns = tasks.c.status, tasks.c.usage, tasks.c.started_at, tasks.c.finished_at
+        return (
+            cls._prepare_select(*columns)
+            .where(tasks.c.project_id == bindparam("project"), tasks.c.agent_id == bindparam("agent"))
+            .where(tasks.c.finished_at > bindparam("since"), or_(*(tasks.c.status == one for one in told)))
+            .order_by(tasks.c.finished_at.desc())
+            .limit(bindparam("most"))
+        )
+
     def add(self, planned: Sequence[WorkflowTask]) -> None:
         """Store the tasks of a plan."""
         self._add([{name: getattr(task, name) for name in WorkflowTask.__slots__} for task in planned])
@@ -104,22 +125,16 @@ class TaskRepository(TenantRepository):
             values: dict[str, Any] = {"status": TaskStatus.CANCELLED, "parked": None, "finished_at": now}
             if task.status is TaskStatus.RUNNING:
                 values |= {"status": running, "error_code": code, "error": error}
-            self.move(workflow_id, task.id, _UNFINISHED, **values)
+            self.move(workflow_id, task.id, OPEN_TASKS, **values)
         return unfinished
 
     def remove(self, workflow_id: str) -> None:
         """Forget the tasks of a plan that another takes the place of."""
         self.connection.execute(self._delete().where(tasks.c.workflow_id == workflow_id))
 
-    def ended_by(self, project_id: int, agent_ids: Collection[int], most: int) -> list[WorkflowTask]:
-        """Answer the last tasks that agents have ended, newest first."""
-        ended = (
-            tasks.c.project_id == project_id,
-            tasks.c.agent_id.in_(list(agent_ids)),
-            tasks.c.finished_at.is_not(None),
-        )
-        asked = self._select().where(*ended).order_by(tasks.c.finished_at.desc()).limit(most)
-        return [_task(row) for row in self.connection.execute(asked)]
+    def done_by(self, project_id: int, agent_id: int, since: datetime, most: int) -> list[Any]:
+        """Answer the last tasks that an agent has done, or failed to do, newest first, with what they took."""
+        return self._run(self._done_by, project=project_id, agent=agent_id, since=since, most=most).all()
 
 
 class PlanCacheRepository(TenantRepository):

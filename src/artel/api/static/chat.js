@@ -372,8 +372,9 @@ const happened = {
   direct_agent_call: ({ turn_id, agent_id }) => atWork(turn_id, agent_id),
   task_plan_created: (created) => talk.plans.created(created),
   plan_request: ({ workflow_id }) => talk.plans.refresh(workflow_id),
-  task_progress({ turn_id, state, phase }) {
-    if (phase === "retry") showPlans(talk);
+  task_progress({ turn_id, task_id, workflow_id, state, phase }) {
+    if (workflow_id && ["planning", "retry"].includes(phase)) talk.plans.refresh(workflow_id);
+    else talk.plans.goesOn({ turn_id, task_id });
     runs(turn_id, { isRunning: state === "running", isPlanning: phase === "planning" });
   },
   task_started(started) {
@@ -383,7 +384,6 @@ const happened = {
   task_completed: (completed) => talk.plans.completed(completed),
   task_failed: (failed) => talk.plans.failed(failed),
   task_cancelled: (cancelled) => talk.plans.cancelled(cancelled),
-  agent_status_changed: (change) => talk.plans.moves(change),
   message_delta: (piece) => talk.plans.writes(piece, false) || write(piece, false),
   message_snapshot: (piece) => talk.plans.writes(piece, true) || write(piece, true),
   tool_called(called) {

@@ -206,7 +206,8 @@ export function draw(card, plan, asked, wordsOf) {
 }
 
 function titleOf({ tasks, status }, isAlone) {
-  if (!tasks.length) return status === "planning" ? "A plan is being made" : "No plan was made";
+  if (status === "planning") return tasks.length ? "Another plan is being made" : "A plan is being made";
+  if (!tasks.length) return "No plan was made";
   return isAlone ? `A task for ${tasks[0].agent}` : `Plan: ${tasks.length} ${tasks.length === 1 ? "task" : "tasks"}`;
 }
 
@@ -304,7 +305,9 @@ function drawQuestion(card) {
   const lines = (details.changed ?? []).map((text) => Object.assign(document.createElement("li"), { textContent: text }));
   field(item, "changed").append(...lines);
   item.querySelector(".changed").hidden = !details.changed?.length;
+  field(item, "month").hidden = details.month_left === undefined;
   put(item, {
+    month: `Of the project's month ${usd(details.month_left)} are left: the plan may end partly done.`,
     agreed: usd(details.agreed_cost),
     spent: usd(details.spent),
     wanted: usd(details.estimated_cost),

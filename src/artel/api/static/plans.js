@@ -108,9 +108,11 @@ export class Plans {
     this.#setTask(turn_id, task_id, { status: "running", tool });
   }
 
-  /** An agent begins or ends something: a task that waited may go on, of which there is no event of its own. */
-  moves({ turn_id }) {
-    if (this.#ofTurn(turn_id)?.plan.tasks.some(({ status }) => status === "waiting")) this.changed(turn_id);
+  /** A task goes on; of one that has ended this is old news. */
+  goesOn({ turn_id, task_id }) {
+    const task = this.#ofTurn(turn_id)?.plan.tasks.find(({ id }) => id === task_id);
+    if (task?.status === "waiting") this.#setTask(turn_id, task_id, { status: "running" });
+    else this.#hasHappened();
   }
 
   /** Take words that a task writes, numbered as those of answers; say whether they are a task's, not the answer's. */

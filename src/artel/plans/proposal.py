@@ -1,0 +1,152 @@
+"""A plan as the user is shown it: its tasks, its price, and the question whether it may be carried out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from artel.approvals.approval import Approval
+from artel.budgets.money import dollars
+from artel.contract.events import PlanRequest, TaskPlanCreated
+from artel.plans.estimates import PlanEstimate
+from artel.plans.month_left import Shortage
+from artel.plans.planner import Plan, task_to_json
+from artel.plans.task_graph import TaskGraph
+from artel.spaces.asking import tool_approval
+from artel.tools.consent import Question
+from artel.turns.turn import Turn
+from artel.workflows.workflow import TaskStatus, Workflow, WorkflowTask
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A plan with its price, ready to be stored; `asks` whether the user is asked whatever the month has left."""
+
+    plan: Plan
+    estimate: PlanEstimate
+    agents: Mapping[str, int]
+    seconds: int
+    asks: bool
+    cache_key: str | None = None
+    changes: Sequence[str] = ()
+
+    @property
+    def graph(self) -> TaskGraph:
+        """The tasks."""
+        return self.plan.graph
+
+
+def plan_request(approval: Approval) -> PlanRequest:
+    """Answer the event that asks the user."""
+    figures = approval.details
+    return PlanRequest(
+        approval_id=approval.id,
+        workflow_id=approval.arguments["workflow_id"],
+        plan={"tasks": approval.arguments["tasks"]},
+        estimated_cost=figures.get("estimated_cost"),
+        estimated_duration=figures.get("estimated_duration", 0.0),
+        details=figures,
+        expires_at=approval.expires_at,
+    )
+
+
+def plan_approval(
+    turn: Turn,
+    workflow: Workflow,
+    tasks: Sequence[Mapping[str, Any]],
+    limit_micros: int,
+    details: dict[str, Any],
+    seconds: int,
+    kind: str = "plan",
+    plan_id: str | None = None,
+) -> Approval:
+    """Answer what the user is asked: whether this very plan may be carried out, for this much at most."""
+    arguments: dict[str, Any] = {
+        "workflow_id": workflow.id,
+        "plan_id": plan_id or workflow.plan_id,
+        "tasks": list(tasks),
+        "limit_micros": limit_micros,
+    }
+    question = Question(kind, arguments, details=details)
+    return replace(tool_approval(turn, None, question, seconds), kind=kind)
+
+
+def plan_created(plan_id: str, workflow: Workflow, proposal: Proposal) -> TaskPlanCreated:
+    """Answer the event that shows a plan."""
+    return TaskPlanCreated(
+        plan_id=plan_id,
+        workflow_id=workflow.id,
+        tasks=shown_tasks(proposal),
+        planned_by=proposal.plan.planned_by,
+        estimated_cost=_expected(proposal.estimate),
+        estimated_cost_low=dollars(proposal.estimate.low_micros),
+        estimated_cost_high=dollars(proposal.estimate.high_micros),
+        estimated_duration=proposal.estimate.seconds,
+    )
+
+
+def approval_of(
+    turn: Turn, workflow: Workflow, plan_id: str, proposal: Proposal, short: Shortage | None, now: datetime
+) -> Approval:
+    """Answer what the user is asked about a plan that was just made."""
+    details = figures(proposal.estimate, short)
+    details |= {"graph": proposal.graph.mermaid(), "changed": list(proposal.changes)}
+    tasks = shown_tasks(proposal)
+    limit = proposal.estimate.high_micros
+    asked = plan_approval(turn, workflow, tasks, limit, details, proposal.seconds, plan_id=plan_id)
+    return replace(asked, created_at=now, expires_at=now + timedelta(seconds=proposal.seconds))
+
+
+def figures(estimate: PlanEstimate, short: Shortage | None) -> dict[str, Any]:
+    """Answer the price of a plan as people see it, and what is left of the month if that is less."""
+    return (short.details if short else {}) | {
+        "estimated_cost": _expected(estimate),
+        "estimated_cost_low": dollars(estimate.low_micros),
+        "estimated_cost_high": dollars(estimate.high_micros),
+        "estimated_duration": estimate.seconds,
+        "unknown_prices": list(estimate.unknown_models),
+    }
+
+
+def shown_tasks(proposal: Proposal) -> list[dict[str, Any]]:
+    """Answer the tasks as people see them before they run."""
+    return [
+        task_to_json(task) | {"estimated_cost": _dollars(proposal.estimate.tasks[task.id].expected_micros)}
+        for task in proposal.graph.tasks.values()
+    ]
+
+
+def _expected(estimate: PlanEstimate) -> float | None:
+    return None if estimate.unknown_models else dollars(estimate.expected_micros)
+
+
+def _dollars(amount: int | None) -> float | None:
+    return None if amount is None else dollars(amount)
+
+
+def task_rows(workflow: Workflow, proposal: Proposal) -> list[WorkflowTask]:
+    """Answer the tasks of a plan as rows."""
+    return [
+        WorkflowTask(
+            workflow_id=workflow.id,
+            id=task.id,
+            project_id=workflow.project_id,
+            number=number,
+            agent_id=proposal.agents[task.agent],
+            agent=task.agent,
+            description=task.description,
+            depends_on=list(task.depends_on),
+            status=TaskStatus.PENDING,
+            attempts=0,
+            estimate=asdict(proposal.estimate.tasks[task.id]),
+            usage=None,
+            cost_micros=None,
+            result=None,
+            error_code=None,
+            error=None,
+            parked=None,
+            started_at=None,
+            finished_at=None,
+        )
+        for number, task in enumerate(proposal.graph.tasks.values(), 1)
+    ]

@@ -1,0 +1,117 @@
+"""What is told while a plan is made anew, tried again, or goes on: nobody has to ask how it stands."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.acceptance.test_plans import DIAMOND, Desk, Team
+from tests.deadlines import eventually
+from tests.model_server import ByMark, Fail, Hold, Say, Tool
+from tests.people import Person
+from tests.running import Server
+from tests.streams import Event
+
+
+@pytest.fixture(scope="session")
+def server(chat_server: Server) -> Server:
+    return chat_server
+
+
+@pytest.fixture
+def desk(person: Person, script: ByMark, mark: str) -> Desk:
+    script[mark] = team = Team(mark, DIAMOND)
+    project = person.project()
+    return Desk(person, project, person.session(project["id"]), team)
+
+
+def _told(events: list[Event], *types: str) -> list[str]:
+    """Answer what was told of the plan itself, in its order."""
+    return [
+        f"{event.type} {event.data['phase']}" if event.type == "task_progress" else event.type
+        for event in events
+        if event.type in types or (event.type == "task_progress" and event.data["task_id"] == event.data["turn_id"])
+    ]
+
+
+def _progress(events: list[Event], phase: str) -> list[dict[str, Any]]:
+    return [event.data for event in events if event.type == "task_progress" and event.data["phase"] == phase]
+
+
+def test_while_it_is_planned_again_the_workflow_says_so(desk: Desk) -> None:
+    accepted = desk.ask()
+    first = desk.until(accepted["workflow_id"], "awaiting_approval")
+    hold = Hold(json.dumps({"tasks": desk.team.tasks()[:1]}))
+    desk.team.plans = [hold]
+
+    desk.decide(first["approval_id"], "reject", feedback="Only the first, please")
+    eventually(lambda: hold.arrived)
+    between = desk.workflow(accepted["workflow_id"])
+    hold.release()
+
+    assert (between["status"], between["approval_id"]) == ("planning", None)
+    assert [task["id"] for task in between["tasks"]] == list(DIAMOND)  # what is being replaced can still be seen
+    second = desk.until(accepted["workflow_id"], "awaiting_approval")
+    desk.decide(second["approval_id"], "reject")
+    assert desk.ended(accepted["workflow_id"])["status"] == "rejected"
+    events = desk.person.events_of(desk.session, accepted["turn_id"])
+    made = ["task_progress planning", "task_plan_created", "plan_request", "approval_resolved"]
+    assert _told(events, "task_plan_created", "plan_request", "approval_resolved") == made * 2
+    assert [told["workflow_id"] for told in _progress(events, "planning")] == [accepted["workflow_id"]] * 2
+
+
+def test_a_plan_that_became_dearer_as_it_was_approved_is_planned_again(desk: Desk) -> None:
+    accepted = desk.ask()
+    first = desk.until(accepted["workflow_id"], "awaiting_approval")
+    longer = {"id": "a", "description": f"{desk.team.mark} do a. " + "Look at everything twice. " * 100}
+
+    desk.decide(first["approval_id"], changes={"tasks": [longer]})
+
+    def asked_again() -> dict[str, Any]:
+        now = desk.workflow(accepted["workflow_id"])
+        return now if now["approval_id"] not in (None, first["approval_id"]) else {}
+
+    second = eventually(asked_again, 30)
+    assert second["estimated_cost_high"] > first["estimated_cost_high"]
+    desk.decide(second["approval_id"], "reject")
+    assert desk.ended(accepted["workflow_id"])["status"] == "rejected"
+    events = desk.person.events_of(desk.session, accepted["turn_id"])
+    assert _told(events, "plan_request") == ["task_progress planning", "plan_request"] * 2
+
+
+def test_a_turn_that_tries_again_says_which_workflow(desk: Desk) -> None:
+    desk.team.needs = {"a": "", "b": "a"}
+    desk.team.does = {"b": Fail(400)}
+    workflow = desk.approved()
+    assert workflow["status"] == "partial"
+    desk.team.does = {}
+
+    retried = desk.person.http.post(f"/my/workflows/{workflow['id']}/retry").json()
+
+    assert desk.ended(workflow["id"])["status"] == "completed"
+    [again] = _progress(desk.person.events_of(desk.session, retried["turn_id"]), "retry")
+    assert (again["workflow_id"], again["state"]) == (workflow["id"], "queued")
+
+
+def test_a_task_that_waited_and_goes_on_has_an_event_of_its_own(desk: Desk) -> None:
+    delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
+    desk.team.needs, desk.team.does = {"a": "", "b": "a"}, {"a": delete}
+    desk.person.http.patch(f"/my/projects/{desk.project['id']}", json={"settings": {"plans": {"approve_over_usd": 10}}})
+    accepted = desk.ask()
+    [asked] = eventually(lambda: desk.person.get("/my/approvals", status="pending")["items"], 30)
+    desk.team.does = {}
+
+    desk.decide(asked["id"], "reject", feedback="Keep it.")
+
+    assert desk.ended(accepted["workflow_id"])["status"] == "completed"
+    events = desk.person.events_of(desk.session, accepted["turn_id"])
+    [went_on] = _progress(events, "resumed")
+    assert (went_on["task_id"], went_on["state"], went_on["workflow_id"]) == ("a", "running", accepted["workflow_id"])
+    of_a = [event.type for event in events if event.data.get("task_id") == "a"]
+    assert [one for one in of_a if one in ("task_started", "tool_request", "task_completed")] == [
+        "task_started",
+        "tool_request",
+        "task_completed",
+    ]
+    place = of_a.index("tool_request")
+    assert "task_progress" in of_a[place : of_a.index("task_completed")]

@@ -1,0 +1,124 @@
+"""What agents usually do, on SQLite and PostgreSQL: of their own last tasks and turns, whatever others did since."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import Connection, insert
+
+from artel.auth.accounts import create_account
+from artel.auth.principal import Principal
+from artel.contract.http import Agent, NewProject, NewSession
+from artel.db import schema, tables
+from artel.db.engine import Database
+from artel.ids import uuid7
+from artel.plans.estimates import Habits
+from artel.plans.pricing import habits
+from artel.projects.projects import create_project
+from artel.sessions.sessions import create_session
+from tests.contract.test_turns import RULES
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class Past:
+    """A project whose agents did something."""
+
+    database: Database
+    user: Principal
+    project_id: int
+    session_id: str
+    agents: list[Agent]
+    turns: int = 0
+
+    @property
+    def _place(self) -> dict[str, object]:
+        return {"user_id": self.user.user_id, "project_id": self.project_id}
+
+    async def answers(self, agent: Agent, days_ago: float, tokens: int, status: str = "completed") -> None:
+        """Let an agent have answered a turn."""
+        self.turns += 1
+        turn = {"id": uuid7(), "number": self.turns, "mode": "direct", "status": status, "request_hash": ""}
+        await self._store(lambda c: c.execute(insert(tables.turns).values(turn | self._done(agent, days_ago, tokens))))
+
+    async def does(self, agent: Agent, days_ago: float, tokens: int, status: str = "completed") -> None:
+        """Let an agent have done the task of a plan."""
+        workflow = self._place | {"id": uuid7(), "session_id": self.session_id, "turn_id": uuid7(), "status": status}
+        workflow |= {"request": "", "instruction": "", "spent_micros": 0, "price_unknown": False}
+        workflow |= {"created_at": datetime.now(UTC)}
+        done = self._done(agent, days_ago, tokens)
+        del done["session_id"], done["created_at"]
+        task = {"workflow_id": workflow["id"], "id": "1", "number": 1, "agent": agent.name, "status": status} | done
+        task |= {"description": "", "depends_on": [], "attempts": 1}
+
+        def store(connection: Connection) -> None:
+            connection.execute(insert(tables.workflows).values(workflow))
+            connection.execute(insert(tables.tasks).values(task))
+
+        await self._store(store)
+
+    async def habits(self) -> dict[str, Habits]:
+        return await self.database.read(habits, self.user, self.project_id, self.agents)
+
+    async def _store(self, step: Callable[[Connection], object]) -> None:
+        await self.database.run(step)
+
+    def _done(self, agent: Agent, days_ago: float, tokens: int) -> dict[str, object]:
+        ended = datetime.now(UTC) - timedelta(days=days_ago)
+        return self._place | {
+            "session_id": self.session_id,
+            "agent_id": agent.id,
+            "usage": {"model": "gpt-4o", "calls": 1, "output_tokens": tokens, "cost_usd": 0.01},
+            "created_at": ended,
+            "started_at": ended - timedelta(seconds=4),
+            "finished_at": ended,
+        }
+
+
+@pytest.fixture
+async def past(upgraded_database: Callable[[], str]) -> AsyncIterator[Past]:
+    database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"))
+    await asyncio.to_thread(schema.upgrade, database.engine)
+    user = (await database.run(create_account, "ada@example.org", None)).principal
+    project = await database.run(create_project, user, NewProject(name="Past"), RULES)
+    session = await database.run(create_session, user, uuid7(), NewSession(project_id=project.id), RULES)
+    yield Past(database, user, project.id, session.session_id, list(project.team)[:2])
+    await database.close()
+
+
+async def test_an_agent_that_is_seldom_asked_keeps_its_history_beside_a_busy_one(past: Past) -> None:
+    quiet, busy = past.agents
+    await past.answers(quiet, 30, 123)
+    await past.does(quiet, 31, 0, "failed")
+    for number in range(50):
+        await past.answers(busy, number / 24, 700)
+
+    known = await past.habits()
+
+    assert known[quiet.name] == Habits(2, 123, 1.0, 4.0, 0.5, 0.01)
+    assert (known[busy.name].tasks, known[busy.name].output_tokens) == (20, 700)
+
+
+async def test_the_last_things_count_whether_they_were_tasks_or_turns(past: Past) -> None:
+    agent, other = past.agents
+    for number in range(20):
+        await past.does(agent, 10 + number, 1_000)
+        await past.answers(agent, number / 24, 100)
+
+    known = await past.habits()
+
+    assert known[agent.name].output_tokens == 100
+    assert known[other.name] == Habits()
+
+
+async def test_what_was_done_very_long_ago_or_was_cancelled_says_nothing(past: Past) -> None:
+    agent, _ = past.agents
+    await past.answers(agent, 100, 5)
+    await past.does(agent, 100, 5)
+    await past.answers(agent, 1, 5, "cancelled")
+    await past.does(agent, 1, 5, "cancelled")
+
+    assert (await past.habits())[agent.name] == Habits()
