@@ -133,6 +133,19 @@ def test_in_a_conversation_the_merged_answer_is_the_orchestrators(console: Conso
         assert terminal.end()[0] == 0
 
 
+def test_that_the_answer_is_being_made_is_told_before_its_first_word(console: Console) -> None:
+    merging = Hold("All of it.")
+    console.team.does = {"merge": merging}
+    with console.chat() as terminal:
+        terminal.until(QUESTION)
+        terminal.type("y")
+        terminal.until("orchestrator puts the results together")
+        merging.release()
+        code, rest = terminal.end()
+
+    assert (code, "All of it." in _seen(rest)) == (0, True)
+
+
 def test_an_instruction_goes_to_every_task(console: Console) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.acceptance.test_plans import DIAMOND, Desk, Team
 from tests.browser.test_chat_page import HOSTILE, Chat, said
-from tests.browser.visits import Complaints, width_of_contents
+from tests.browser.visits import Complaints, Held, width_of_contents
 from tests.conftest import StartServer, with_model
 from tests.deadlines import eventually
 from tests.model_server import ByMark, Dictate, Fail, Hold, ModelServer, Say, Tool
@@ -124,6 +124,26 @@ def test_a_plan_is_shown_with_its_price_and_carried_out_when_it_is_approved_by_k
     expect(room.plan.locator(".figures")).to_have_text(f"Cost {cost} · expected {expected} ({low}–{high})")
     room.task("a").get_by_text("Result", exact=True).click()
     expect(room.task("a").locator(".words")).to_have_text("Result of a.")
+
+
+def test_what_a_task_cost_is_shown_when_that_is_known(room: Room) -> None:
+    last, held = Hold(), Held()
+    room.team.needs, room.team.does = {"a": "", "b": "a", "c": "b"}, {"c": last}
+    room.ask()
+    room.button("Approve").click()
+    expect(room.task("c").locator(".badge")).to_have_text("running")
+    room.page.route("**/my/workflows/*", held.hold)
+    last.release()
+
+    expect(room.task("c").locator(".badge")).to_have_text("done")
+    expect(room.task("c")).to_contain_text("about $")
+    room.page.unroute("**/my/workflows/*", held.hold)
+    held.let_go()
+
+    expect(room.state).to_have_text("done")
+    room.plan.locator("summary").first.click()
+    cost = next(task["cost"] for task in room.workflow()["tasks"] if task["id"] == "c")
+    expect(room.task("c")).to_contain_text(f"{usd(cost)}, expected $")
 
 
 def test_it_is_all_there_again_after_a_reload(room: Room) -> None:

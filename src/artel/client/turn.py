@@ -14,7 +14,19 @@ PHASES = {
     "tool_result": "thinks",
     "connection_lost": "is out of reach: connecting again",
 }
-PROGRESS = {"planning": "plans", "retry": "begins again", "resumed": "goes on", "writing": "writes"}
+PROGRESS = {
+    "planning": "plans",
+    "retry": "begins again",
+    "resumed": "goes on",
+    "understand": "reads what is asked",
+    "plan": "plans",
+    "execute": "thinks",
+    "tool_call": "uses a tool",
+    "writing": "writes",
+    "critique": "checks the answer",
+    "finish": "finishes",
+    "merging": "puts the results together",
+}
 
 
 @dataclass(slots=True)

@@ -56,6 +56,7 @@ class PlanEnd:
             return plain(tasks)
         voice = TaskVoice(self.listener, self.turn.id, 0, self.message_id)
         voice.open()
+        voice.phase("merging")
         models = self.planner_model, parts.fallback_model
         text, usage = await merged(self.brain, *models, self.workflow.request, tasks, voice)
         self.board.spending.add(usage)

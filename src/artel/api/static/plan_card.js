@@ -286,8 +286,8 @@ function drawTask(shown, task, plan, words) {
 }
 
 function costOf({ status, cost, estimated_cost: expects }) {
-  if (cost !== null) return `${usd(cost)}${expects === null ? "" : `, expected ${usd(expects)}`}`;
-  if (status === "completed") return "cost not known";
+  if (typeof cost === "number") return `${usd(cost)}${expects === null ? "" : `, expected ${usd(expects)}`}`;
+  if (status === "completed" && cost === null) return "cost not known";
   return expects === null ? UNKNOWN : expects > 0 ? `about ${usd(expects)}` : "";
 }
 

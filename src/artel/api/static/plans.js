@@ -87,7 +87,7 @@ export class Plans {
   }
 
   completed({ turn_id, task_id, result }) {
-    this.#setTask(turn_id, task_id, { status: "completed", result, error: null });
+    this.#setTask(turn_id, task_id, { status: "completed", result, error: null, cost: undefined }); // not told yet
   }
 
   failed({ turn_id, task_id, code, error }) {
