@@ -43,26 +43,26 @@ class Point:
 
 
 PLANNING = [
-    Point("accepted", ["single", "diamond", "asking"], 3),
-    Point("begun", ["single", "diamond", "wide"], 3),
-    Point("plan_called", ["single", "diamond", "revised"], 3),
-    Point("before_plan", ["single", "diamond", "revised"], 3),
-    Point("planned", ["single", "diamond", "revised"], 3),
-    Point("awaiting_approval", ["diamond", "wide", "revised"], 0, ["plan"]),
-    Point("before_decision", ["diamond", "wide", "revised"], 4),
-    Point("decided", ["diamond", "wide", "revised"], 4),
-    Point("before_approved", ["diamond", "wide", "dear"], 3),
-    Point("approved", ["diamond", "wide", "dear"], 3),
+    Point("accepted", ["single", "diamond"], 2),
+    Point("begun", ["diamond", "wide"], 4),
+    Point("plan_called", ["single", "revised"], 3),
+    Point("before_plan", ["diamond", "revised"], 3),
+    Point("planned", ["single", "revised"], 3),
+    Point("awaiting_approval", ["wide", "revised"], 0, ["plan"]),
+    Point("before_decision", ["wide", "revised"], 3),
+    Point("decided", ["diamond", "revised"], 3),
+    Point("before_approved", ["wide", "dear"], 3),
+    Point("approved", ["diamond", "dear"], 3),
 ]
 WORKING = [
-    Point("before_task", ["single", "diamond", "wide"], 8),
-    Point("task_started", ["single", "diamond", "wide"], 8),
-    Point("reserved", ["single", "diamond", "wide"], 8),
-    Point("model_called", ["single", "diamond", "wide"], 8),
-    Point("streaming", ["single", "diamond", "wide"], 8),
-    Point("before_settling", ["single", "diamond", "wide"], 8),
-    Point("before_end", ["single", "diamond", "wide"], 8),
-    Point("task_ended", ["single", "diamond", "wide"], 8),
+    Point("before_task", ["diamond", "wide"], 9),
+    Point("task_started", ["diamond", "wide"], 9),
+    Point("reserved", ["diamond", "wide"], 9),
+    Point("model_called", ["diamond", "wide"], 9),
+    Point("streaming", ["diamond", "wide"], 9),
+    Point("before_settling", ["diamond", "wide"], 9),
+    Point("before_end", ["diamond", "wide"], 9),
+    Point("task_ended", ["diamond", "wide"], 9),
 ]
 WAITING = [
     Point("before_waiting", ["asking", "dear"], 2),
@@ -70,16 +70,16 @@ WAITING = [
     Point("before_parking", ["asking", "dear"], 2, ["tool"]),
     Point("parked", ["asking", "dear"], 2, ["tool"]),
     Point("parked_for_long", ["asking", "dear"], 0, ["tool", "budget"]),
-    Point("before_use", ["asking", "diamond"]),
+    Point("before_use", ["asking", "single"]),
     Point("used", ["asking", "diamond"]),
 ]
 ENDING = [
     Point("merge_called", ["diamond", "asking"], 2),
-    Point("before_last", ["single", "diamond", "asking"], 3),
-    Point("answered", ["single", "diamond", "asking"], 3),
+    Point("before_last", ["single", "diamond"], 2),
+    Point("answered", ["single", "asking"], 2),
     Point("cancelling", ["cancelled", "single"]),
     Point("cancelled", ["cancelled", "diamond"]),
-    Point("before_retry", ["failing", "diamond"]),
+    Point("before_retry", ["failing", "single"]),
     Point("retried", ["failing", "diamond"]),
 ]
 AT_THE_MODEL = {"plan_called", "model_called", "streaming", "merge_called"}
