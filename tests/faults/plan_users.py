@@ -17,13 +17,17 @@ from tests.faults.killing import Assassin, Deadly
 from tests.model_server import Asked, Behaviour, Fail, Hang, Say, Tool
 from tests.services import until
 
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 300.0  # they are cut off again and again
 LOOK_SECONDS = 0.12
 AGENTS = ("agent_coder", "agent_writer", "agent_analyzer", "agent_researcher")
 FEEDBACK = "Only two tasks, please."
 # A call of this tool is asked about; and the month is paid out of, too.
 ASKED_ABOUT = "get_workspace_info"
-SETTINGS = {"monthly_budget_usd": 1_000_000, "tools": {ASKED_ABOUT: {"requires_approval": True}}}
+SETTINGS = {
+    "monthly_budget_usd": 1_000_000,
+    "approval_seconds": 3_600,
+    "tools": {ASKED_ABOUT: {"requires_approval": True}},
+}
 DIAMOND = {"a": "", "b": "a", "c": "a", "d": "b c"}
 CHAIN = {"a": "", "b": "a", "c": "b"}
 _MARK = re.compile(r"mark\w+")
@@ -186,7 +190,7 @@ class User(threading.Thread):
         for agent in project["agents"]:  # a server that has just started would be busy with reading its embedder
             path = f"/my/projects/{self.project_id}/agents/{agent['id']}"
             line.call("PATCH", path, 200, json={"memory": False})
-        super().__init__(name=f"user-of-{self.project_id}")
+        super().__init__(name=f"user-of-{self.project_id}", daemon=True)  # nobody waits for one whose server is gone
         self._line = line
         self.undecided: set[str] = set()  # kinds of approvals that are left alone for now
         self.problem = ""
