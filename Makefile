@@ -30,7 +30,7 @@ run: setup ## Set everything up and run Artel on http://127.0.0.1:8700
 test: lint ## Set everything up, lint, and run all tests
 	@$(BIN)/pytest
 
-faults: setup ## Kill the server at every named point of a turn, 20 times each and database, and while it writes
+faults: setup ## Kill the server at every named point of a turn and of a plan, 20 times each and database, and while it writes
 	@KILLS_PER_POINT=20 $(BIN)/pytest tests/faults
 
 lint: setup ## Check style, types, import directions, tenant scope, who opens paths, and generated docs

@@ -17,15 +17,37 @@ from artel.cli import main as command_line
 from artel.db.engine import Database
 from artel.spaces.direct_turn import DirectTurn
 
+Points = tuple[str | None, str | None]
 # Transactions: the point before the commit, and the one after it.
-TRANSACTIONS = {
+OF_TURNS: dict[str, Points] = {
     "accept_message": (None, "accepted"),
     "start_turn": ("before_start", "started"),
     "finish_turn": ("before_finish", "finished"),
-    "cancel_turn": ("cancelling", None),
+    "cancel_turn": ("cancelling", "cancelled"),
 }
-POINTS_INSIDE = (
-    *(point for points in TRANSACTIONS.values() for point in points if point),
+OF_PLANS: dict[str, Points] = {
+    "begin": (None, "begun"),
+    "store_plan": ("before_plan", "planned"),
+    "decide_plan": ("before_decision", "decided"),
+    "start_approved": ("before_approved", "approved"),
+    "start_task": ("before_task", "task_started"),
+    "end_task": ("before_end", "task_ended"),
+    "park_task": ("before_waiting", "task_waits"),
+    "park_run": ("before_parking", "parked"),
+    "use": ("before_use", "used"),
+    "_finish": ("before_last", "answered"),
+    "retry": ("before_retry", "retried"),
+    "_reserve": (None, "reserved"),
+    "settle": ("before_settling", None),
+}
+TRANSACTIONS = OF_TURNS | OF_PLANS
+TURN_POINTS = (
+    "accepted",
+    "before_start",
+    "started",
+    "before_finish",
+    "finished",
+    "cancelling",
     "answer_received",
     "before_answer",
 )

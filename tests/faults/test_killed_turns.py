@@ -3,7 +3,6 @@
 `make faults` kills at each point 20 times; the usual run does it less often.
 """
 
-import os
 import random
 import signal
 import threading
@@ -15,57 +14,21 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import Row, create_engine, text
+from sqlalchemy import Row
 
 from tests.conftest import JWT_SECRET
-from tests.faults.mortal_server import POINTS_INSIDE
-from tests.model_server import Asked, ModelServer, Say
+from tests.faults.killing import KILLS, MORTAL, TERMINAL_EVENTS, Assassin, Deadly, Rows, arm
+from tests.faults.mortal_server import TURN_POINTS
+from tests.model_server import ModelServer
 from tests.people import Person, client
 from tests.running import Server, clean_environment
 from tests.services import until
 
-ROOT = Path(__file__).parents[2]
-MORTAL = "tests.faults.mortal_server"
 POINTS_AT_THE_MODEL = ("model_called", "streaming")
-KILLS = int(os.environ.get("KILLS_PER_POINT", "1"))
 SESSIONS = 3
 QUEUED = 5
 DYING_SECONDS = 60.0
 RECOVERY_SECONDS = 60.0
-TERMINAL_EVENTS = {"turn_completed", "turn_failed", "turn_cancelled"}
-
-
-class Assassin:
-    """Kills the server when its nth call of the model reaches a point."""
-
-    def __init__(self) -> None:
-        self._point, self._left, self._pid = "", 0, 0
-
-    def arm(self, point: str, passage: int, pid: int) -> None:
-        self._point, self._left, self._pid = point, passage, pid
-
-    def passed(self, point: str) -> None:
-        if point == self._point:
-            self._left -= 1
-            if self._left == 0:
-                os.kill(self._pid, signal.SIGKILL)
-
-
-@dataclass(frozen=True)
-class Deadly(Say):
-    """An echo, in pieces, that tells the assassin how far it is."""
-
-    assassin: Assassin = field(default_factory=Assassin)
-
-    async def __call__(self, asked: Asked, http: Any) -> Any:
-        self.assassin.passed("model_called")
-        return await super().__call__(asked, http)
-
-    def deltas(self, asked: Asked) -> Iterator[bytes]:
-        for number, event in enumerate(super().deltas(asked)):
-            if number == 3:
-                self.assassin.passed("streaming")
-            yield event
 
 
 @dataclass
@@ -134,22 +97,6 @@ class Reader(threading.Thread):
             return
 
 
-class Rows:
-    """What the database says, read behind the server's back."""
-
-    def __init__(self, url: str) -> None:
-        self._engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-
-    def of(self, table: str, sessions: list[str]) -> list[Row[Any]]:
-        column = "id" if table == "sessions" else "session_id"
-        wanted = ", ".join(f"'{session}'" for session in sessions)
-        with self._engine.connect() as connection:
-            return list(connection.execute(text(f"SELECT * FROM {table} WHERE {column} IN ({wanted})")))  # noqa: S608
-
-    def close(self) -> None:
-        self._engine.dispose()
-
-
 class Victim:
     """A server, its model, and somebody who talks to it; killed and started again and again."""
 
@@ -195,7 +142,7 @@ class Victim:
         if point in POINTS_AT_THE_MODEL:
             self._assassin.arm(point, passage, self.server.process.pid)
         else:
-            self._armed.write_text(f"{point} {passage}")
+            arm(self._armed, point, passage)
         for thread in (reader, *senders):
             thread.start()
         assert self.server.process.wait(DYING_SECONDS) == -signal.SIGKILL, f"{point} was not passed"
@@ -247,7 +194,7 @@ def victim(
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("point", [*POINTS_INSIDE, *POINTS_AT_THE_MODEL])
+@pytest.mark.parametrize("point", [*TURN_POINTS, *POINTS_AT_THE_MODEL])
 def test_a_server_killed_at_a_point_keeps_the_promise(victim: Victim, point: str) -> None:
     for _ in range(KILLS):
         sent, reader = victim.die_at(point)

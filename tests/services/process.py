@@ -13,13 +13,13 @@ POLL_SECONDS = 0.05
 ENDING_SECONDS = 10.0
 
 
-def until(condition: Callable[[], bool], seconds: float) -> bool:
+def until(condition: Callable[[], bool], seconds: float, every: float = POLL_SECONDS) -> bool:
     """Poll the condition until it holds, and say whether it did within the time."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() >= deadline:
             return False
-        time.sleep(POLL_SECONDS)
+        time.sleep(every)
     return True
 
 

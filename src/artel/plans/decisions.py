@@ -169,12 +169,25 @@ def retry(connection: Connection, principal: Principal, workflow_id: str, turn_i
     log.expect(1)
     tasks = TaskRepository(connection, principal).of(workflow_id)
     _new_turn(connection, principal, workflow, turn_id, log.first, TurnStatus.QUEUED)
-    # Nobody agreed to a plan that was not approved, or never made: it begins from the beginning.
-    status = WorkflowStatus.RUNNING if workflow.started_at and tasks else WorkflowStatus.PLANNING
+    if decided := _not_heeded(connection, principal, workflow):
+        ApprovalRepository(connection, principal).move(decided.id, [decided.status], decided.status, turn_id=turn_id)
+        status = WorkflowStatus.AWAITING_APPROVAL
+    else:  # nobody agreed to a plan that was not approved, or never made: it begins from the beginning
+        status = WorkflowStatus.RUNNING if workflow.started_at and tasks else WorkflowStatus.PLANNING
     _reopen(connection, principal, workflow, tasks, turn_id, status)
     again = TaskProgress(task_id=turn_id, state="queued", elapsed_seconds=0.0, phase="retry", workflow_id=workflow_id)
     log.write(turn_id, again)
     return rows.get(workflow_id)
+
+
+def _not_heeded(connection: Connection, principal: Principal, workflow: Workflow) -> Approval | None:
+    """Answer what the user has decided just before the server died, so that nothing came of it: it still holds."""
+    asked = ApprovalRepository(connection, principal).of_turn(workflow.turn_id, *ApprovalStatus)
+    last = next((one for one in reversed(asked) if one.kind != "tool"), None)
+    if last is None or workflow.error_code != "interrupted":
+        return None
+    wants_another = last.kind == "plan" and last.status is ApprovalStatus.REJECTED and last.feedback
+    return last if wants_another or last.status is ApprovalStatus.APPROVED else None
 
 
 def list_workflows(
