@@ -210,6 +210,9 @@ class _OrchestratedTurn:
         try:
             self._workflow, tasks, approval = await self._parts.database.run(records.store_plan, *place)
         except BudgetExceeded as short:
+            await self._parts.database.run(
+                records.note_planned, self._space.principal, self._workflow, proposal.plan.usage
+            )
             return await self._end(TurnStatus.FAILED, short.detail, short.code)
         self._begun = replace(self._begun, tasks=tasks)
         self._parts.signals.session_changed(self._turn.session_id)
