@@ -1,14 +1,16 @@
 """Plans outlive the process: what waits for the user goes on waiting, and what a crash cut off can be tried again."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.acceptance.test_plans import DIAMOND, Desk, Team
-from tests.conftest import JWT_SECRET
+from tests.conftest import JWT_SECRET, StartServer, with_model
 from tests.deadlines import eventually
-from tests.model_server import ByMark, Hold, ModelServer
+from tests.model_server import ByMark, Hold, ModelServer, Say
 from tests.people import Person, client
 from tests.running import Server, clean_environment
 
@@ -69,6 +71,50 @@ def test_a_plan_that_waits_for_approval_waits_through_a_crash(machine: Machine, 
     assert desk.ended(accepted["workflow_id"])["status"] == "completed"
     assert sorted(desk.team.asked) == ["a", "b", "c", "d"]
     assert desk.team.planned == 1
+
+
+def test_what_is_being_planned_when_a_server_stops_is_planned_by_the_next_one(machine: Machine, desk: Desk) -> None:
+    never = Hold()
+    desk.team.needs, desk.team.plans = DIAMOND, [never]
+    accepted = desk.ask()
+    eventually(lambda: never.arrived)
+
+    assert machine.server.stop() == 0
+    desk.person.http = client(machine.start(), desk.person.token)
+
+    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+    assert (waits["planned_by"], desk.team.planned) == ("model", 2)
+    desk.decide(waits["approval_id"])
+    assert desk.ended(accepted["workflow_id"])["status"] == "completed"
+
+
+def test_a_worker_space_that_plans_is_not_idle(
+    start_server: StartServer, model: ModelServer, script: ByMark, mark: str
+) -> None:
+    server = start_server(**with_model(model), ARTEL_SPACE_IDLE_SECONDS="0.5")
+    person = Person.register(server.url)
+    project, other = person.project(), person.project("Another")
+    hold = Hold()
+    script[mark] = team = Team(mark, DIAMOND)
+    hold.says = Say(json.dumps({"tasks": team.tasks()}))
+    team.plans = [hold]
+    desk = Desk(person, project, person.session(project["id"]), team)
+    accepted = desk.ask()
+    eventually(lambda: hold.arrived)
+
+    before = _idle(server, other)
+    person.say(person.session(other["id"]), "Hello")
+    eventually(lambda: _idle(server, other) > before, 30)  # and this one was used later
+    hold.release()
+
+    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+    assert ([task["id"] for task in waits["tasks"]], team.planned) == (list(DIAMOND), 1)
+    assert not hold.abandoned.is_set()
+
+
+def _idle(server: Server, project: dict[str, Any]) -> int:
+    """Answer how often the space of a project was ended because nobody used it."""
+    return sum(line["event"] == "space_idle" and line["project_id"] == project["id"] for line in server.log_lines())
 
 
 def test_what_a_crash_cut_off_fails_once_and_a_retry_does_only_the_rest(machine: Machine, desk: Desk) -> None:

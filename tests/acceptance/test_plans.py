@@ -646,6 +646,40 @@ def test_a_plan_goes_on_in_the_next_worker_space(desk: Desk) -> None:
     assert (workflow["status"], desk.team.asked) == ("completed", ["a", "b", "c"])
 
 
+def test_what_is_being_planned_is_planned_in_the_next_worker_space(desk: Desk) -> None:
+    never = Hold()
+    desk.team.needs, desk.team.plans = {"a": "", "b": "a", "c": "b"}, [never]
+    accepted = desk.ask()
+    eventually(lambda: never.arrived)
+
+    cleaned = desk.person.http.post(f"/my/projects/{desk.project['id']}/space/cleanup")
+
+    assert cleaned.status_code == 204
+    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+    assert (waits["planned_by"], [task["id"] for task in waits["tasks"]]) == ("model", ["a", "b", "c"])
+    assert never.abandoned.wait(10)
+    desk.decide(waits["approval_id"])
+    assert desk.ended(accepted["workflow_id"])["status"] == "completed"
+
+
+def test_what_the_user_said_of_a_plan_is_known_in_the_next_worker_space(desk: Desk) -> None:
+    desk.team.needs = DIAMOND
+    accepted = desk.ask()
+    first = desk.until(accepted["workflow_id"], "awaiting_approval")
+    never = Hold()
+    desk.team.plans = [never]
+    desk.decide(first["approval_id"], "reject", feedback="Without b, please")
+    eventually(lambda: never.arrived)
+    desk.team.needs = {"a": "", "c": "a"}
+
+    assert desk.person.http.post(f"/my/projects/{desk.project['id']}/space/cleanup").status_code == 204
+
+    second = eventually(lambda: _another(desk, accepted["workflow_id"], first["approval_id"]), 30)
+    assert second["planned_by"] == "model"
+    assert "b: left out" in desk.person.get(f"/my/approvals/{second['approval_id']}")["details"]["changed"]
+    assert desk.team.planned == 3
+
+
 def test_no_more_money_ends_the_plan_with_what_is_done(desk: Desk) -> None:
     desk.team.needs = {"a": "", "b": "a", "c": "b"}
     desk.team.does = {"a": Say("Dear.", tokens=(4_000_000, 10))}

@@ -1,5 +1,6 @@
 """Plans of a project whose month has a limit: whoever may not be paid for to the end is asked about."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -136,6 +137,20 @@ def test_a_month_of_which_nothing_is_left_refuses_also_a_plan_that_was_made_befo
     assert (workflow["status"], workflow["error_code"]) == ("failed", "budget_exceeded")
     assert "nothing is left" in workflow["error"]
     assert (desk.team.planned, desk.team.asked) == (2, [])
+
+
+def test_a_plan_that_takes_all_of_the_month_to_be_made_is_refused_and_its_cost_is_told(
+    desk: Desk, settings: Settings
+) -> None:
+    settings(monthly_budget_usd=0.06)
+    desk.team.plans = [Say(json.dumps({"tasks": desk.team.tasks()}), tokens=(100_000, 10))]
+
+    workflow = desk.ended(desk.ask()["workflow_id"])
+
+    assert (workflow["status"], workflow["error_code"], workflow["tasks"]) == ("failed", "budget_exceeded", [])
+    assert "nothing is left" in workflow["error"]
+    assert workflow["cost"] > 0.06
+    assert desk.team.asked == []
 
 
 def test_asking_again_says_what_is_left_of_the_month_by_then(desk: Desk, upper_end: float, settings: Settings) -> None:

@@ -438,7 +438,7 @@ def test_workflows_are_listed_shown_and_say_what_they_wait_for(console: Console)
     assert shown.endswith("\nAll of it, in one.\n")
     assert f"POST /my/approvals/{waits['approval_id']}/confirm" in console.run("workflows", "show", waits["id"])
     assert console.json("workflows", "show", done["id"]) == done
-    for command in ("show", "cancel", "retry"):
+    for command in ("show", "follow", "cancel", "retry"):
         assert "Workflow not found" in console.run("workflows", command, uuid7(), code=3)
         assert "which workflow" in console.run("workflows", command, "", code=2)
 
@@ -499,7 +499,7 @@ def test_a_retry_can_be_left_to_itself(console: Console) -> None:
 
     said = console.run("workflows", "retry", workflow["id"], "--no-wait")
 
-    assert f"artel workflows show {workflow['id']}" in said
+    assert f"artel workflows follow {workflow['id']}" in said
     assert "The workflow goes on" in console.run("workflows", "retry", workflow["id"], code=5)
     hold.release()
     assert console.ended(workflow["id"])["status"] == "completed"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 LEAST_SHOWN = 0.0001
 WIDEST = 120
+_STATES = {"pending": "", "completed": ", done before", "running": ", at work", "waiting": ", waits for you"}
 MINUTES_FROM, HOURS_FROM = 90.0, 5400.0
 
 
@@ -73,10 +74,10 @@ def _count(plan: "Plan") -> str:
 
 def _task(task: "PlanTask") -> str:
     after = f", after {', '.join(task.depends_on)}" if task.depends_on else ""
-    done = ", done before" if task.status == "completed" else ""
+    state = _STATES.get(task.status, f", {task.status}")
     cost = "" if task.estimated_cost is None else f" ({money(task.estimated_cost)})"
     return textwrap.fill(
-        f"{one_line(task.id)}  " + one_line(f"{task.agent}{after}{done}: {task.description}{cost}"),
+        f"{one_line(task.id)}  " + one_line(f"{task.agent}{after}{state}: {task.description}{cost}"),
         width=min(WIDEST, shutil.get_terminal_size().columns),
         initial_indent="  ",
         subsequent_indent="     ",

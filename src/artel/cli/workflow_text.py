@@ -36,10 +36,14 @@ def _facts(workflow: dict[str, Any]) -> list[tuple[str, str]]:
         ("request", one_line(workflow["request"])),
         ("instruction", one_line(workflow["instruction"])),
         ("price", _price(workflow)),
-        ("waits", elsewhere(workflow["approval_id"]) if workflow["approval_id"] else ""),
+        ("waits", _how_to_decide(workflow) if workflow["approval_id"] else ""),
         ("error", one_line(workflow["error"] or "")),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def _how_to_decide(workflow: dict[str, Any]) -> str:
+    return f"artel workflows follow {workflow['id']} asks you. {elsewhere(workflow['approval_id'])}"
 
 
 def _price(workflow: dict[str, Any]) -> str:

@@ -1,7 +1,6 @@
 """`artel workflows …`."""
 
-import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -9,9 +8,6 @@ from artel.cli.connection import connect
 from artel.cli.exit_codes import ExitCode
 from artel.cli.group import QuickGroup
 from artel.cli.output import AsJson, Server, show, table
-
-if TYPE_CHECKING:
-    from artel.client.api_client import ApiClient
 
 app = typer.Typer(help="What you asked the orchestrator for.", no_args_is_help=True, cls=QuickGroup)
 
@@ -61,6 +57,17 @@ def show_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJso
         print_workflow(workflow)
 
 
+@app.command("follow")
+def follow_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJson = False) -> None:
+    """Follow a workflow to its end, and decide what it asks; Ctrl-C leaves it, and it goes on."""
+    with connect(server) as client:
+        from artel.cli.workflow_follow import follow
+
+        code = follow(client, _place(workflow_id), as_json=as_json)
+    if code is not ExitCode.OK:
+        raise typer.Exit(code)
+
+
 @app.command("cancel")
 def cancel_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJson = False) -> None:
     """Stop a workflow; what is done stays, and one that is over is left as it is."""
@@ -81,43 +88,15 @@ def retry_workflow(
     """Try again what did not succeed; the rest is kept."""
     with connect(server) as client:
         if wait:
-            code = _follow(client, workflow_id, as_json)
+            from artel.cli.workflow_follow import follow_retry
+
+            code = follow_retry(client, _place(workflow_id), as_json=as_json)
         else:
             workflow = client.call("POST", f"{_place(workflow_id)}/retry")
-            show(workflow, as_json, f"It goes on. To see how: artel workflows show {workflow['id']}")
+            show(workflow, as_json, f"It goes on. To see how: artel workflows follow {workflow['id']}")
             code = ExitCode.OK
     if code is not ExitCode.OK:
         raise typer.Exit(code)
-
-
-def _follow(client: "ApiClient", workflow_id: str, as_json: bool) -> ExitCode:
-    """Try again, show what happens, and say how the command ends."""
-    from artel.cli.chat_screen import ChatScreen
-    from artel.cli.chat_turn import follow_turn
-    from artel.cli.status_line import StatusLine
-    from artel.cli.typed_lines import can_ask
-    from artel.client.conversation import Conversation
-    from artel.client.last_sessions import LastSessions
-    from artel.client.plan import Plan
-    from artel.client.turn import Turn
-
-    workflow = client.call("GET", _place(workflow_id))
-    conversation = Conversation.open(client, None, workflow["session_id"], new=False, remembered=LastSessions())
-    screen = ChatScreen(
-        conversation,
-        StatusLine(),
-        direct=False,
-        live=sys.stdout.isatty(),
-        silent=as_json,
-        asks=can_ask() and not as_json,
-    )
-    turn = Turn(plan=Plan.to_retry(workflow) if workflow["tasks"] else None)
-    interrupted = follow_turn(conversation.retry(workflow), turn, screen)
-    if as_json:
-        show(client.call("GET", _place(workflow_id)), as_json)
-    if interrupted:
-        return ExitCode.INTERRUPTED
-    return ExitCode.OK if turn.succeeded else ExitCode.FAILED
 
 
 def _place(workflow_id: str) -> str:

@@ -5,7 +5,9 @@ from typing import Any
 
 from artel.client.api_client import ApiClient, ServerRefused
 from artel.client.last_sessions import LastSessions
-from artel.client.turn_stream import RetryStream, TurnStream
+from artel.client.plan import request_of
+from artel.client.sse import ServerEvent
+from artel.client.turn_stream import FollowStream, RetryStream, TurnStream
 from artel.errors import ArtelError, Kind
 
 
@@ -107,6 +109,16 @@ class Conversation:
     def retry(self, workflow: dict[str, Any]) -> RetryStream:
         """Let a workflow of this session be tried again; nothing is sent before the events are read."""
         return RetryStream(self.api, workflow)
+
+    def follow(self, workflow: dict[str, Any]) -> FollowStream:
+        """Read what happens to a workflow of this session since the session was opened."""
+        return FollowStream(self.api, workflow, int(self.session["last_event"]))
+
+    def asked(self, workflow: dict[str, Any]) -> list[ServerEvent]:
+        """Answer what the user is asked for a workflow now, as the events that told so; its plan comes last."""
+        items = self.api.call("GET", "/my/approvals", params={"status": "pending", "limit": 100})["items"]
+        mine = [one for one in items if one["turn_id"] == workflow["turn_id"]]
+        return [request_of(one) for one in sorted(mine, key=lambda one: one["kind"] != "tool")]
 
     def workflow(self, workflow_id: str) -> dict[str, Any]:
         """Answer what became of a request to the orchestrator."""

@@ -66,13 +66,19 @@ class Plan:
     @classmethod
     def to_retry(cls, workflow: Mapping[str, Any]) -> "Plan":
         """Answer the plan of a workflow that is tried again: what is not done is to be done."""
+        plan = cls.of_workflow(workflow)
+        for task in list(plan.tasks.values()):
+            if task.status != "completed":
+                plan.tasks[task.id] = replace(task, status="pending", error=None)
+        return plan
+
+    @classmethod
+    def of_workflow(cls, workflow: Mapping[str, Any]) -> "Plan":
+        """Answer the plan of a workflow as it stands."""
         is_known = workflow["estimated_cost"] is not None
         return cls(
             str(workflow["id"]),
-            {
-                name: replace(task, status="completed" if task.status == "completed" else "pending")
-                for name, task in _tasks(workflow["tasks"]).items()
-            },
+            _tasks(workflow["tasks"]),
             workflow["estimated_cost_low"] if is_known else None,
             workflow["estimated_cost_high"] if is_known else None,
             workflow["estimated_duration"],
@@ -117,6 +123,17 @@ class Plan:
         self.tasks[task_id] = replace(self.tasks[task_id], description=text)
 
 
+def request_of(approval: Mapping[str, Any]) -> ServerEvent:
+    """Answer the event that asked for what is still to be decided: about a tool, a plan, or its money."""
+    asked, details = approval["arguments"], approval["details"]
+    same = {name: approval[name] for name in ("turn_id", "details", "expires_at")} | {"approval_id": approval["id"]}
+    if approval["kind"] == "tool":
+        call = {name: approval[name] for name in ("agent_id", "tool", "arguments", "risk")}
+        return ServerEvent("tool_request", same | call | {"task_id": details.get("task_id")})
+    plan = {"workflow_id": asked["workflow_id"], "plan": {"tasks": asked["tasks"]}}
+    return ServerEvent("plan_request", same | plan)
+
+
 def _tasks(told: Iterable[Mapping[str, Any]]) -> dict[str, PlanTask]:
     return {
         str(task["id"]): PlanTask(
@@ -126,6 +143,7 @@ def _tasks(told: Iterable[Mapping[str, Any]]) -> dict[str, PlanTask]:
             tuple(str(one) for one in task.get("depends_on") or ()),
             task.get("estimated_cost"),
             str(task.get("status") or "pending"),
+            task.get("error"),
         )
         for task in told
     }

@@ -1,5 +1,6 @@
 """A turn as a client sees it: the answer that grows, who works on it, how it ended."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,6 +78,18 @@ class Turn:
     usage: dict[str, Any] = field(default_factory=dict)
     error_code: str | None = None
     error: str | None = None
+
+    @classmethod
+    def of_workflow(cls, workflow: Mapping[str, Any]) -> "Turn":
+        """Answer the turn that works on a workflow, as far as that tells of it."""
+        is_planning = workflow["status"] == "planning"
+        return cls(
+            id=str(workflow["turn_id"]),
+            phase=PROGRESS["planning"] if is_planning else "is at work",
+            plan=Plan.of_workflow(workflow) if workflow["tasks"] and not is_planning else None,
+            is_planning=is_planning,
+            status="running",
+        )
 
     @property
     def succeeded(self) -> bool:

@@ -126,6 +126,22 @@ class TurnStream:
         return True
 
 
+class FollowStream(TurnStream):
+    """Reads the events of a workflow's turn after a number; whoever stops reading stops nothing else."""
+
+    def __init__(
+        self, api: ApiClient, workflow: Mapping[str, Any], after: int, *, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        super().__init__(api, workflow["session_id"], "", sleep=sleep)
+        self.turn_id = str(workflow["turn_id"])
+        self._last = after
+        self._sent = True
+
+    def cancel(self) -> None:
+        """Let it go on without us."""
+        raise KeyboardInterrupt
+
+
 class RetryStream(TurnStream):
     """Lets a workflow be tried again, once, and reads the events of the turn that this begins."""
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any, cast
 
@@ -25,6 +26,7 @@ from artel.plans.proposal import Proposal
 from artel.plans.records import Begun, MonthTooShort
 from artel.plans.task_graph import PlanInvalid, TaskGraph
 from artel.spaces.asking import required
+from artel.spaces.patience import patiently
 from artel.spaces.purse import BudgetPurse
 from artel.spaces.worker_space import WorkerSpace
 from artel.turns.endings import Ended
@@ -39,6 +41,10 @@ REJECTED = "You did not want this plan, so nothing was done."
 NOT_DECIDED = "Nobody decided about the plan in time, so nothing was done. It can be asked for again."
 
 log = get_logger(__name__)
+
+
+class _PlannedElsewhere(Exception):
+    """The worker space ends before there is a plan."""
 
 
 class Orchestrator:
@@ -92,6 +98,8 @@ class _OrchestratedTurn:
             plan, key = await self._planned(feedback)
         except BudgetExceeded as short:
             return await self._end(TurnStatus.FAILED, short.detail, short.code)
+        except _PlannedElsewhere:
+            return None
         proposal = await self._proposal(plan, key=key, is_revision=bool(feedback))
         return await self._propose(proposal)
 
@@ -105,9 +113,36 @@ class _OrchestratedTurn:
             if known is not None and (graph := _still_good(known, wish.agents)):
                 return Plan(graph, "cache", Usage(self._planner_model)), None
         planner = Planner(self._paid_brain(), self._planner_model, self._parts.fallback_model)
-        plan = await planner.plan(wish)
+        plan = await self._while_space_is_there(planner.plan(wish))
         log.info("planned", by=plan.planned_by, tasks=len(plan.graph), problems=plan.problems)
         return plan, key if plan.planned_by == "model" and not feedback else None
+
+    async def _while_space_is_there(self, plans: Coroutine[Any, Any, Plan]) -> Plan:
+        """Wait for a plan; if the space ends before it is there, the next one makes it."""
+        loop = asyncio.get_running_loop()
+        planning, left = loop.create_task(plans), loop.create_task(self._space.is_left())
+        try:
+            await asyncio.wait({planning, left}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            if self._space.is_ending:  # the server stops; else the user has ended the turn
+                with suppress(TurnOver):
+                    await self._goes_on_elsewhere()
+            raise
+        finally:
+            is_planned = planning.done()
+            for task in (planning, left):
+                task.cancel()
+            await asyncio.gather(planning, left, return_exceptions=True)
+        if is_planned:
+            return planning.result()
+        await self._goes_on_elsewhere()
+        raise _PlannedElsewhere
+
+    async def _goes_on_elsewhere(self) -> None:
+        spent = self._workflow.spent_micros, self._workflow.price_unknown
+        step = self._space.principal, self._turn, self._workflow, spent, self._space.lease
+        await patiently(lambda: self._parts.database.run(records.requeue, *step), "run")
+        self._parts.signals.work(self._turn.project_id)
 
     def _paid_brain(self) -> Brain:
         """Answer a brain whose calls the project pays for, if it has a budget."""
@@ -175,6 +210,9 @@ class _OrchestratedTurn:
         try:
             self._workflow, tasks, approval = await self._parts.database.run(records.store_plan, *place)
         except BudgetExceeded as short:
+            await self._parts.database.run(
+                records.note_planned, self._space.principal, self._workflow, proposal.plan.usage
+            )
             return await self._end(TurnStatus.FAILED, short.detail, short.code)
         self._begun = replace(self._begun, tasks=tasks)
         self._parts.signals.session_changed(self._turn.session_id)

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.approval_repository import ApprovalRepository
 from artel.auth.principal import Principal
+from artel.brain.brain import Usage
 from artel.budgets.budget_repository import Budget, BudgetRepository
 from artel.budgets.money import micros
 from artel.contract.events import EventData
@@ -192,6 +193,13 @@ def store_plan(
         cache.put(turn.project_id, proposal.cache_key, proposal.plan.to_json(), CACHE_HOURS, MAX_CACHED)
     log.write(turn.id, *told)
     return replace(workflow, **values), tasks, approval
+
+
+def note_planned(connection: Connection, principal: Principal, workflow: Workflow, usage: Usage) -> None:
+    """Say what a plan has cost that is not kept."""
+    spent, unknown = spent_on(workflow, usage.cost_usd, usage.calls)
+    values = {"spent_micros": spent, "price_unknown": unknown}
+    WorkflowRepository(connection, principal).move(workflow.id, OPEN, **values)
 
 
 def start_approved(

@@ -132,6 +132,7 @@ class WorkerSpace:
         self._root_id: int | None = None
         self._off_the_bus: set[int] = set()
         self._handled = 0
+        self._left = asyncio.Event()
         self._none_handled = asyncio.Event()
         self._none_handled.set()
 
@@ -157,6 +158,7 @@ class WorkerSpace:
         """End in good order: active tasks finish, the cache is cleared, the agents leave the bus."""
         self.closed = True
         await self.bus.close(self.parts.limits.drain, SpaceClosed())
+        self._left.set()
         await self._turns_are_stored()
         await self.cache.clear()
         log.info("space_cleaned_up", user_prefix=self.user_prefix, project_id=self.project_id)
@@ -174,6 +176,10 @@ class WorkerSpace:
     def is_ending(self) -> bool:
         """Whether nothing should be begun here any more: another space goes on."""
         return self.closed or not self._begins
+
+    async def is_left(self) -> None:
+        """Wait until nothing is done here any more: what no agent does, such as planning, is left to the next space."""
+        await self._left.wait()
 
     async def reset(self) -> None:
         """Stop every task at once, clear everything and begin anew."""
@@ -203,7 +209,7 @@ class WorkerSpace:
     @property
     def idle_seconds(self) -> float:
         """How long nothing was done here; 0 while something is."""
-        busy = self.bus.active_tasks or self.bus.queued_tasks
+        busy = self.bus.active_tasks or self.bus.queued_tasks or self._handled
         return 0.0 if busy else time.monotonic() - self._used
 
     # Agents

@@ -1,0 +1,203 @@
+"""`artel workflows follow`: a plan that was begun elsewhere is seen, decided about, and left again."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.test_plans import Team
+from tests.acceptance.test_plans_in_terminal import CHAIN, QUESTION, Console
+from tests.cut_line import CutLine
+from tests.deadlines import eventually
+from tests.model_server import ByMark, Fail, Hold, Say, Tool
+from tests.people import Person
+from tests.running import Server, clean_environment
+from tests.terminal import CTRL_C, CTRL_D, Terminal, without_status
+
+# What a client sees does not depend on the database.
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def server(chat_server: Server) -> Server:
+    return chat_server
+
+
+@pytest.fixture
+def console(person: Person, script: ByMark, mark: str, server: Server, tmp_path: Path) -> Console:
+    script[mark] = team = Team(mark, CHAIN)
+    project = person.project()
+    console = Console(person, project, person.session(project["id"]), team)
+    console.env = clean_environment(tmp_path, ARTEL_SERVER=server.url, ARTEL_TOKEN=person.token)
+    return console
+
+
+def _follow(console: Console, workflow_id: str) -> Terminal:
+    return Terminal("workflows", "follow", workflow_id, env=console.env)
+
+
+def _at_work(console: Console, hold: Hold) -> dict[str, Any]:
+    """Have a plan whose first task is done, and whose second one is at work."""
+    console.team.does = {"b": hold}
+    console.ask()
+    workflow = console.waiting()
+    console.decide(workflow["approval_id"])
+    eventually(lambda: hold.arrived, 30)
+    return workflow
+
+
+def test_a_plan_that_waits_is_shown_asked_about_and_followed_to_its_end(console: Console) -> None:
+    console.ask()
+    waits = console.waiting()
+    assert f"artel workflows follow {waits['id']}" in console.run("workflows", "show", waits["id"])
+
+    with _follow(console, waits["id"]) as terminal:
+        shown = without_status(terminal.until(QUESTION))
+        assert f"{console.team.mark} Please do it all. [awaiting_approval]" in shown
+        assert re.search(r"The plan: 3 tasks, \$0\.\d+–\$\d+\.\d+, about \d+ (s|min)\n", shown)
+        assert "You can decide until" in shown
+        assert console.team.asked == []
+        terminal.type("y")
+        code, rest = terminal.end()
+
+    assert code == 0
+    lines = without_status(rest).splitlines()
+    assert [line for line in lines if line.startswith("  c  agent_coder is done")]
+    assert "All of it, in one." in lines
+    assert lines[-1].startswith("[It cost $")
+
+
+def test_ctrl_c_leaves_a_plan_that_goes_on(console: Console) -> None:
+    hold = Hold("Result of b.")
+    workflow = _at_work(console, hold)
+
+    with _follow(console, workflow["id"]) as terminal:
+        shown = without_status(terminal.until("  c  agent_coder, after b"))
+        assert "  a  agent_coder, done before: " in shown
+        assert "  b  agent_coder, after a, at work: " in shown
+        terminal.until("1 of 3 tasks done; at work: agent_coder (b)")
+        terminal.press(CTRL_C)
+        code, rest = terminal.end()
+
+    assert code == 130
+    assert f"You left it; it goes on. To see it again: artel workflows follow {workflow['id']}" in rest
+    assert not hold.abandoned.is_set()
+    with _follow(console, workflow["id"]) as terminal:
+        terminal.until("1 of 3 tasks done")
+        hold.release()
+        code, rest = terminal.end()
+    assert (code, "All of it, in one." in rest) == (0, True)
+    assert console.workflow(workflow["id"])["status"] == "completed"
+
+
+def test_ctrl_c_at_the_question_decides_nothing(console: Console) -> None:
+    console.ask()
+    waits = console.waiting()
+    with _follow(console, waits["id"]) as terminal:
+        terminal.until(QUESTION)
+        terminal.press(CTRL_C)
+        code, rest = terminal.end()
+
+    assert (code, "You left it; it goes on." in rest) == (130, True)
+    assert console.workflow(waits["id"])["status"] == "awaiting_approval"
+
+
+def test_a_decision_elsewhere_is_seen_by_whoever_did_not_decide(console: Console) -> None:
+    console.ask()
+    waits = console.waiting()
+    with _follow(console, waits["id"]) as terminal:
+        terminal.until(QUESTION)
+        terminal.press(CTRL_D)
+        terminal.until("Decide in the browser")
+        console.decide(waits["approval_id"])
+        code, rest = terminal.end()
+
+    assert (code, "All of it, in one." in rest) == (0, True)
+
+
+def test_money_is_asked_for_and_calls_are_named(console: Console) -> None:
+    delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
+    console.team.needs = {"a": "", "b": "", "c": "b"}
+    dear = Hold("Dear.", tokens=(4_000_000, 10))
+    console.team.does = {"a": delete, "b": dear}
+    console.ask()
+    workflow = console.waiting()
+    console.decide(workflow["approval_id"])
+    eventually(lambda: console.person.get("/my/approvals", status="pending")["items"], 30)
+    dear.release()
+    asked = eventually(lambda: _both(console), 30)
+    console.team.does = {}
+
+    with _follow(console, workflow["id"]) as terminal:
+        shown = without_status(terminal.until("Go on? y(es)"))
+        assert f"Waiting for your approval to use tool_delete_file ({asked['tool']['id']})" in shown
+        assert "The plan is about to cost more than agreed" in shown
+        assert "  a  agent_coder, waits for you: " in shown
+        console.decide(asked["tool"]["id"], "reject", feedback="Keep it.")
+        terminal.type("y")
+        code, rest = terminal.end()
+
+    assert (code, "All of it, in one." in rest) == (0, True)
+    assert console.workflow(workflow["id"])["status"] == "completed"
+
+
+def _both(console: Console) -> dict[str, dict[str, Any]]:
+    asked = {one["kind"]: one for one in console.person.get("/my/approvals", status="pending")["items"]}
+    return asked if len(asked) == 2 else {}
+
+
+def test_one_that_is_being_planned_is_followed_too(console: Console) -> None:
+    hold = Hold(json.dumps({"tasks": console.team.tasks()}))
+    console.team.plans = [hold]
+    accepted = console.ask()
+    eventually(lambda: hold.arrived)
+    with _follow(console, accepted["workflow_id"]) as terminal:
+        terminal.until("orchestrator plans")
+        hold.release()
+        terminal.until(QUESTION)
+        terminal.type("n")
+        terminal.until("Why not?")
+        terminal.type("")
+        code, rest = terminal.end()
+
+    assert (code, "You did not want this plan" in rest) == (1, True)
+
+
+def test_what_is_over_is_shown(console: Console) -> None:
+    done = console.approved()
+    shown = console.run("workflows", "follow", done["id"])
+    assert shown == console.run("workflows", "show", done["id"])
+    console.team.needs, console.team.does = {"1": ""}, {"1": Fail(400)}
+    failed = console.ended(console.ask("And now another thing.")["workflow_id"])
+    console.run("workflows", "follow", failed["id"], code=1)
+
+
+def test_programs_are_told_when_it_is_over(console: Console) -> None:
+    hold = Hold("Result of b.")
+    workflow = _at_work(console, hold)
+    with Terminal("workflows", "follow", workflow["id"], "--json", env=console.env) as terminal:
+        terminal.until("[running]")
+        hold.release()
+        code, rest = terminal.end()
+
+    assert code == 0
+    told = json.loads(rest[rest.index("{") : rest.rindex("}") + 1])
+    assert (told["id"], told["status"], told["answer"]) == (workflow["id"], "completed", "All of it, in one.")
+
+
+def test_a_line_that_is_cut_asks_nothing_twice_and_loses_nothing(console: Console) -> None:
+    hold = Hold("Result of b.")
+    workflow = _at_work(console, hold)
+    with CutLine(int(console.env["ARTEL_SERVER"].rsplit(":", 1)[1])).running() as line:
+        console.env["ARTEL_SERVER"] = line.url
+        with _follow(console, workflow["id"]) as terminal:
+            begun = terminal.until("1 of 3 tasks done")
+            line.cut()
+            hold.release()
+            code, rest = terminal.end()
+
+    shown = without_status(begun + rest)
+    assert (code, shown.count("  c  agent_coder is done"), shown.count("All of it, in one.")) == (0, 1, 1)
+    assert QUESTION not in shown
