@@ -770,6 +770,16 @@ def test_a_task_whose_model_is_overrun_is_tried_again(desk: Desk) -> None:
     assert workflow["tasks"][0]["attempts"] == 2
 
 
+def test_a_model_that_is_overrun_for_a_moment_fails_none_of_many_tasks(desk: Desk) -> None:
+    overrun = FirstThen(Fail(429), 18, Say("At last."))  # six tasks give up for now, one after another
+    desk.team.needs = {f"t{number}": "" for number in range(8)}
+    desk.team.does = dict.fromkeys(desk.team.needs, overrun)
+
+    workflow = desk.approved()
+
+    assert workflow["status"] == "completed", workflow["tasks"]
+
+
 @pytest.mark.req("AGT-04.4")
 def test_the_planner_is_told_what_agents_can_and_without_a_plan_who_can_it_does_it(desk: Desk) -> None:
     desk.person.agent(desk.project["id"], name="agent_polyglot", role="linguist", capabilities=["translate_latin"])

@@ -13,6 +13,7 @@ from artel.brain import prices
 from artel.contract.approvals import ApprovalState, NewDecision
 from artel.contract.connector import Decided
 from artel.contract.http import Page
+from artel.errors import PlanNotPossible
 from artel.ids import uuid7
 from artel.plans.decisions import ask_plan_again, decide_plan
 
@@ -21,6 +22,11 @@ Wanted = Annotated[
     str | None,
     Query(alias="status", pattern="^(pending|approved|rejected|expired|used|withdrawn)$", description="Only these."),
 ]
+
+ONLY_WITH_A_PLAN = (
+    "Changes of tasks and an instruction go with the approval of a plan. Leave them out here; what you want otherwise "
+    "of a plan that you reject goes into the feedback."
+)
 
 router = APIRouter(prefix="/my/approvals", tags=["approvals"])
 
@@ -44,6 +50,9 @@ async def show_approval(approval_id: ApprovalId, user: CurrentUser, parts: Parts
 async def confirm(approval_id: ApprovalId, body: NewDecision, user: CurrentUser, parts: Parts) -> ApprovalState:
     """Decide; the run goes on."""
     asked = await parts.database.read(approvals.get_approval, user, approval_id)
+    begins = asked.kind == "plan" and body.decision == "approve"
+    if not begins and (body.changes.tasks or body.instruction.strip()):
+        raise PlanNotPossible(ONLY_WITH_A_PLAN)
     if asked.kind == "tool":
         said = body.decision, body.feedback, body.changes.holds
         decided = await parts.database.run(approvals.decide, user, approval_id, *said)

@@ -29,6 +29,7 @@ class ModelUnavailable(ModelError):
 class ModelRateLimited(ModelError):
     """The model's server takes no more requests for now."""
 
+    is_agents_fault = False
     code = "model_rate_limited"
     transient = True
 

@@ -86,7 +86,10 @@ def changed_graph(graph: TaskGraph, changes: Sequence[TaskChange], agents: Seque
     unknown = [change.id for change in changes if change.id not in tasks]
     if unknown:
         raise PlanNotPossible(f"The plan has no task {unknown[0][:64]!r}. It has: {', '.join(tasks)}.")
+    dropped = {change.id for change in changes if change.drop}
     for change in changes:
+        if change.id in dropped and (change.agent or change.description):
+            raise PlanNotPossible(f"Task {change.id} can be left out or be changed, not both.")
         if change.drop:
             gone = tasks.pop(change.id, None)
             if gone is not None:
@@ -223,6 +226,7 @@ def get_workflow(
     """Answer a workflow, its tasks, and what the user is asked, if it waits for them."""
     workflow = WorkflowRepository(connection, principal).get(workflow_id)
     pending = ApprovalRepository(connection, principal).of_turn(workflow.turn_id, ApprovalStatus.PENDING)
+    pending.sort(key=lambda one: one.kind != "tool")  # what the plan itself asks goes first
     return workflow, TaskRepository(connection, principal).of(workflow_id), pending[-1].id if pending else None
 
 

@@ -7,17 +7,18 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any, cast
 
-from artel.agents.context import MAX_HISTORY_MESSAGES, Said
+from artel.agents.context import MAX_HISTORY_MESSAGES, MAX_HISTORY_TOKENS, Said
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.brain.brain import Brain, Usage
 from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
+from artel.budgets.money import dollars
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.plans import records
 from artel.plans.endings import end_turn
-from artel.plans.estimates import Habits
+from artel.plans.estimates import Habits, PlanEstimate
 from artel.plans.handing_on import REQUEST_CHARACTERS
 from artel.plans.plan_run import PlanRun
 from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, Wish, read_tasks
@@ -38,6 +39,7 @@ MAX_REVISIONS = 10
 ABOUT_CHARACTERS = 200
 NO_AGENTS = "This project has no agents. Create one, and send the message again."
 REJECTED = "You did not want this plan, so nothing was done."
+TOO_OFTEN = f"Planned {MAX_REVISIONS + 1} times, and nothing was done. Send a message that says what you want instead."
 NOT_DECIDED = "Nobody decided about the plan in time, so nothing was done. It can be asked for again."
 
 log = get_logger(__name__)
@@ -186,7 +188,8 @@ class _OrchestratedTurn:
         agents = self._begun.agents
         limits, workflow = self._begun.limits, self._workflow
         known = await self._habits()
-        said_tokens = sum(one.tokens for one in self._before()) + await self._request_tokens(plan)
+        before = min(MAX_HISTORY_TOKENS, sum(one.tokens for one in self._before()))
+        said_tokens = before + await self._request_tokens(plan)
         is_demo = self._parts.is_demo
         estimate = price(plan.graph, agents, known, said_tokens, self._planner_model, is_demo=is_demo)
         spent, _ = records.spent_on(workflow, plan.usage.cost_usd, plan.usage.calls)
@@ -252,10 +255,9 @@ class _OrchestratedTurn:
             if self._workflow.planned_by == "user":  # it was changed as it was approved: is it still within the price?
                 plan = Plan(graph, "user", Usage(self._planner_model))
                 proposal = await self._proposal(plan, is_revision=True)
-                unknown = set(proposal.estimate.unknown_models) - set(decision.details.get("unknown_prices") or ())
-                if unknown or proposal.estimate.high_micros > int(decision.arguments["limit_micros"]):
+                if dearer := _dearer(proposal.estimate, decision):
                     await self._plans_again()
-                    return await self._propose(proposal)
+                    return await self._propose(replace(proposal, changes=dearer))
                 changed = proposal.estimate
         place = self._space.principal, self._turn, self._workflow, decision, self._space.lease
         try:
@@ -274,7 +276,7 @@ class _OrchestratedTurn:
     async def _revise(self, feedback: str) -> Ended | None:
         revisions = await self._parts.database.read(records.revisions, self._space.principal, self._turn.id)
         if revisions > MAX_REVISIONS:
-            return await self._end(TurnStatus.REJECTED, REJECTED, "plan_rejected")
+            return await self._end(TurnStatus.REJECTED, TOO_OFTEN, "plan_rejected")
         await self._plans_again()
         return await self._plan(feedback)
 
@@ -318,6 +320,16 @@ def changed(old: TaskGraph, new: TaskGraph) -> list[str]:
                 name for name in ("agent", "description", "depends_on") if getattr(before, name) != getattr(task, name)
             ]
             said.append(f"{task.id}: other {', '.join(parts)}")
+    return said
+
+
+def _dearer(estimate: PlanEstimate, decision: Approval) -> list[str]:
+    """Say why a plan as the user has changed it is more than they have agreed to."""
+    agreed, wanted = int(decision.arguments["limit_micros"]), estimate.high_micros
+    unknown = sorted(set(estimate.unknown_models) - set(decision.details.get("unknown_prices") or ()))
+    said = [f"with your changes: the price of {model} is not known" for model in unknown]
+    if wanted > agreed:
+        said.append(f"with your changes: up to ${dollars(wanted):.4f} instead of ${dollars(agreed):.4f}")
     return said
 
 

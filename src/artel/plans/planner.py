@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 PLAN_SECONDS = 20.0
 PLAN_TOKENS = 4_000
 HISTORY_TOKENS = 2_000
-FEW_WORDS = 3
 MAX_FEEDBACK = 2_000
 MAX_QUOTED = 4_000
 
@@ -74,10 +73,15 @@ class Wish:
     def key(self) -> str:
         """Answer what two wishes have in common that get the same plan.
 
-        A request of a word or two ("go on") means what the conversation makes it mean.
+        A request ("translate it, please") means what the conversation before it makes it mean; that it was made
+        before, and what it was answered, does not change that.
         """
         text = " ".join(self.text.split())
-        before = [one.content for one in self.said] if len(text.split()) <= FEW_WORDS else []
+        before, is_same = [], False
+        for one in self.said:
+            is_same = " ".join(one.content.split()) == text if one.role == "user" else is_same
+            if not is_same:
+                before.append(one.content)
         agents = [(agent.name, agent.role, agent.about, *agent.capabilities) for agent in self.agents]
         return hashlib.sha256(json.dumps([text, agents, before]).encode()).hexdigest()
 

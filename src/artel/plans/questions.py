@@ -15,10 +15,14 @@ LEAST_MORE_MICROS = 1_000  # asking for less than that would mean asking again a
 def budget_approval(
     turn: Turn, workflow: Workflow, left: Sequence[WorkflowTask], spent_micros: int, seconds: int
 ) -> Approval:
-    """Answer what the user is asked when a plan is about to go over: for what is left, once more its estimate."""
+    """Answer what the user is asked when a plan is about to go over: for what is left, once more its estimate.
+
+    That is enough at least for the calls that wait for it, whatever the estimate was.
+    """
     more = sum((task.estimate or {}).get("high_micros") or 0 for task in left)
+    needs = sum((task.parked or {}).get("needs_micros") or 0 for task in left)
     agreed = workflow.limit_micros or 0
-    limit = max(agreed, spent_micros) + max(more, agreed // 2, LEAST_MORE_MICROS)
+    limit = max(agreed, spent_micros) + max(more, needs, agreed // 2, LEAST_MORE_MICROS)
     details = {
         "reason": "The plan is about to cost more than was agreed.",
         "agreed_cost": dollars(agreed),
