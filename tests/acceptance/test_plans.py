@@ -13,6 +13,7 @@ from tests.deadlines import eventually
 from tests.model_server import Asked, Behaviour, ByMark, Fail, Hold, Say, Tool
 from tests.people import Person, assert_problem
 from tests.running import Server
+from tests.streams import Event, Stream
 
 AGENTS = {
     "coder": "agent_coder",
@@ -217,7 +218,11 @@ def _needs(needs: Mapping[str, str], task: str) -> set[str]:
 
 @pytest.mark.req("CHT-08.2")
 @pytest.mark.parametrize(
-    ("shape", "bad"), [(shape, bad) for shape in ("three", "chain", "diamond") for bad in SHAPES[shape]]
+    ("shape", "bad"),
+    [
+        *((shape, bad) for shape in ("three", "chain", "diamond", "deep") for bad in SHAPES[shape]),
+        *(("wide", bad) for bad in ("0", "10", "19")),  # none of its twenty differs from another
+    ],
 )
 def test_a_failed_task_stops_what_depends_on_it_and_a_retry_does_only_that(desk: Desk, shape: str, bad: str) -> None:
     desk.team.needs = needs = SHAPES[shape]
@@ -388,14 +393,14 @@ def test_a_plan_that_nobody_decides_about_times_out_and_can_be_asked_for_again(d
     assert desk.person.http.patch(f"/my/projects/{desk.project['id']}", json=settings).status_code == 200
     desk.team.needs = DIAMOND
     accepted = desk.ask()
-    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
     workflow = desk.ended(accepted["workflow_id"])
     assert workflow["status"] == "timeout"
-    late = desk.person.http.post(f"/my/approvals/{waits['approval_id']}/confirm", json={"decision": "approve"})
+    [expired] = desk.person.get("/my/approvals", status="expired")["items"]
+    late = desk.person.http.post(f"/my/approvals/{expired['id']}/confirm", json={"decision": "approve"})
     assert_problem(late, 409, "approval_decided")
     desk.person.http.patch(f"/my/projects/{desk.project['id']}", json={"settings": {}})
 
-    asked = desk.person.http.post(f"/my/approvals/{waits['approval_id']}/ask-again")
+    asked = desk.person.http.post(f"/my/approvals/{expired['id']}/ask-again")
 
     assert asked.status_code == 201, asked.text
     assert asked.json()["details"]["estimated_cost_high"] > 0
@@ -705,16 +710,16 @@ def test_money_that_nobody_decides_about_ends_the_plan_and_a_retry_asks_anew(des
     settings = {"settings": {"approval_seconds": 1}}
     desk.person.http.patch(f"/my/projects/{desk.project['id']}", json=settings)
     desk.decide(first["approval_id"])
-    second = eventually(lambda: _another(desk, accepted["workflow_id"], first["approval_id"]), 30)
 
     workflow = desk.ended(accepted["workflow_id"])
 
     assert (workflow["status"], desk.team.asked) == ("partial", ["a"])
-    again = desk.person.http.post(f"/my/approvals/{second['approval_id']}/ask-again")
+    [second] = desk.person.get("/my/approvals", status="expired")["items"]
+    again = desk.person.http.post(f"/my/approvals/{second['id']}/ask-again")
     assert "retry" in assert_problem(again, 409, "approval_decided")["detail"]
     desk.person.http.patch(f"/my/projects/{desk.project['id']}", json={"settings": {}})
     desk.person.http.post(f"/my/workflows/{workflow['id']}/retry")
-    third = eventually(lambda: _another(desk, accepted["workflow_id"], second["approval_id"]), 30)
+    third = eventually(lambda: _another(desk, accepted["workflow_id"], second["id"]), 30)
     desk.decide(third["approval_id"])
     assert desk.ended(workflow["id"])["status"] == "completed"
     assert desk.team.asked == ["a", "b", "c"]
@@ -823,23 +828,32 @@ def test_without_a_model_to_merge_them_the_results_are_the_answer(desk: Desk) ->
 
 
 def test_a_client_that_comes_back_hears_one_story_without_gaps(desk: Desk) -> None:
-    desk.team.needs = DIAMOND
-    desk.approved()
-    with desk.person.follow(desk.session, 0) as whole:
-        numbers, types = [], []
-        for event in whole:
-            if event.number is not None:
-                numbers.append(event.number)
-                types.append(event.type)
-                if event.type == "turn_completed":
-                    break
-    assert numbers == list(range(1, len(numbers) + 1))
-    middle = types.index("plan_request") + 1
-    with desk.person.follow(desk.session, middle) as rest:
-        again = []
-        for event in rest:
-            if event.number is not None:
-                again.append(event.number)
-                if event.type == "turn_completed":
-                    break
-    assert again == numbers[middle:]
+    hold = Hold()
+    desk.team.needs, desk.team.does = DIAMOND, {"b": hold}
+    accepted = desk.ask()
+    desk.decide(desk.until(accepted["workflow_id"], "awaiting_approval")["approval_id"])
+    with desk.person.follow(desk.session, 0) as following:
+        first = _until(following, "task_started", task_id="b")
+    hold.release()
+    with desk.person.follow(desk.session, first[-1].number) as following:
+        rest = _until(following, "turn_completed")
+
+    with desk.person.follow(desk.session, 0) as following:
+        whole = _until(following, "turn_completed")
+    assert [event.number for event in whole] == list(range(1, len(whole) + 1))
+    assert [(event.number, event.data) for event in [*first, *rest]] == [(event.number, event.data) for event in whole]
+    told = [event.type for event in whole]
+    order = ["message_created", "task_plan_created", "plan_request", "task_started", "task_completed", "turn_completed"]
+    assert [told.index(kind) for kind in order] == sorted(told.index(kind) for kind in order)
+    assert told.count("turn_completed") == 1
+
+
+def _until(following: Stream, kind: str, **data: str) -> list[Event]:
+    """Answer the numbered events up to one like this."""
+    heard = []
+    for event in following:
+        if event.number is not None:
+            heard.append(event)
+            if event.type == kind and data.items() <= event.data.items():
+                break
+    return heard
