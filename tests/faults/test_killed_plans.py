@@ -74,9 +74,9 @@ WAITING = [
     Point("used", ["asking", "diamond"]),
 ]
 ENDING = [
-    Point("merge_called", ["diamond", "asking"], 2),
+    Point("merge_called", ["diamond", "wide"], 2),
     Point("before_last", ["single", "diamond"], 2),
-    Point("answered", ["single", "asking"], 2),
+    Point("answered", ["single", "diamond"], 2),
     Point("cancelling", ["cancelled", "single"]),
     Point("cancelled", ["cancelled", "diamond"]),
     Point("before_retry", ["failing", "single"]),
