@@ -18,7 +18,7 @@ from tests.model_server import Asked, Behaviour, Fail, Hang, Say, Tool
 from tests.services import until
 
 PATIENCE_SECONDS = 300.0  # they are cut off again and again
-LOOK_SECONDS = 0.12
+LOOK_SECONDS = 0.1
 AGENTS = ("agent_coder", "agent_writer", "agent_analyzer", "agent_researcher")
 FEEDBACK = "Only two tasks, please."
 # A call of this tool is asked about; and the month is paid out of, too.
