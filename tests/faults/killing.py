@@ -2,10 +2,10 @@
 
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Row, create_engine, text
 
@@ -13,7 +13,15 @@ from tests.model_server import Asked, Say
 
 MORTAL = "tests.faults.mortal_server"
 KILLS = int(os.environ.get("KILLS_PER_POINT", "1"))
+T = TypeVar("T")
+
+BACKENDS = ("sqlite", "postgres")
 TERMINAL_EVENTS = {"turn_completed", "turn_failed", "turn_cancelled"}
+
+
+def points_of(points: Sequence[T], backend: str) -> Sequence[T]:
+    """Answer where to kill a server with this database; in the usual run the two of them share the points."""
+    return points if "KILLS_PER_POINT" in os.environ else points[BACKENDS.index(backend) :: len(BACKENDS)]
 
 
 def arm(file: Path, point: str, passage: int) -> None:

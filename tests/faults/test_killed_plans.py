@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import Row
 
 from tests.conftest import JWT_SECRET
-from tests.faults.killing import KILLS, MORTAL, TERMINAL_EVENTS, Assassin, Rows, arm
+from tests.faults.killing import KILLS, MORTAL, TERMINAL_EVENTS, Assassin, Rows, arm, points_of
 from tests.faults.plan_users import PATIENCE_SECONDS, Flow, Line, Teams, User
 from tests.model_server import ModelServer
 from tests.people import Person
@@ -195,11 +195,13 @@ def victim(
         pytest.param([*WAITING, *ENDING], id="ending"),
     ],
 )
-def test_a_server_killed_at_points_of_plans_keeps_the_promise(victim: Victim, points: Sequence[Point]) -> None:
+def test_a_server_killed_at_points_of_plans_keeps_the_promise(
+    victim: Victim, backend: str, points: Sequence[Point]
+) -> None:
     for _ in range(KILLS):
         users: list[User] = []
         deaths: list[Death] = []
-        for point in points:
+        for point in points_of(points, backend):
             users.append(victim.die_at(point))
             deaths.append(victim.look([flow for user in users for flow in user.flows]))
             check_death(deaths[-1])
