@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from artel.brain import prices
-from artel.brain.brain import Brain, Completion, Purse, Request, TokenSink
-from artel.brain.errors import ModelError, ModelTimedOut
+from artel.brain.brain import Brain, Completion, Purse, Request, TokenSink, Usage
+from artel.brain.errors import ModelError
 from artel.brain.estimate import estimated_tokens
 
 # Servers count tokens by rules of their own: what we reserve is rather too much than too little.
@@ -37,10 +37,13 @@ async def complete_paid(brain: Brain, request: Request, stream: TokenSink | None
     try:
         completion = await brain.complete(request, stream)
         spent = completion.usage.cost_usd
-    except ModelTimedOut:  # it may have written all the time
-        raise
     except ModelError as failure:
-        spent = failure.usage.cost_usd if failure.usage else 0.0
+        if failure.usage is not None:
+            spent = failure.usage.cost_usd
+        elif failure.unbilled:
+            spent = 0.0
+        else:  # it may have written all the time
+            failure.usage = Usage(request.model, cost_usd=most, calls=1)
         raise
     finally:
         await request.purse.settle(name, spent)
