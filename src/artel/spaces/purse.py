@@ -1,5 +1,6 @@
 """Who pays for the calls of a turn."""
 
+import asyncio
 from collections.abc import Sequence
 
 from sqlalchemy import Connection
@@ -25,10 +26,22 @@ class BudgetPurse:
         self._budgets = list(budgets)
 
     async def reserve(self, amount: float) -> str:
-        """Take an amount out of every budget."""
-        name = uuid7()
-        await self._database.run(_reserve, self._principal, name, self._budgets, *self._place, micros(amount))
+        """Take an amount out of every budget; who is cancelled meanwhile has taken nothing."""
+        name, loop = uuid7(), asyncio.get_running_loop()
+        place = self._principal, name, self._budgets, *self._place
+        taking = loop.create_task(self._database.run(_reserve, *place, micros(amount)))
+        try:
+            await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            await asyncio.shield(loop.create_task(self._put_back(name, taking)))
+            raise
         return name
+
+    async def _put_back(self, name: str, taking: asyncio.Task[None]) -> None:
+        """Put back what is being reserved for a call that nobody makes any more."""
+        await asyncio.wait({taking})
+        if taking.exception() is None:
+            await self.settle(name, 0.0)
 
     async def settle(self, name: str, amount: float | None) -> None:
         """Count what a call has cost."""
@@ -45,6 +58,6 @@ def _reserve(
     amount: int,
 ) -> None:
     """Reserve for a turn that goes on: one that has ended was settled, and nobody would settle this."""
-    if not TurnRepository(connection, principal).still_unfinished([turn_id]):
+    if not TurnRepository(connection, principal).keep_unfinished(turn_id):
         raise TurnOver
     reserve(connection, principal, name, budgets, project_id, turn_id, amount)
