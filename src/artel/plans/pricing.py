@@ -24,6 +24,7 @@ from artel.workflows.workflow_repository import TaskRepository
 PAST = 20  # of the last tasks and turns of each agent
 PAST_DAYS = 90
 MEMORY_TOKENS = 300  # of what an agent is reminded of that has done something before, about
+FRAME_TOKENS = 100  # of what stands around and between all of that: marks of messages, and headings
 MERGE_PROMPT_TOKENS = 200
 MERGE_TOKENS = 2_000
 DEMO = "demo"  # answers for every model when none is configured, and costs nothing
@@ -56,7 +57,8 @@ def price(
         agent.name: Worker(
             DEMO if is_demo else agent.model,
             agent.max_tokens,
-            count_tokens(agent.system_prompt)
+            FRAME_TOKENS
+            + count_tokens(agent.system_prompt)
             + sum(_tool_tokens().get(tool, 0) for tool in agent.tools)
             + (MEMORY_TOKENS if agent.memory and known[agent.name].tasks else 0)
             + said_tokens,
