@@ -12,6 +12,7 @@ from artel.approvals.approval import Approval, ApprovalStatus
 from artel.brain.brain import Brain, Usage
 from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
+from artel.budgets.money import dollars
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -79,6 +80,7 @@ class _OrchestratedTurn:
         self._said = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in begun.said]
         self._began = time.monotonic()
         self._known: Mapping[str, Habits] | None = None
+        self._paid = 0  # for planning, in millionths, if the project has a budget
 
     async def run(self) -> Ended | None:
         workflow, decision = self._workflow, self._begun.decision
@@ -97,6 +99,8 @@ class _OrchestratedTurn:
         try:
             plan, key = await self._planned(feedback)
         except BudgetExceeded as short:
+            usage = Usage(self._planner_model, cost_usd=dollars(self._paid), calls=1)
+            await self._parts.database.run(records.note_planned, self._space.principal, self._workflow, usage)
             return await self._end(TurnStatus.FAILED, short.detail, short.code)
         except _PlannedElsewhere:
             return None
@@ -139,7 +143,7 @@ class _OrchestratedTurn:
         raise _PlannedElsewhere
 
     async def _goes_on_elsewhere(self) -> None:
-        spent = self._workflow.spent_micros, self._workflow.price_unknown
+        spent = self._workflow.spent_micros + self._paid, self._workflow.price_unknown
         step = self._space.principal, self._turn, self._workflow, spent, self._space.lease
         await patiently(lambda: self._parts.database.run(records.requeue, *step), "run")
         self._parts.signals.work(self._turn.project_id)
@@ -149,7 +153,10 @@ class _OrchestratedTurn:
         if self._begun.month is None or self._parts.is_demo:
             return self._parts.brain
         place = self._parts.database, self._space.principal, self._turn.project_id, self._turn.id
-        return PaidBrain(self._parts.brain, BudgetPurse(*place, [self._begun.month]))
+        return PaidBrain(self._parts.brain, BudgetPurse(*place, [self._begun.month], self._pay))
+
+    def _pay(self, amount: int) -> None:
+        self._paid += amount
 
     async def _wish(self, feedback: str) -> Wish:
         agents = self._begun.agents

@@ -377,7 +377,8 @@ class PlanRun:
         principal, database = self._space.principal, self._parts.database
         plan = await database.read(records.budget_of, principal, self._workflow)
         others = [self._month] if self._month else []
-        purse = PlanPurse(database, principal, self._turn.project_id, self._turn.id, plan, others)
+        place = database, principal, self._turn.project_id, self._turn.id
+        purse = PlanPurse(*place, plan, others, self._board.spending.pay)
         return PaidBrain(self._parts.brain, purse)
 
     async def _store(self, step: Callable[..., None], *what: Any) -> None:

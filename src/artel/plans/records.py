@@ -318,6 +318,13 @@ def end_workflow(connection: Connection, principal: Principal, workflow: Workflo
         raise TurnOver
 
 
+def note_spent(connection: Connection, principal: Principal, workflow: Workflow) -> None:
+    """Say what a workflow has cost that is over: what its budget has counted, also for calls that were lost."""
+    own = BudgetRepository(connection, principal).find(workflow.project_id, "plan", workflow.id)
+    if own is not None:
+        WorkflowRepository(connection, principal).note_spent(workflow.id, own.spent_micros)
+
+
 def graph_of(tasks: Sequence[WorkflowTask]) -> TaskGraph:
     """Answer the graph of stored tasks, which was checked when they were stored."""
     return TaskGraph(PlannedTask(task.id, task.agent, task.description, tuple(task.depends_on)) for task in tasks)

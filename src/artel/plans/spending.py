@@ -1,13 +1,16 @@
 """What a workflow has cost so far."""
 
 from artel.brain.brain import Usage
-from artel.budgets.money import micros
 
 Spent = tuple[int, bool]  # what a workflow has cost, and whether the price of some of it is not known
 
 
 class Spending:
-    """Counts calls to models; a price that is not known stays known as that."""
+    """Counts calls to models; a price that is not known stays known as that.
+
+    What was used is told by the calls themselves, what it has cost by the purse that pays for them: the purse also
+    knows of calls that were lost.
+    """
 
     def __init__(self, model: str, spent_micros: int, *, price_unknown: bool) -> None:
         self.usage = Usage(model)  # of this run
@@ -23,8 +26,11 @@ class Spending:
         """Count some calls."""
         if usage.calls:
             self.usage = plus(self.usage, usage)
-            self.micros += micros(usage.cost_usd or 0.0)
             self.price_unknown = self.price_unknown or usage.cost_usd is None
+
+    def pay(self, amount: int) -> None:
+        """Count what a call has cost, in millionths."""
+        self.micros += amount
 
 
 def plus(before: Usage | None, more: Usage) -> Usage:

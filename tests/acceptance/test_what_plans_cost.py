@@ -1,0 +1,83 @@
+"""What a workflow is said to have cost is what its budgets have counted, also for calls that were lost."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.acceptance.test_plans import Desk, FirstThen, Team
+from tests.conftest import Rows
+from tests.model_server import ByMark, Cut, Say
+from tests.people import Person
+from tests.running import Server
+
+Spent = Callable[[str], float]
+
+
+@pytest.fixture(scope="session")
+def server(chat_server: Server) -> Server:
+    return chat_server
+
+
+@pytest.fixture
+def desk(person: Person, script: ByMark, mark: str) -> Desk:
+    """Somebody with a plan of one task, for an agent without tools: it may call its model once."""
+    script[mark] = team = Team(mark, {"1": ""}, agent=lambda _: "agent_plain")
+    project = person.project()
+    person.agent(project["id"], name="agent_plain", tools=[], memory=False)
+    return Desk(person, project, person.session(project["id"]), team)
+
+
+@pytest.fixture
+def counted(desk: Desk, rows: Rows) -> Spent:
+    """Answer what a budget of the project has counted."""
+
+    def read(kind: str) -> float:
+        query = "SELECT spent_micros FROM budgets WHERE project_id = :project AND kind = :kind"
+        [budget] = rows(query, project=desk.project["id"], kind=kind)
+        return float(budget.spent_micros) / 1e6
+
+    return read
+
+
+def _asked_for_money(desk: Desk, workflow_id: str) -> dict[str, Any]:
+    workflow = desk.until(workflow_id, "awaiting_approval")
+    return desk.person.get(f"/my/approvals/{workflow['approval_id']}")
+
+
+def test_an_agent_without_tools_can_make_the_one_call_that_was_priced(desk: Desk) -> None:
+    for said in ("Hello", "Hello again", "And again"):
+        desk.person.say(desk.session, said)
+
+    workflow = desk.ended(desk.ask()["workflow_id"])
+
+    assert workflow["status"] == "completed"
+    assert desk.person.get("/my/approvals")["items"] == []
+
+
+def test_a_lost_call_is_told_with_the_question_for_more_and_in_the_end(desk: Desk, counted: Spent) -> None:
+    desk.team.does = {"1": FirstThen(Cut(), 1, Say("At last."))}
+    accepted = desk.ask()
+
+    asked = _asked_for_money(desk, accepted["workflow_id"])
+
+    assert (asked["kind"], desk.team.asked) == ("budget", ["1"])
+    assert asked["details"]["spent"] == counted("plan")
+    assert asked["details"]["spent"] > asked["details"]["agreed_cost"] / 2
+    assert desk.workflow(accepted["workflow_id"])["cost"] == counted("plan")
+    desk.decide(asked["id"])
+    workflow = desk.ended(accepted["workflow_id"])
+    assert (workflow["status"], workflow["answer"]) == ("completed", "At last.")
+    assert workflow["cost"] == counted("plan") > asked["details"]["spent"]
+
+
+def test_planning_that_came_to_nothing_has_a_cost_too(desk: Desk, counted: Spent) -> None:
+    settings = {"settings": {"monthly_budget_usd": 0.06}}
+    assert desk.person.http.patch(f"/my/projects/{desk.project['id']}", json=settings).status_code == 200
+    desk.team.plans = [Cut(), Cut()]
+
+    workflow = desk.ended(desk.ask()["workflow_id"])
+
+    assert (workflow["status"], workflow["error_code"]) == ("failed", "budget_exceeded")
+    assert desk.team.planned == 1
+    assert workflow["cost"] == counted("month") > 0
