@@ -163,6 +163,39 @@ async def test_what_is_free_or_has_no_known_price_is_not_paid_for(model: str) ->
     assert wallet.settled == []
 
 
+@pytest.mark.parametrize(
+    ("own", "fallback", "answers"),
+    [
+        (MODEL, "gpt-4", True),
+        (MODEL, "ollama/llama3", True),
+        (MODEL, "somebody/new", False),
+        ("ollama/llama3", "somebody/new", False),
+        ("somebody/old", "somebody/new", True),
+    ],
+)
+async def test_where_money_is_counted_no_model_without_a_price_takes_the_place_of_one_with_it(
+    own: str, fallback: str, answers: bool
+) -> None:
+    model, wallet = Scripted([ModelRefused("no"), 0.001]), Wallet(1.0)
+    asked = replace(request(own), fallback_model=fallback)
+
+    if answers:
+        assert (await paid(model, wallet).complete(asked)).usage.model == fallback
+    else:
+        with pytest.raises(ModelRefused):
+            await paid(model, wallet).complete(asked)
+
+    assert model.calls == (2 if answers else 1)
+
+
+async def test_where_no_money_is_counted_any_model_may_take_another_s_place() -> None:
+    model = Scripted([ModelRefused("no"), None])
+
+    completion = await Persistent(lambda _: model).complete(replace(request(), fallback_model="somebody/new"))
+
+    assert completion.usage.model == "somebody/new"
+
+
 async def test_what_calls_of_tools_carried_is_paid_for_too() -> None:
     wallet = Wallet(100.0)
     asked = request()

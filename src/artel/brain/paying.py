@@ -50,6 +50,15 @@ async def complete_paid(brain: Brain, request: Request, stream: TokenSink | None
     return completion
 
 
+def may_replace(request: Request, model: str) -> bool:
+    """Answer whether a model may take the place of the one that is asked.
+
+    Where money is counted, one without a known price would be outside of every limit; if the other one is too, whoever
+    pays knows that.
+    """
+    return request.purse is None or prices.cost(model, 0, 0) is not None or prices.cost(request.model, 0, 0) is None
+
+
 async def most_expensive(request: Request) -> float | None:
     """Answer what a call can cost at most; None when the price is not known."""
     given, _ = await estimated_tokens(request, "", ())
