@@ -1,5 +1,6 @@
 """What a workflow is said to have cost is what its budgets have counted, also for calls that were lost."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +8,8 @@ import pytest
 
 from tests.acceptance.test_plans import Desk, FirstThen, Team
 from tests.conftest import Rows
-from tests.model_server import ByMark, Cut, Say
+from tests.deadlines import eventually
+from tests.model_server import ByMark, Cut, Say, Tool
 from tests.people import Person
 from tests.running import Server
 
@@ -49,10 +51,12 @@ def test_an_agent_without_tools_can_make_the_one_call_that_was_priced(desk: Desk
     for said in ("Hello", "Hello again", "And again"):
         desk.person.say(desk.session, said)
 
-    workflow = desk.ended(desk.ask()["workflow_id"])
+    accepted = desk.ask()
+    workflow = desk.ended(accepted["workflow_id"])
 
     assert workflow["status"] == "completed"
     assert desk.person.get("/my/approvals")["items"] == []
+    assert desk.person.turn(desk.session, accepted["turn_id"])["usage"]["calls"] == 2  # with planning
 
 
 def test_a_lost_call_is_told_with_the_question_for_more_and_in_the_end(desk: Desk, counted: Spent) -> None:
@@ -81,3 +85,36 @@ def test_planning_that_came_to_nothing_has_a_cost_too(desk: Desk, counted: Spent
     assert (workflow["status"], workflow["error_code"]) == ("failed", "budget_exceeded")
     assert desk.team.planned == 1
     assert workflow["cost"] == counted("month") > 0
+
+
+def test_the_usage_of_a_turn_is_all_that_it_took_to_answer_it(desk: Desk) -> None:
+    delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
+    desk.team.needs, desk.team.agent = {"a": "", "b": "a", "c": ""}, lambda _: "agent_coder"
+    desk.team.does = {"b": FirstThen(delete, 1, Say("Done without."))}
+    accepted = desk.ask()
+    desk.decide(desk.until(accepted["workflow_id"], "awaiting_approval")["approval_id"])
+    [asked] = eventually(lambda: desk.person.get("/my/approvals", status="pending")["items"], 30)
+    eventually(lambda: desk.person.turn(desk.session, accepted["turn_id"])["status"] == "waiting", 30)
+
+    desk.decide(asked["id"], "reject")
+    workflow = desk.ended(accepted["workflow_id"])
+
+    assert workflow["status"] == "completed"
+    usage = desk.person.turn(desk.session, accepted["turn_id"])["usage"]
+    asked_for = desk.team.planned, len(desk.team.asked), desk.team.merged
+    assert (usage["calls"], asked_for) == (6, (1, 4, 1))
+    assert usage["cost_usd"] == pytest.approx(workflow["cost"], abs=1e-5)
+    [told] = [one for one in desk.person.events_of(desk.session, accepted["turn_id"]) if one.type == "turn_completed"]
+    assert told.data["usage"] == usage
+
+
+def test_a_plan_that_nobody_wants_has_used_what_it_took_to_make_it(desk: Desk) -> None:
+    desk.team.needs = {"a": "", "b": "", "c": ""}
+    accepted = desk.ask()
+
+    desk.decide(desk.until(accepted["workflow_id"], "awaiting_approval")["approval_id"], "reject")
+    workflow = desk.ended(accepted["workflow_id"])
+
+    usage = desk.person.turn(desk.session, accepted["turn_id"])["usage"]
+    assert usage["calls"] == 1
+    assert usage["cost_usd"] == pytest.approx(workflow["cost"], abs=1e-5)

@@ -25,6 +25,7 @@ from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, Wish, read
 from artel.plans.pricing import habits, price
 from artel.plans.proposal import Proposal
 from artel.plans.records import Begun, MonthTooShort
+from artel.plans.spending import plus, used_before, with_used
 from artel.plans.task_graph import PlanInvalid, TaskGraph
 from artel.spaces.asking import required
 from artel.spaces.patience import patiently
@@ -104,6 +105,7 @@ class _OrchestratedTurn:
             return await self._end(TurnStatus.FAILED, short.detail, short.code)
         except _PlannedElsewhere:
             return None
+        self._turn = with_used(self._turn, plus(used_before(self._turn, self._planner_model), plan.usage))
         proposal = await self._proposal(plan, key=key, is_revision=bool(feedback))
         return await self._propose(proposal)
 
@@ -300,12 +302,13 @@ class _OrchestratedTurn:
         return await run.go(stops=stops)
 
     async def _end(self, status: TurnStatus, text: str, code: str) -> Ended | None:
+        usage = used_before(self._turn, self._planner_model)
         outcome = Outcome(
             status,
             uuid7(),
             text,
             count_tokens(text),
-            None,
+            asdict(usage) if usage.calls else None,
             time.monotonic() - self._began,
             error_code=code,
             mode=Mode.ORCHESTRATED,
