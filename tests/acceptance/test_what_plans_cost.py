@@ -118,3 +118,41 @@ def test_a_plan_that_nobody_wants_has_used_what_it_took_to_make_it(desk: Desk) -
     usage = desk.person.turn(desk.session, accepted["turn_id"])["usage"]
     assert usage["calls"] == 1
     assert usage["cost_usd"] == pytest.approx(workflow["cost"], abs=1e-5)
+
+
+@pytest.mark.parametrize("tasks", ["1", "a b c"])
+def test_a_plan_that_is_asked_about_again_has_the_price_that_it_had(desk: Desk, tasks: str) -> None:
+    project = f"/my/projects/{desk.project['id']}"
+    settings = {"settings": {"approval_seconds": 1, "plans": {"approve_from_tasks": 1}}}
+    assert desk.person.http.patch(project, json=settings).status_code == 200
+    for said in ("Remember this: " + "word " * 1_000, "And this: " + "thing " * 1_000):
+        desk.person.say(desk.session, said)
+    desk.team.needs = dict.fromkeys(tasks.split(), "")
+    workflow = desk.until(desk.ask("Do it all. " + "And well. " * 1_000)["workflow_id"], "timeout")
+    [old] = desk.person.get("/my/approvals", status="expired")["items"]
+
+    again = desk.person.http.post(f"/my/approvals/{old['id']}/ask-again")
+
+    assert again.status_code == 201, again.text
+    figures = ("estimated_cost_low", "estimated_cost", "estimated_cost_high", "estimated_duration")
+    assert {name: again.json()["details"][name] for name in figures} == {name: old["details"][name] for name in figures}
+    assert again.json()["arguments"]["tasks"] == old["arguments"]["tasks"]
+    assert workflow["estimated_cost"] == desk.workflow(workflow["id"])["estimated_cost"]
+
+
+def test_a_plan_that_is_asked_about_again_is_priced_with_the_agents_of_now(desk: Desk) -> None:
+    project = f"/my/projects/{desk.project['id']}"
+    settings = {"settings": {"approval_seconds": 1, "plans": {"approve_from_tasks": 1}}}
+    assert desk.person.http.patch(project, json=settings).status_code == 200
+    workflow = desk.until(desk.ask()["workflow_id"], "timeout")
+    [old] = desk.person.get("/my/approvals", status="expired")["items"]
+    [agent] = [one for one in desk.person.get(project)["agents"] if one["name"] == "agent_plain"]
+    cheaper = desk.person.http.patch(f"{project}/agents/{agent['id']}", json={"model": "gpt-4o"})
+    assert cheaper.status_code == 200, cheaper.text
+
+    again = desk.person.http.post(f"/my/approvals/{old['id']}/ask-again").json()
+
+    [task] = desk.workflow(workflow["id"])["tasks"]
+    [shown] = again["arguments"]["tasks"]
+    assert task["estimated_cost"] == shown["estimated_cost"] < old["arguments"]["tasks"][0]["estimated_cost"]
+    assert shown["estimated_cost"] <= again["details"]["estimated_cost"] < old["details"]["estimated_cost"]

@@ -19,10 +19,9 @@ from artel.logs import get_logger
 from artel.plans import records
 from artel.plans.endings import end_turn
 from artel.plans.estimates import Habits
-from artel.plans.handing_on import REQUEST_CHARACTERS
 from artel.plans.plan_run import PlanRun
 from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, Wish, read_tasks
-from artel.plans.pricing import habits, price
+from artel.plans.pricing import before, habits, price, told_tokens
 from artel.plans.proposal import Proposal
 from artel.plans.records import Begun, MonthTooShort
 from artel.plans.spending import plus, used_before, with_used
@@ -186,16 +185,15 @@ class _OrchestratedTurn:
             self._known = await self._parts.database.read(habits, *place)
         return self._known
 
-    def _before(self) -> list[Said]:
+    def _before(self) -> Sequence[Said]:
         """Answer what was said before the request."""
-        said = self._said
-        return said[:-1] if said and said[-1].content == self._workflow.request else said
+        return before(self._said, self._workflow.request)
 
     async def _proposal(self, plan: Plan, *, key: str | None = None, is_revision: bool = False) -> Proposal:
         agents = self._begun.agents
         limits, workflow = self._begun.limits, self._workflow
         known = await self._habits()
-        said_tokens = sum(one.tokens for one in self._before()) + await self._request_tokens(plan)
+        said_tokens = await asyncio.to_thread(told_tokens, self._said, workflow.request, plan.graph)
         is_demo = self._parts.is_demo
         estimate = price(plan.graph, agents, known, said_tokens, self._planner_model, is_demo=is_demo)
         spent, _ = records.spent_on(workflow, plan.usage.cost_usd, plan.usage.calls)
@@ -208,11 +206,6 @@ class _OrchestratedTurn:
         changes = changed(records.graph_of(self._begun.tasks), plan.graph) if is_revision else ()
         ids = {agent.name: agent.id for agent in agents}
         return Proposal(plan, estimate, ids, limits.approval_seconds, asks, key, changes)
-
-    async def _request_tokens(self, plan: Plan) -> int:
-        """Answer what the request itself takes in what every task is told."""
-        most = None if len(plan.graph) == 1 else REQUEST_CHARACTERS
-        return await asyncio.to_thread(count_tokens, self._workflow.request[:most])
 
     async def _propose(self, proposal: Proposal) -> Ended | None:
         place = self._space.principal, self._turn, self._workflow, proposal, self._space.lease

@@ -3,15 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
+from artel.agents.context import MAX_HISTORY_TOKENS
 from artel.auth.principal import Principal
 from artel.brain.brain import ToolSchema
 from artel.brain.tokens import count_tokens
 from artel.contract.http import Agent
 from artel.plans.estimates import Habits, PlanEstimate, Worker, estimate, habits_of
+from artel.plans.handing_on import REQUEST_CHARACTERS
 from artel.plans.task_graph import TaskGraph
 from artel.tools.family import SpawnAgent
 from artel.tools.files import CHANGING, READING
@@ -41,6 +43,34 @@ def habits(connection: Connection, principal: Principal, project_id: int, agents
         done.sort(key=lambda one: one.finished_at, reverse=True)
         known[agent.name] = habits_of([_past(one) for one in done[:PAST]])
     return known
+
+
+class Told(Protocol):
+    """A message of a session."""
+
+    @property
+    def content(self) -> str: ...
+
+    @property
+    def tokens(self) -> int: ...
+
+
+M = TypeVar("M", bound=Told)
+
+
+def before(said: Sequence[M], request: str) -> Sequence[M]:
+    """Answer what was said before a request."""
+    return said[:-1] if said and said[-1].content == request else said
+
+
+def told_tokens(said: Sequence[Told], request: str, graph: TaskGraph) -> int:
+    """Answer what every task is told beside its description: what was said, as much of it as is sent, and the request.
+
+    `said` may end with the request, which is whole only in a plan of one task.
+    """
+    history = sum(one.tokens for one in before(said, request))
+    asked = request if len(graph) == 1 else request[:REQUEST_CHARACTERS]
+    return min(history, MAX_HISTORY_TOKENS) + count_tokens(asked)
 
 
 def price(
