@@ -126,7 +126,7 @@ async def test_nothing_is_reserved_for_a_session_that_is_being_deleted(payer: Pa
 @pytest.mark.parametrize("end", ["finished", "deleted"])
 async def test_what_is_being_reserved_when_a_turn_ends_counts_as_spent(payer: Payer, end: str) -> None:
     await payer.begin()
-    reserves = payer.user, uuid7(), [payer.month], payer.project_id, payer.turn_id, 100_000
+    reserves = payer.user, uuid7(), [payer.month], payer.project_id, payer.turn_id, 100_000, True
 
     async with payer.held(lambda c: _reserve(c, *reserves)) as commit:
         ending: asyncio.Future[Any]

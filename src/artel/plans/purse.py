@@ -15,6 +15,8 @@ BUDGET = "budget"
 class PlanPurse(BudgetPurse):
     """Pays out of a plan's budget, and others; when the plan's is used up the user is asked for more."""
 
+    keeps_promises = False  # what is promised is its own
+
     def __init__(
         self,
         database: Database,
