@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+import sqlalchemy
 from hypothesis import settings
 
 from tests import running
@@ -165,6 +166,22 @@ def start_server(start_shared_server: StartServer) -> Iterator[StartServer]:
 def server(start_shared_server: StartServer) -> Server:
     """A server that tests share; whoever needs settings or a state of its own starts another."""
     return start_shared_server()
+
+
+Rows = Callable[..., list[Any]]
+
+
+@pytest.fixture
+def rows(server: Server) -> Iterator[Rows]:
+    """Read what no client is ever shown."""
+    engine = sqlalchemy.create_engine(server.env["ARTEL_DATABASE_URL"].replace("postgresql:", "postgresql+psycopg:"))
+
+    def read(statement: str, **values: Any) -> list[Any]:
+        with engine.connect() as connection:
+            return list(connection.execute(sqlalchemy.text(statement), values))
+
+    yield read
+    engine.dispose()
 
 
 @pytest.fixture(scope="session")

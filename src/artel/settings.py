@@ -146,7 +146,9 @@ class Settings(BaseSettings):
         description="A process that is not heard of for so long loses its worker spaces to others (PostgreSQL).",
     )
     fallback_model: str | None = Field(
-        default=None, min_length=1, description="Answers for an agent when the agent's own model fails."
+        default=None,
+        min_length=1,
+        description="Answers when an agent's own model fails; where money is counted, only at a known price.",
     )
     planner_model: str = Field(default="gpt-4o", min_length=1, description="The orchestrator's model.")
 

@@ -1,36 +1,18 @@
 """What was kept about the money of plans goes with the session, the project or the account that they were made in."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import pytest
-import sqlalchemy
 
 from tests.acceptance.test_plans import Desk, Team
+from tests.conftest import Rows
 from tests.deadlines import eventually
 from tests.model_server import ByMark, Hold
 from tests.people import Person
 from tests.running import Server, artel
 
-Rows = Callable[..., list[Any]]
-
 
 @pytest.fixture(scope="session")
 def server(chat_server: Server) -> Server:
     return chat_server
-
-
-@pytest.fixture
-def rows(server: Server) -> Iterator[Rows]:
-    """Read what no client is ever shown."""
-    engine = sqlalchemy.create_engine(server.env["ARTEL_DATABASE_URL"].replace("postgresql:", "postgresql+psycopg:"))
-
-    def read(statement: str, **values: Any) -> list[Any]:
-        with engine.connect() as connection:
-            return list(connection.execute(sqlalchemy.text(statement), values))
-
-    yield read
-    engine.dispose()
 
 
 @pytest.fixture

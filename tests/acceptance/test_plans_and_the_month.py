@@ -96,6 +96,24 @@ def test_what_plans_that_run_may_still_spend_is_not_left_for_others(
     assert third["status"] == "completed"  # nobody was asked: what the first one did not spend is left again
 
 
+def test_what_a_plan_that_runs_may_still_spend_is_not_left_for_direct_messages(
+    desk: Desk, upper_end: float, settings: Settings
+) -> None:
+    settings(monthly_budget_usd=upper_end * 1.01)
+    hold = Hold("Result of 1.")
+    desk.team.does = {"1": hold}
+    first = desk.ask("The first.")
+    eventually(lambda: hold.arrived)
+    other = desk.person.session(desk.project["id"])
+
+    refused = desk.person.post(other, "Hello")
+
+    assert "promised to plans that run" in assert_problem(refused, 409, "budget_exceeded")["detail"]
+    hold.release()
+    assert desk.ended(first["workflow_id"])["status"] == "completed"
+    assert desk.person.say(other, "Hello")["content"] == "You said: Hello"  # what it did not spend is left again
+
+
 def test_a_plan_is_asked_about_again_if_others_took_the_month_meanwhile(
     desk: Desk, upper_end: float, settings: Settings
 ) -> None:

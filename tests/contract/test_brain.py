@@ -678,6 +678,37 @@ async def test_a_server_that_is_not_there_is_tried_again_and_then_named(
         assert "OPENAI_BASE_URL" in failure.detail
 
 
+BILLS: list[tuple[Behaviour, bool]] = [
+    (Fail(400), False),
+    (Fail(401), False),
+    (Fail(429), False),
+    (Fail(408), True),
+    (Fail(500), True),
+    (Fail(502), True),
+    (Cut(), True),
+    (Cut(broken=True), True),
+    (Raw(b"<html>"), True),
+]
+
+
+@pytest.mark.parametrize(("trouble", "billed"), BILLS, ids=str)
+async def test_what_the_server_may_have_begun_to_answer_is_not_known_to_be_free(
+    new_client: Callable[..., Brain], models: ModelServer, trouble: Behaviour, billed: bool
+) -> None:
+    models.default = trouble
+
+    failure = await failure_of(new_client(models.url), ask(), Sink())
+
+    assert failure.unbilled is not billed
+
+
+async def test_a_server_that_is_not_there_and_a_moment_that_has_passed_are_known_to_be_free(
+    new_client: Callable[..., Brain], models: ModelServer
+) -> None:
+    assert (await failure_of(new_client("http://127.0.0.1:9/v1"), ask())).unbilled
+    assert (await failure_of(new_client(models.url), ask(deadline=time.monotonic() - 1))).unbilled
+
+
 async def test_many_answers_at_once_are_not_mixed_up(brain: Brain, models: ModelServer) -> None:
     models.default = Say(pause=0.001)
     texts = [f"number {number}" for number in range(60)]
@@ -737,6 +768,19 @@ async def test_an_error_inside_a_stream_is_that_error(
     models.script(Raw(b"data: " + json.dumps({"error": error}).encode() + b"\n\n", "text/event-stream"))
 
     assert type(await failure_of(direct, ask(), Sink())) is expected
+
+
+async def test_a_refusal_in_the_middle_of_an_answer_is_not_known_to_be_free(
+    direct: OpenAICompatible, models: ModelServer
+) -> None:
+    begun = {"choices": [{"index": 0, "delta": {"content": "One"}, "finish_reason": None}]}
+    error = {"error": {"message": "Bad", "type": "invalid_request_error"}}
+    events = b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in (begun, error))
+    models.script(Raw(events, "text/event-stream"))
+
+    failure = await failure_of(direct, ask(), Sink())
+
+    assert (type(failure), failure.unbilled) == (ModelRefused, False)
 
 
 async def test_a_redirect_is_not_followed(direct: OpenAICompatible, models: ModelServer) -> None:

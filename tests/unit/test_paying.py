@@ -8,7 +8,15 @@ import pytest
 
 from artel.brain import prices
 from artel.brain.brain import Brain, Completion, Message, Request, TokenSink, ToolCall, Usage
-from artel.brain.errors import ModelAnswerCut, ModelRefused, ModelTimedOut, ModelUnavailable
+from artel.brain.errors import (
+    ModelAnswerCut,
+    ModelAnswerInvalid,
+    ModelError,
+    ModelRateLimited,
+    ModelRefused,
+    ModelTimedOut,
+    ModelUnavailable,
+)
 from artel.brain.paying import PaidBrain
 from artel.brain.retries import Persistent
 from artel.errors import BudgetExceeded
@@ -64,8 +72,8 @@ def paid(model: Brain, wallet: Wallet) -> PaidBrain:
     return PaidBrain(Persistent(lambda _: model, sleep=_at_once), wallet)
 
 
-def request(model: str = MODEL) -> Request:
-    return Request(model, (Message("user", "Hello there"),), 0.0, 1_000, time.monotonic() + 30)
+def request(model: str = MODEL, seconds: float = 30) -> Request:
+    return Request(model, (Message("user", "Hello there"),), 0.0, 1_000, time.monotonic() + seconds)
 
 
 def most() -> float:
@@ -97,22 +105,36 @@ async def test_a_call_that_could_cost_more_than_is_left_is_not_made() -> None:
 
 
 async def test_every_try_is_paid_for_by_itself() -> None:
-    cut = ModelAnswerCut("cut", usage=Usage(MODEL, 10, 5, 0.003, calls=1))
-    model, wallet = Scripted([cut, ModelUnavailable("away"), 0.001]), Wallet(1.0)
+    counted = ModelAnswerCut("cut", usage=Usage(MODEL, 10, 5, 0.003, calls=1))
+    model, wallet = Scripted([counted, ModelAnswerCut("cut"), 0.001]), Wallet(1.0)
 
-    await paid(model, wallet).complete(request())
+    usage = (await paid(model, wallet).complete(request())).usage
 
-    assert [spent for _, spent in wallet.settled] == [0.003, 0.0, 0.001]
+    assert [spent for _, spent in wallet.settled] == [0.003, None, 0.001]
+    [(lost, _)] = [one for one in wallet.settled if one[1] is None]
+    assert usage.cost_usd == pytest.approx(0.004 + lost)  # what is told is what was counted
+    assert usage.calls == 3
 
 
-@pytest.mark.parametrize("outcome", [ModelTimedOut("late"), asyncio.CancelledError(), RuntimeError("boom"), None])
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        ModelTimedOut("late"),
+        ModelAnswerCut("cut"),
+        ModelAnswerInvalid("no JSON"),
+        ModelUnavailable("502"),
+        asyncio.CancelledError(),
+        RuntimeError("boom"),
+        None,
+    ],
+)
 async def test_a_call_of_which_nobody_knows_what_it_cost_counts_as_all_it_had_reserved(
     outcome: Exception | None,
 ) -> None:
     wallet = Wallet(1.0)
 
     try:
-        await paid(Scripted([outcome]), wallet).complete(request())
+        await paid(Scripted([outcome]), wallet).complete(request(seconds=0.1))
     except BaseException as raised:  # noqa: BLE001
         assert raised is outcome  # noqa: PT017
 
@@ -121,11 +143,12 @@ async def test_a_call_of_which_nobody_knows_what_it_cost_counts_as_all_it_had_re
     assert wallet.left == pytest.approx(1.0 - reserved)
 
 
-async def test_a_refused_call_costs_nothing() -> None:
+@pytest.mark.parametrize("failure", [ModelRefused("no"), ModelRateLimited("429", retry_after=3600)])
+async def test_a_call_that_the_server_did_not_take_costs_nothing(failure: ModelError) -> None:
     wallet = Wallet(1.0)
 
-    with pytest.raises(ModelRefused):
-        await paid(Scripted([ModelRefused("no")]), wallet).complete(request())
+    with pytest.raises(type(failure)):
+        await paid(Scripted([failure]), wallet).complete(request())
 
     assert wallet.left == 1.0
 
@@ -138,6 +161,39 @@ async def test_what_is_free_or_has_no_known_price_is_not_paid_for(model: str) ->
 
     assert completion.content == "Well."
     assert wallet.settled == []
+
+
+@pytest.mark.parametrize(
+    ("own", "fallback", "answers"),
+    [
+        (MODEL, "gpt-4", True),
+        (MODEL, "ollama/llama3", True),
+        (MODEL, "somebody/new", False),
+        ("ollama/llama3", "somebody/new", False),
+        ("somebody/old", "somebody/new", True),
+    ],
+)
+async def test_where_money_is_counted_no_model_without_a_price_takes_the_place_of_one_with_it(
+    own: str, fallback: str, answers: bool
+) -> None:
+    model, wallet = Scripted([ModelRefused("no"), 0.001]), Wallet(1.0)
+    asked = replace(request(own), fallback_model=fallback)
+
+    if answers:
+        assert (await paid(model, wallet).complete(asked)).usage.model == fallback
+    else:
+        with pytest.raises(ModelRefused):
+            await paid(model, wallet).complete(asked)
+
+    assert model.calls == (2 if answers else 1)
+
+
+async def test_where_no_money_is_counted_any_model_may_take_another_s_place() -> None:
+    model = Scripted([ModelRefused("no"), None])
+
+    completion = await Persistent(lambda _: model).complete(replace(request(), fallback_model="somebody/new"))
+
+    assert completion.usage.model == "somebody/new"
 
 
 async def test_what_calls_of_tools_carried_is_paid_for_too() -> None:

@@ -209,8 +209,10 @@ def delete_session(connection: Connection, principal: Principal, session_id: str
     What its calls have spent of the project's month stays spent; the budgets of its plans go with them.
     """
     project_id = SessionLog(connection, principal, session_id, 0).project_id
-    running = TurnRepository(connection, principal).next(session_id)
+    turns = TurnRepository(connection, principal)
+    running = turns.next(session_id)
     if running is not None:
+        turns.lock(running.id)  # its calls reserve nothing any more
         settle_turn(connection, principal, running.id)
     plans = WorkflowRepository(connection, principal).of_session(session_id)
     BudgetRepository(connection, principal).remove_of_plans(project_id, plans)

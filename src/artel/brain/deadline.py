@@ -19,7 +19,9 @@ async def before_deadline(request: Request) -> AsyncIterator[None]:
     """Stop what is inside when the deadline passes, with `ModelTimedOut`."""
     left = seconds_left(request)
     if left <= 0:
-        raise _late(request)
+        late = _late(request)
+        late.unbilled = True  # nobody is asked
+        raise late
     try:
         async with asyncio.timeout(left) as limit:
             yield

@@ -7,12 +7,14 @@ from artel.errors import ArtelError, Kind
 
 
 class ModelError(ArtelError):
-    """The root. `usage` is what was spent all the same."""
+    """The root. `usage` is what was spent all the same, if that is known."""
 
     kind = Kind.UNAVAILABLE
     code = "model_failed"
     # Whether the same request may well succeed a moment later.
     transient: ClassVar[bool] = False
+    # Whether it is known that the model has done nothing, so that nobody sends a bill.
+    unbilled: bool = False
 
     def __init__(self, detail: str, *, retry_after: int | None = None, usage: Usage | None = None) -> None:
         super().__init__(detail, retry_after=retry_after)
@@ -32,6 +34,7 @@ class ModelRateLimited(ModelError):
     is_agents_fault = False
     code = "model_rate_limited"
     transient = True
+    unbilled = True
 
 
 class ModelAnswerCut(ModelError):
@@ -46,6 +49,7 @@ class ModelRefused(ModelError):
 
     kind = Kind.INVALID
     code = "model_refused"
+    unbilled = True
 
     def __init__(self, detail: str, *, parameter: str | None = None, usage: Usage | None = None) -> None:
         super().__init__(detail, usage=usage)

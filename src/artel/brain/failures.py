@@ -100,10 +100,12 @@ def explain(error: ServerError, model: str, place: Place) -> ModelError:
     return ModelRefused(_refusal(error, model, place), parameter=error.refused_parameter)
 
 
-def unreachable(model: str, place: Place) -> ModelUnavailable:
-    """Answer the error for a server that can't be connected to."""
+def unreachable(model: str, place: Place, *, connected: bool) -> ModelUnavailable:
+    """Answer the error for a server that can't be connected to, or that was and has gone without an answer."""
     where = f": check {place.address_variable}" if place.address_variable else ""
-    return ModelUnavailable(f"The server of {model} can't be reached{where}.")
+    failure = ModelUnavailable(f"The server of {model} can't be reached{where}.")
+    failure.unbilled = not connected
+    return failure
 
 
 def retry_after_of(headers: Mapping[str, str]) -> int | None:

@@ -73,9 +73,12 @@ class LiteLLM:
         except ModelError as failure:
             if answer.tokens:
                 failure.usage = _usage(request, *answer.tokens)
+            failure.unbilled = failure.unbilled and not answer.begun
             raise
         except Exception as failure:  # noqa: BLE001 - providers fail in LiteLLM with whatever they like
-            raise _explained(failure, request, self._place) from None
+            explained = _explained(failure, request, self._place)
+            explained.unbilled = explained.unbilled and not answer.begun
+            raise explained from None
         content, calls = answer.content, answer.tool_calls
         tokens = answer.tokens or await estimated_tokens(request, content, calls)
         finish_reason = answer.finish_reason or ("tool_calls" if calls else "stop")
@@ -137,7 +140,20 @@ def _explained(failure: Exception, request: Request, place: Place) -> ModelError
     explained = explain(ServerError.read(status, document, headers), request.model, place)
     if type(failure).__name__ == "UnsupportedParamsError":  # LiteLLM knew, and has asked nobody
         explained.usage = Usage(request.model)
+    explained.unbilled = explained.unbilled or _was_not_connected(failure)
     return explained
+
+
+def _was_not_connected(failure: BaseException | None) -> bool:
+    """Answer whether behind a failure there is one of the line, before anything was asked."""
+    while failure is not None:
+        if type(failure).__name__ in _NOT_CONNECTED:
+            return True
+        failure = failure.__cause__ or failure.__context__
+    return False
+
+
+_NOT_CONNECTED = ("ConnectError", "ConnectTimeout")
 
 
 _imported: Any = None

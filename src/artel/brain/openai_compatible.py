@@ -102,9 +102,12 @@ class OpenAICompatible:
         except ModelError as failure:
             if answer.tokens:
                 failure.usage = self._usage(request, *answer.tokens)
+            failure.unbilled = failure.unbilled and not answer.begun
             raise
-        except (aiohttp.ClientError, OSError):
-            raise unreachable(request.model, self._place) from None
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL):
+            raise unreachable(request.model, self._place, connected=False) from None
+        except (aiohttp.ClientError, OSError):  # it may have been at work already
+            raise unreachable(request.model, self._place, connected=True) from None
         return await self._completion(request, answer)
 
     async def _completion(self, request: Request, answer: Answer) -> Completion:

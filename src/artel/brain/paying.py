@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from artel.brain import prices
-from artel.brain.brain import Brain, Completion, Purse, Request, TokenSink
-from artel.brain.errors import ModelError, ModelTimedOut
+from artel.brain.brain import Brain, Completion, Purse, Request, TokenSink, Usage
+from artel.brain.errors import ModelError
 from artel.brain.estimate import estimated_tokens
 
 # Servers count tokens by rules of their own: what we reserve is rather too much than too little.
@@ -37,14 +37,26 @@ async def complete_paid(brain: Brain, request: Request, stream: TokenSink | None
     try:
         completion = await brain.complete(request, stream)
         spent = completion.usage.cost_usd
-    except ModelTimedOut:  # it may have written all the time
-        raise
     except ModelError as failure:
-        spent = failure.usage.cost_usd if failure.usage else 0.0
+        if failure.usage is not None:
+            spent = failure.usage.cost_usd
+        elif failure.unbilled:
+            spent = 0.0
+        else:  # it may have written all the time
+            failure.usage = Usage(request.model, cost_usd=most, calls=1)
         raise
     finally:
         await request.purse.settle(name, spent)
     return completion
+
+
+def may_replace(request: Request, model: str) -> bool:
+    """Answer whether a model may take the place of the one that is asked.
+
+    Where money is counted, one without a known price would be outside of every limit; if the other one is too, whoever
+    pays knows that.
+    """
+    return request.purse is None or prices.cost(model, 0, 0) is not None or prices.cost(request.model, 0, 0) is None
 
 
 async def most_expensive(request: Request) -> float | None:

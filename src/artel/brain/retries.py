@@ -8,7 +8,7 @@ from dataclasses import replace
 from artel.brain.brain import Brain, Completion, Message, Request, TokenSink, Usage
 from artel.brain.deadline import seconds_left
 from artel.brain.errors import ModelAnswerInvalid, ModelError
-from artel.brain.paying import complete_paid
+from artel.brain.paying import complete_paid, may_replace
 from artel.brain.structured import NotAsAsked, parsed_answer
 from artel.logs import get_logger
 
@@ -50,7 +50,7 @@ class Persistent:
         """Nothing is open here: who chooses the brains closes them."""
 
     async def _ask_each_model(self, request: Request, tries: "_Tries") -> Completion:
-        if request.fallback_model is None:
+        if request.fallback_model is None or not may_replace(request, request.fallback_model):
             return await self._ask(request, tries)
         sooner = request.deadline - seconds_left(request) * (1 - SHARE_BEFORE_FALLBACK)
         try:

@@ -1,30 +1,30 @@
 """What users do with workflows: decide about plans, ask again, cancel, retry. Each function is one transaction."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 from sqlalchemy import ColumnElement, Connection
 
+from artel.agents.context import MAX_HISTORY_MESSAGES
 from artel.approvals import approvals
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.approval_repository import ApprovalRepository
 from artel.auth.principal import Principal
-from artel.brain.tokens import count_tokens
 from artel.contract.approvals import TaskChange
 from artel.contract.events import TaskProgress
 from artel.db.tables import workflows
 from artel.errors import ApprovalDecided, PlanNotPossible, SessionNotFound, WorkflowNotOver
 from artel.events.session_log import SessionLog
 from artel.plans import records
-from artel.plans.handing_on import REQUEST_CHARACTERS
 from artel.plans.month_left import shortage
-from artel.plans.pricing import habits, price
+from artel.plans.pricing import habits, price, told_tokens
 from artel.plans.project_limits import PlanLimits
-from artel.plans.proposal import figures, plan_approval, plan_request
+from artel.plans.proposal import figures, plan_approval, plan_request, shown_tasks
 from artel.plans.task_graph import PlanInvalid, PlannedTask, TaskGraph
 from artel.projects.project_repository import ProjectRepository
 from artel.projects.projects import get_project, project_settings
+from artel.sessions.message_repository import MessageRepository
 from artel.sessions.session_repository import SessionRepository
 from artel.turns.transactions import refuse_if_busy
 from artel.turns.turn import Mode, Turn, TurnStatus
@@ -137,8 +137,9 @@ def ask_plan_again(
     except PlanInvalid as invalid:
         raise PlanNotPossible(" ".join(invalid.problems)) from None
     known = habits(connection, principal, workflow.project_id, agents)
-    said = count_tokens(workflow.request[:REQUEST_CHARACTERS])
-    estimate = price(graph, agents, known, said, planner_model, is_demo=is_demo).plus(workflow.spent_micros)
+    said = MessageRepository(connection, principal).conversation(workflow.session_id, turn.number, MAX_HISTORY_MESSAGES)
+    told = told_tokens(said, workflow.request, graph)
+    estimate = price(graph, agents, known, told, planner_model, is_demo=is_demo).plus(workflow.spent_micros)
     settings = project_settings(connection, principal, workflow.project_id)
     short = shortage(connection, principal, workflow, estimate.high_micros - workflow.spent_micros)
     if short is not None:
@@ -146,7 +147,7 @@ def ask_plan_again(
     asked = plan_approval(
         turn,
         workflow,
-        expired.arguments["tasks"],
+        shown_tasks(graph, estimate),
         estimate.high_micros,
         {name: expired.details[name] for name in ("graph", "changed") if name in expired.details}
         | figures(estimate, short),
@@ -154,6 +155,8 @@ def ask_plan_again(
     )
     _reopen(connection, principal, workflow, tasks, turn_id, WorkflowStatus.AWAITING_APPROVAL)
     _update(connection, principal, workflow.id, estimate=estimate.to_json())
+    for task_id, one in estimate.tasks.items():
+        TaskRepository(connection, principal).move(workflow.id, task_id, TaskStatus, estimate=asdict(one))
     rows.add(asked)
     log.write(turn_id, plan_request(asked))
     return asked

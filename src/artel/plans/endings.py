@@ -84,6 +84,8 @@ def _finish(
     if workflow is not None:
         records.end_workflow(connection, principal, workflow)
     ended = finish_turn(connection, principal, turn.session_id, turn.id, agent, outcome, lease)
+    if workflow is not None:
+        records.note_spent(connection, principal, workflow)
     for one in remembers:
         remember(connection, principal, turn.project_id, one.agent_id, [one.memory])
     return ended, ApprovalRepository(connection, principal).withdraw(turn.id)

@@ -11,8 +11,8 @@ from artel.budgets.money import dollars
 from artel.budgets.month import month_of, monthly_limit
 from artel.errors import BudgetExceeded
 from artel.projects.projects import project_settings
+from artel.spaces.promises import promised
 from artel.workflows.workflow import Workflow
-from artel.workflows.workflow_repository import WorkflowRepository
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,5 @@ def shortage(connection: Connection, principal: Principal, workflow: Workflow, n
         return None
     budgets = BudgetRepository(connection, principal)
     month = budgets.lock(month_of(connection, principal, workflow.project_id, limit))
-    others = WorkflowRepository(connection, principal).begun(workflow.project_id) - {workflow.id}
-    promised = sum(max(0, one.left_micros) for one in budgets.of_plans(workflow.project_id, others))
-    left = max(0, month.left_micros - promised)
+    left = max(0, month.left_micros - promised(connection, principal, workflow.project_id, workflow.id))
     return Shortage(needs_micros, left, month.left_micros <= 0) if needs_micros > left else None

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any, cast
 
-from artel.agents.context import MAX_HISTORY_MESSAGES, MAX_HISTORY_TOKENS, Said
+from artel.agents.context import MAX_HISTORY_MESSAGES, Said
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.brain.brain import Brain, Usage
 from artel.brain.paying import PaidBrain
@@ -19,12 +19,12 @@ from artel.logs import get_logger
 from artel.plans import records
 from artel.plans.endings import end_turn
 from artel.plans.estimates import Habits, PlanEstimate
-from artel.plans.handing_on import REQUEST_CHARACTERS
 from artel.plans.plan_run import PlanRun
 from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, Wish, read_tasks
-from artel.plans.pricing import habits, price
+from artel.plans.pricing import before, habits, price, told_tokens
 from artel.plans.proposal import Proposal
 from artel.plans.records import Begun, MonthTooShort
+from artel.plans.spending import plus, used_before, with_used
 from artel.plans.task_graph import PlanInvalid, TaskGraph
 from artel.spaces.asking import required
 from artel.spaces.patience import patiently
@@ -81,6 +81,7 @@ class _OrchestratedTurn:
         self._said = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in begun.said]
         self._began = time.monotonic()
         self._known: Mapping[str, Habits] | None = None
+        self._paid = 0  # for planning, in millionths, if the project has a budget
 
     async def run(self) -> Ended | None:
         workflow, decision = self._workflow, self._begun.decision
@@ -99,9 +100,12 @@ class _OrchestratedTurn:
         try:
             plan, key = await self._planned(feedback)
         except BudgetExceeded as short:
+            usage = Usage(self._planner_model, cost_usd=dollars(self._paid), calls=1)
+            await self._parts.database.run(records.note_planned, self._space.principal, self._workflow, usage)
             return await self._end(TurnStatus.FAILED, short.detail, short.code)
         except _PlannedElsewhere:
             return None
+        self._turn = with_used(self._turn, plus(used_before(self._turn, self._planner_model), plan.usage))
         proposal = await self._proposal(plan, key=key, is_revision=bool(feedback))
         return await self._propose(proposal)
 
@@ -141,7 +145,7 @@ class _OrchestratedTurn:
         raise _PlannedElsewhere
 
     async def _goes_on_elsewhere(self) -> None:
-        spent = self._workflow.spent_micros, self._workflow.price_unknown
+        spent = self._workflow.spent_micros + self._paid, self._workflow.price_unknown
         step = self._space.principal, self._turn, self._workflow, spent, self._space.lease
         await patiently(lambda: self._parts.database.run(records.requeue, *step), "run")
         self._parts.signals.work(self._turn.project_id)
@@ -151,7 +155,10 @@ class _OrchestratedTurn:
         if self._begun.month is None or self._parts.is_demo:
             return self._parts.brain
         place = self._parts.database, self._space.principal, self._turn.project_id, self._turn.id
-        return PaidBrain(self._parts.brain, BudgetPurse(*place, [self._begun.month]))
+        return PaidBrain(self._parts.brain, BudgetPurse(*place, [self._begun.month], self._pay))
+
+    def _pay(self, amount: int) -> None:
+        self._paid += amount
 
     async def _wish(self, feedback: str) -> Wish:
         agents = self._begun.agents
@@ -179,17 +186,15 @@ class _OrchestratedTurn:
             self._known = await self._parts.database.read(habits, *place)
         return self._known
 
-    def _before(self) -> list[Said]:
+    def _before(self) -> Sequence[Said]:
         """Answer what was said before the request."""
-        said = self._said
-        return said[:-1] if said and said[-1].content == self._workflow.request else said
+        return before(self._said, self._workflow.request)
 
     async def _proposal(self, plan: Plan, *, key: str | None = None, is_revision: bool = False) -> Proposal:
         agents = self._begun.agents
         limits, workflow = self._begun.limits, self._workflow
         known = await self._habits()
-        before = min(MAX_HISTORY_TOKENS, sum(one.tokens for one in self._before()))
-        said_tokens = before + await self._request_tokens(plan)
+        said_tokens = await asyncio.to_thread(told_tokens, self._said, workflow.request, plan.graph)
         is_demo = self._parts.is_demo
         estimate = price(plan.graph, agents, known, said_tokens, self._planner_model, is_demo=is_demo)
         spent, _ = records.spent_on(workflow, plan.usage.cost_usd, plan.usage.calls)
@@ -202,11 +207,6 @@ class _OrchestratedTurn:
         changes = changed(records.graph_of(self._begun.tasks), plan.graph) if is_revision else ()
         ids = {agent.name: agent.id for agent in agents}
         return Proposal(plan, estimate, ids, limits.approval_seconds, asks, key, changes)
-
-    async def _request_tokens(self, plan: Plan) -> int:
-        """Answer what the request itself takes in what every task is told."""
-        most = None if len(plan.graph) == 1 else REQUEST_CHARACTERS
-        return await asyncio.to_thread(count_tokens, self._workflow.request[:most])
 
     async def _propose(self, proposal: Proposal) -> Ended | None:
         place = self._space.principal, self._turn, self._workflow, proposal, self._space.lease
@@ -295,12 +295,13 @@ class _OrchestratedTurn:
         return await run.go(stops=stops)
 
     async def _end(self, status: TurnStatus, text: str, code: str) -> Ended | None:
+        usage = used_before(self._turn, self._planner_model)
         outcome = Outcome(
             status,
             uuid7(),
             text,
             count_tokens(text),
-            None,
+            asdict(usage) if usage.calls else None,
             time.monotonic() - self._began,
             error_code=code,
             mode=Mode.ORCHESTRATED,

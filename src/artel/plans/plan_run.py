@@ -25,7 +25,7 @@ from artel.plans.plan_end import PlanEnd, memories_of
 from artel.plans.purse import BUDGET, PlanPurse
 from artel.plans.questions import budget_approval, tool_request
 from artel.plans.records import Begun
-from artel.plans.spending import Spending, Spent
+from artel.plans.spending import Spending, Spent, used_before, with_used
 from artel.plans.task_board import TaskBoard
 from artel.plans.task_events import PlanListener, TaskVoice, went_on
 from artel.plans.task_records import TaskEnd
@@ -73,7 +73,11 @@ class PlanRun:
         self._planner_model = planner_model
         self._board = TaskBoard(
             begun.tasks,
-            Spending(planner_model, begun.workflow.spent_micros, price_unknown=begun.workflow.price_unknown),
+            Spending(
+                used_before(turn, planner_model),
+                begun.workflow.spent_micros,
+                price_unknown=begun.workflow.price_unknown,
+            ),
         )
         self._running: set[asyncio.Task[None]] = set()
         asked = begun.decision
@@ -321,7 +325,8 @@ class PlanRun:
             left = [task for task in self._board.all if not task.status.is_terminal]
             spent, seconds = self._board.spending.micros, self._limits.approval_seconds
             budget = budget_approval(self._turn, self._workflow, left, spent, seconds)
-        step = self._space.principal, self._turn, self._workflow, asked, budget, self._spent, self._space.lease
+        turn = with_used(self._turn, self._board.spending.usage)
+        step = self._space.principal, turn, self._workflow, asked, budget, self._spent, self._space.lease
         if not await patiently(lambda: self._parts.database.run(records.park_run, *step), "run"):
             return False
         self._parts.signals.session_changed(self._turn.session_id)
@@ -333,7 +338,8 @@ class PlanRun:
     async def _goes_on_elsewhere(self) -> None:
         """Leave the rest to the next worker space, which begins where this one ends."""
         await self._listener.written()
-        step = self._space.principal, self._turn, self._workflow, self._spent, self._space.lease
+        turn = with_used(self._turn, self._board.spending.usage)
+        step = self._space.principal, turn, self._workflow, self._spent, self._space.lease
         await patiently(lambda: self._parts.database.run(records.requeue, *step), "run")
         self._parts.signals.work(self._turn.project_id)
 
@@ -377,7 +383,8 @@ class PlanRun:
         principal, database = self._space.principal, self._parts.database
         plan = await database.read(records.budget_of, principal, self._workflow)
         others = [self._month] if self._month else []
-        purse = PlanPurse(database, principal, self._turn.project_id, self._turn.id, plan, others)
+        place = database, principal, self._turn.project_id, self._turn.id
+        purse = PlanPurse(*place, plan, others, self._board.spending.pay)
         return PaidBrain(self._parts.brain, purse)
 
     async def _store(self, step: Callable[..., None], *what: Any) -> None:

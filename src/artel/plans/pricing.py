@@ -3,15 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
+from artel.agents.context import MAX_HISTORY_TOKENS
 from artel.auth.principal import Principal
 from artel.brain.brain import ToolSchema
 from artel.brain.tokens import count_tokens
 from artel.contract.http import Agent
 from artel.plans.estimates import Habits, PlanEstimate, Worker, estimate, habits_of
+from artel.plans.handing_on import REQUEST_CHARACTERS
 from artel.plans.task_graph import TaskGraph
 from artel.tools.family import SpawnAgent
 from artel.tools.files import CHANGING, READING
@@ -24,6 +26,7 @@ from artel.workflows.workflow_repository import TaskRepository
 PAST = 20  # of the last tasks and turns of each agent
 PAST_DAYS = 90
 MEMORY_TOKENS = 300  # of what an agent is reminded of that has done something before, about
+FRAME_TOKENS = 100  # of what stands around and between all of that: marks of messages, and headings
 MERGE_PROMPT_TOKENS = 200
 MERGE_TOKENS = 2_000
 DEMO = "demo"  # answers for every model when none is configured, and costs nothing
@@ -42,6 +45,34 @@ def habits(connection: Connection, principal: Principal, project_id: int, agents
     return known
 
 
+class Told(Protocol):
+    """A message of a session."""
+
+    @property
+    def content(self) -> str: ...
+
+    @property
+    def tokens(self) -> int: ...
+
+
+M = TypeVar("M", bound=Told)
+
+
+def before(said: Sequence[M], request: str) -> Sequence[M]:
+    """Answer what was said before a request."""
+    return said[:-1] if said and said[-1].content == request else said
+
+
+def told_tokens(said: Sequence[Told], request: str, graph: TaskGraph) -> int:
+    """Answer what every task is told beside its description: what was said, as much of it as is sent, and the request.
+
+    `said` may end with the request, which is whole only in a plan of one task.
+    """
+    history = sum(one.tokens for one in before(said, request))
+    asked = request if len(graph) == 1 else request[:REQUEST_CHARACTERS]
+    return min(history, MAX_HISTORY_TOKENS) + count_tokens(asked)
+
+
 def price(
     graph: TaskGraph,
     agents: Sequence[Agent],
@@ -56,7 +87,8 @@ def price(
         agent.name: Worker(
             DEMO if is_demo else agent.model,
             agent.max_tokens,
-            count_tokens(agent.system_prompt)
+            FRAME_TOKENS
+            + count_tokens(agent.system_prompt)
             + sum(_tool_tokens().get(tool, 0) for tool in agent.tools)
             + (MEMORY_TOKENS if agent.memory and known[agent.name].tasks else 0)
             + said_tokens,

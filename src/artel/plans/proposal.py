@@ -76,7 +76,7 @@ def plan_created(plan_id: str, workflow: Workflow, proposal: Proposal) -> TaskPl
     return TaskPlanCreated(
         plan_id=plan_id,
         workflow_id=workflow.id,
-        tasks=shown_tasks(proposal),
+        tasks=shown_tasks(proposal.graph, proposal.estimate),
         planned_by=proposal.plan.planned_by,
         estimated_cost=_expected(proposal.estimate),
         estimated_cost_low=dollars(proposal.estimate.low_micros),
@@ -91,7 +91,7 @@ def approval_of(
     """Answer what the user is asked about a plan that was just made."""
     details = figures(proposal.estimate, short)
     details |= {"graph": proposal.graph.mermaid(), "changed": list(proposal.changes)}
-    tasks = shown_tasks(proposal)
+    tasks = shown_tasks(proposal.graph, proposal.estimate)
     limit = proposal.estimate.high_micros
     asked = plan_approval(turn, workflow, tasks, limit, details, proposal.seconds, plan_id=plan_id)
     return replace(asked, created_at=now, expires_at=now + timedelta(seconds=proposal.seconds))
@@ -108,11 +108,11 @@ def figures(estimate: PlanEstimate, short: Shortage | None) -> dict[str, Any]:
     }
 
 
-def shown_tasks(proposal: Proposal) -> list[dict[str, Any]]:
+def shown_tasks(graph: TaskGraph, estimate: PlanEstimate) -> list[dict[str, Any]]:
     """Answer the tasks as people see them before they run."""
     return [
-        task_to_json(task) | {"estimated_cost": _dollars(proposal.estimate.tasks[task.id].expected_micros)}
-        for task in proposal.graph.tasks.values()
+        task_to_json(task) | {"estimated_cost": _dollars(estimate.tasks[task.id].expected_micros)}
+        for task in graph.tasks.values()
     ]
 
 

@@ -1,6 +1,6 @@
 """Who pays for the calls of a plan."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from artel.auth.principal import Principal
 from artel.budgets.money import micros
@@ -15,10 +15,19 @@ BUDGET = "budget"
 class PlanPurse(BudgetPurse):
     """Pays out of a plan's budget, and others; when the plan's is used up the user is asked for more."""
 
+    keeps_promises = False  # what is promised is its own
+
     def __init__(
-        self, database: Database, principal: Principal, project_id: int, turn_id: str, plan: str, others: Sequence[str]
+        self,
+        database: Database,
+        principal: Principal,
+        project_id: int,
+        turn_id: str,
+        plan: str,
+        others: Sequence[str],
+        spends: Callable[[int], None],
     ) -> None:
-        super().__init__(database, principal, project_id, turn_id, [plan, *others])
+        super().__init__(database, principal, project_id, turn_id, [plan, *others], spends)
         self._plan = plan
 
     async def reserve(self, amount: float) -> str:

@@ -183,7 +183,7 @@ def store_plan(
     if approval is not None:
         values |= {"status": WorkflowStatus.AWAITING_APPROVAL, "started_at": None}  # nobody has agreed to it
         ApprovalRepository(connection, principal).add(approval)
-        if not turns.park(turn.session_id, turn.id, {"workflow_id": workflow.id}):
+        if not turns.park(turn.session_id, turn.id, _kept(turn, workflow)):
             raise TurnOver
     else:
         values |= _started(connection, principal, workflow, proposal.estimate.high_micros, spent, now)
@@ -263,7 +263,7 @@ def requeue(
     """Let a turn that runs go on later, in another worker space; raise TurnOver if it has ended."""
     require_lease(connection, principal, turn.project_id, lease)
     SessionLog(connection, principal, turn.session_id, 0)
-    if not TurnRepository(connection, principal).requeue(turn.session_id, turn.id, {"workflow_id": workflow.id}):
+    if not TurnRepository(connection, principal).requeue(turn.session_id, turn.id, _kept(turn, workflow)):
         raise TurnOver
     values = {"spent_micros": spent[0], "price_unknown": spent[1]}
     WorkflowRepository(connection, principal).move(workflow.id, OPEN, **values)
@@ -286,7 +286,7 @@ def park_run(
     pending = {one.id for one in approvals.of_turn(turn.id, ApprovalStatus.PENDING)}
     if set(waiting) - pending:
         return False
-    if not TurnRepository(connection, principal).park(turn.session_id, turn.id, {"workflow_id": workflow.id}):
+    if not TurnRepository(connection, principal).park(turn.session_id, turn.id, _kept(turn, workflow)):
         raise TurnOver
     values: dict[str, Any] = {"spent_micros": spent[0], "price_unknown": spent[1]}
     if budget is not None:
@@ -318,6 +318,13 @@ def end_workflow(connection: Connection, principal: Principal, workflow: Workflo
         raise TurnOver
 
 
+def note_spent(connection: Connection, principal: Principal, workflow: Workflow) -> None:
+    """Say what a workflow has cost that is over: what its budget has counted, also for calls that were lost."""
+    own = BudgetRepository(connection, principal).find(workflow.project_id, "plan", workflow.id)
+    if own is not None:
+        WorkflowRepository(connection, principal).note_spent(workflow.id, own.spent_micros)
+
+
 def graph_of(tasks: Sequence[WorkflowTask]) -> TaskGraph:
     """Answer the graph of stored tasks, which was checked when they were stored."""
     return TaskGraph(PlannedTask(task.id, task.agent, task.description, tuple(task.depends_on)) for task in tasks)
@@ -327,6 +334,11 @@ def spent_on(workflow: Workflow, cost_usd: float | None, calls: int) -> tuple[in
     """Answer what a workflow has cost with some calls more, and whether the price of any is not known."""
     unknown = workflow.price_unknown or (calls > 0 and cost_usd is None)
     return workflow.spent_micros + micros(cost_usd or 0.0), unknown
+
+
+def _kept(turn: Turn, workflow: Workflow) -> dict[str, Any]:
+    """Answer what a turn that waits is stored with: what it works on, and what it has used until then."""
+    return {"workflow_id": workflow.id, "usage": (turn.parked or {}).get("usage")}
 
 
 def _started(

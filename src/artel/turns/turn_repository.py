@@ -170,6 +170,15 @@ class TurnRepository(TenantRepository):
         """Answer the last turns that an agent has answered, or failed to, newest first, with what they took."""
         return self._run(self._answered_by, project=project_id, agent=agent_id, since=since, most=most).all()
 
+    def lock(self, turn_id: str) -> None:
+        """Let nobody else change a turn, or reserve something for its calls, before the commit."""
+        self.connection.execute(self._select(turns.c.id).where(turns.c.id == turn_id).with_for_update())
+
+    def keep_unfinished(self, turn_id: str) -> bool:
+        """Say whether a turn is not finished, and let nobody finish or delete it before the commit."""
+        asked = self._select(turns.c.id).where(turns.c.id == turn_id, _unfinished()).with_for_update(read=True)
+        return self.connection.execute(asked).one_or_none() is not None
+
     def still_unfinished(self, turn_ids: Iterable[str]) -> set[str]:
         """Answer which of these turns are not finished, and exist."""
         asked = self._select(turns.c.id).where(turns.c.id.in_(list(turn_ids)), _unfinished())

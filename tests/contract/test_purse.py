@@ -1,0 +1,157 @@
+"""Who pays for the calls of a turn, on SQLite and PostgreSQL: what is reserved is always settled by somebody."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+
+from artel.approvals.approvals import delete_session
+from artel.auth.accounts import create_account
+from artel.budgets.budget_repository import Budget, BudgetRepository
+from artel.contract.http import NewProject
+from artel.db import schema
+from artel.db.engine import Database
+from artel.ids import uuid7
+from artel.projects.projects import create_project
+from artel.spaces.purse import BudgetPurse, _reserve
+from artel.turns.transactions import TurnOver, finish_turn
+from tests.contract.test_turns import RULES, Chat, answer
+from tests.deadlines import POLL_SECONDS
+
+pytestmark = pytest.mark.anyio
+
+DOLLAR = 1_000_000
+
+
+class Payer(Chat):
+    """Somebody whose turn is paid for."""
+
+    session_id: str
+    turn_id: str
+    month: str
+
+    async def begin(self) -> BudgetPurse:
+        """Begin a turn; answer who pays for its calls."""
+        self.session_id = await self.session()
+        self.turn_id = (await self.accept(self.session_id)).id
+        assert await self.start(self.session_id, self.turn_id)
+        budget = Budget(uuid7(), self.project_id, "month", "2026-01", DOLLAR, 0, 0)
+        await self.database.run(lambda c: BudgetRepository(c, self.user).add(budget))
+        self.month = budget.id
+        return BudgetPurse(self.database, self.user, self.project_id, self.turn_id, [budget.id])
+
+    async def stands(self) -> tuple[int, int]:
+        """Answer what is spent and what is reserved."""
+        found = await self.database.read(lambda c: BudgetRepository(c, self.user).get(self.month))
+        assert found is not None
+        return found.spent_micros, found.reserved_micros
+
+    @asynccontextmanager
+    async def held(self, step: Callable[[Connection], object]) -> AsyncIterator[Callable[[], None]]:
+        """Make a step whose transaction is committed when it is released, at the end at the latest."""
+        loop, done, release = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+        def transaction(connection: Connection) -> None:
+            step(connection)
+            loop.call_soon_threadsafe(done.set)
+            assert release.wait(60)
+
+        running = loop.create_task(self.database.run(transaction))
+        await done.wait()
+        try:
+            yield release.set
+        finally:
+            release.set()
+            await running
+
+    async def is_waiting(self) -> bool:
+        """Say whether a transaction waits for another one."""
+        if self.database.is_sqlite:
+            return True  # they all wait for the one that writes
+        query = text(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return bool(await self.database.read(lambda c: c.execute(query).scalar_one()))
+
+    async def has_done_or_waits(self, step: "asyncio.Future[Any]") -> None:
+        """Wait until a step is made, or waits for another transaction."""
+        await asyncio.sleep(0)
+        while not step.done() and not await self.is_waiting():
+            await asyncio.wait({step}, timeout=POLL_SECONDS)
+
+
+@pytest.fixture
+async def payer(upgraded_database: Callable[[], str]) -> AsyncIterator[Payer]:
+    database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"), connections=8)
+    await asyncio.to_thread(schema.upgrade, database.engine)
+    user = (await database.run(create_account, "ada@example.org", None)).principal
+    project = await database.run(create_project, user, NewProject(name="Money"), RULES)
+    yield Payer(database, user, project.id, project.agents[0].id)
+    await database.close()
+
+
+async def test_nothing_is_reserved_for_a_turn_that_is_being_ended(payer: Payer) -> None:
+    purse = await payer.begin()
+
+    def end(connection: Connection) -> None:
+        finish_turn(connection, payer.user, payer.session_id, payer.turn_id, None, answer("Hi"))
+
+    async with payer.held(end) as commit:
+        reserving = asyncio.get_running_loop().create_task(purse.reserve(0.1))
+        await payer.has_done_or_waits(reserving)
+        commit()
+        with pytest.raises(TurnOver):
+            await reserving
+
+    assert await payer.stands() == (0, 0)
+
+
+async def test_nothing_is_reserved_for_a_session_that_is_being_deleted(payer: Payer) -> None:
+    purse = await payer.begin()
+
+    async with payer.held(lambda c: delete_session(c, payer.user, payer.session_id)) as commit:
+        reserving = asyncio.get_running_loop().create_task(purse.reserve(0.1))
+        await payer.has_done_or_waits(reserving)
+        commit()
+        with pytest.raises(TurnOver):
+            await reserving
+
+    assert await payer.stands() == (0, 0)
+
+
+@pytest.mark.parametrize("end", ["finished", "deleted"])
+async def test_what_is_being_reserved_when_a_turn_ends_counts_as_spent(payer: Payer, end: str) -> None:
+    await payer.begin()
+    reserves = payer.user, uuid7(), [payer.month], payer.project_id, payer.turn_id, 100_000, True
+
+    async with payer.held(lambda c: _reserve(c, *reserves)) as commit:
+        ending: asyncio.Future[Any]
+        if end == "finished":
+            ending = asyncio.ensure_future(payer.finish(payer.session_id, payer.turn_id))
+        else:
+            ending = asyncio.ensure_future(payer.database.run(delete_session, payer.user, payer.session_id))
+        await payer.has_done_or_waits(ending)
+        commit()
+        await ending
+
+    assert await payer.stands() == (100_000, 0)
+
+
+async def test_a_call_that_is_cancelled_while_it_reserves_has_reserved_nothing(payer: Payer) -> None:
+    purse = await payer.begin()
+
+    async with payer.held(lambda c: BudgetRepository(c, payer.user).lock(payer.month)) as commit:
+        reserving = asyncio.get_running_loop().create_task(purse.reserve(0.1))
+        await payer.has_done_or_waits(reserving)
+        reserving.cancel()
+        commit()
+        with pytest.raises(asyncio.CancelledError):
+            await reserving
+
+    assert await payer.stands() == (0, 0)
+    assert await payer.finish(payer.session_id, payer.turn_id)
+    assert await payer.stands() == (0, 0)
