@@ -80,7 +80,7 @@ class PlanRun:
         is_open = asked is not None and asked.kind == "budget" and asked.status is ApprovalStatus.PENDING
         self._is_short = is_open  # of money
         self._asked_for_money: str | None = asked.id if asked and is_open else None
-        self._deadlines: dict[str, float] = {}  # of tasks that have begun
+        self._deadlines: dict[str, float] = {}  # of tasks that have begun, and don't wait for the user
         self._is_closing = False  # the space: what is not begun goes on in the next one
         kept = next((task.parked for task in begun.tasks if task.parked), None) or {}
         self._message_id: str = kept.get("message_id") or uuid7()
@@ -206,7 +206,7 @@ class PlanRun:
         text = self._text(task)
 
         async def begin(one: Agent, at_work: AgentAtWork) -> tuple[Agent, Sequence[Said]]:
-            await self._begin(task.id, one, at_work, goes_on=waiting is not None)
+            await self._begin(task.id, one, at_work, waiting)
             voice.open()
             return one, [*self._said, Said("user", text, count_tokens(text))]
 
@@ -241,22 +241,23 @@ class PlanRun:
             task, self._workflow.request, self._workflow.instruction, needed, is_single=self._board.is_single
         )
 
-    async def _begin(self, task_id: str, agent: Agent, at_work: AgentAtWork, *, goes_on: bool) -> None:
-        """Note that a task has its slot: its time begins."""
+    async def _begin(self, task_id: str, agent: Agent, at_work: AgentAtWork, waiting: Waiting | None) -> None:
+        """Note that a task has its slot: its time begins, or goes on."""
         self._space.refuse_to_begin()
         task = self._board[task_id]
         if task.status.is_terminal:  # the user has stopped it while it waited for a slot
             raise _Stopped
-        self._deadlines.setdefault(task_id, time.monotonic() + self._parts.limits.task)
+        left = self._parts.limits.task - (waiting.seconds if waiting else 0.0)
+        self._deadlines.setdefault(task_id, time.monotonic() + left)
         told: list[EventData] = [at_work.change]
         if task.started_at is None:
             told.insert(0, TaskStarted(task_id=task_id, agent_id=agent.id))
-        elif goes_on:
+        elif waiting is not None:
             told.insert(0, went_on(task))
         task = replace(
             task,
             status=TaskStatus.RUNNING,
-            attempts=task.attempts + (not goes_on),
+            attempts=task.attempts + (waiting is None),
             parked=None,
             started_at=task.started_at or datetime.now(UTC),
         )
@@ -282,8 +283,10 @@ class PlanRun:
     # Waiting
 
     async def _park_task(self, task_id: str, agent: Agent | None, parked: Parked) -> None:
+        seconds = self._worked(task_id)
+        del self._deadlines[task_id]  # it has its time again when it goes on: nobody works while it waits
         await self._listener.written()
-        task, kept = self._board[task_id], dict(parked.kept)
+        task, kept = self._board[task_id], parked.kept | {"seconds": seconds}
         told: list[EventData] = []
         approval = None
         if parked.question.tool == BUDGET:
@@ -369,6 +372,10 @@ class PlanRun:
     @property
     def _spent(self) -> Spent:
         return self._board.spending.spent
+
+    def _worked(self, task_id: str) -> float:
+        """Answer the seconds that a task which runs has taken, all its tries together, without waiting for the user."""
+        return self._parts.limits.task - (self._deadlines[task_id] - time.monotonic())
 
     async def _paid_brain(self) -> Brain:
         """Answer a brain whose calls are paid out of the plan's budget, and its project's."""
