@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from artel.brain import prices
 from tests.deadlines import eventually
 from tests.model_server import Asked, Behaviour, ByMark, Fail, Hold, Say, Tool
 from tests.people import Person, assert_problem
@@ -598,6 +599,30 @@ def test_a_plan_that_would_cost_more_than_agreed_asks_before_it_does(desk: Desk)
     workflow = desk.ended(accepted["workflow_id"])
     assert workflow["status"] == "completed"
     assert desk.team.asked == ["a", "b", "c"]
+    assert workflow["cost"] <= workflow["agreed_cost"]
+
+
+def test_money_that_is_short_only_while_another_call_is_made_is_not_asked_for(desk: Desk) -> None:
+    model, hold = "gpt-4o", Hold()
+    fields = {"name": "agent_plain", "model": model, "tools": [], "memory": False, "max_tokens": 1_000}
+    agent = desk.person.agent(desk.project["id"], **fields)
+    desk.team.needs, desk.team.agent = {"a": "", "b": "", "c": "a b"}, lambda _: "agent_plain"
+    desk.team.does = {"a": hold, "b": hold}
+    accepted = desk.ask()
+    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+    # Now there is enough for one call at a time, and each takes much less in the end.
+    most = int(waits["estimated_cost_high"] * 0.7 / (prices.cost(model, 0, 1) or 0.0))
+    url = f"/my/projects/{desk.project['id']}/agents/{agent['id']}"
+    assert desk.person.http.patch(url, json={"max_tokens": most}).status_code == 200
+    desk.decide(waits["approval_id"])
+    eventually(lambda: hold.arrived and "waiting" in desk.statuses(desk.workflow(waits["id"])).values(), 30)
+
+    hold.release()
+    workflow = desk.until(accepted["workflow_id"], "completed", "partial", "failed", "awaiting_approval")
+
+    assert workflow["status"] == "completed"
+    assert sorted(desk.team.asked) == ["a", "b", "c"]
+    assert [one["kind"] for one in desk.person.get("/my/approvals")["items"]] == ["plan"]
     assert workflow["cost"] <= workflow["agreed_cost"]
 
 

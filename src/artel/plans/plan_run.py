@@ -21,8 +21,9 @@ from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.plans import records, task_records
 from artel.plans.handing_on import task_text
+from artel.plans.lack_of_money import LackOfMoney
 from artel.plans.plan_end import PlanEnd, memories_of
-from artel.plans.purse import BUDGET, PlanPurse
+from artel.plans.purse import BUDGET, NEEDS_MICROS, PlanPurse
 from artel.plans.questions import budget_approval, tool_request
 from artel.plans.records import Begun
 from artel.plans.spending import Spending, Spent
@@ -78,8 +79,8 @@ class PlanRun:
         self._running: set[asyncio.Task[None]] = set()
         asked = begun.decision
         is_open = asked is not None and asked.kind == "budget" and asked.status is ApprovalStatus.PENDING
-        self._is_short = is_open  # of money
         self._asked_for_money: str | None = asked.id if asked and is_open else None
+        self._lack = LackOfMoney()
         self._deadlines: dict[str, float] = {}  # of tasks that have begun, and don't wait for the user
         self._is_closing = False  # the space: what is not begun goes on in the next one
         kept = next((task.parked for task in begun.tasks if task.parked), None) or {}
@@ -149,14 +150,21 @@ class PlanRun:
                 self._go_on(asked[approval_id], {approval.arguments_hash: decision_of(approval)})
             if self._asked_for_money in decided:
                 await self._has_decided_about_money(decided[self._asked_for_money])
-        if not self._is_short:
-            for task in self._board.waiting:
-                if task.id not in {one.id for one in asked.values()}:
-                    self._go_on(task, {})
+        if not self._asked_for_money:
+            await self._go_on_with_money()
+
+    async def _go_on_with_money(self) -> None:
+        """Let tasks go on for whose next calls enough is left, or is again."""
+        waiting = self._board.waiting_for_money
+        if waiting:
+            budget = await self._parts.database.read(records.budget_of, self._space.principal, self._workflow)
+            ended = sum(task.status.is_terminal for task in self._board.all)
+            for task in self._lack.enough_for(waiting, budget, ended):
+                self._go_on(task, {})
 
     async def _has_decided_about_money(self, approval: Approval) -> None:
         """Take a decision that came while tasks ran that needed none."""
-        self._asked_for_money, self._is_short = None, False
+        self._asked_for_money = None
         if approval.status is not ApprovalStatus.APPROVED:
             await self._stop()
             return
@@ -290,7 +298,7 @@ class PlanRun:
         told: list[EventData] = []
         approval = None
         if parked.question.tool == BUDGET:
-            self._is_short = True
+            kept[NEEDS_MICROS] = parked.question.arguments[NEEDS_MICROS]
         else:
             question, place = parked.question, {"workflow_id": task.workflow_id, "task_id": task.id}
             approval = tool_approval(self._turn, task.agent_id, question, await self._seconds_for(question), **place)
@@ -320,7 +328,7 @@ class PlanRun:
         budget = None
         if self._asked_for_money:
             asked.append(self._asked_for_money)
-        elif self._is_short:
+        elif self._board.waiting_for_money:
             left = [task for task in self._board.all if not task.status.is_terminal]
             spent, seconds = self._board.spending.micros, self._limits.approval_seconds
             budget = budget_approval(self._turn, self._workflow, left, spent, seconds)
@@ -384,7 +392,7 @@ class PlanRun:
         principal, database = self._space.principal, self._parts.database
         plan = await database.read(records.budget_of, principal, self._workflow)
         others = [self._month] if self._month else []
-        purse = PlanPurse(database, principal, self._turn.project_id, self._turn.id, plan, others)
+        purse = PlanPurse(database, principal, self._turn.project_id, self._turn.id, plan.id, others)
         return PaidBrain(self._parts.brain, purse)
 
     async def _store(self, step: Callable[..., None], *what: Any) -> None:

@@ -301,12 +301,12 @@ def park_run(
     return True
 
 
-def budget_of(connection: Connection, principal: Principal, workflow: Workflow) -> str:
+def budget_of(connection: Connection, principal: Principal, workflow: Workflow) -> Budget:
     """Answer the budget of a plan; it is opened with the approval, or with a plan that needs none."""
     own = BudgetRepository(connection, principal).find(workflow.project_id, "plan", workflow.id)
     if own is None:
         raise WorkflowNotFound("The workflow has no budget: it was not begun.")
-    return own.id
+    return own
 
 
 def end_workflow(connection: Connection, principal: Principal, workflow: Workflow) -> None:

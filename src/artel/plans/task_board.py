@@ -41,6 +41,11 @@ class TaskBoard:
         return [task for task in self._tasks.values() if task.status is TaskStatus.WAITING]
 
     @property
+    def waiting_for_money(self) -> list[WorkflowTask]:
+        """Those that wait because their next call may cost more than is left, not because of something they ask."""
+        return [task for task in self.waiting if not (task.parked or {}).get("approval_id")]
+
+    @property
     def is_single(self) -> bool:
         """Whether there is one task, whose words are the answer."""
         return len(self._tasks) == 1
