@@ -185,6 +185,20 @@ def test_every_task_is_told_the_request_and_a_long_one_is_lost_to_nobody(desk: D
         assert len(desk.team.told[task].text) < 6_000
 
 
+def test_results_in_a_language_of_many_tokens_are_handed_on_shortened_to_what_an_agent_may_be_sent(desk: Desk) -> None:
+    letters = [chr(0x4E00 + number * 5) for number in range(3_900)]
+    desk.team.needs = {"a": "", "b": "", "c": "", "d": "a b c"}
+    desk.team.does = {one: Say(f"Begin {one}. {''.join(letters)} End {one}.") for one in "abc"}
+
+    workflow = desk.approved()
+
+    assert desk.statuses(workflow) == dict.fromkeys("abcd", "completed")
+    for one in "abc":
+        assert f"Begin {one}." in desk.team.told["d"].text
+        assert f"End {one}." in desk.team.told["d"].text
+    assert "characters were left out here" in desk.team.told["d"].text
+
+
 def test_what_a_task_does_is_told_between_its_start_and_its_end(desk: Desk) -> None:
     desk.team.needs = {"a": "", "b": "", "c": ""}
     tool = Say(tools=[Tool("memory_read", json.dumps({"query": "anything"}))])

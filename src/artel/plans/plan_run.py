@@ -20,7 +20,7 @@ from artel.errors import AgentNotFound, AgentQueueFull
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.plans import records, task_records
-from artel.plans.handing_on import task_text
+from artel.plans.handing_on import room_for_task, task_text
 from artel.plans.lack_of_money import LackOfMoney
 from artel.plans.plan_end import PlanEnd, memories_of
 from artel.plans.purse import BUDGET, NEEDS_MICROS, PlanPurse
@@ -211,7 +211,7 @@ class PlanRun:
     async def _attempt(self, task: WorkflowTask, waiting: Waiting | None, voice: TaskVoice) -> ExecutionResult | None:
         """Have the agent do the task; None if it waits for the user now, or is not begun any more."""
         agent = self._agents.get(task.agent)
-        text = self._text(task)
+        text = await self._text(task, agent)
 
         async def begin(one: Agent, at_work: AgentAtWork) -> tuple[Agent, Sequence[Said]]:
             await self._begin(task.id, one, at_work, waiting)
@@ -243,11 +243,12 @@ class PlanRun:
             await self._park_task(task.id, agent, parked)
             return None
 
-    def _text(self, task: WorkflowTask) -> str:
+    async def _text(self, task: WorkflowTask, agent: Agent | None) -> str:
         needed = [self._board[one] for one in task.depends_on]
-        return task_text(
-            task, self._workflow.request, self._workflow.instruction, needed, is_single=self._board.is_single
-        )
+        asked = task, self._workflow.request, self._workflow.instruction, needed
+        tokens = room_for_task(agent) if agent else 0
+        # Counting long texts takes its time.
+        return await asyncio.to_thread(task_text, *asked, tokens, is_single=self._board.is_single)
 
     async def _begin(self, task_id: str, agent: Agent, at_work: AgentAtWork, waiting: Waiting | None) -> None:
         """Note that a task has its slot: its time begins, or goes on."""
