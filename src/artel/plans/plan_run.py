@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from artel.agents.context import Said
@@ -253,25 +252,18 @@ class PlanRun:
     async def _begin(self, task_id: str, agent: Agent, at_work: AgentAtWork, waiting: Waiting | None) -> None:
         """Note that a task has its slot: its time begins, or goes on."""
         self._space.refuse_to_begin()
-        task = self._board[task_id]
-        if task.status.is_terminal:  # the user has stopped it while it waited for a slot
+        is_first = self._board[task_id].started_at is None
+        task = self._board.begin(task_id, goes_on=waiting is not None)
+        if task is None:
             raise _Stopped
         left = self._parts.limits.task - (waiting.seconds if waiting else 0.0)
         self._deadlines.setdefault(task_id, time.monotonic() + left)
         told: list[EventData] = [at_work.change]
-        if task.started_at is None:
+        if is_first:
             told.insert(0, TaskStarted(task_id=task_id, agent_id=agent.id))
         elif waiting is not None:
             told.insert(0, went_on(task))
-        task = replace(
-            task,
-            status=TaskStatus.RUNNING,
-            attempts=task.attempts + (waiting is None),
-            parked=None,
-            started_at=task.started_at or datetime.now(UTC),
-        )
         await self._store(task_records.start_task, task, told)
-        self._board.put(task)
 
     async def _end_task(self, task_id: str, result: ExecutionResult) -> None:
         await self._listener.written()
@@ -353,14 +345,9 @@ class PlanRun:
 
     async def _stop(self) -> None:
         """Begin no more: the user does not want to spend more. What runs may finish."""
-        self._board.take_ready()
-        for one in self._board.all:
-            task = self._board[one.id]  # what runs may have ended it meanwhile
-            if task.status in (TaskStatus.PENDING, TaskStatus.WAITING):
-                ended = replace(task, status=TaskStatus.CANCELLED, error_code="budget_exceeded", error=NO_MORE_MONEY)
-                self._board.put(ended)
-                told = [TaskFailed(task_id=task.id, code="budget_exceeded", error=NO_MORE_MONEY)]
-                await self._store(task_records.end_task, TaskEnd(ended, told, self._spent))
+        for task in self._board.stop("budget_exceeded", NO_MORE_MONEY):
+            told = [TaskFailed(task_id=task.id, code="budget_exceeded", error=NO_MORE_MONEY)]
+            await self._store(task_records.end_task, TaskEnd(task, told, self._spent))
 
     def _end(self) -> PlanEnd:
         return PlanEnd(
