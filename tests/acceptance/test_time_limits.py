@@ -55,6 +55,7 @@ def test_the_time_in_which_a_person_thinks_is_not_the_tasks_however_long_others_
     first, second = Hold(), Hold()
     with ModelServer(team := Team("mark", {"a": "", "b": "", "c": "b"})).running_in_thread() as model:
         team.does = {"a": FirstThen(recall, 1, Say("As allowed.")), "b": first, "c": second}
+        team.agent = lambda task: "agent_writer" if task in "az" else "agent_coder"
         limits = {"ARTEL_TASK_TIMEOUT_SECONDS": f"{limit:g}", "ARTEL_PROGRESS_TIMEOUT_SECONDS": "30"}
         person = Person.register(start_server(OPENAI_API_KEY="x", OPENAI_BASE_URL=model.url, **limits).url)
         project = person.project()
@@ -77,6 +78,9 @@ def test_the_time_in_which_a_person_thinks_is_not_the_tasks_however_long_others_
         second.release()
         assert statuses["a"] == "completed"
         desk.ended(accepted["workflow_id"])
+        team.needs = {"z": ""}
+        again = desk.ended(desk.ask("And once more.")["workflow_id"])
+        assert again["estimated_duration"] < limit  # nor is it what the agent usually takes
 
 
 def _ended(desk: Desk, workflow_id: str, task: str) -> dict[str, str]:

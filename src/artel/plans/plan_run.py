@@ -266,8 +266,9 @@ class PlanRun:
         await self._store(task_records.start_task, task, told)
 
     async def _end_task(self, task_id: str, result: ExecutionResult) -> None:
+        seconds = self._worked(task_id) if task_id in self._deadlines else None  # an agent that is gone begins nothing
         await self._listener.written()
-        task, aborted, told = self._board.end(task_id, result)
+        task, aborted, told = self._board.end(task_id, result, seconds)
         agent = self._agents.get(task.agent)
         if agent is not None:
             told.append(self._status_after(agent))

@@ -105,13 +105,15 @@ class TaskBoard:
         cost = None if total.cost_usd is None else micros(total.cost_usd)
         self._tasks[task_id] = replace(task, usage=asdict(total), cost_micros=cost)
 
-    def end(self, task_id: str, result: ExecutionResult) -> tuple[WorkflowTask, tuple[str, ...], list[EventData]]:
-        """Give a task its end; answer it, what can't be begun because of it, and what is told.
+    def end(
+        self, task_id: str, result: ExecutionResult, seconds: float | None = None
+    ) -> tuple[WorkflowTask, tuple[str, ...], list[EventData]]:
+        """Give a task its end; answer it with the seconds it took, what can't be begun because of it, and what is told.
 
         Those that need a task which was done begin when `done` is called.
         """
         self.count(task_id, result.usage)
-        task = self._tasks[task_id]
+        task = replace(self._tasks[task_id], seconds=seconds)
         aborted: tuple[str, ...] = ()
         told: list[EventData]
         if result.success:

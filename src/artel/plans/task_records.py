@@ -57,7 +57,8 @@ class TaskEnd:
 def end_task(connection: Connection, principal: Principal, turn: Turn, end: TaskEnd, lease: Lease | None) -> None:
     """Store what became of a task."""
     now, task = datetime.now(UTC), end.task
-    values = {name: getattr(task, name) for name in ("status", "usage", "cost_micros", "result", "error_code", "error")}
+    names = ("status", "usage", "cost_micros", "result", "error_code", "error", "seconds")
+    values = {name: getattr(task, name) for name in names}
     values |= {"finished_at": now, "parked": None}
     if not _change_task(connection, principal, turn, task, values, end.told, lease):
         return
