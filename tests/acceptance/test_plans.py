@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from artel.brain import prices
 from tests.deadlines import eventually
 from tests.model_server import Asked, Behaviour, ByMark, Fail, Hold, Say, Tool
 from tests.people import Person, assert_problem
@@ -183,6 +184,20 @@ def test_every_task_is_told_the_request_and_a_long_one_is_lost_to_nobody(desk: D
         assert "Again. Summarise this" in desk.team.told[task].text
         assert "the very end." in desk.team.told[task].text
         assert len(desk.team.told[task].text) < 6_000
+
+
+def test_results_in_a_language_of_many_tokens_are_handed_on_shortened_to_what_an_agent_may_be_sent(desk: Desk) -> None:
+    letters = [chr(0x4E00 + number * 5) for number in range(3_900)]
+    desk.team.needs = {"a": "", "b": "", "c": "", "d": "a b c"}
+    desk.team.does = {one: Say(f"Begin {one}. {''.join(letters)} End {one}.") for one in "abc"}
+
+    workflow = desk.approved()
+
+    assert desk.statuses(workflow) == dict.fromkeys("abcd", "completed")
+    for one in "abc":
+        assert f"Begin {one}." in desk.team.told["d"].text
+        assert f"End {one}." in desk.team.told["d"].text
+    assert "characters were left out here" in desk.team.told["d"].text
 
 
 def test_what_a_task_does_is_told_between_its_start_and_its_end(desk: Desk) -> None:
@@ -603,6 +618,30 @@ def test_a_plan_that_would_cost_more_than_agreed_asks_before_it_does(desk: Desk)
     workflow = desk.ended(accepted["workflow_id"])
     assert workflow["status"] == "completed"
     assert desk.team.asked == ["a", "b", "c"]
+    assert workflow["cost"] <= workflow["agreed_cost"]
+
+
+def test_money_that_is_short_only_while_another_call_is_made_is_not_asked_for(desk: Desk) -> None:
+    model, hold = "gpt-4o", Hold()
+    fields = {"name": "agent_plain", "model": model, "tools": [], "memory": False, "max_tokens": 1_000}
+    agent = desk.person.agent(desk.project["id"], **fields)
+    desk.team.needs, desk.team.agent = {"a": "", "b": "", "c": "a b"}, lambda _: "agent_plain"
+    desk.team.does = {"a": hold, "b": hold}
+    accepted = desk.ask()
+    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+    # Now there is enough for one call at a time, and each takes much less in the end.
+    most = int(waits["estimated_cost_high"] * 0.7 / (prices.cost(model, 0, 1) or 0.0))
+    url = f"/my/projects/{desk.project['id']}/agents/{agent['id']}"
+    assert desk.person.http.patch(url, json={"max_tokens": most}).status_code == 200
+    desk.decide(waits["approval_id"])
+    eventually(lambda: hold.arrived and "waiting" in desk.statuses(desk.workflow(waits["id"])).values(), 30)
+
+    hold.release()
+    workflow = desk.until(accepted["workflow_id"], "completed", "partial", "failed", "awaiting_approval")
+
+    assert workflow["status"] == "completed"
+    assert sorted(desk.team.asked) == ["a", "b", "c"]
+    assert [one["kind"] for one in desk.person.get("/my/approvals")["items"]] == ["plan"]
     assert workflow["cost"] <= workflow["agreed_cost"]
 
 

@@ -1,10 +1,14 @@
 """A task that makes progress for ever is ended all the same."""
 
+import json
+import time
+
 import pytest
 
 from tests.acceptance.test_plans import Desk, FirstThen, Team
 from tests.conftest import StartServer
-from tests.model_server import Hang, ModelServer, Say
+from tests.deadlines import eventually
+from tests.model_server import Hang, Hold, ModelServer, Say, Tool
 from tests.people import Person, assert_problem
 
 
@@ -59,3 +63,42 @@ def test_a_task_of_a_plan_whose_model_falls_silent_is_tried_again(start_server: 
 
         assert (workflow["status"], workflow["answer"]) == ("completed", "At last.")
         assert team.asked == ["1", "1"]
+
+
+def test_the_time_in_which_a_person_thinks_is_not_the_tasks_however_long_others_work(start_server: StartServer) -> None:
+    limit = 6.0
+    recall = Say(tools=[Tool("memory_read", json.dumps({"query": "anything"}))])
+    first, second = Hold(), Hold()
+    with ModelServer(team := Team("mark", {"a": "", "b": "", "c": "b"})).running_in_thread() as model:
+        team.does = {"a": FirstThen(recall, 1, Say("As allowed.")), "b": first, "c": second}
+        team.agent = lambda task: "agent_writer" if task in "az" else "agent_coder"
+        limits = {"ARTEL_TASK_TIMEOUT_SECONDS": f"{limit:g}", "ARTEL_PROGRESS_TIMEOUT_SECONDS": "30"}
+        person = Person.register(start_server(OPENAI_API_KEY="x", OPENAI_BASE_URL=model.url, **limits).url)
+        project = person.project()
+        rules = {
+            "plans": {"approve_from_tasks": 21, "approve_over_usd": 10},
+            "tools": {"memory_read": {"requires_approval": True}},
+        }
+        person.http.patch(f"/my/projects/{project['id']}", json={"settings": rules})
+        desk = Desk(person, project, person.session(project["id"]), team)
+        accepted = desk.ask(Prefer="respond-async")
+        [asked] = eventually(lambda: person.get("/my/approvals", status="pending")["items"], 30)
+        since = time.monotonic()  # it has begun by now, so its time would be over then
+        eventually(lambda: time.monotonic() > since + limit / 2, limit)
+        first.release()  # others have their own time: one after the other they keep the plan at work
+        eventually(lambda: time.monotonic() > since + limit, limit)
+
+        desk.decide(asked["id"])
+
+        statuses = eventually(lambda: _ended(desk, accepted["workflow_id"], "a"), 30)
+        second.release()
+        assert statuses["a"] == "completed"
+        desk.ended(accepted["workflow_id"])
+        team.needs = {"z": ""}
+        again = desk.ended(desk.ask("And once more.")["workflow_id"])
+        assert again["estimated_duration"] < limit  # nor is it what the agent usually takes
+
+
+def _ended(desk: Desk, workflow_id: str, task: str) -> dict[str, str]:
+    statuses = desk.statuses(desk.workflow(workflow_id))
+    return statuses if statuses[task] not in ("pending", "running", "waiting") else {}

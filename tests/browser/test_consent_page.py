@@ -16,7 +16,7 @@ from tests.conftest import StartServer
 from tests.connector import connected
 from tests.deadlines import eventually
 from tests.folders import connected_folder
-from tests.model_server import ModelServer, Say, Tool
+from tests.model_server import Dictate, ModelServer, Say, Tool
 from tests.people import Person
 from tests.running import Server
 
@@ -95,6 +95,29 @@ def test_a_delete_is_asked_for_and_done_when_it_is_approved_by_keyboard(chat: Ch
     assert [each["method"] for each in calls] == ["workspace/delete"]
     expect(approve).to_have_count(0)
     expect(chat.stop).to_have_count(0)
+
+
+def test_what_is_written_after_the_answer_to_a_question_takes_the_place_of_what_was_said_before(
+    chat: Chat, models: ModelServer
+) -> None:
+    delete = Tool("tool_delete_file", json.dumps({"path": "old.txt"}))
+    dictate = Dictate()
+    models.script(Say("I would like to delete a file, if I may.", tools=[delete]), dictate)
+    chat.open()
+
+    with files(chat):
+        chat.send("Clean up")
+        expect(said(chat.page)).to_have_text(["Clean up", "I would like to delete a file, if I may."])
+        question(chat.page).get_by_role("button", name="Approve").click()
+        dictate.say("It is ")
+        expect(said(chat.page)).to_have_text(["Clean up", "It is "])
+        dictate.say("gone.")
+        expect(said(chat.page)).to_have_text(["Clean up", "It is gone."])
+        expect(chat.stop).to_be_visible()  # that was not the end of it yet
+        dictate.end()
+        expect(chat.stop).to_have_count(0)
+
+    assert [message["content"] for message in chat.stored()] == ["Clean up", "It is gone."]
 
 
 def test_a_refusal_tells_the_agent_why(chat: Chat, models: ModelServer) -> None:

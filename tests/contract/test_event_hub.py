@@ -231,6 +231,22 @@ async def test_an_answer_of_another_process_is_shown_until_its_turn_ends_and_nev
         await one.stop()
 
 
+async def test_an_answer_of_another_process_that_begins_anew_after_a_pause_is_shown_anew(
+    chat: Chat, hub: EventHub
+) -> None:
+    session = await chat.session()
+    turn = await chat.accept(session)
+    reader = Listening(hub, chat.user, session, 0)
+    await reader.until(1)
+    before, anew = Snapshot("m", turn.id, 7, "Let me look first."), Snapshot("m", turn.id, 2, "It is done.")
+
+    hub.replace(chat.user, session, before)
+    hub.replace(chat.user, session, anew)
+
+    assert (await reader.until(3))[1:] == [before, anew]
+    await reader.stop()
+
+
 async def test_an_answer_of_another_process_is_forgotten_with_the_last_reader(chat: Chat, hub: EventHub) -> None:
     session = await chat.session()
     turn = await chat.accept(session)

@@ -44,15 +44,17 @@ class Past:
         turn = {"id": uuid7(), "number": self.turns, "mode": "direct", "status": status, "request_hash": ""}
         await self._store(lambda c: c.execute(insert(tables.turns).values(turn | self._done(agent, days_ago, tokens))))
 
-    async def does(self, agent: Agent, days_ago: float, tokens: int, status: str = "completed") -> None:
-        """Let an agent have done the task of a plan."""
+    async def does(
+        self, agent: Agent, days_ago: float, tokens: int, status: str = "completed", seconds: float | None = None
+    ) -> None:
+        """Let an agent have done the task of a plan, which took so many seconds without waiting for anybody."""
         workflow = self._place | {"id": uuid7(), "session_id": self.session_id, "turn_id": uuid7(), "status": status}
         workflow |= {"request": "", "instruction": "", "spent_micros": 0, "price_unknown": False}
         workflow |= {"created_at": datetime.now(UTC)}
         done = self._done(agent, days_ago, tokens)
         del done["session_id"], done["created_at"]
         task = {"workflow_id": workflow["id"], "id": "1", "number": 1, "agent": agent.name, "status": status} | done
-        task |= {"description": "", "depends_on": [], "attempts": 1}
+        task |= {"description": "", "depends_on": [], "attempts": 1, "seconds": seconds}
 
         def store(connection: Connection) -> None:
             connection.execute(insert(tables.workflows).values(workflow))
@@ -122,3 +124,14 @@ async def test_what_was_done_very_long_ago_or_was_cancelled_says_nothing(past: P
     await past.does(agent, 1, 5, "cancelled")
 
     assert (await past.habits())[agent.name] == Habits()
+
+
+async def test_the_time_in_which_a_person_thought_is_not_the_agents(past: Past) -> None:
+    agent, older = past.agents
+    await past.does(agent, 1, 100, seconds=0.5)
+    await past.does(agent, 2, 100, seconds=1.5)
+    await past.does(older, 1, 100)  # as it was stored before
+
+    known = await past.habits()
+
+    assert (known[agent.name].seconds, known[older.name].seconds) == (1.0, 4.0)

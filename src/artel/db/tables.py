@@ -461,6 +461,7 @@ tasks = Table(
     Column("parked", JSON(none_as_null=True)),  # how far its run had come when it began to wait for a person
     Column("started_at", Moment),
     Column("finished_at", Moment),
+    Column("seconds", Float),  # that its agent has worked, without waiting for a person
     _goes_with_its_project(),
     Index(None, "user_id", "project_id", "agent_id", "finished_at"),
 )

@@ -242,12 +242,12 @@ class EventHub:
         feed.tell(answer.snapshot())
 
     def replace(self, tenant: Tenant, session_id: str, snapshot: Snapshot) -> None:
-        """Take over what another process has of an answer that is being written there."""
+        """Take over what another process has of an answer that is being written there; after a pause it begins anew."""
         if not self.is_listened_to(session_id) or snapshot.whose in self._feeds[session_id].ended:
             return  # nobody would hear of its end, or it came late
         place = session_id, snapshot.message_id, snapshot.task_id, snapshot.turn_id
         feed, answer = self._answer(tenant, *place, elsewhere=True)
-        if snapshot.n > answer.n:
+        if snapshot.n != answer.n:
             answer.n, answer.pieces = snapshot.n, [snapshot.text]
             feed.tell(snapshot)
 

@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from artel.agents.context import Said
@@ -20,9 +19,10 @@ from artel.errors import AgentNotFound, AgentQueueFull
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.plans import records, task_records
-from artel.plans.handing_on import task_text
+from artel.plans.handing_on import room_for_task, task_text
+from artel.plans.lack_of_money import LackOfMoney
 from artel.plans.plan_end import PlanEnd, memories_of
-from artel.plans.purse import BUDGET, PlanPurse
+from artel.plans.purse import BUDGET, NEEDS_MICROS, PlanPurse
 from artel.plans.questions import budget_approval, tool_request
 from artel.plans.records import Begun
 from artel.plans.spending import Spending, Spent, used_before, with_used
@@ -82,9 +82,9 @@ class PlanRun:
         self._running: set[asyncio.Task[None]] = set()
         asked = begun.decision
         is_open = asked is not None and asked.kind == "budget" and asked.status is ApprovalStatus.PENDING
-        self._is_short = is_open  # of money
         self._asked_for_money: str | None = asked.id if asked and is_open else None
-        self._deadlines: dict[str, float] = {}  # of tasks that have begun
+        self._lack = LackOfMoney()
+        self._deadlines: dict[str, float] = {}  # of tasks that have begun, and don't wait for the user
         self._is_closing = False  # the space: what is not begun goes on in the next one
         kept = next((task.parked for task in begun.tasks if task.parked), None) or {}
         self._message_id: str = kept.get("message_id") or uuid7()
@@ -153,14 +153,21 @@ class PlanRun:
                 self._go_on(asked[approval_id], {approval.arguments_hash: decision_of(approval)})
             if self._asked_for_money in decided:
                 await self._has_decided_about_money(decided[self._asked_for_money])
-        if not self._is_short:
-            for task in self._board.waiting:
-                if task.id not in {one.id for one in asked.values()}:
-                    self._go_on(task, {})
+        if not self._asked_for_money:
+            await self._go_on_with_money()
+
+    async def _go_on_with_money(self) -> None:
+        """Let tasks go on for whose next calls enough is left, or is again."""
+        waiting = self._board.waiting_for_money
+        if waiting:
+            budget = await self._parts.database.read(records.budget_of, self._space.principal, self._workflow)
+            ended = sum(task.status.is_terminal for task in self._board.all)
+            for task in self._lack.enough_for(waiting, budget, ended):
+                self._go_on(task, {})
 
     async def _has_decided_about_money(self, approval: Approval) -> None:
         """Take a decision that came while tasks ran that needed none."""
-        self._asked_for_money, self._is_short = None, False
+        self._asked_for_money = None
         if approval.status is not ApprovalStatus.APPROVED:
             await self._stop()
             return
@@ -207,10 +214,10 @@ class PlanRun:
     async def _attempt(self, task: WorkflowTask, waiting: Waiting | None, voice: TaskVoice) -> ExecutionResult | None:
         """Have the agent do the task; None if it waits for the user now, or is not begun any more."""
         agent = self._agents.get(task.agent)
-        text = self._text(task)
+        text = await self._text(task, agent)
 
         async def begin(one: Agent, at_work: AgentAtWork) -> tuple[Agent, Sequence[Said]]:
-            await self._begin(task.id, one, at_work, goes_on=waiting is not None)
+            await self._begin(task.id, one, at_work, waiting)
             voice.open()
             return one, [*self._said, Said("user", text, count_tokens(text))]
 
@@ -239,37 +246,33 @@ class PlanRun:
             await self._park_task(task.id, agent, parked)
             return None
 
-    def _text(self, task: WorkflowTask) -> str:
+    async def _text(self, task: WorkflowTask, agent: Agent | None) -> str:
         needed = [self._board[one] for one in task.depends_on]
-        return task_text(
-            task, self._workflow.request, self._workflow.instruction, needed, is_single=self._board.is_single
-        )
+        asked = task, self._workflow.request, self._workflow.instruction, needed
+        tokens = room_for_task(agent) if agent else 0
+        # Counting long texts takes its time.
+        return await asyncio.to_thread(task_text, *asked, tokens, is_single=self._board.is_single)
 
-    async def _begin(self, task_id: str, agent: Agent, at_work: AgentAtWork, *, goes_on: bool) -> None:
-        """Note that a task has its slot: its time begins."""
+    async def _begin(self, task_id: str, agent: Agent, at_work: AgentAtWork, waiting: Waiting | None) -> None:
+        """Note that a task has its slot: its time begins, or goes on."""
         self._space.refuse_to_begin()
-        task = self._board[task_id]
-        if task.status.is_terminal:  # the user has stopped it while it waited for a slot
+        is_first = self._board[task_id].started_at is None
+        task = self._board.begin(task_id, goes_on=waiting is not None)
+        if task is None:
             raise _Stopped
-        self._deadlines.setdefault(task_id, time.monotonic() + self._parts.limits.task)
+        left = self._parts.limits.task - (waiting.seconds if waiting else 0.0)
+        self._deadlines.setdefault(task_id, time.monotonic() + left)
         told: list[EventData] = [at_work.change]
-        if task.started_at is None:
+        if is_first:
             told.insert(0, TaskStarted(task_id=task_id, agent_id=agent.id))
-        elif goes_on:
+        elif waiting is not None:
             told.insert(0, went_on(task))
-        task = replace(
-            task,
-            status=TaskStatus.RUNNING,
-            attempts=task.attempts + (not goes_on),
-            parked=None,
-            started_at=task.started_at or datetime.now(UTC),
-        )
         await self._store(task_records.start_task, task, told)
-        self._board.put(task)
 
     async def _end_task(self, task_id: str, result: ExecutionResult) -> None:
+        seconds = self._worked(task_id) if task_id in self._deadlines else None  # an agent that is gone begins nothing
         await self._listener.written()
-        task, aborted, told = self._board.end(task_id, result)
+        task, aborted, told = self._board.end(task_id, result, seconds)
         agent = self._agents.get(task.agent)
         if agent is not None:
             told.append(self._status_after(agent))
@@ -286,12 +289,14 @@ class PlanRun:
     # Waiting
 
     async def _park_task(self, task_id: str, agent: Agent | None, parked: Parked) -> None:
+        seconds = self._worked(task_id)
+        del self._deadlines[task_id]  # it has its time again when it goes on: nobody works while it waits
         await self._listener.written()
-        task, kept = self._board[task_id], dict(parked.kept)
+        task, kept = self._board[task_id], parked.kept | {"seconds": seconds}
         told: list[EventData] = []
         approval = None
         if parked.question.tool == BUDGET:
-            self._is_short = True
+            kept[NEEDS_MICROS] = parked.question.arguments[NEEDS_MICROS]
         else:
             question, place = parked.question, {"workflow_id": task.workflow_id, "task_id": task.id}
             approval = tool_approval(self._turn, task.agent_id, question, await self._seconds_for(question), **place)
@@ -321,7 +326,7 @@ class PlanRun:
         budget = None
         if self._asked_for_money:
             asked.append(self._asked_for_money)
-        elif self._is_short:
+        elif self._board.waiting_for_money:
             left = [task for task in self._board.all if not task.status.is_terminal]
             spent, seconds = self._board.spending.micros, self._limits.approval_seconds
             budget = budget_approval(self._turn, self._workflow, left, spent, seconds)
@@ -347,14 +352,9 @@ class PlanRun:
 
     async def _stop(self) -> None:
         """Begin no more: the user does not want to spend more. What runs may finish."""
-        self._board.take_ready()
-        for one in self._board.all:
-            task = self._board[one.id]  # what runs may have ended it meanwhile
-            if task.status in (TaskStatus.PENDING, TaskStatus.WAITING):
-                ended = replace(task, status=TaskStatus.CANCELLED, error_code="budget_exceeded", error=NO_MORE_MONEY)
-                self._board.put(ended)
-                told = [TaskFailed(task_id=task.id, code="budget_exceeded", error=NO_MORE_MONEY)]
-                await self._store(task_records.end_task, TaskEnd(ended, told, self._spent))
+        for task in self._board.stop("budget_exceeded", NO_MORE_MONEY):
+            told = [TaskFailed(task_id=task.id, code="budget_exceeded", error=NO_MORE_MONEY)]
+            await self._store(task_records.end_task, TaskEnd(task, told, self._spent))
 
     def _end(self) -> PlanEnd:
         return PlanEnd(
@@ -376,6 +376,10 @@ class PlanRun:
     def _spent(self) -> Spent:
         return self._board.spending.spent
 
+    def _worked(self, task_id: str) -> float:
+        """Answer the seconds that a task which runs has taken, all its tries together, without waiting for the user."""
+        return self._parts.limits.task - (self._deadlines[task_id] - time.monotonic())
+
     async def _paid_brain(self) -> Brain:
         """Answer a brain whose calls are paid out of the plan's budget, and its project's."""
         if self._parts.is_demo:
@@ -384,7 +388,7 @@ class PlanRun:
         plan = await database.read(records.budget_of, principal, self._workflow)
         others = [self._month] if self._month else []
         place = database, principal, self._turn.project_id, self._turn.id
-        purse = PlanPurse(*place, plan, others, self._board.spending.pay)
+        purse = PlanPurse(*place, plan.id, others, self._board.spending.pay)
         return PaidBrain(self._parts.brain, purse)
 
     async def _store(self, step: Callable[..., None], *what: Any) -> None:

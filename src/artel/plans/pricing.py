@@ -139,9 +139,13 @@ def _past(done: Any) -> Mapping[str, Any]:
         "success": done.status == TaskStatus.COMPLETED,
         "usage": done.usage,
         "cost_usd": (done.usage or {}).get("cost_usd"),
-        "seconds": _seconds(done.started_at, done.finished_at),
+        "seconds": _seconds(done),
     }
 
 
-def _seconds(begun: Any, ended: Any) -> float | None:
-    return (ended - begun).total_seconds() if begun and ended else None
+def _seconds(done: Any) -> float | None:
+    """Answer how long it took: of a task, without the time in which it waited for a person, if that was stored."""
+    worked: float | None = getattr(done, "seconds", None)
+    if worked is not None or not (done.started_at and done.finished_at):
+        return worked
+    return float((done.finished_at - done.started_at).total_seconds())

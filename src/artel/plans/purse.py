@@ -10,6 +10,7 @@ from artel.spaces.purse import BudgetPurse
 from artel.tools.consent import NeedsApproval, Question
 
 BUDGET = "budget"
+NEEDS_MICROS = "needs_micros"
 
 
 class PlanPurse(BudgetPurse):
@@ -37,5 +38,5 @@ class PlanPurse(BudgetPurse):
         except BudgetExceeded as short:
             if short.budget_id != self._plan:
                 raise
-            question = Question(BUDGET, {"needs_micros": micros(amount)}, details={"reason": short.detail})
+            question = Question(BUDGET, {NEEDS_MICROS: micros(amount)}, details={"reason": short.detail})
             raise NeedsApproval(question) from None

@@ -6,6 +6,7 @@ from artel.approvals.approval import Approval
 from artel.budgets.money import dollars
 from artel.contract.events import ToolRequest
 from artel.plans.proposal import plan_approval
+from artel.plans.purse import NEEDS_MICROS
 from artel.turns.turn import Turn
 from artel.workflows.workflow import Workflow, WorkflowTask
 
@@ -20,7 +21,7 @@ def budget_approval(
     That is enough at least for the calls that wait for it, whatever the estimate was.
     """
     more = sum((task.estimate or {}).get("high_micros") or 0 for task in left)
-    needs = sum((task.parked or {}).get("needs_micros") or 0 for task in left)
+    needs = sum((task.parked or {}).get(NEEDS_MICROS, 0) for task in left)
     agreed = workflow.limit_micros or 0
     limit = max(agreed, spent_micros) + max(more, needs, agreed // 2, LEAST_MORE_MICROS)
     details = {

@@ -29,7 +29,7 @@ from artel.projects.projects import get_project, project_settings
 from artel.sessions.message_repository import StoredMessage
 from artel.turns.lease import Lease, require_lease
 from artel.turns.transactions import TurnOver, start_turn
-from artel.turns.turn import Turn
+from artel.turns.turn import Turn, TurnStatus
 from artel.turns.turn_repository import TurnRepository
 from artel.workflows.workflow import OPEN, OPEN_TASKS, Workflow, WorkflowStatus, WorkflowTask
 from artel.workflows.workflow_repository import PlanCacheRepository, TaskRepository, WorkflowRepository
@@ -263,6 +263,8 @@ def requeue(
     """Let a turn that runs go on later, in another worker space; raise TurnOver if it has ended."""
     require_lease(connection, principal, turn.project_id, lease)
     SessionLog(connection, principal, turn.session_id, 0)
+    if _was_left(connection, principal, turn):
+        return
     if not TurnRepository(connection, principal).requeue(turn.session_id, turn.id, _kept(turn, workflow)):
         raise TurnOver
     values = {"spent_micros": spent[0], "price_unknown": spent[1]}
@@ -282,6 +284,8 @@ def park_run(
     """Let the turn wait, for decisions or for more money; say whether it does: a decision may have come just now."""
     require_lease(connection, principal, turn.project_id, lease)
     log = SessionLog(connection, principal, turn.session_id, 0)
+    if _was_left(connection, principal, turn):
+        return True
     approvals = ApprovalRepository(connection, principal)
     pending = {one.id for one in approvals.of_turn(turn.id, ApprovalStatus.PENDING)}
     if set(waiting) - pending:
@@ -301,12 +305,18 @@ def park_run(
     return True
 
 
-def budget_of(connection: Connection, principal: Principal, workflow: Workflow) -> str:
+def _was_left(connection: Connection, principal: Principal, turn: Turn) -> bool:
+    """Say whether a run has left its turn before, and nobody heard of it: only a run lets its turn wait or queue."""
+    now_stands = TurnRepository(connection, principal).get(turn.session_id, turn.id).status
+    return now_stands in (TurnStatus.WAITING, TurnStatus.QUEUED)
+
+
+def budget_of(connection: Connection, principal: Principal, workflow: Workflow) -> Budget:
     """Answer the budget of a plan; it is opened with the approval, or with a plan that needs none."""
     own = BudgetRepository(connection, principal).find(workflow.project_id, "plan", workflow.id)
     if own is None:
         raise WorkflowNotFound("The workflow has no budget: it was not begun.")
-    return own.id
+    return own
 
 
 def end_workflow(connection: Connection, principal: Principal, workflow: Workflow) -> None:

@@ -1,7 +1,8 @@
 """Where the tasks of a plan stand while it is carried out, what may be begun next, and what they have cost."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 
 from artel.brain.brain import Usage
 from artel.budgets.money import micros
@@ -41,6 +42,11 @@ class TaskBoard:
         return [task for task in self._tasks.values() if task.status is TaskStatus.WAITING]
 
     @property
+    def waiting_for_money(self) -> list[WorkflowTask]:
+        """Those that wait because their next call may cost more than is left, not because of something they ask."""
+        return [task for task in self.waiting if not (task.parked or {}).get("approval_id")]
+
+    @property
     def is_single(self) -> bool:
         """Whether there is one task, whose words are the answer."""
         return len(self._tasks) == 1
@@ -62,6 +68,33 @@ class TaskBoard:
         ready, self._ready = self._ready, []
         return [self._tasks[task_id] for task_id in ready]
 
+    def begin(self, task_id: str, *, goes_on: bool) -> WorkflowTask | None:
+        """Note that a task has its slot, and answer how it runs now; None if it was stopped while it waited for one.
+
+        From now on it is not stopped, though it is not stored yet that it runs.
+        """
+        task = self._tasks[task_id]
+        if task.status.is_terminal:
+            return None
+        running = replace(
+            task,
+            status=TaskStatus.RUNNING,
+            attempts=task.attempts + (not goes_on),
+            parked=None,
+            started_at=task.started_at or datetime.now(UTC),
+        )
+        self._tasks[task_id] = running
+        return running
+
+    def stop(self, code: str, why: str) -> Iterator[WorkflowTask]:
+        """End, one by one, what does not run; what runs, or has begun meanwhile, may finish."""
+        self._ready.clear()
+        for task_id in self._tasks:
+            task = self._tasks[task_id]
+            if task.status in (TaskStatus.PENDING, TaskStatus.WAITING):
+                self._tasks[task_id] = replace(task, status=TaskStatus.CANCELLED, error_code=code, error=why)
+                yield self._tasks[task_id]
+
     def count(self, task_id: str, usage: Usage) -> None:
         """Count what an attempt has cost, for the task and for the workflow."""
         if not usage.calls:
@@ -72,13 +105,15 @@ class TaskBoard:
         cost = None if total.cost_usd is None else micros(total.cost_usd)
         self._tasks[task_id] = replace(task, usage=asdict(total), cost_micros=cost)
 
-    def end(self, task_id: str, result: ExecutionResult) -> tuple[WorkflowTask, tuple[str, ...], list[EventData]]:
-        """Give a task its end; answer it, what can't be begun because of it, and what is told.
+    def end(
+        self, task_id: str, result: ExecutionResult, seconds: float | None = None
+    ) -> tuple[WorkflowTask, tuple[str, ...], list[EventData]]:
+        """Give a task its end; answer it with the seconds it took, what can't be begun because of it, and what is told.
 
         Those that need a task which was done begin when `done` is called.
         """
         self.count(task_id, result.usage)
-        task = self._tasks[task_id]
+        task = replace(self._tasks[task_id], seconds=seconds)
         aborted: tuple[str, ...] = ()
         told: list[EventData]
         if result.success:
@@ -89,7 +124,8 @@ class TaskBoard:
             status = TaskStatus.TIMEOUT if result.error_type == "timeout" else TaskStatus.FAILED
             code, error = result.error_type or "agent_failed", storable(result.error or "The agent failed.")
             task = replace(task, status=status, error_code=code, error=error)
-            aborted = self._progress.failed(task_id)
+            dependants = self._progress.failed(task_id)
+            aborted = tuple(one for one in dependants if not self._tasks[one].status.is_terminal)
             told = [TaskFailed(task_id=task_id, code=code, error=error), *self._abort(aborted, task_id)]
         self._tasks[task_id] = task
         return task, aborted, told

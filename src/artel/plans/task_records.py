@@ -1,5 +1,6 @@
 """The life of a plan's task in the database. Each function is one transaction; the session's row orders them."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -56,7 +57,8 @@ class TaskEnd:
 def end_task(connection: Connection, principal: Principal, turn: Turn, end: TaskEnd, lease: Lease | None) -> None:
     """Store what became of a task."""
     now, task = datetime.now(UTC), end.task
-    values = {name: getattr(task, name) for name in ("status", "usage", "cost_micros", "result", "error_code", "error")}
+    names = ("status", "usage", "cost_micros", "result", "error_code", "error", "seconds")
+    values = {name: getattr(task, name) for name in names}
     values |= {"finished_at": now, "parked": None}
     if not _change_task(connection, principal, turn, task, values, end.told, lease):
         return
@@ -106,7 +108,7 @@ def _change_task(
         raise TurnOver
     rows = TaskRepository(connection, principal)
     now = rows.get(task.workflow_id, task.id)
-    if all(getattr(now, name) == values[name] for name in ("status", "attempts", "parked") if name in values):
+    if all(getattr(now, name) == _as_read(values[name]) for name in ("status", "attempts", "parked") if name in values):
         return False
     if not rows.move(task.workflow_id, task.id, OPEN_TASKS, **values):
         raise TurnOver
@@ -114,6 +116,11 @@ def _change_task(
         log.expect(len(told))
         log.write(turn.id, *told)
     return True
+
+
+def _as_read(value: Any) -> Any:
+    """Answer a value as it comes out of the database: of JSON, which knows no tuples."""
+    return json.loads(json.dumps(value)) if isinstance(value, dict) else value
 
 
 def _note_spent(connection: Connection, principal: Principal, workflow_id: str, spent: Spent) -> None:

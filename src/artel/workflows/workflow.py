@@ -96,3 +96,4 @@ class WorkflowTask:
     parked: dict[str, Any] | None
     started_at: datetime | None
     finished_at: datetime | None
+    seconds: float | None = None  # that its agent has worked, without waiting for a person

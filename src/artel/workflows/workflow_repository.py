@@ -81,7 +81,7 @@ class TaskRepository(TenantRepository):
     @prepared
     def _done_by(cls) -> Select[Any]:  # noqa: N805
         told = TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.TIMEOUT
-        columns = tasks.c.status, tasks.c.usage, tasks.c.started_at, tasks.c.finished_at
+        columns = tasks.c.status, tasks.c.usage, tasks.c.started_at, tasks.c.finished_at, tasks.c.seconds
         return (
             cls._prepare_select(*columns)
             .where(tasks.c.project_id == bindparam("project"), tasks.c.agent_id == bindparam("agent"))

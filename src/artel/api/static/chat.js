@@ -439,7 +439,7 @@ const happened = {
   turn_cancelled: ({ turn_id }) => ended(turn_id),
 };
 
-/** Deltas are numbered by `n`; a snapshot is all that was written up to its `n`. */
+/** Deltas are numbered by `n`; a snapshot is all that was written up to its `n`, which begins anew after a pause. */
 function write({ message_id, turn_id, n, text: piece }, isWhole) {
   if (talk.over.has(turn_id)) return;
   let draft = talk.drafts.get(message_id);
@@ -450,7 +450,7 @@ function write({ message_id, turn_id, n, text: piece }, isWhole) {
     draft = { item, turn: turn_id, n: 0, text: "", frame: 0 };
     talk.drafts.set(message_id, draft);
   }
-  if (n < draft.n || (n === draft.n && !isWhole)) return;
+  if (n <= draft.n && !isWhole) return;
   draft.n = n;
   draft.text = isWhole ? piece : draft.text + piece;
   draft.frame ||= requestAnimationFrame(() => {

@@ -121,7 +121,7 @@ export class Plans {
     const key = `${turn_id}/${task_id}`;
     let written = this.words.get(key);
     if (written?.message !== message_id) this.words.set(key, (written = { message: message_id, n: 0, text: "" }));
-    if (n < written.n || (n === written.n && !isWhole)) return true;
+    if (n <= written.n && !isWhole) return true;
     Object.assign(written, { n, text: isWhole ? text : written.text + text });
     const card = this.#ofTurn(turn_id);
     if (card) this.#draw(card);

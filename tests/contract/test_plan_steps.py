@@ -1,0 +1,141 @@
+"""Steps of a plan, as transactions, on SQLite and PostgreSQL: one whose answer was lost is made again without harm."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from artel.agents.parking import dump_state
+from artel.agents.phases import State
+from artel.approvals.approval import ApprovalStatus
+from artel.approvals.approval_repository import ApprovalRepository
+from artel.auth.accounts import create_account
+from artel.brain.brain import Message, ToolCall
+from artel.contract.http import NewProject
+from artel.db import schema
+from artel.db.engine import Database
+from artel.plans import records, task_records
+from artel.plans.proposal import plan_approval
+from artel.plans.questions import tool_request
+from artel.plans.records import Begun
+from artel.projects.projects import create_project
+from artel.spaces.asking import tool_approval
+from artel.tools.consent import Question
+from artel.turns.transactions import TurnOver
+from artel.turns.turn import Turn, TurnStatus
+from artel.workflows.workflow import TaskStatus, WorkflowTask
+from artel.workflows.workflow_repository import TaskRepository
+from tests.contract.test_turns import RULES, Chat
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class Run:
+    """A turn that carries out a plan of one task, which runs."""
+
+    chat: Chat
+    turn: Turn
+    begun: Begun
+    task: WorkflowTask
+
+    async def step(self, step: Callable[..., Any], *what: Any) -> Any:
+        return await self.chat.database.run(step, self.chat.user, self.turn, *what, None)
+
+    async def told(self) -> list[str]:
+        return [event.type for event in await self.chat.events(self.turn.session_id)]
+
+    async def status(self) -> TurnStatus:
+        return (await self.chat.turn(self.turn.session_id, self.turn.id)).status
+
+    async def asked(self) -> list[str]:
+        pending = ApprovalStatus.PENDING
+        return await self.chat.database.read(
+            lambda c: [one.id for one in ApprovalRepository(c, self.chat.user).of_turn(self.turn.id, pending)]
+        )
+
+
+@pytest.fixture
+async def run(upgraded_database: Callable[[], str]) -> AsyncIterator[Run]:
+    database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"))
+    await asyncio.to_thread(schema.upgrade, database.engine)
+    user = (await database.run(create_account, "ada@example.org", None)).principal
+    project = await database.run(create_project, user, NewProject(name="Chat"), RULES)
+    agent = project.agents[0]
+    chat = Chat(database, user, project.id, agent.id)
+    session = await chat.session()
+    turn = await chat.accept(session, replace(chat.message(), target=None))
+    begun = await database.run(records.begin, user, turn, 10, None)
+    task = WorkflowTask(
+        workflow_id=begun.workflow.id,
+        id="a",
+        project_id=project.id,
+        number=1,
+        agent_id=agent.id,
+        agent=agent.name,
+        description="Do it.",
+        depends_on=[],
+        status=TaskStatus.RUNNING,
+        attempts=1,
+        estimate=None,
+        usage=None,
+        cost_micros=None,
+        result=None,
+        error_code=None,
+        error=None,
+        parked=None,
+        started_at=datetime.now(UTC),
+        finished_at=None,
+    )
+    await database.run(lambda c: TaskRepository(c, user).add([task]))
+    yield Run(chat, turn, begun, task)
+    await database.close()
+
+
+async def test_a_task_that_begins_to_wait_is_stored_and_told_once(run: Run) -> None:
+    call = ToolCall("call_1", "tool_delete_file", '{"path": "x"}')
+    state = State(
+        (Message("system", "Help."), Message("user", "Do it."), Message("assistant", "", (call,))), calls=(call,)
+    )
+    approval = tool_approval(run.turn, run.task.agent_id, Question(call.name, {"path": "x"}), 300)
+    kept = {"state": dump_state(state), "inner": None, "seconds": 0.1234567, "approval_id": approval.id}
+    waits = replace(run.task, status=TaskStatus.WAITING, parked=kept)
+    step = task_records.park_task, waits, approval, [tool_request(approval, waits)], (5, False)
+
+    await run.step(*step)
+    await run.step(*step)
+
+    assert (await run.told()).count("tool_request") == 1
+    assert await run.asked() == [approval.id]
+
+
+async def test_a_turn_that_begins_to_wait_for_money_asks_once(run: Run) -> None:
+    asked = plan_approval(run.turn, run.begun.workflow, [], 100, {}, 300, kind="budget")
+    waiting: list[str] = []
+    step = records.park_run, run.begun.workflow, waiting, asked, (5, False)
+
+    assert await run.step(*step)
+    assert await run.step(*step)
+
+    assert (await run.told()).count("plan_request") == 1
+    assert await run.asked() == [asked.id]
+    assert await run.status() is TurnStatus.WAITING
+
+
+async def test_a_turn_that_goes_on_elsewhere_is_left_once(run: Run) -> None:
+    for _ in range(2):
+        await run.step(records.requeue, run.begun.workflow, (5, False))
+
+    assert await run.status() is TurnStatus.QUEUED
+
+
+async def test_a_turn_that_was_ended_can_neither_wait_nor_go_on(run: Run) -> None:
+    assert await run.chat.finish(run.turn.session_id, run.turn.id)
+
+    with pytest.raises(TurnOver):
+        await run.step(records.requeue, run.begun.workflow, (5, False))
+    with pytest.raises(TurnOver):
+        await run.step(records.park_run, run.begun.workflow, [], None, (5, False))

@@ -1,0 +1,75 @@
+"""What an agent is told for a task fits into what it may be sent, in whatever language others have written."""
+
+import random
+
+import pytest
+
+from artel.brain.tokens import count_tokens
+from artel.plans.handing_on import task_text
+from artel.workflows.workflow import TaskStatus, WorkflowTask
+
+LETTERS = {
+    "chinese": [chr(code) for code in range(0x4E00, 0x9000)],
+    "numbers": list("0123456789abcdef"),
+    "english": ["result ", "of ", "the ", "study ", "is "],
+    "lines": ["\n", '"', "\\"],
+}
+
+
+def written(kind: str, characters: int) -> str:
+    chosen = random.Random(7)
+    return "".join(chosen.choice(LETTERS[kind]) for _ in range(characters))[:characters]
+
+
+def task(name: str, result: str | None = None, description: str = "") -> WorkflowTask:
+    nothing = {"estimate": None, "usage": None, "cost_micros": None, "error_code": None, "error": None, "parked": None}
+    return WorkflowTask(
+        workflow_id="w",
+        id=name,
+        project_id=1,
+        number=0,
+        agent_id=1,
+        agent="agent_coder",
+        description=description or f"Do {name}.",
+        depends_on=[],
+        status=TaskStatus.COMPLETED,
+        attempts=1,
+        result=result,
+        started_at=None,
+        finished_at=None,
+        **nothing,
+    )
+
+
+@pytest.mark.parametrize("kind", LETTERS)
+@pytest.mark.parametrize("many", [1, 3, 19])
+@pytest.mark.parametrize("tokens", [1_500, 5_000])
+def test_what_is_handed_on_has_no_more_tokens_than_there_is_room_for(kind: str, many: int, tokens: int) -> None:
+    description = "" if kind == "lines" else written(kind, 2_000)
+    needed = [task(str(number), written(kind, 5_000), description) for number in range(many)]
+
+    text = task_text(task("d"), written(kind, 6_000), "Shortly.", needed, tokens)
+
+    assert count_tokens(text) <= tokens
+    assert text.startswith("Do d.")
+    assert "Shortly." in text
+    assert text.count('"agent": "agent_coder"') == many
+
+
+def test_as_much_is_handed_on_as_there_is_room_for_and_what_is_short_stays_whole() -> None:
+    long, short = written("chinese", 3_000), written("chinese", 300)
+
+    text = task_text(task("d"), "Put it together.", "", [task("a", long), task("b", short), task("c", long)], 4_000)
+
+    assert 3_200 < count_tokens(text) <= 4_000
+    assert short in text
+    assert text.count("characters were left out here") == 2
+
+
+def test_what_fits_is_not_cut() -> None:
+    result = written("chinese", 1_000)
+
+    text = task_text(task("d"), "Put it together.", "", [task("a", result), task("b", result)], 6_000)
+
+    assert text.count(result) == 2
+    assert "left out" not in text

@@ -1,0 +1,56 @@
+"""Tasks that wait for money go on when there is some, and never again and again for nothing."""
+
+from artel.budgets.budget_repository import Budget
+from artel.plans.lack_of_money import LackOfMoney
+from artel.workflows.workflow import TaskStatus, WorkflowTask
+
+
+def waits(name: str, needs: int | None) -> WorkflowTask:
+    parked = {} if needs is None else {"needs_micros": needs}
+    status = TaskStatus.WAITING
+    nothing = {"estimate": None, "usage": None, "cost_micros": None, "result": None, "error_code": None, "error": None}
+    return WorkflowTask(
+        "w",
+        name,
+        1,
+        0,
+        1,
+        "agent_coder",
+        "",
+        [],
+        status,
+        1,
+        **nothing,
+        parked=parked,
+        started_at=None,
+        finished_at=None,
+    )
+
+
+def budget(limit: int, spent: int, reserved: int = 0) -> Budget:
+    return Budget("b", 1, "plan", "w", limit, spent, reserved)
+
+
+def test_as_many_go_on_as_there_is_enough_for() -> None:
+    a, b, c = waits("a", 60), waits("b", 60), waits("c", 30)
+
+    assert LackOfMoney().enough_for([a, b, c], budget(100, 5), 0) == [a, c]
+    assert LackOfMoney().enough_for([a, b, c], budget(100, 5, 60), 0) == [c]
+
+
+def test_a_task_of_which_nobody_knows_what_it_needs_goes_on_unless_everything_is_spent() -> None:
+    task = waits("a", None)
+
+    assert LackOfMoney().enough_for([task], budget(100, 100), 0) == [task]
+    assert LackOfMoney().enough_for([task], budget(100, 101), 0) == []
+
+
+def test_a_task_that_lacks_money_all_the_same_is_not_tried_again_before_something_has_changed() -> None:
+    lack, task = LackOfMoney(), waits("a", 10)
+
+    assert lack.enough_for([task], budget(100, 5), 0) == [task]
+    assert lack.enough_for([task], budget(100, 5), 0) == []
+    assert lack.enough_for([task], budget(100, 6), 0) == [task]
+    assert lack.enough_for([task], budget(100, 6), 1) == [task]
+    assert lack.enough_for([task], budget(200, 6), 1) == [task]
+    assert lack.enough_for([task], budget(200, 6), 1) == []

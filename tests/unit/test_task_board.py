@@ -1,0 +1,97 @@
+"""Where tasks of a plan stand when the user wants no more while some of them run."""
+
+from artel.brain.brain import Usage
+from artel.contract.events import TaskFailed
+from artel.plans.spending import Spending
+from artel.plans.task_board import TaskBoard
+from artel.spaces.execution import ExecutionResult
+from artel.workflows.workflow import TaskStatus, WorkflowTask
+
+NO_MORE = "budget_exceeded", "You did not want to spend more."
+
+
+def board(**needs: str) -> TaskBoard:
+    tasks = [_task(name, after.split(), number) for number, (name, after) in enumerate(needs.items(), 1)]
+    made = TaskBoard(tasks, Spending(Usage("gpt-4o"), 0, price_unknown=False))
+    made.go_on()
+    return made
+
+
+def _task(name: str, depends_on: list[str], number: int) -> WorkflowTask:
+    return WorkflowTask(
+        workflow_id="w",
+        id=name,
+        project_id=1,
+        number=number,
+        agent_id=1,
+        agent="agent_coder",
+        description=f"Do {name}.",
+        depends_on=depends_on,
+        status=TaskStatus.PENDING,
+        attempts=0,
+        estimate=None,
+        usage=None,
+        cost_micros=None,
+        result=None,
+        error_code=None,
+        error=None,
+        parked=None,
+        started_at=None,
+        finished_at=None,
+    )
+
+
+def failed() -> ExecutionResult:
+    return ExecutionResult(False, "", [], Usage("gpt-4o"), 0.1, "It does not work.", "agent_failed")
+
+
+def test_a_task_that_begins_in_the_moment_of_the_stop_may_finish() -> None:
+    tasks = board(a="", b="", c="a")
+    tasks.begin("a", goes_on=False)  # not stored yet
+
+    stopped = [task.id for task in tasks.stop(*NO_MORE)]
+
+    assert stopped == ["b", "c"]
+    assert (tasks["a"].status, tasks["a"].attempts) == (TaskStatus.RUNNING, 1)
+    assert tasks.take_ready() == []
+
+
+def test_a_task_that_begins_while_others_are_stopped_is_not_stopped_after_them() -> None:
+    tasks = board(a="", b="")
+    stopping = tasks.stop(*NO_MORE)
+    assert next(stopping).id == "a"
+
+    assert tasks.begin("b", goes_on=False)
+
+    assert list(stopping) == []
+
+
+def test_a_task_that_was_stopped_before_it_had_its_slot_does_not_begin() -> None:
+    tasks = board(a="")
+    assert [task.status for task in tasks.stop(*NO_MORE)] == [TaskStatus.CANCELLED]
+
+    assert tasks.begin("a", goes_on=False) is None
+    assert tasks["a"].status is TaskStatus.CANCELLED
+
+
+def test_what_was_stopped_is_not_told_to_have_failed_again_when_what_it_needs_fails() -> None:
+    tasks = board(a="", b="a", c="b")
+    tasks.begin("a", goes_on=False)
+    assert [task.id for task in tasks.stop(*NO_MORE)] == ["b", "c"]
+
+    _, aborted, told = tasks.end("a", failed())
+
+    assert aborted == ()
+    assert [event.task_id for event in told if isinstance(event, TaskFailed)] == ["a"]
+    assert [tasks[one].status for one in "bc"] == [TaskStatus.CANCELLED] * 2
+
+
+def test_what_needs_a_task_that_fails_is_told_with_it() -> None:
+    tasks = board(a="", b="a", c="b")
+    tasks.begin("a", goes_on=False)
+
+    _, aborted, told = tasks.end("a", failed())
+
+    assert aborted == ("b", "c")
+    assert [event.task_id for event in told if isinstance(event, TaskFailed)] == ["a", "b", "c"]
+    assert tasks["c"].status is TaskStatus.ABORTED
