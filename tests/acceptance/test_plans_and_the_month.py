@@ -146,7 +146,7 @@ def test_a_month_of_which_nothing_is_left_refuses_also_a_plan_that_was_made_befo
     desk: Desk, upper_end: float, settings: Settings
 ) -> None:
     settings(monthly_budget_usd=upper_end * 2)
-    spent = desk.ended(desk.ask("Please do the same once more.")["workflow_id"])["cost"]
+    spent = desk.ended(_another_session(desk).ask("Please do the same once more.")["workflow_id"])["cost"]
     settings(monthly_budget_usd=spent)
     desk.team.asked.clear()
 

@@ -163,7 +163,10 @@ def test_the_same_wish_has_the_same_key() -> None:
     def key(text: str = "Write a long report.", agents: Any = AGENTS, said: Any = ()) -> str:
         return Wish(text, agents, said).key
 
-    assert key() == key("Write  a long\nreport.", said=before)
+    once_more = [Said("user", "Write a  long report.", 5), Said("assistant", "There it is.", 5)]
+    assert key() == key("Write  a long\nreport.", said=once_more)
+    assert key(said=before) == key(said=[*before, *once_more])
+    assert key() != key(said=before)
     assert key() != key("Write a short report.")
     assert key() != key(agents=AGENTS[:1])
     assert key("Go on") == key("Go on")

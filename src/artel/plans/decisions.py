@@ -32,6 +32,8 @@ from artel.turns.turn_repository import TurnRepository
 from artel.workflows.workflow import TaskStatus, Workflow, WorkflowStatus, WorkflowTask
 from artel.workflows.workflow_repository import TaskRepository, WorkflowRepository
 
+READS = 3
+
 
 def decide_plan(
     connection: Connection,
@@ -227,10 +229,16 @@ def get_workflow(
     connection: Connection, principal: Principal, workflow_id: str
 ) -> tuple[Workflow, list[WorkflowTask], str | None]:
     """Answer a workflow, its tasks, and what the user is asked, if it waits for them."""
-    workflow = WorkflowRepository(connection, principal).get(workflow_id)
-    pending = ApprovalRepository(connection, principal).of_turn(workflow.turn_id, ApprovalStatus.PENDING)
+    rows = WorkflowRepository(connection, principal)
+    workflow = rows.get(workflow_id)
+    for _ in range(READS):  # others may store the next step meanwhile: what is answered belongs together
+        pending = ApprovalRepository(connection, principal).of_turn(workflow.turn_id, ApprovalStatus.PENDING)
+        tasks = TaskRepository(connection, principal).of(workflow_id)
+        before, workflow = workflow, rows.get(workflow_id)
+        if workflow == before:
+            break
     pending.sort(key=lambda one: one.kind != "tool")  # what the plan itself asks goes first
-    return workflow, TaskRepository(connection, principal).of(workflow_id), pending[-1].id if pending else None
+    return workflow, tasks, pending[-1].id if pending else None
 
 
 def workflow_of_turn(connection: Connection, principal: Principal, turn_id: str) -> str | None:
