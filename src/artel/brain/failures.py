@@ -83,6 +83,10 @@ class ServerError:
         return None
 
 
+# Said by the model's server itself, which takes no money for it; behind a gateway (502, 504) one may be at work.
+_NOT_AT_WORK = frozenset({HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE, 529})
+
+
 def explain(error: ServerError, model: str, place: Place) -> ModelError:
     """Answer the error to raise for an error answer."""
     if error.code in _NO_CREDIT or error.status == HTTPStatus.PAYMENT_REQUIRED:
@@ -93,10 +97,12 @@ def explain(error: ServerError, model: str, place: Place) -> ModelError:
             retry_after=error.retry_after,
         )
     if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR or error.status == HTTPStatus.REQUEST_TIMEOUT:
-        return ModelUnavailable(
+        failure = ModelUnavailable(
             f"The server of {model} has trouble of its own ({error.status}). Try again in a moment.",
             retry_after=error.retry_after,
         )
+        failure.unbilled = error.status in _NOT_AT_WORK
+        return failure
     return ModelRefused(_refusal(error, model, place), parameter=error.refused_parameter)
 
 
