@@ -236,6 +236,7 @@ def test_a_question_that_is_interrupted_is_cancelled(scripted: Chatter, models: 
     models.script(hang)
     with scripted.terminal("tell me a story", "--agent", "coder") as terminal:
         assert "agent_coder thinks" in terminal.until("thinks")
+        assert until(hang.begun.is_set, 10)
         terminal.press(CTRL_C)
         code, rest = terminal.end()
     assert (code, "[cancelled]" in rest) == (130, True)

@@ -327,6 +327,7 @@ def test_a_plan_that_runs_says_how_far_it_is_and_is_cancelled_by_ctrl_c(console:
         terminal.until(QUESTION)
         terminal.type("y")
         terminal.until("1 of 3 tasks done; at work: agent_coder (b)")
+        eventually(lambda: hold.arrived)
         terminal.press(CTRL_C)
         code, rest = terminal.end()
 

@@ -38,15 +38,19 @@ class Complaints:
 
 
 class Held:
-    """Requests that wait until the test lets them go on."""
+    """Requests that wait until the test lets them go on; those that come later do not wait."""
 
     def __init__(self) -> None:
         self.routes: list[Route] = []
+        self._is_open = False
 
     def hold(self, route: Route) -> None:
         self.routes.append(route)
+        if self._is_open:
+            route.continue_()
 
     def let_go(self) -> None:
+        self._is_open = True
         for route in self.routes:
             route.continue_()
 
