@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
@@ -95,15 +94,20 @@ async def test_a_call_that_one_of_its_budgets_can_not_pay_takes_nothing_of_the_o
     assert (await money.stands(month)).left_micros == 10_000
 
 
-async def test_a_call_is_settled_in_the_order_in_which_it_was_reserved(money: Money) -> None:
+async def test_a_call_is_settled_in_the_order_in_which_it_was_reserved(
+    money: Money, monkeypatch: pytest.MonkeyPatch
+) -> None:
     month, plan = await money.budget(DOLLAR, "month"), await money.budget(DOLLAR)  # a month is older than its plans
     changed: list[str] = []
 
-    @event.listens_for(money.database.engine, "before_cursor_execute")
-    def _(_connection: object, _cursor: object, statement: str, values: Any, *_more: object) -> None:
-        if statement.startswith("UPDATE budgets"):
-            told = values.values() if isinstance(values, dict) else values
-            changed.extend(one for one in told if one in (month, plan))
+    for name in ("reserve", "settle"):
+        change = getattr(BudgetRepository, name)
+
+        def noted(rows: BudgetRepository, budget_id: str, *amounts: int, change: Any = change) -> Any:
+            changed.append(budget_id)
+            return change(rows, budget_id, *amounts)
+
+        monkeypatch.setattr(BudgetRepository, name, noted)
 
     await money.settle(await money.reserve(500, plan, month), 100)
     await money.reserve(500, plan, month, turn_id="dead")

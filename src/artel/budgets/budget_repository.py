@@ -4,14 +4,16 @@ A call to a model reserves the most that it can cost before it is made, in one s
 not enough left. So however many calls are made at once, never more is spent than the limit.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, case
+from sqlalchemy import ColumnElement, Connection, Row, Select, Update, bindparam, case
+from sqlalchemy.sql.dml import ReturningDelete
 
 from artel.auth.principal import Principal
+from artel.db.prepared import Rows
 from artel.db.tables import budgets, reservations
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import BudgetExceeded
@@ -73,12 +75,24 @@ class BudgetRepository(TenantRepository):
         """Let more be spent, or less; what was spent stays spent."""
         self.connection.execute(self._update({"limit_micros": limit_micros}).where(budgets.c.id == budget_id))
 
+    @prepared
+    def _reserve(cls) -> Update:  # noqa: N805
+        amount = bindparam("amount", type_=budgets.c.reserved_micros.type)
+        taken = budgets.c.spent_micros + budgets.c.reserved_micros + amount
+        changed = cls._prepare_update(reserved_micros=budgets.c.reserved_micros + amount)
+        return changed.where(budgets.c.id == bindparam("budget"), taken <= budgets.c.limit_micros)
+
+    @prepared
+    def _settle(cls) -> Update:  # noqa: N805
+        back = bindparam("back", type_=budgets.c.reserved_micros.type)
+        cost = bindparam("cost", type_=budgets.c.spent_micros.type)
+        return cls._prepare_update(
+            reserved_micros=budgets.c.reserved_micros - back, spent_micros=budgets.c.spent_micros + cost
+        ).where(budgets.c.id == bindparam("budget"))
+
     def reserve(self, budget_id: str, amount: int) -> bool:
         """Take an amount out of what is left; say whether there was as much."""
-        taken = budgets.c.spent_micros + budgets.c.reserved_micros + amount
-        enough = budgets.c.id == budget_id, taken <= budgets.c.limit_micros
-        changed = {"reserved_micros": budgets.c.reserved_micros + amount}
-        return bool(self.connection.execute(self._update(changed).where(*enough)).rowcount)
+        return bool(self._run(self._reserve, budget=budget_id, amount=amount).rowcount)
 
     def in_order(self, budget_ids: Collection[str]) -> list[str]:
         """Answer budgets as they are reserved of, a plan's before its project's: so nobody waits for each other."""
@@ -90,11 +104,7 @@ class BudgetRepository(TenantRepository):
 
     def settle(self, budget_id: str, reserved: int, spent: int) -> None:
         """Put back what was reserved, and count what was spent of it."""
-        changed = {
-            "reserved_micros": budgets.c.reserved_micros - reserved,
-            "spent_micros": budgets.c.spent_micros + spent,
-        }
-        self.connection.execute(self._update(changed).where(budgets.c.id == budget_id))
+        self._run(self._settle, budget=budget_id, back=reserved, cost=spent)
 
 
 class ReservationRepository(TenantRepository):
@@ -121,13 +131,23 @@ class ReservationRepository(TenantRepository):
         }
         self._add([row | {"budget_id": budget_id} for budget_id in budget_ids])
 
-    def take(self, *conditions: ColumnElement[bool]) -> dict[str, int]:
-        """Remove reservations, and answer how much of which budgets they were."""
-        gone = self._delete().where(*conditions).returning(reservations.c.budget_id, reservations.c.micros)
-        taken: dict[str, int] = {}
-        for row in self.connection.execute(gone):
-            taken[row.budget_id] = taken.get(row.budget_id, 0) + row.micros
-        return taken
+    @prepared
+    def _take(cls) -> ReturningDelete[Any]:  # noqa: N805
+        gone = cls._prepare_delete().where(reservations.c.id == bindparam("call"))
+        return gone.returning(reservations.c.budget_id, reservations.c.micros)
+
+    @prepared
+    def _take_of_turn(cls) -> ReturningDelete[Any]:  # noqa: N805
+        gone = cls._prepare_delete().where(reservations.c.turn_id == bindparam("turn"))
+        return gone.returning(reservations.c.budget_id, reservations.c.micros)
+
+    def take(self, call_id: str) -> dict[str, int]:
+        """Remove what a call has reserved, and answer how much of which budgets it was."""
+        return _by_budget(self._run(self._take, call=call_id))
+
+    def take_of_turn(self, turn_id: str) -> dict[str, int]:
+        """Remove what all calls of a turn have reserved, and answer how much of which budgets it was."""
+        return _by_budget(self._run(self._take_of_turn, turn=turn_id))
 
 
 def reserve(
@@ -149,20 +169,27 @@ def reserve(
 
 def settle(connection: Connection, principal: Principal, call_id: str, spent: int | None) -> None:
     """Count what a call has cost; None: nobody knows, so all that it had reserved. Doing it again does nothing."""
-    _settle(connection, principal, reservations.c.id == call_id, spent)
+    _settle(connection, principal, ReservationRepository(connection, principal).take(call_id), spent)
 
 
 def settle_turn(connection: Connection, principal: Principal, turn_id: str) -> None:
     """Take for spent what calls of a turn had reserved that is over: they died, and nobody knows what they cost."""
-    if ReservationRepository(connection, principal).has_any(turn_id):
-        _settle(connection, principal, reservations.c.turn_id == turn_id, None)
+    rows = ReservationRepository(connection, principal)
+    if rows.has_any(turn_id):
+        _settle(connection, principal, rows.take_of_turn(turn_id), None)
 
 
-def _settle(connection: Connection, principal: Principal, which: ColumnElement[bool], spent: int | None) -> None:
+def _settle(connection: Connection, principal: Principal, reserved: Mapping[str, int], spent: int | None) -> None:
     rows = BudgetRepository(connection, principal)
-    reserved = ReservationRepository(connection, principal).take(which)
     for budget_id in rows.in_order(reserved):
         rows.settle(budget_id, reserved[budget_id], reserved[budget_id] if spent is None else spent)
+
+
+def _by_budget(rows: Rows) -> dict[str, int]:
+    taken: dict[str, int] = {}
+    for row in rows:
+        taken[row.budget_id] = taken.get(row.budget_id, 0) + row.micros
+    return taken
 
 
 def _named(project_id: int, kind: str, scope: str) -> tuple[ColumnElement[bool], ...]:

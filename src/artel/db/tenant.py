@@ -1,6 +1,6 @@
 """Queries that belong to one user: the scope is in the constructor, so that none can be written without it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
@@ -16,6 +16,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    or_,
     select,
     update,
 )
@@ -78,10 +79,22 @@ class TenantRepository:
             raise ValueError("rows never change their owner")
         return update(cls.table).where(cls._owned()).values(**values)
 
+    @classmethod
+    def _prepare_delete(cls) -> Delete:
+        return delete(cls.table).where(cls._owned())
+
     def _run(self, statement: Statement, **parameters: Any) -> Rows:
         """Run a prepared statement for the owner."""
         parameters[OWNER] = self.tenant.user_id
         return statement.run(self.connection, parameters)
+
+    def _move(self, values: Mapping[str, Any], before: Iterable[str], **row: Any) -> bool:
+        """Change a row, found by its columns, that stands where it should; say whether it did."""
+        if "user_id" in values:
+            raise ValueError("rows never change their owner")
+        statement = _change_of(self.table, tuple(values), tuple(before), tuple(row))
+        named = {f"new_{name}": value for name, value in values.items()} | {f"of_{name}": row[name] for name in row}
+        return bool(self._run(statement, **named).rowcount)
 
     def _add(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert rows, which all name the same columns, without asking what became of them."""
@@ -132,6 +145,14 @@ class TenantRepository:
     @classmethod
     def _owned(cls) -> ColumnElement[bool]:
         return cls.table.c.user_id == bindparam(OWNER)
+
+
+@lru_cache(maxsize=100)
+def _change_of(table: Table, values: tuple[str, ...], before: tuple[str, ...], row: tuple[str, ...]) -> Statement:
+    new = {name: bindparam(f"new_{name}", type_=table.c[name].type) for name in values}
+    found = [table.c[name] == bindparam(f"of_{name}") for name in row]
+    stands = or_(*(table.c.status == status for status in before))
+    return Statement(update(table).where(table.c.user_id == bindparam(OWNER), *found, stands).values(**new))
 
 
 @lru_cache(maxsize=100)

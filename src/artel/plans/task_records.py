@@ -103,12 +103,11 @@ def _change_task(
     """Change a task of a turn that goes on; False if it was changed so before, and nobody heard of it."""
     require_lease(connection, principal, turn.project_id, lease)
     log = SessionLog(connection, principal, turn.session_id, 0)
-    workflow = WorkflowRepository(connection, principal).get(task.workflow_id)
-    if workflow.turn_id != turn.id or workflow.status.is_terminal:
+    if not WorkflowRepository(connection, principal).is_worked_on_by(task.workflow_id, turn.id):
         raise TurnOver
     rows = TaskRepository(connection, principal)
-    now = rows.get(task.workflow_id, task.id)
-    if all(getattr(now, name) == _as_read(values[name]) for name in ("status", "attempts", "parked") if name in values):
+    now = rows.standing(task.workflow_id, task.id)
+    if all(now[name] == _as_read(values[name]) for name in now if name in values):
         return False
     if not rows.move(task.workflow_id, task.id, OPEN_TASKS, **values):
         raise TurnOver

@@ -50,6 +50,11 @@ class TurnRepository(TenantRepository):
         )
 
     @prepared
+    def _keep_unfinished(cls) -> Select[Any]:  # noqa: N805
+        asked = cls._prepare_select(turns.c.id).where(turns.c.id == bindparam("turn"), _unfinished())
+        return asked.with_for_update(read=True)
+
+    @prepared
     def _start(cls) -> Update:  # noqa: N805
         first = cls._prepare_select(turns.c.id).where(_in_session(), _unfinished()).order_by(turns.c.number).limit(1)
         return cls._prepare_update(status=TurnStatus.RUNNING, started_at=bindparam("now")).where(
@@ -176,8 +181,7 @@ class TurnRepository(TenantRepository):
 
     def keep_unfinished(self, turn_id: str) -> bool:
         """Say whether a turn is not finished, and let nobody finish or delete it before the commit."""
-        asked = self._select(turns.c.id).where(turns.c.id == turn_id, _unfinished()).with_for_update(read=True)
-        return self.connection.execute(asked).one_or_none() is not None
+        return self._run(self._keep_unfinished, turn=turn_id).one_or_none() is not None
 
     def still_unfinished(self, turn_ids: Iterable[str]) -> set[str]:
         """Answer which of these turns are not finished, and exist."""

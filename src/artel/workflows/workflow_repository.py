@@ -21,9 +21,23 @@ class WorkflowRepository(TenantRepository):
         """Store a workflow."""
         self._add([{name: getattr(workflow, name) for name in Workflow.__slots__}])
 
+    @prepared
+    def _standing(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select(workflows.c.turn_id, workflows.c.status).where(
+            workflows.c.id == bindparam("workflow")
+        )
+
     def get(self, workflow_id: str) -> Workflow:
         """Answer one workflow."""
-        return self._one(workflows.c.id == workflow_id)
+        row = self.connection.execute(self._select().where(workflows.c.id == workflow_id)).one_or_none()
+        if row is None:
+            raise WorkflowNotFound("Workflow not found")
+        return _workflow(row)
+
+    def is_worked_on_by(self, workflow_id: str, turn_id: str) -> bool:
+        """Say whether a workflow is not over, and it is this turn that works on it."""
+        row = self._run(self._standing, workflow=workflow_id).one_or_none()
+        return row is not None and row.turn_id == turn_id and not WorkflowStatus(row.status).is_terminal
 
     def of_turn(self, turn_id: str) -> Workflow | None:
         """Answer the workflow that a turn works on, if it does."""
@@ -52,8 +66,7 @@ class WorkflowRepository(TenantRepository):
 
     def move(self, workflow_id: str, before: Iterable[WorkflowStatus], **values: Any) -> bool:
         """Change a workflow if it stands where it should; say whether it did."""
-        stands = workflows.c.id == workflow_id, workflows.c.status.in_(list(before))
-        return bool(self.connection.execute(self._update(values).where(*stands)).rowcount)
+        return self._move(values, before, id=workflow_id)
 
     def note_spent(self, workflow_id: str, spent_micros: int) -> None:
         """Say what a workflow has cost, unless more is known."""
@@ -65,12 +78,6 @@ class WorkflowRepository(TenantRepository):
         unasked = workflows.c.session_id == session_id, workflows.c.approved_at.is_(None)
         spent = self._select(func.coalesce(func.sum(workflows.c.spent_micros), 0)).where(*unasked)
         return int(self.connection.execute(spent).scalar_one())
-
-    def _one(self, *conditions: ColumnElement[bool]) -> Workflow:
-        row = self.connection.execute(self._select().where(*conditions)).one_or_none()
-        if row is None:
-            raise WorkflowNotFound("Workflow not found")
-        return _workflow(row)
 
 
 class TaskRepository(TenantRepository):
@@ -99,13 +106,18 @@ class TaskRepository(TenantRepository):
         asked = self._select().where(tasks.c.workflow_id == workflow_id).order_by(tasks.c.number)
         return [_task(row) for row in self.connection.execute(asked)]
 
-    def get(self, workflow_id: str, task_id: str) -> WorkflowTask:
-        """Answer one task."""
-        asked = self._select().where(tasks.c.workflow_id == workflow_id, tasks.c.id == task_id)
-        row = self.connection.execute(asked).one_or_none()
+    @prepared
+    def _standing(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select(tasks.c.status, tasks.c.attempts, tasks.c.parked).where(
+            tasks.c.workflow_id == bindparam("workflow"), tasks.c.id == bindparam("task")
+        )
+
+    def standing(self, workflow_id: str, task_id: str) -> dict[str, Any]:
+        """Answer status, attempts and what is kept of a task that waits."""
+        row = self._run(self._standing, workflow=workflow_id, task=task_id).one_or_none()
         if row is None:
             raise WorkflowNotFound("Task not found")
-        return _task(row)
+        return {"status": row.status, "attempts": row.attempts, "parked": row.parked}
 
     def of_many(self, workflow_ids: Collection[str]) -> list[WorkflowTask]:
         """Answer the tasks of some workflows."""
@@ -114,8 +126,7 @@ class TaskRepository(TenantRepository):
 
     def move(self, workflow_id: str, task_id: str, before: Iterable[TaskStatus], **values: Any) -> bool:
         """Change a task if it stands where it should; say whether it did."""
-        stands = tasks.c.workflow_id == workflow_id, tasks.c.id == task_id, tasks.c.status.in_(list(before))
-        return bool(self.connection.execute(self._update(values).where(*stands)).rowcount)
+        return self._move(values, before, workflow_id=workflow_id, id=task_id)
 
     def end_unfinished(self, workflow_id: str, running: TaskStatus, code: str, error: str) -> list[WorkflowTask]:
         """End every task that has no end: those that ran as `running`, others as cancelled. Answer how they were."""
