@@ -27,6 +27,8 @@ PATIENCE = 30.0
 
 NewTeam = Callable[..., Team]
 
+pytestmark = pytest.mark.xdist_group("processes")  # one set of processes, not one for each worker
+
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[ModelServer]:
