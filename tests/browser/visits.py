@@ -13,24 +13,27 @@ class Complaints:
 
     expected: list[str] = field(default_factory=list)
     heard: list[str] = field(default_factory=list)
+    cut_off: list[str] = field(default_factory=list)  # what was asked for and then given up, since the page was loaded
 
     def listen(self, page: Page) -> None:
+        page.on("domcontentloaded", lambda _: self.cut_off.clear())  # a page that is left ends what it asked
         page.on("console", self._console)
         page.on("pageerror", lambda error: self.heard.append(f"uncaught: {error}"))
         page.on("dialog", self._dialog)
         page.on("requestfailed", self._failed)
 
     def unexpected(self) -> list[str]:
-        return [text for text in self.heard if not any(part in text for part in self.expected)]
+        return [text for text in [*self.heard, *self.cut_off] if not any(part in text for part in self.expected)]
 
     def _dialog(self, dialog: Dialog) -> None:
         self.heard.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
     def _failed(self, request: Request) -> None:
-        ended_with_its_page = request.method == "GET" and request.failure == "net::ERR_ABORTED"
-        if not ended_with_its_page:
+        if request.method != "GET" or request.failure != "net::ERR_ABORTED":
             self.heard.append(f"request failed: {request.url}")
+        elif not request.url.endswith(("/events", "/icon.svg")):  # those the page ends itself
+            self.cut_off.append(f"request given up: {request.url}")
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):

@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import Row
 
 from tests.conftest import JWT_SECRET
-from tests.faults.killing import BACKENDS, KILLS, MORTAL, TERMINAL_EVENTS, Assassin, Deadly, Rows, arm, points_of
+from tests.faults.killing import KILLS, MORTAL, TERMINAL_EVENTS, Assassin, Deadly, Rows, arm
 from tests.faults.mortal_server import TURN_POINTS
 from tests.model_server import ModelServer
 from tests.people import Person, client
@@ -194,12 +194,7 @@ def victim(
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize(
-    ("backend", "point"),
-    [(backend, point) for backend in BACKENDS for point in points_of([*TURN_POINTS, *POINTS_AT_THE_MODEL], backend)],
-    indirect=["backend"],
-    scope="session",
-)
+@pytest.mark.parametrize("point", [*TURN_POINTS, *POINTS_AT_THE_MODEL])
 def test_a_server_killed_at_a_point_keeps_the_promise(victim: Victim, point: str) -> None:
     for _ in range(KILLS):
         sent, reader = victim.die_at(point)

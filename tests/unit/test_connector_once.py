@@ -158,7 +158,7 @@ class AtMostOnce(RuleBasedStateMachine):
         assert {path.name for path in (self._folder / "work").iterdir()} <= {"file-0", "file-1"}
 
 
-AtMostOnce.TestCase.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
+AtMostOnce.TestCase.settings = settings(max_examples=200, stateful_step_count=25, deadline=None)
 test_a_call_writes_at_most_once = AtMostOnce.TestCase
 
 

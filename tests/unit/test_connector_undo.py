@@ -95,7 +95,7 @@ class Undoing(RuleBasedStateMachine):
         return any(self._agent.store.content(kept[name].before) in (b"user 1", b"user 2") for name in names)
 
 
-Undoing.TestCase.settings = settings(max_examples=100, stateful_step_count=20, deadline=None)
+Undoing.TestCase.settings = settings(max_examples=200, stateful_step_count=20, deadline=None)
 test_undo_is_exact_and_can_be_undone = Undoing.TestCase
 
 
