@@ -30,6 +30,7 @@ def clean_environment(folder: Path, **variables: str) -> dict[str, str]:
         "ARTEL_DATA_DIR": str(folder / "data"),
         "ARTEL_CONFIG_DIR": str(folder / "config"),
         "ARTEL_LOG_FORMAT": "json",
+        "ARTEL_REGISTRATION_OPEN": "true",  # tests make many users
     }
     return inherited | own | variables
 

@@ -93,8 +93,10 @@ class Settings(BaseSettings):
     token_lifetime_seconds: int = Field(
         default=604_800, ge=60, le=31_536_000, description="How long a token of ours is good for."
     )
-    registration_open: bool = Field(
-        default=True, description="Whether anybody may register; else `artel users create` makes the accounts."
+    registration_open: bool | None = Field(
+        default=None,
+        description="Whether anybody may register; else `artel users create` makes the accounts. "
+        "Unset: open until the first account exists, and always closed under `artel up`.",
     )
     jwks_url: SecretStr | None = Field(
         default=None, description="Keys of an external issuer (JWKS); its RS256 and ES256 tokens are accepted then."

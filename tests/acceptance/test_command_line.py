@@ -52,6 +52,7 @@ def test_registering_and_logging_in_and_out(terminal: Terminal, server: Server, 
     stored = tmp_path / "config" / "credentials.json"
     assert stat.S_IMODE(stored.stat().st_mode) == 0o600
     assert terminal.json("projects", "list") == []
+    assert terminal.run("token").strip() == json.loads(stored.read_text())["tokens"][server.url]
     assert "Logged out" in terminal.run("logout")
     assert f"artel login --server {server.url}" in terminal.run("projects", "list", code=4)
     assert "wrong" in terminal.run("login", "--email", email, stdin="not the password\n", code=4)

@@ -362,6 +362,7 @@ def test_settings_come_from_the_file_and_variables_win(tmp_path: Path) -> None:
     file = tmp_path / "artel.yaml"
     file.write_text("registration_open: false\nmax_body_bytes: 2000\n")
     env = clean_environment(tmp_path, ARTEL_CONFIG=str(file), ARTEL_MAX_BODY_BYTES="3000")
+    del env["ARTEL_REGISTRATION_OPEN"]
     server = Server.start(tmp_path, env)
 
     closed = httpx.post(f"{server.url}/auth/register", json={"email": "a@b.c", "password": PASSWORD}, timeout=30)

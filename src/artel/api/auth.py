@@ -8,6 +8,7 @@ from fastapi.security import OAuth2PasswordRequestForm
 from artel.api.dependencies import CurrentUser, Parts
 from artel.api.problems import documented
 from artel.auth.accounts import account_by_id
+from artel.auth.login import REGISTRATION_CLOSED
 from artel.contract.http import Account, Registered, Registration, Token
 from artel.errors import NotAuthenticated, RegistrationClosed
 
@@ -17,9 +18,14 @@ router = APIRouter(prefix="/auth", tags=["accounts"])
 @router.post("/register", status_code=status.HTTP_201_CREATED, responses=documented(400, 403, 409, 413, 422, 429, 503))
 async def register(body: Registration, request: Request, parts: Parts) -> Registered:
     """Make an account. The first one of a server is its administrator."""
-    if not parts.settings.registration_open:
-        raise RegistrationClosed("Registration is closed on this server. Ask its operator for an account.")
-    account = await parts.login.register(body.email, body.password.get_secret_value(), _address(request))
+    if parts.settings.registration_open is False:
+        raise RegistrationClosed(REGISTRATION_CLOSED)
+    account = await parts.login.register(
+        body.email,
+        body.password.get_secret_value(),
+        _address(request),
+        first_only=parts.settings.registration_open is None,
+    )
     return Registered(
         user_id=account.user_id,
         access_token=parts.tokens.issue(account.user_id),

@@ -126,6 +126,11 @@ def ensure_local_account(connection: Connection) -> Account:
     return account or create_external_account(connection, LOCAL_ISSUER, "local", LOCAL_EMAIL)
 
 
+def has_accounts(connection: Connection) -> bool:
+    """Return whether this installation has, or once had, an account."""
+    return connection.execute(select(installation.c.first_user_id)).scalar_one() is not None
+
+
 def _create(connection: Connection, **values: Any) -> Account:
     row = connection.execute(
         insert(users).values(created_at=datetime.now(UTC), is_admin=False, **values).returning(*users.c)

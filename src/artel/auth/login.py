@@ -11,6 +11,7 @@ from artel.auth.accounts import (
     account_by_subject,
     create_account,
     create_external_account,
+    has_accounts,
     normal_email,
     set_password_hash,
 )
@@ -19,10 +20,14 @@ from artel.auth.principal import Principal
 from artel.auth.tokens import ExternalSubject, LocalSubject, Tokens
 from artel.contract.http import MAX_EMAIL_CHARACTERS, MAX_PASSWORD_CHARACTERS, is_encodable
 from artel.db.engine import Database
-from artel.errors import CredentialsWrong, TokenInvalid
+from artel.errors import CredentialsWrong, RegistrationClosed, TokenInvalid
 from artel.logs import get_logger
 
 WRONG = "The e-mail address or the password is wrong."
+REGISTRATION_CLOSED = (
+    "Registration is closed on this server. Its operator can make you an account with `artel users create`, "
+    "or open registration with ARTEL_REGISTRATION_OPEN=true."
+)
 
 log = get_logger(__name__)
 
@@ -35,13 +40,13 @@ class Login:
         self._passwords = passwords
         self._tokens = tokens
 
-    async def register(self, email: str, password: str, address: str) -> Account:
-        """Make an account."""
+    async def register(self, email: str, password: str, address: str, *, first_only: bool) -> Account:
+        """Make an account; with `first_only` raise RegistrationClosed if the server already has one."""
         counter = throttle.registrations_from(address)
         async with self._passwords.places_to_register.take():
-            await self._database.read(throttle.refuse_if_paused, (counter,))
+            await self._database.read(_refuse_to_register, counter, first_only)
             password_hash = await self._passwords.hash(password)
-            account = await self._database.run(_create_and_count, email, password_hash, counter)
+            account = await self._database.run(_register, email, password_hash, counter, first_only)
         log.info("account_created", user_id=account.user_id, is_admin=account.is_admin)
         return account
 
@@ -94,9 +99,21 @@ def _is_possible(text: str, max_characters: int) -> bool:
     return 0 < len(text) <= max_characters and "\x00" not in text and is_encodable(text)
 
 
-def _create_and_count(connection: Connection, email: str, password_hash: str, counter: throttle.Counter) -> Account:
+def _refuse_to_register(connection: Connection, counter: throttle.Counter, first_only: bool) -> None:
+    if first_only and has_accounts(connection):
+        raise RegistrationClosed(REGISTRATION_CLOSED)
+    throttle.refuse_if_paused(connection, (counter,))
+
+
+def _register(
+    connection: Connection, email: str, password_hash: str, counter: throttle.Counter, first_only: bool
+) -> Account:
     throttle.count(connection, (counter,))
-    return create_account(connection, email, password_hash)
+    account = create_account(connection, email, password_hash)
+    # Checked again: making an account locks the installation's row, so of two at once the second one sees the first.
+    if first_only and not account.is_admin:
+        raise RegistrationClosed(REGISTRATION_CLOSED)
+    return account
 
 
 def _account_to_try(connection: Connection, email: str, counters: tuple[throttle.Counter, ...]) -> Account | None:

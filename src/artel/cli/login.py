@@ -1,4 +1,4 @@
-"""`artel login`, `artel logout`."""
+"""`artel login`, `artel logout`, `artel token`."""
 
 import os
 from typing import Annotated
@@ -31,6 +31,14 @@ def login(
     show({"server": url, "email": address}, as_json, f"Logged in to {url} as {address}.")
     if os.environ.get("ARTEL_TOKEN"):
         typer.echo("Note: ARTEL_TOKEN is set and wins over this login.", err=True)
+
+
+def token(server: Server = None) -> None:
+    """Print the token of the login to a server, for curl and other programs. Whoever has it can do what you can."""
+    from artel.client.credentials import Credentials
+
+    credentials = Credentials.load()
+    typer.echo(credentials.token(credentials.server(server)))
 
 
 def logout(server: Server = None, as_json: AsJson = False) -> None:

@@ -68,7 +68,7 @@ def up(
         finally:
             connector.stop()
 
-    _run(run, quiet=True, host="127.0.0.1", port=port, data_dir=data_dir)
+    _run(run, is_personal=True, host="127.0.0.1", port=port, data_dir=data_dir)
 
 
 def serve(
@@ -118,7 +118,10 @@ def _remember(url: str, token: str) -> None:
         typer.echo(f"artel: the command line is not logged in ({failure.strerror}: {credentials.path})", err=True)
 
 
-def _run(run: "Callable[[Container], Coroutine[Any, Any, None]]", *, quiet: bool = False, **overrides: Any) -> None:
+def _run(
+    run: "Callable[[Container], Coroutine[Any, Any, None]]", *, is_personal: bool = False, **overrides: Any
+) -> None:
+    """Run a server; a personal one logs only warnings and lets nobody register, unless the settings say otherwise."""
     # Imported here: the server takes half a second to import, and `artel --help` must not.
     import asyncio
 
@@ -133,7 +136,9 @@ def _run(run: "Callable[[Container], Coroutine[Any, Any, None]]", *, quiet: bool
 
     settings = load_settings(**overrides)
     chosen = "log_level" in settings.model_fields_set
-    configure_logs(settings.log_format, "warning" if quiet and not chosen else settings.log_level)
+    configure_logs(settings.log_format, "warning" if is_personal and not chosen else settings.log_level)
+    if is_personal and settings.registration_open is None:
+        settings = settings.model_copy(update={"registration_open": False})
 
     async def whole() -> None:
         container = await Container.open(settings)
