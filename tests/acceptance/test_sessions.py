@@ -36,6 +36,21 @@ def test_sessions_are_listed_with_the_one_used_last_first(person: Person) -> Non
     assert page["items"] == [made[2]]
 
 
+@pytest.mark.req("CHT-10.4")
+def test_sessions_of_one_project_are_listed_and_counted_apart(person: Person, other: Person) -> None:
+    mine, second = person.project(), person.project("Shop")
+    made = [person.session(project["id"]) for project in (mine, second, mine)]
+
+    listed = person.get("/my/chat/sessions", project_id=mine["id"], limit=1)
+    rest = person.get("/my/chat/sessions", project_id=mine["id"], limit=1, offset=1)
+
+    assert [one["session_id"] for page in (listed, rest) for one in page["items"]] == [made[2], made[0]]
+    assert (listed["total"], rest["total"]) == (2, 2)
+    for asking, project_id in ((other, mine["id"]), (person, 2**40)):
+        foreign = asking.http.get("/my/chat/sessions", params={"project_id": project_id})
+        assert_problem(foreign, 404, "project_not_found")
+
+
 def test_without_a_project_a_session_is_in_the_default_project_which_is_made_once(person: Person) -> None:
     with ThreadPoolExecutor(8) as threads:
         made = list(threads.map(lambda _: person.http.post("/my/chat/sessions", json={}).json(), range(8)))

@@ -1,15 +1,19 @@
 """Sessions of the chat."""
 
-from fastapi import APIRouter, status
+from typing import Annotated
+
+from fastapi import APIRouter, Query, status
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, SessionId
 from artel.api.problems import documented
 from artel.approvals import approvals
 from artel.contract.chat import Fork, SessionWithMessages
-from artel.contract.http import NewSession, Page, Session, SessionChanges
+from artel.contract.http import MAX_ID, NewSession, Page, Session, SessionChanges
 from artel.ids import uuid7
 from artel.sessions import history, sessions
 from artel.turns import fork
+
+InProject = Annotated[int | None, Query(ge=0, le=MAX_ID, description="Only those of this project.", examples=[1])]
 
 router = APIRouter(prefix="/my/chat/sessions", tags=["chat"])
 
@@ -20,10 +24,12 @@ async def create_session(body: NewSession, user: CurrentUser, parts: Parts) -> S
     return await parts.database.run(sessions.create_session, user, uuid7(), body, parts.project_rules)
 
 
-@router.get("", responses=documented(401, 422, 503))
-async def list_sessions(user: CurrentUser, parts: Parts, limit: Limit = 50, offset: Offset = 0) -> Page[Session]:
-    """List your sessions, the one that was used last first."""
-    return await parts.database.read(sessions.list_sessions, user, limit, offset)
+@router.get("", responses=documented(401, 404, 422, 503))
+async def list_sessions(
+    user: CurrentUser, parts: Parts, limit: Limit = 50, offset: Offset = 0, project_id: InProject = None
+) -> Page[Session]:
+    """List your sessions, or those of one project, the one that was used last first."""
+    return await parts.database.read(sessions.list_sessions, user, project_id, limit, offset)
 
 
 @router.get("/{session_id}", responses=documented(401, 404, 422, 503))

@@ -63,9 +63,9 @@ class Conversation:
         return str(self.api.call("GET", f"/my/projects/{self.project_id}")["name"])
 
     def sessions(self, count: int) -> list[dict[str, Any]]:
-        """Answer the sessions of the project that were used last."""
-        page = self.api.call("GET", "/my/chat/sessions", params={"limit": 100})
-        return [session for session in page["items"] if session["project_id"] == self.project_id][:count]
+        """Return the sessions of the project that were used last."""
+        page = self.api.call("GET", "/my/chat/sessions", params={"project_id": self.project_id, "limit": count})
+        return list(page["items"])
 
     def agent_name(self, agent_id: int) -> str:
         """Answer what an agent of the project is called; one that can't be found has a number."""

@@ -40,11 +40,17 @@ class SessionRepository(TenantRepository):
         """Answer how many sessions the user has."""
         return self._count()
 
-    def page(self, limit: int, offset: int) -> list[Session]:
-        """Answer some sessions, the one that was used last first."""
+    def count_of(self, project_id: int) -> int:
+        """Return how many sessions a project has."""
+        return self._count(sessions.c.project_id == project_id)
+
+    def page(self, limit: int, offset: int, project_id: int | None = None) -> list[Session]:
+        """Return some sessions, of all projects or of one, the one that was used last first."""
         newest = sessions.c.updated_at.desc(), sessions.c.id.desc()
-        rows = self.connection.execute(self._select().order_by(*newest).limit(limit).offset(offset))
-        return [_session(row) for row in rows]
+        found = self._select().order_by(*newest).limit(limit).offset(offset)
+        if project_id is not None:
+            found = found.where(sessions.c.project_id == project_id)
+        return [_session(row) for row in self.connection.execute(found)]
 
     def get(self, session_id: str) -> Session:
         """Answer one session."""

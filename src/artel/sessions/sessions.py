@@ -28,10 +28,17 @@ def create_session(
     return sessions.add(session_id, project.id, new.title if "title" in new.model_fields_set else DEFAULT_TITLE)
 
 
-def list_sessions(connection: Connection, principal: Principal, limit: int, offset: int) -> Page[Session]:
-    """Answer a page of the user's sessions."""
+def list_sessions(
+    connection: Connection, principal: Principal, project_id: int | None, limit: int, offset: int
+) -> Page[Session]:
+    """Return a page of the user's sessions, of all projects or of one."""
     sessions = SessionRepository(connection, principal)
-    return Page(items=sessions.page(limit, offset), total=sessions.count(), limit=limit, offset=offset)
+    if project_id is None:
+        total = sessions.count()
+    else:
+        ProjectRepository(connection, principal).get(project_id)
+        total = sessions.count_of(project_id)
+    return Page(items=sessions.page(limit, offset, project_id), total=total, limit=limit, offset=offset)
 
 
 def update_session(connection: Connection, principal: Principal, session_id: str, changes: SessionChanges) -> Session:

@@ -102,15 +102,8 @@ export function forget() {
   for (const shown of [list, $("session-list"), $("session-title"), $("chat-news"), to]) shown.replaceChildren();
 }
 
-/** Answer a project's newest conversations; the server lists those of all projects together. */
-async function sessionsOf(id) {
-  const found = [];
-  for (let offset = 0; ; offset += LISTED) {
-    const { items, total } = await call("GET", `/my/chat/sessions?limit=${LISTED}&offset=${offset}`);
-    found.push(...items.filter((session) => session.project_id === id));
-    if (found.length >= LISTED || offset + LISTED >= total) return found;
-  }
-}
+/** Return a project's newest conversations. */
+const sessionsOf = async (id) => (await call("GET", `/my/chat/sessions?project_id=${id}&limit=${LISTED}`)).items;
 
 function sessionItem({ session_id, title }) {
   const item = copyOf("session-item");
