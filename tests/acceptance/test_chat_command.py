@@ -159,7 +159,7 @@ def test_a_session_with_too_much_to_do_says_when_to_come_back(scripted: Chatter,
 def test_nothing_that_a_model_says_steers_the_terminal(scripted: Chatter, models: ModelServer) -> None:
     models.script(*[Say("\x1b[31mred\x1b]0;title\x07 \x9b2Jgreen\r\x08!")] * 2)
 
-    assert scripted.run("hello", "--agent", "coder") == "red green!\n"
+    assert scripted.run("hello", "--agent", "coder") == "\\x1b[31mred\\x1b]0;title\\x07 \\x9b2Jgreen\\r\\x08!\n"
     assert "\x9b" not in json.dumps(scripted.json("hello", "--agent", "coder"), ensure_ascii=True)
 
 

@@ -1,7 +1,6 @@
 """What reaches the terminal of an answer."""
 
 import io
-import unicodedata
 from typing import Any
 
 import pytest
@@ -9,57 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artel.cli.chat_screen import BEGINS_AGAIN, AnswerPrinter, ChatScreen
-from artel.cli.plain_text import PlainText, plain
 from artel.cli.status_line import StatusLine
+from artel.cli.visible_text import visible
 from artel.client.api_client import ApiClient
 from artel.client.conversation import Conversation
 from artel.client.last_sessions import LastSessions
 from artel.client.sse import ServerEvent
 from artel.client.turn import Answer, Turn
-
-CONTROLS = st.text(st.sampled_from("\x1b\x9b\x9d\x07\x9c\r\n\t[]()P\\;01mAz я"))
-
-
-@given(st.one_of(st.text(), CONTROLS))
-def test_no_control_character_but_newline_and_tab_is_left(text: str) -> None:
-    assert not [c for c in plain(text) if unicodedata.category(c) == "Cc" and c not in "\n\t"]
-
-
-@given(st.text().filter(lambda text: not any(unicodedata.category(c) in ("Cc", "Cf") for c in text)))
-def test_text_without_controls_is_left_as_it_is(text: str) -> None:
-    assert plain(f"{text}\n\t{text}") == f"{text}\n\t{text}"
-
-
-@given(CONTROLS, st.data())
-def test_it_does_not_matter_where_a_text_was_cut(text: str, data: st.DataObject) -> None:
-    cut = data.draw(st.integers(0, len(text)))
-    cleaner = PlainText()
-
-    assert cleaner.feed(text[:cut]) + cleaner.feed(text[cut:]) == plain(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("\x1b[31mred\x1b[0m", "red"),
-        ("\x1b[2J\x1b[1;1Hnew", "new"),
-        ("\x1b]0;title\x07text", "text"),
-        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
-        ("\x1bP1$r\x1b\\a", "a"),
-        ("\x1b(Bb", "b"),
-        ("\x1bcd", "d"),
-        ("\x9b31mred", "red"),
-        ("\x9d0;title\x9ctext", "text"),
-        ("a\x1b[3\nb", "a\nb"),
-        ("\x1b]never ended\nthe next line", "\nthe next line"),
-        ("one\r\ntwo\rthree", "one\ntwothree"),
-        ("back\x08\x7f", "back"),
-        ("safe\u202eexe.txt\u202c", "safeexe.txt"),
-        ("\x1b[1я", "я"),
-    ],
-)
-def test_escape_sequences_are_left_out_whole(text: str, shown: str) -> None:
-    assert plain(text) == shown
 
 
 def printed(*answers: Answer) -> str:
@@ -75,8 +30,12 @@ def test_an_answer_is_printed_as_it_grows_and_once() -> None:
     assert printed(Answer(1, "Hel"), Answer(2, "Hello"), Answer(2, "Hello"), Answer(2, "Hello!", True)) == "Hello!\n"
 
 
-def test_an_escape_sequence_in_two_pieces_is_left_out() -> None:
-    assert printed(Answer(1, "a\x1b[3"), Answer(2, "a\x1b[31mb", True)) == "ab\n"
+def test_escape_sequence_in_two_pieces_is_shown_escaped() -> None:
+    assert printed(Answer(1, "a\x1b[3"), Answer(2, "a\x1b[31mb", True)) == "a\\x1b[31mb\n"
+
+
+def test_emoji_in_two_pieces_is_left_as_it_is() -> None:
+    assert printed(Answer(1, "\u26a0"), Answer(2, "\u26a0\ufe0f!", True)) == "\u26a0\ufe0f!\n"
 
 
 def test_an_answer_that_begins_again_the_same_is_not_printed_twice() -> None:
@@ -112,7 +71,7 @@ def test_what_is_printed_last_is_the_whole_answer(pieces: list[str], final: str)
 
     last = printed(*answers, Answer(0, final, True)).rsplit(f"{BEGINS_AGAIN}\n", 1)[-1]
 
-    assert last.removesuffix("\n") == plain(final).removesuffix("\n")
+    assert last.removesuffix("\n") == visible(final).removesuffix("\n")
 
 
 PLAN: dict[str, Any] = {

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from artel.cli.plan_question import until
 from artel.cli.plan_screen import PlanScreen, how_it_went
-from artel.cli.plan_text import described, duration, money, one_line, price
+from artel.cli.plan_text import described, duration, money, price
+from artel.cli.visible_text import one_line
 from artel.client.plan import Plan, PlanTask
 from artel.contract.approvals import TaskChange
 from artel.plans.decisions import changed_graph
@@ -81,8 +82,17 @@ def test_nothing_of_what_is_agreed_to_is_cut_off(monkeypatch: pytest.MonkeyPatch
 def test_a_task_can_neither_pretend_to_be_two_nor_steer_the_terminal(description: str, name: str) -> None:
     shown = described(plan(PlanTask(name, "agent_coder", f"x{description}\n  9  agent_coder: nothing\x1b[2J")))
 
-    assert all(line.startswith("     ") for line in shown.splitlines()[2:])
+    tasks = shown.splitlines()[2 if " hidden character" in shown.split("\n")[1] else 1 :]
+    assert all(line.startswith("     ") for line in tasks[1:])
     assert "\x1b" not in shown
+
+
+@pytest.mark.req("SEC-03.1")
+def test_hidden_characters_of_a_plan_are_escaped_and_announced() -> None:
+    shown = described(plan(PlanTask("a", "agent_coder", "Delete \u202eeverything\x9d")))
+
+    assert "The plan has 2 hidden characters (U+202E, U+009D); they are shown as \\u202e.\n" in shown
+    assert "Delete \\u202eeverything\\x9d" in shown
 
 
 def test_how_long_there_is_to_decide_is_said_by_the_clock_of_this_machine() -> None:

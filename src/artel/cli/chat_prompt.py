@@ -11,9 +11,9 @@ from artel.cli.chat_screen import ChatScreen
 from artel.cli.chat_turn import run_turn, unknown_agent
 from artel.cli.line_history import LineHistory
 from artel.cli.output import table
-from artel.cli.plain_text import plain
 from artel.cli.status_line import StatusLine
 from artel.cli.typed_lines import can_ask
+from artel.cli.visible_text import visible
 from artel.errors import ArtelError
 
 if TYPE_CHECKING:
@@ -62,14 +62,14 @@ class ChatPrompt:
                     self._do(line.strip())
                 except ArtelError as error:
                     again = f" Try again in {error.retry_after} s." if error.retry_after else ""
-                    typer.echo(plain(f"artel: {error.detail}{again}"), err=True)
+                    typer.echo(visible(f"artel: {error.detail}{again}"), err=True)
                 except KeyboardInterrupt:
                     typer.echo("", err=True)
 
     def _ask(self) -> str | None:
         """Answer the next line, or None when the user leaves."""
         try:
-            line = input(f"{plain(self._agent)}> " if self._agent else "> ")
+            line = input(f"{visible(self._agent, keep='')}> " if self._agent else "> ")
         except (EOFError, KeyboardInterrupt):
             sys.stdout.write("\n")
             return None
@@ -113,7 +113,7 @@ class ChatPrompt:
         return self._conversation.agents()
 
     def _show_agents(self) -> None:
-        rows = [{key: plain(str(agent[key])) for key in ("name", "role", "model")} for agent in self._agents()]
+        rows = [{key: agent[key] for key in ("name", "role", "model")} for agent in self._agents()]
         table(rows, ("name", "role", "model"), False, "This project has no agents.")
 
     def _show_sessions(self) -> None:
@@ -121,7 +121,7 @@ class ChatPrompt:
             {
                 "": "*" if session["session_id"] == self._conversation.session_id else "",
                 "session_id": session["session_id"],
-                "title": plain(session["title"]),
+                "title": session["title"],
                 "updated_at": session["updated_at"],
             }
             for session in self._conversation.sessions(HISTORY)
@@ -146,4 +146,4 @@ class ChatPrompt:
 
 
 def _say(text: str) -> None:
-    typer.echo(plain(text))
+    typer.echo(visible(text))

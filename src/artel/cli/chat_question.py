@@ -1,7 +1,5 @@
 """One question on the command line, and its answer."""
 
-import json
-import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,12 +10,10 @@ from artel.cli.chat_turn import described, run_turn
 from artel.cli.exit_codes import ExitCode
 from artel.cli.status_line import StatusLine
 from artel.cli.typed_lines import can_ask
+from artel.cli.visible_text import json_text
 
 if TYPE_CHECKING:
     from artel.client.conversation import Conversation
-
-# What JSON may hold as it is, but a terminal should not get.
-_UNSAFE = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def ask(conversation: "Conversation", content: str, agent: str | None, *, as_json: bool) -> ExitCode:
@@ -32,8 +28,7 @@ def ask(conversation: "Conversation", content: str, agent: str | None, *, as_jso
     )
     turn, interrupted = run_turn(conversation, screen, content, agent)
     if as_json:
-        text = json.dumps(described(conversation, turn), ensure_ascii=False, indent=2)
-        typer.echo(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+        typer.echo(json_text(described(conversation, turn)))
     if interrupted:
         return ExitCode.INTERRUPTED
     return ExitCode.OK if turn.succeeded else ExitCode.FAILED

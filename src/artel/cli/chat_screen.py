@@ -3,11 +3,11 @@
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-from artel.cli.plain_text import PlainText, plain
 from artel.cli.plan_question import PlanQuestion, elsewhere, is_about_money, until, what_it_asks
 from artel.cli.plan_screen import PlanScreen, how_it_went
 from artel.cli.plan_text import money
 from artel.cli.status_line import StatusLine
+from artel.cli.visible_text import visible
 from artel.errors import ArtelError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ class AnswerPrinter:
 
     def __init__(self, write: TextIO) -> None:
         self._out = write
-        self._plain = PlainText()
         self._source = ""
         self._clean = ""
         self._printed = ""
@@ -32,8 +31,9 @@ class AnswerPrinter:
     def show(self, answer: "Answer") -> None:
         """Print what is new in the answer."""
         if not answer.text.startswith(self._source):
-            self._plain, self._source, self._clean = PlainText(), "", ""
-        self._clean += self._plain.feed(answer.text[len(self._source) :])
+            self._source = self._clean = ""
+        last = self._source[-1:]  # what a character looks like may depend on the one before it
+        self._clean += visible(last + answer.text[len(self._source) :])[len(visible(last)) :]
         self._source = answer.text
         if self._clean.startswith(self._printed):
             self._write(self._clean[len(self._printed) :])
@@ -114,7 +114,7 @@ class ChatScreen:
         """Say something that is not part of an answer."""
         self._status.clear()
         self._printer.end_line()
-        sys.stderr.write(plain(text) + "\n")
+        sys.stderr.write(visible(text) + "\n")
         sys.stderr.flush()
 
     def _tell_cost(self, plan: "Plan") -> None:
@@ -133,7 +133,7 @@ class ChatScreen:
 
     def _begin(self, turn: "Turn") -> None:
         if self._named and not self._begun:
-            sys.stdout.write(f"{plain(self._who(turn))}:\n")
+            sys.stdout.write(f"{visible(self._who(turn), keep='')}:\n")
         self._begun = True
 
     def _ask(self, turn: "Turn", approval: dict[str, Any]) -> None:
@@ -166,8 +166,8 @@ class ChatScreen:
         if not turn.phase:
             return "sending"
         if turn.plan is not None and not turn.is_planning and (at_work := self._plans.at_work(turn.plan)):
-            return plain(at_work)
-        return plain(f"{self._who(turn)} {turn.phase}")
+            return visible(at_work)
+        return visible(f"{self._who(turn)} {turn.phase}")
 
     def _who(self, turn: "Turn") -> str:
         if turn.agent_id is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from artel.cli.plain_text import plain
+from artel.cli.visible_text import announcement, one_line, visible
 from artel.client.connector.deciding import MODE_WORDS
 from artel.client.connector.questions import Answer
 from artel.client.connector.screen import Report, Screen, TakeAnswer
@@ -67,7 +67,7 @@ class PlainScreen:
 
     def _print(self, text: str) -> None:
         with suppress(OSError):  # that nobody reads it is no reason to stop
-            typer.echo(f"{_clock()} {_one_line(text)}")
+            typer.echo(f"{_clock()} {one_line(text)}")
 
 
 class TerminalScreen:
@@ -151,13 +151,15 @@ class TerminalScreen:
         if self._questions:
             termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before is no answer to this
             question = self._questions[0]
-            self._put(f"{_clock()} {_one_line(question.agent) or 'An agent'} wants to {_wanted(question)}:", "bold")
-            for line in plain(question.diff).splitlines():
+            self._put(f"{_clock()} {one_line(question.agent) or 'An agent'} wants to {_wanted(question)}:", "bold")
+            for hidden in _announcements(question):
+                self._put(hidden, "bold yellow")
+            for line in visible(question.diff).removesuffix("\n").split("\n"):
                 self._put(line, _COLOURS.get(line[:1], ""))
         self._draw()
 
     def _print(self, text: str, style: str = "") -> None:
-        self._put(f"{_clock()} {_one_line(text)}", style)
+        self._put(f"{_clock()} {one_line(text)}", style)
         self._draw()
 
     def _put(self, line: str, style: str) -> None:
@@ -171,13 +173,13 @@ class TerminalScreen:
     def _draw(self) -> None:
         """Write the last line anew."""
         if not self._questions:
-            self._write(f"{CLEAR}\x1b[2m… {plain(self._about)} (Ctrl-C ends)\x1b[0m")
+            self._write(f"{CLEAR}\x1b[2m… {one_line(self._about)} (Ctrl-C ends)\x1b[0m")
         elif self._refused:
             self._write(f"{CLEAR}Why not? (Enter: no reason) ")
         else:
             offer = self._questions[0].offer
-            more = f" / s(ession) or a(lways): {_one_line(offer.words)}" if offer else ""
-            self._write(f"{CLEAR}{_one_line(_wanted(self._questions[0]))}? y(es, once){more} / n(o) ")
+            more = f" / s(ession) or a(lways): {one_line(offer.words)}" if offer else ""
+            self._write(f"{CLEAR}{_wanted(self._questions[0])}? y(es, once){more} / n(o) ")
 
     def _write(self, text: str) -> None:
         with suppress(OSError):
@@ -192,20 +194,24 @@ def _console() -> "Console":
 
 
 def _line(report: Report) -> str:
-    who, what = report.agent or "an agent", f"{report.method} {report.name}".strip()
+    who, name = report.agent or "an agent", visible(report.name, keep="")
+    what = f"{report.method} {name}".strip()
     if report.is_ok:
-        return f"{who} {_PAST.get(report.method, report.method)} {report.name}".strip()
+        return f"{who} {_PAST.get(report.method, report.method)} {name}".strip()
     if report.outcome == "asks":
         return f"{who} asks to {what}"
     return f"{who} may not {what} ({report.outcome}): {report.error}"
 
 
+def _announcements(question: "Question") -> list[str]:
+    """Return the sentences about what can't be seen in a question, for above it."""
+    shown = "The command" if question.subject.kind == "run" else "The diff"
+    found = announcement("The name", question.subject.name), announcement(shown, question.diff)
+    return [sentence for sentence in found if sentence]
+
+
 def _wanted(question: "Question") -> str:
-    return f"{question.subject.kind} {question.subject.name}"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(plain(text).split())
+    return f"{question.subject.kind} {visible(question.subject.name, keep='')}"
 
 
 def _clock() -> str:

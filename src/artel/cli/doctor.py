@@ -1,6 +1,5 @@
 """`artel doctor`: checks each configured part and says what to do about what is wrong."""
 
-import json
 import os
 import socket
 import stat
@@ -14,6 +13,7 @@ import typer
 
 from artel.cli.exit_codes import ExitCode
 from artel.cli.output import AsJson
+from artel.cli.visible_text import json_text, visible
 from artel.errors import ArtelError
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ def doctor(as_json: AsJson = False) -> None:
     """Check every configured part of the server and say what to do about what is wrong."""
     findings = list(_examine())
     if as_json:
-        typer.echo(json.dumps([asdict(finding) for finding in findings], ensure_ascii=False, indent=2))
+        typer.echo(json_text([asdict(finding) for finding in findings]))
     else:
         for finding in findings:
-            typer.echo(f"{finding.verdict:8} {finding.part:14} {finding.detail}")
+            typer.echo(f"{finding.verdict:8} {finding.part:14} {visible(finding.detail)}")
             if finding.advice:
-                typer.echo(f"{'':23} → {finding.advice}")
+                typer.echo(f"{'':23} → {visible(finding.advice)}")
     if any(finding.verdict is Verdict.FAILED for finding in findings):
         raise typer.Exit(ExitCode.FAILED)
 

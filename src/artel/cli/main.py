@@ -1,6 +1,5 @@
 """The command `artel`."""
 
-import json
 import sys
 from typing import Annotated, Any
 
@@ -24,7 +23,7 @@ from artel.cli import (
 )
 from artel.cli.exit_codes import OF_KIND, ExitCode
 from artel.cli.group import QuickGroup
-from artel.cli.plain_text import plain
+from artel.cli.visible_text import json_text, visible
 from artel.errors import ArtelError
 
 app = typer.Typer(
@@ -96,9 +95,9 @@ def main() -> None:
 
 def _complain(code: str, detail: str) -> None:
     if "--json" in sys.argv:
-        typer.echo(json.dumps({"code": code, "detail": detail}, ensure_ascii=False), err=True)
+        typer.echo(json_text({"code": code, "detail": detail}, indent=None), err=True)
     else:
-        typer.echo(plain(f"artel: {detail}"), err=True)
+        typer.echo(visible(f"artel: {detail}"), err=True)
 
 
 def _complain_of_usage(error: Any) -> None:

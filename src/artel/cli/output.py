@@ -1,11 +1,12 @@
 """What commands print: tables and sentences for people, JSON for programs."""
 
-import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
+
+from artel.cli.visible_text import announcement, json_text, visible
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Server = Annotated[
@@ -18,10 +19,11 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 def show(data: Any, as_json: bool, sentence: str | None = None) -> None:
     """Print what a command answers: the data, or a sentence about it where there is one."""
     if as_json:
-        typer.echo(json.dumps(data, ensure_ascii=False, indent=2))
+        typer.echo(json_text(data))
     elif sentence is not None:
-        typer.echo(sentence)
+        typer.echo(visible(sentence))
     else:
+        _announce("This", data.values())
         for name, value in data.items():
             typer.echo(f"{name:18} {_cell(value)}")
 
@@ -29,10 +31,11 @@ def show(data: Any, as_json: bool, sentence: str | None = None) -> None:
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool, empty: str) -> None:
     """Print rows as a table of some of their columns; as JSON, whole."""
     if as_json:
-        typer.echo(json.dumps(list(rows), ensure_ascii=False, indent=2))
+        typer.echo(json_text(list(rows)))
     elif not rows:
         typer.echo(empty)
     else:
+        _announce("The table", [row[column] for row in rows for column in columns])
         cells = [list(columns), *([_cell(row[column]) for column in columns] for row in rows)]
         widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
         for line in cells:
@@ -45,7 +48,7 @@ def confirm(question: str, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise typer.BadParameter("nobody is there to ask: say --yes")
-    typer.confirm(question, abort=True, err=True)
+    typer.confirm(visible(question), abort=True, err=True)
 
 
 def secret_from_user(prompt: str, *, twice: bool = False) -> str:
@@ -56,7 +59,17 @@ def secret_from_user(prompt: str, *, twice: bool = False) -> str:
     return sys.stdin.readline().rstrip("\r\n")
 
 
+def _announce(what: str, values: Iterable[Any]) -> None:
+    hidden = announcement(what, *map(_text, values))
+    if hidden:
+        typer.echo(hidden, err=True)
+
+
 def _cell(value: Any) -> str:
+    return visible(_text(value), keep="")
+
+
+def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):

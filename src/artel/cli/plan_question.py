@@ -5,8 +5,9 @@ from copy import deepcopy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from artel.cli.plan_text import described_changed, money, one_line
+from artel.cli.plan_text import described_changed, money
 from artel.cli.typed_lines import NobodyAnswers, Settled, TypedLines
+from artel.cli.visible_text import one_line
 from artel.errors import ArtelError, Kind
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from artel.cli.plan_text import described, duration, estimated, money, one_line
+from artel.cli.plan_text import described, duration, estimated, money
+from artel.cli.visible_text import one_line
 
 if TYPE_CHECKING:
     from artel.client.plan import Plan, PlanTask

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from artel.cli.plain_text import plain
+from artel.cli.visible_text import announcement, one_line
 
 if TYPE_CHECKING:
     from artel.client.plan import Plan, PlanTask
@@ -47,25 +47,24 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < HOURS_FROM else f"{seconds / 3600:.1f} h"
 
 
-def one_line(text: str, most: int | None = None) -> str:
-    """Answer a text of somebody else in one line, which may be cut."""
-    line = " ".join(plain(text).split())
-    return line if most is None or len(line) <= most else f"{line[: most - 1].rstrip()}…"
-
-
 def described(plan: "Plan") -> str:
     """Answer a plan with nothing left out, since the user agrees to it: who does what, after what, for how much."""
     unknown = ", ".join(plan.unknown_prices)
     parts = [_count(plan), f"the price of {unknown} is not known" if unknown else price(plan.low, plan.high)]
     if plan.seconds:
         parts.append(f"about {duration(plan.seconds)}")
-    return "\n".join([one_line(f"The plan: {', '.join(parts)}"), *map(_task, plan.tasks.values())])
+    return _with_tasks(one_line(f"The plan: {', '.join(parts)}"), plan)
 
 
 def described_changed(plan: "Plan") -> str:
     """Answer a plan that the user has changed, whose price nobody knows before the server has looked at it."""
-    title = f"The plan as you want it: {_count(plan)}, to be priced again"
-    return "\n".join([title, *map(_task, plan.tasks.values())])
+    return _with_tasks(f"The plan as you want it: {_count(plan)}, to be priced again", plan)
+
+
+def _with_tasks(title: str, plan: "Plan") -> str:
+    tasks = plan.tasks.values()
+    hidden = announcement("The plan", *(text for task in tasks for text in (task.id, task.agent, task.description)))
+    return "\n".join([title, *([hidden] if hidden else []), *map(_task, tasks)])
 
 
 def _count(plan: "Plan") -> str:

@@ -10,6 +10,7 @@ import typer
 
 from artel import __version__
 from artel.cli.output import AsJson
+from artel.cli.visible_text import visible
 
 if TYPE_CHECKING:
     from artel.container import Container
@@ -55,10 +56,10 @@ def up(
                 return
             typer.echo(f"\n  Artel {__version__} is ready.\n")
             typer.echo(f"  Open      {link}")
-            typer.echo(f"  Project   {project.name} ({project.id})")
+            typer.echo(f"  Project   {visible(project.name, keep='')} ({project.id})")
             typer.echo(f"  API       {url}/docs")
             typer.echo(f"  Data      {container.folder.path}")
-            typer.echo(f"  Files     {_files(mine, problem)}")
+            typer.echo(f"  Files     {visible(_files(mine, problem), keep='')}")
             typer.echo(f"  Models    {_models(container)}")
             typer.echo("  Talk      artel chat, in another terminal\n")
             typer.echo("  The link logs in whoever has it: keep it to yourself. Ctrl-C stops Artel.\n")

@@ -6,7 +6,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 
-from artel.cli.plain_text import plain
+from artel.cli.visible_text import visible
 
 LOOK_SECONDS = 2.0
 MAX_BYTES = 4096  # a terminal gives no longer line
@@ -50,7 +50,7 @@ class TypedLines:
             data = os.read(sys.stdin.fileno(), MAX_BYTES)
             if not data:
                 raise NobodyAnswers
-            self._lines.extend(plain(line).strip() for line in data.decode(errors="replace").splitlines())
+            self._lines.extend(visible(line).strip() for line in data.decode(errors="replace").splitlines())
         elif not self._is_open():
             raise Settled
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artel.cli.output import AsJson, show, table
-from artel.cli.plain_text import plain
+from artel.cli.visible_text import visible
 
 if TYPE_CHECKING:
     from artel.client.connector.state_folder import StateFolder
@@ -96,8 +96,8 @@ def _list(changes: "list[Change]", as_json: bool) -> None:
 
     rows: list[dict[str, Any]] = [
         {
-            "turn": plain(change.turn),
-            "file": plain(change.path),
+            "turn": change.turn,
+            "file": change.path,
             "at": datetime.fromtimestamp(change.at, UTC).isoformat(timespec="seconds"),
             "undone": change.is_undone,
         }
@@ -108,4 +108,4 @@ def _list(changes: "list[Change]", as_json: bool) -> None:
 
 def _tell(undone: "list[Undone]", as_json: bool) -> None:
     rows = [{"path": one.path, "turn": one.turn, "outcome": one.outcome, "error": one.error} for one in undone]
-    show({"files": rows}, as_json, "\n".join(plain(one.words) for one in undone))
+    show({"files": rows}, as_json, "\n".join(visible(one.words, keep="") for one in undone))

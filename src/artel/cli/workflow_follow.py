@@ -7,9 +7,9 @@ from artel.cli.chat_screen import ChatScreen
 from artel.cli.chat_turn import follow_turn
 from artel.cli.exit_codes import ExitCode
 from artel.cli.output import show
-from artel.cli.plan_text import one_line
 from artel.cli.status_line import StatusLine
 from artel.cli.typed_lines import can_ask
+from artel.cli.visible_text import one_line
 from artel.cli.workflow_text import print_workflow
 from artel.client.conversation import Conversation
 from artel.client.last_sessions import LastSessions

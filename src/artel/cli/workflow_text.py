@@ -5,9 +5,9 @@ from typing import Any
 import typer
 
 from artel.cli.output import table
-from artel.cli.plain_text import plain
 from artel.cli.plan_question import elsewhere
-from artel.cli.plan_text import duration, estimated, money, one_line
+from artel.cli.plan_text import duration, estimated, money
+from artel.cli.visible_text import one_line, visible
 
 SHOWN_CHARACTERS = 60
 
@@ -24,7 +24,7 @@ def print_workflow(workflow: dict[str, Any]) -> None:
             if task["error"]:
                 typer.echo(one_line(f"{task['id']} {task['status']}: {task['error']}"))
     if workflow["answer"] is not None:
-        typer.echo(f"\n{plain(workflow['answer'])}")
+        typer.echo(f"\n{visible(workflow['answer'])}")
 
 
 def _facts(workflow: dict[str, Any]) -> list[tuple[str, str]]:

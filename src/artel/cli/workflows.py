@@ -109,7 +109,8 @@ def _place(workflow_id: str) -> str:
 
 
 def _row(workflow: dict[str, Any]) -> dict[str, Any]:
-    from artel.cli.plan_text import estimated, money, one_line
+    from artel.cli.plan_text import estimated, money
+    from artel.cli.visible_text import one_line
 
     tasks = workflow["tasks"]
     done = sum(task["status"] == "completed" for task in tasks)

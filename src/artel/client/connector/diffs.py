@@ -24,7 +24,10 @@ def diff(path: str, old: bytes | None, new: bytes) -> str:
 
 def _lines(content: bytes) -> list[str] | None:
     try:
-        lines = content.decode().splitlines(keepends=True)
+        # Not splitlines(): it also breaks at characters that editors and compilers take for part of a line.
+        lines = [f"{line}\n" for line in content.decode().split("\n")]
     except UnicodeDecodeError:
         return None
+    last = lines.pop().removesuffix("\n")
+    lines += [last] if last else []
     return lines if len(lines) <= MAX_LINES else None
