@@ -21,13 +21,15 @@ At = Callable[..., tuple[Terminal, Line]]
 
 @pytest.fixture
 def at_terminal(connect: Connecting) -> Iterator[At]:
-    """Start `artel connect` in a terminal."""
+    """Start `artel connect` in a terminal; it asks there only, unless something else is said."""
     (connect.work / "src").mkdir()
     (connect.work / "src" / "a.py").write_text(OLD)
     opened: list[Terminal] = []
 
     def start(*options: str) -> tuple[Terminal, Line]:
-        opened.append(Terminal(*connect.arguments(options), env=connect.env))
+        is_plain = {"--ask", "--yes", "--read-only"}.isdisjoint(options)
+        arguments = connect.arguments(("--ask", "terminal", *options) if is_plain else options)
+        opened.append(Terminal(*arguments, env=connect.env))
         opened[-1].__enter__()
         return opened[-1], connect.server.line()
 
@@ -149,7 +151,7 @@ def test_a_question_about_a_file_that_changed_is_asked_anew(connect: Connecting,
 
     assert second["ask_id"] != first["ask_id"]
     assert "-the user's" in second["diff"]
-    terminal.until("No answer is needed any more")
+    terminal.until("No longer needed")
     assert "-the user's" in terminal.until("n(o) ")
     terminal.type("y")
     assert line.other()["params"]["ask_id"] == second["ask_id"]
@@ -358,7 +360,7 @@ def test_the_terminal_is_asked_before_something_is_undone(connect: Connecting, a
     line.ok("write", **WRITE)
 
     assert line.call("undo", of_turn="t1")["code"] == "asks"
-    assert "put back src/a.py\n" in terminal.until("undo turn t1? y(es, once) / n(o) ")
+    assert "put back src/a.py\n" in terminal.until("undo src/a.py? y(es, once) / n(o) ")
     assert content(connect) == NEW
     assert line.refused("undo", "file_not_found", of_turn="t9")  # nobody is asked about nothing
     terminal.type("y")
@@ -375,7 +377,7 @@ def test_of_two_answers_the_first_counts(connect: Connecting, at_terminal: At) -
     terminal.until("n(o) ")
 
     assert line.ok("write", **WRITE, approval={"id": "a"})
-    terminal.until("No answer is needed any more: write src/a.py")
+    terminal.until("No longer needed: write src/a.py")
 
     again = WRITE | {"content": OLD}
     line.call("write", **again)
@@ -395,7 +397,7 @@ def test_a_no_in_the_browser_ends_the_question_in_the_terminal(at_terminal: At) 
         {"jsonrpc": "2.0", "method": "workspace/answered", "params": {"ask_id": asked["ask_id"], "decision": "reject"}}
     )
 
-    terminal.until("No answer is needed any more")
+    terminal.until("No longer needed")
     odd: list[Any] = [{}, None, [], {"ask_id": 1, "decision": "reject"}, {"ask_id": "x", "decision": "reject"}]
     for params in odd:
         line.raw({"jsonrpc": "2.0", "method": "workspace/answered", "params": params})
@@ -518,14 +520,46 @@ def test_a_command_is_asked_for_and_can_be_granted(connect: Connecting, at_termi
     assert other.call("run", name="count")["code"] == "asks"
 
 
-def test_without_a_terminal_somebody_has_to_be_named_who_decides(connect: Connecting) -> None:
-    for options in ((), ("--ask", "terminal"), ("--ask", "both")):
-        connect.start(*options)
-        code, printed = connect.ended()
-        assert code == 2
-        assert "nobody is here to ask" in printed
+@pytest.mark.req("CLI-01.9")
+def test_default_asks_in_the_terminal_and_the_browser(connect: Connecting) -> None:
+    with Terminal(*connect.arguments(()), env=connect.env) as terminal:
+        line = connect.server.line()
+        terminal.until("asks here and in the browser before each write")
+        assert line.hello["mode"] == "both"
+
+        line.call("write", path="a.txt", content="x")
+        assert "an agent" not in terminal.until("write a.txt? y(es, once)")
+        terminal.type("n too short")
+        terminal.until("refused: write a.txt (too short)")
+        assert line.other()["params"]["decision"] == "reject"
+        line.ok("write", path="b.txt", content="x", turn_id="t1", approval={"id": "a"})
+        line.ok("undo", of_turn="t1")
+        terminal.until("agent_coder took back b.txt")
+        assert "asks to" not in terminal.screen
+        assert terminal.screen.count("wants to write a.txt") == 1
+
+
+@pytest.mark.req("CLI-01.9")
+def test_without_a_terminal_the_browser_asks_and_a_line_says_so(connect: Connecting) -> None:
+    assert connect.line().hello["mode"] == "browser"
+    assert "No terminal to ask in: writes are asked for in the browser" in connect.printed()
+    connect.stop()
+    connect.start("--ask", "terminal")
+    code, printed = connect.ended()
+    assert (code, "no terminal to ask in. Use --ask browser, --read-only or --yes." in printed) == (2, True)
     connect.start("--yes", "--read-only")
     assert connect.ended()[0] == 2
+
+
+def test_an_error_has_a_line_of_its_own(at_terminal: At) -> None:
+    terminal, line = at_terminal()
+    terminal.until("(Ctrl-C ends)")
+    line.close(4410, "Another connector has taken over.")
+
+    code, rest = terminal.end()
+
+    assert code == 5
+    assert "\r\x1b[Kartel: Another connector has taken over project 5." in rest
 
 
 def test_the_mode_and_what_agents_do_is_always_on_the_screen(connect: Connecting, at_terminal: At) -> None:

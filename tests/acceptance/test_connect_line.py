@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from artel.cli.own_connector import OwnConnector
+from artel.cli.own_connector import OwnConnector, Place
 from artel.client.credentials import Credentials
 from artel.contract.connector import CALLS, MAX_FRAME_BYTES, PROTOCOL
 from tests import running
@@ -241,8 +241,12 @@ async def test_the_connector_of_artel_up_is_logged_in_anew_when_its_token_has_ex
     for name, value in connect.env.items():
         monkeypatch.setenv(name, value)
     tokens = iter([connect.server.token, "the next"])
+
+    async def is_free() -> bool:
+        return True
+
     own = OwnConnector(connect.work, quiet=True)
-    own.start(connect.server.url, lambda: next(tokens), 0, 5)
+    own.start(Place(connect.server.url, 5, lambda: next(tokens), 0, is_free))
     try:
         line = await asyncio.to_thread(connect.server.line)
         connect.server.token = "the next"
@@ -424,6 +428,50 @@ def test_a_folder_is_connected_once(connect: Connecting) -> None:
     code, printed = connect.ended()
 
     assert (code, "is connected to project 5 already" in printed) == (5, True)
+    assert f"by `artel connect` (process {connect.processes[0].pid}). End it there, or take over" in printed
+
+
+@pytest.mark.req("CLI-01.9")
+def test_take_over_works_for_the_same_folder(connect: Connecting) -> None:
+    connect.line("--yes")
+    first = connect.processes[0]
+
+    second = connect.line("--yes", "--take-over")
+
+    assert first.wait(15) == 5
+    assert "Another `artel connect` has taken over this folder." in connect.printed()
+    assert second.ok("list")["files"] == []
+
+
+@pytest.mark.req("CLI-01.9")
+@pytest.mark.anyio
+async def test_connector_of_artel_up_comes_back_when_the_other_leaves(
+    connect: Connecting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in connect.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("artel.cli.own_connector.CHECK_SECONDS", 0.05)
+    is_taken = True
+
+    async def is_free() -> bool:
+        return not is_taken
+
+    own = OwnConnector(connect.work, quiet=True)
+    own.start(Place(connect.server.url, 5, lambda: connect.server.token, 3600, is_free))
+    try:
+        await asyncio.to_thread(connect.server.line)
+        refused = await asyncio.to_thread(running.artel, *connect.arguments(["--yes"]), env=connect.env)
+        assert f"by `artel up` (process {os.getpid()}). End it there, or take over: --take-over" in refused.stderr
+
+        other = await asyncio.to_thread(connect.line, "--yes", "--take-over")
+        assert other.hello["mode"] == "yes"
+        await asyncio.to_thread(connect.stop)
+        is_taken = False
+        back = await asyncio.to_thread(connect.server.line)
+
+        assert (back.hello["mode"], back.hello["take_over"]) == ("browser", False)
+    finally:
+        await asyncio.to_thread(own.stop)
 
 
 def test_folders_that_hold_our_own_files_are_refused(connect: Connecting, tmp_path: Path) -> None:

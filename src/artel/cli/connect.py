@@ -39,9 +39,7 @@ def connect(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Let plain writes through; deletes and the like are still asked for.")
     ] = False,
-    ask: Annotated[
-        Ask | None, typer.Option("--ask", help="Where to ask before a write; here, unless something else is said.")
-    ] = None,
+    ask: Annotated[Ask | None, typer.Option("--ask", help="Where to ask before a write.  [default: both]")] = None,
     run: Annotated[
         list[str] | None,
         typer.Option(
@@ -70,10 +68,13 @@ def _mode(read_only: bool, yes: bool, ask: Ask | None) -> "Mode":
         return "read-only"
     if yes:
         return "yes"
-    mode: Mode = ask.value if ask else "terminal"
-    if mode != "browser" and not sys.stdin.isatty():
-        raise typer.BadParameter("nobody is here to ask: say --ask browser, --read-only or --yes")
-    return mode
+    if sys.stdin.isatty():
+        return ask.value if ask else "both"
+    if ask is Ask.TERMINAL:
+        raise typer.BadParameter("no terminal to ask in. Use --ask browser, --read-only or --yes.")
+    if ask is not Ask.BROWSER:
+        typer.echo("No terminal to ask in: writes are asked for in the browser, and in `artel chat`.", err=True)
+    return "browser"
 
 
 def _order(

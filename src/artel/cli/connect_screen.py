@@ -55,8 +55,9 @@ class PlainScreen:
         self._print(sentence)
 
     def show(self, report: Report) -> None:
-        """Print a call."""
-        self._print(_line(report))
+        """Print a call, unless it is asked about: the question says so."""
+        if report.outcome != "asks":
+            self._print(_line(report))
 
     def ask(self, question: "Question") -> None:
         """Print that something waits for an answer elsewhere."""
@@ -64,6 +65,9 @@ class PlainScreen:
 
     def settle(self, question: "Question") -> None:
         """Nothing is shown that would have to go."""
+
+    def end(self) -> None:
+        """Nothing is left on the last line."""
 
     def _print(self, text: str) -> None:
         with suppress(OSError):  # that nobody reads it is no reason to stop
@@ -92,8 +96,9 @@ class TerminalScreen:
         self._print(sentence)
 
     def show(self, report: Report) -> None:
-        """Show a call."""
-        self._print(_line(report), "" if report.is_ok or report.outcome == "asks" else "yellow")
+        """Show a call, unless it is asked about: the question says so."""
+        if report.outcome != "asks":
+            self._print(_line(report), "" if report.is_ok else "yellow")
 
     def ask(self, question: "Question") -> None:
         """Show a question once those before it are answered."""
@@ -112,8 +117,12 @@ class TerminalScreen:
         self._questions.remove(question)
         if is_shown:
             self._refused = None
-            self._print(f"No answer is needed any more: {_wanted(question)}")
+            self._print(f"No longer needed: {_wanted(question)}")
             self._show_question()
+
+    def end(self) -> None:
+        """Take the last line away, so that an error has a line of its own."""
+        self._write(CLEAR)
 
     def _typed(self) -> None:
         """Take what was typed; the terminal gives it line by line."""
@@ -145,6 +154,8 @@ class TerminalScreen:
         self._questions.popleft()
         if not self._take(question.ask_id, answer):
             self._print("That was answered elsewhere, or is too old.")
+        elif not answer.approved:
+            self._print(f"refused: {_wanted(question)}{f' ({answer.feedback})' if answer.feedback else ''}")
         self._show_question()
 
     def _show_question(self) -> None:
@@ -198,8 +209,6 @@ def _line(report: Report) -> str:
     what = f"{report.method} {name}".strip()
     if report.is_ok:
         return f"{who} {_PAST.get(report.method, report.method)} {name}".strip()
-    if report.outcome == "asks":
-        return f"{who} asks to {what}"
     return f"{who} may not {what} ({report.outcome}): {report.error}"
 
 

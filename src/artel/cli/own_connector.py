@@ -5,18 +5,27 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+from artel.cli.exit_codes import ExitCode
+from artel.client.connector.state_folder import LEAVE_SIGNAL, PARENT_VARIABLE
+from artel.errors import ArtelError
 
 STOP_SECONDS = 5.0
 SPARE_SECONDS = 5.0  # a token is issued a little before it is used
+# Another connector serves the project: it is free once that was offline for so many checks in a row, since a
+# connector whose line broke comes back within a second. A folder that stays taken is tried less and less often.
+FREE_CHECKS = 3
+CHECK_SECONDS, LONGEST_CHECK_SECONDS = 1.0, 30.0
 
 
 def why_not(folder: Path, data_dir: Path) -> str | None:
     """Answer why a folder should not be given to agents without a word; None if it may be."""
     folder, home = folder.resolve(), Path.home().resolve()
     if folder == home or folder in home.parents:
-        return "that is more than a project"
+        return "this folder is more than a project"
     if not folder.is_dir():
         return "it is no folder"
     if data_dir.resolve().is_relative_to(folder):
@@ -24,37 +33,60 @@ def why_not(folder: Path, data_dir: Path) -> str | None:
     return None
 
 
-class OwnConnector:
-    """Serves the folder for as long as the server runs."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the connector connects to, and how it finds out whether it can."""
 
-    def __init__(self, folder: Path, *, quiet: bool) -> None:
+    url: str
+    project_id: int
+    token: Callable[[], str]
+    token_seconds: float
+    is_free: Callable[[], Awaitable[bool]]
+
+
+class OwnConnector:
+    """Serves the folder for as long as the server runs, except while another connector serves the project."""
+
+    def __init__(self, folder: Path, options: Sequence[str] = (), *, quiet: bool) -> None:
         self.folder = folder
+        self._options = options
         self._quiet = quiet
         self._process: subprocess.Popen[bytes] | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._is_stopped = False
 
-    def start(self, url: str, token: Callable[[], str], token_seconds: float, project_id: int) -> None:
+    def start(self, place: Place) -> None:
         """Connect the folder; writes are asked for in the browser. It is logged in anew when its token has expired."""
-        self._begin(url, token(), project_id)
-        self._keeping = asyncio.get_running_loop().create_task(self._keep(url, token, token_seconds, project_id))
+        self._begin(place, take_over=True)
+        self._keeping = asyncio.get_running_loop().create_task(self._keep(place))
 
-    async def _keep(self, url: str, token: Callable[[], str], token_seconds: float, project_id: int) -> None:
-        """Begin again whenever it has ended with its token, and only then: else it had a reason, and said it."""
+    async def _keep(self, place: Place) -> None:
+        """Start it again when its token has expired, or when the connector that took its place has ended.
+
+        If it ended otherwise it had a reason, and has printed it.
+        """
+        pause = CHECK_SECONDS
         while self._process is not None:
             began = time.monotonic()
-            await asyncio.to_thread(self._process.wait)
-            if self._is_stopped or time.monotonic() - began < token_seconds - SPARE_SECONDS:
+            code = await asyncio.to_thread(self._process.wait)
+            seconds = time.monotonic() - began
+            if self._is_stopped:
                 return
-            self._begin(url, token(), project_id)
+            is_replaced = code in (ExitCode.CONFLICT, -LEAVE_SIGNAL)
+            if is_replaced:
+                pause = CHECK_SECONDS if seconds > LONGEST_CHECK_SECONDS else min(LONGEST_CHECK_SECONDS, pause * 2)
+                await _until_free(place.is_free, pause)
+            elif seconds < place.token_seconds - SPARE_SECONDS:
+                return
+            self._begin(place, take_over=not is_replaced)
 
-    def _begin(self, url: str, token: str, project_id: int) -> None:
-        from artel.client.connector.connector import PARENT_VARIABLE
-
-        command = [sys.executable, "-m", "artel", "connect", str(self.folder), "--project", str(project_id)]
+    def _begin(self, place: Place, *, take_over: bool) -> None:
+        command = [sys.executable, "-m", "artel", "connect", str(self.folder), "--project", str(place.project_id)]
+        mode = [] if {"--read-only", "--yes"} & {*self._options} else ["--ask", "browser"]
+        options = [*mode, *self._options, *(["--take-over"] if take_over else []), "--server", place.url]
         self._process = subprocess.Popen(  # noqa: S603 - our own command
-            [*command, "--ask", "browser", "--take-over", "--server", url],
-            env=os.environ | {"ARTEL_TOKEN": token, PARENT_VARIABLE: str(os.getpid())},
+            [*command, *options],
+            env=os.environ | {"ARTEL_TOKEN": place.token(), PARENT_VARIABLE: str(os.getpid())},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL if self._quiet else None,
             stderr=subprocess.DEVNULL if self._quiet else None,
@@ -71,3 +103,14 @@ class OwnConnector:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+async def _until_free(is_free: Callable[[], Awaitable[bool]], pause: float) -> None:
+    """Wait until no connector has served the project for some checks in a row."""
+    free = 0
+    while free < FREE_CHECKS:
+        await asyncio.sleep(pause)
+        try:
+            free = free + 1 if await is_free() else 0
+        except ArtelError:  # the database does not answer now
+            free = 0

@@ -26,30 +26,40 @@ def up(
         Path | None, typer.Option(help="The folder that agents may work in.  [default: the current one]")
     ] = None,
     no_folder: Annotated[bool, typer.Option("--no-folder", help="Connect no folder.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Let agents read the folder only.")] = False,
+    run: Annotated[
+        list[str] | None,
+        typer.Option("--run", metavar="NAME='COMMAND'", help="A command agents may run; repeat for more."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Start Artel on this machine, for you and this folder: prints a link that logs you in."""
 
-    async def run(container: "Container") -> None:
+    async def serve_folder(container: "Container") -> None:
         from artel.api.server import serve as run_server
         from artel.auth.accounts import ensure_local_account
-        from artel.cli.own_connector import OwnConnector, why_not
+        from artel.cli.own_connector import OwnConnector, Place, why_not
+        from artel.connectors.connector_repository import who_serves
         from artel.projects.projects import ensure_default_project
 
         account = await container.database.run(ensure_local_account)
         project = await container.database.run(ensure_default_project, account.principal, container.project_rules)
         token = container.tokens.issue(account.user_id)
         mine = folder or Path.cwd()
-        problem = "you did not want it" if no_folder else why_not(mine, container.folder.path)
+        problem = "--no-folder" if no_folder else why_not(mine, container.folder.path)
         if folder is not None and problem is not None:
             raise typer.BadParameter(f"{folder} can't be connected: {problem}")
-        connector = OwnConnector(mine, quiet=as_json)
+        options = [*(["--read-only"] if read_only else []), *(f"--run={command}" for command in run or ())]
+        connector = OwnConnector(mine, options, quiet=as_json)
+
+        async def is_free() -> bool:
+            return await container.database.read(who_serves, account.principal, project.id) is None
 
         def ready(url: str) -> None:
             _remember(url, token)
             if problem is None:
                 issue = partial(container.tokens.issue, account.user_id)
-                connector.start(url, issue, container.tokens.lifetime_seconds, project.id)
+                connector.start(Place(url, project.id, issue, container.tokens.lifetime_seconds, is_free))
             link = f"{url}/#token={token}"
             if as_json:
                 typer.echo(json.dumps({"url": url, "link": link, "token": token, "project_id": project.id}))
@@ -59,7 +69,7 @@ def up(
             typer.echo(f"  Project   {visible(project.name, keep='')} ({project.id})")
             typer.echo(f"  API       {url}/docs")
             typer.echo(f"  Data      {container.folder.path}")
-            typer.echo(f"  Files     {visible(_files(mine, problem), keep='')}")
+            typer.echo(f"  Folder    {visible(_folder(mine, problem), keep='')}")
             typer.echo(f"  Models    {_models(container)}")
             typer.echo("  Talk      artel chat, in another terminal\n")
             typer.echo("  The link logs in whoever has it: keep it to yourself. Ctrl-C stops Artel.\n")
@@ -69,7 +79,7 @@ def up(
         finally:
             connector.stop()
 
-    _run(run, is_personal=True, host="127.0.0.1", port=port, data_dir=data_dir)
+    _run(serve_folder, is_personal=True, host="127.0.0.1", port=port, data_dir=data_dir)
 
 
 def serve(
@@ -93,10 +103,12 @@ def serve(
     _run(run, host=host, port=port, role=role)
 
 
-def _files(folder: Path, problem: str | None) -> str:
+def _folder(folder: Path, problem: str | None) -> str:
     if problem is None:
-        return f"{folder} (agents ask in the browser before they write)"
-    return f"none, {problem}: artel connect DIR, in another terminal"
+        return f"{folder} (agents ask before they write)"
+    if problem == "--no-folder":
+        return "none (--no-folder)"
+    return f"none: {problem}. Start `artel up` in a project's folder, or run: artel connect DIR"
 
 
 def _models(container: "Container") -> str:

@@ -14,7 +14,7 @@ from artel.client.connector.deadline import Deadline
 from artel.client.connector.once import what_is_asked
 from artel.client.connector.screen import Report
 from artel.client.connector.workspace import CHANGING, Workspace
-from artel.contract.connector import ANSWERED, CALLS, MAX_FRAME_BYTES, Call, Decided, Result, answer, refusal
+from artel.contract.connector import ANSWERED, CALLS, MAX_FRAME_BYTES, Call, Decided, Result, UndoCall, answer, refusal
 
 AT_ONCE = 8
 MAX_WAITING = 64
@@ -110,7 +110,7 @@ class Calls:
     def _tell(self, method: str, call: Call, result: Result, seconds: float) -> None:
         report = Report(
             method.removeprefix("workspace/"),
-            _name(call),
+            _name(call, result),
             call.agent,
             "ok" if result.success else result.code or "failed",
             result.error,
@@ -171,8 +171,11 @@ def _can_not_be_written(message: Message) -> bool:
     return False
 
 
-def _name(call: Call) -> str:
-    """Answer what a call is about, as it was asked for."""
+def _name(call: Call, result: Result) -> str:
+    """Return what a call is about: the files that were undone, else what it asked for."""
+    undone = (result.model_extra or {}).get("files") if isinstance(call, UndoCall) else None
+    if undone:
+        return ", ".join(str(file["path"]) for file in undone)
     for field in ("path", "name", "of_turn"):
         if value := getattr(call, field, None):
             return str(value)

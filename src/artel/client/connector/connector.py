@@ -6,7 +6,7 @@ import os
 import random
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pydantic import ValidationError
 from websockets.asyncio.client import ClientConnection, connect
@@ -16,6 +16,7 @@ from websockets.typing import Subprotocol
 from artel import __version__
 from artel.client.connector.calls import AT_ONCE, MAX_WAITING, Calls
 from artel.client.connector.errors import ConnectorRefused, OtherConnector
+from artel.client.connector.state_folder import parent_pid
 from artel.contract.connector import (
     CLOSE_OTHER_CONNECTOR,
     CLOSE_REFUSED,
@@ -30,16 +31,13 @@ from artel.contract.connector import (
     Welcome,
     request,
 )
-from artel.errors import NotAuthenticated, ProjectNotFound
+from artel.errors import ArtelError, NotAuthenticated, ProjectNotFound
 
 OPEN_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 SHORTEST_PING, LONGEST_PING = 1.0, 60.0
 HELLO = "hello"
-
-
-# Set by `artel up` for the connector that it starts: without that server there is nobody to come back to.
-PARENT_VARIABLE = "ARTEL_CONNECT_PARENT"
+MAX_REASON_CHARACTERS = 500
 
 
 class LineDead(Exception):
@@ -72,7 +70,7 @@ class Connector:
         self._calls = calls
         self._say = say
         self._undelivered = undelivered
-        self._parent = os.environ.get(PARENT_VARIABLE)
+        self._parent = parent_pid()
         self._failures = 0  # since the server last said welcome
         self._socket: ClientConnection | None = None
         self._answering: set[asyncio.Task[None]] = set()
@@ -90,7 +88,7 @@ class Connector:
                 why = self._closed(closed)
             except (OSError, WebSocketException, LineDead, TimeoutError) as failure:
                 why = str(failure) or "no answer"
-            if self._parent is not None and self._parent != str(os.getppid()):
+            if self._parent is not None and self._parent != os.getppid():
                 raise ConnectorRefused("The server that started this connector is gone.")
             pause = pause_after(self._failures)
             self._failures += 1
@@ -153,10 +151,16 @@ class Connector:
         try:
             message = json.loads(said)
             if message.get("id") == HELLO and "error" in message:
-                raise ConnectorRefused(f"{self._server} refused the connector: {message['error']['message']}")
+                raise self._refused_hello(message["error"])
             return Welcome.model_validate(message["result"])
         except (ValueError, KeyError, TypeError, AttributeError, ValidationError):
             raise LineDead("the server did not say welcome") from None
+
+    def _refused_hello(self, error: dict[str, Any]) -> ArtelError:
+        words = str(error["message"])[:MAX_REASON_CHARACTERS]
+        if error.get("code") == CLOSE_OTHER_CONNECTOR:
+            return OtherConnector(words)
+        return ConnectorRefused(f"{self._server} refused the connector: {words}")
 
     async def _read(self, socket: ClientConnection) -> None:
         """Take frames as they come; each is answered when its answer is there."""

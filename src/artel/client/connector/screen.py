@@ -43,3 +43,6 @@ class Screen(Protocol):
 
     def settle(self, question: Question) -> None:
         """Stop asking: the question was answered elsewhere, or is too old."""
+
+    def end(self) -> None:
+        """Leave the terminal as it should be for what is printed next."""

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from artel.client.connector.audit_log import AuditLog
 from artel.client.connector.calls import Calls
 from artel.client.connector.commands import Commands, NamedCommand
 from artel.client.connector.connector import Connector
 from artel.client.connector.deciding import Decider, Mode
-from artel.client.connector.errors import FolderUnsuitable
+from artel.client.connector.errors import AlreadyConnected, FolderUnsuitable, OtherConnector
 from artel.client.connector.grants import Grants
 from artel.client.connector.journal import Journal
 from artel.client.connector.once import Once
@@ -21,13 +22,16 @@ from artel.client.connector.reading import Reader
 from artel.client.connector.rules import Rules
 from artel.client.connector.screen import Screen
 from artel.client.connector.searching import Searcher
-from artel.client.connector.state_folder import StateFolder
+from artel.client.connector.state_folder import LEAVE_SIGNAL, StateFolder, parent_pid
 from artel.client.connector.undo_store import UndoStore
 from artel.client.connector.workspace import Workspace
 from artel.client.connector.writing import Writer
 from artel.contract.connector import CALLS, GUIDANCE, MAX_COMMAND_CHARACTERS, PROTOCOL, Decided, Hello
 from artel.paths.beneath import Beneath
 from artel.paths.errors import PathError
+
+TAKE_OVER_SECONDS = 15.0  # a connector that is asked to end finishes the calls it has begun
+TAKE_OVER_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +52,26 @@ async def serve(order: Order, screen: Screen) -> None:
     """Serve a folder until the user has enough, or there is a reason to end, which is raised."""
     with ExitStack() as stack:
         state = StateFolder.of(order.server, order.project_id, order.folder)
-        stack.enter_context(state.held())
+        await _hold(state, stack, take_over=order.take_over and parent_pid() is None)
+        stack.callback(screen.end)
         files = stack.enter_context(_opened(order.folder))
         await _Service(order, screen, state, files, stack).run()
+
+
+async def _hold(state: StateFolder, stack: ExitStack, *, take_over: bool) -> None:
+    """Become the only connector with this state; with `take_over` the one that is running is asked to end first."""
+    deadline = asyncio.get_running_loop().time() + TAKE_OVER_SECONDS
+    is_asked = False
+    while True:
+        try:
+            stack.enter_context(state.held())
+        except AlreadyConnected:
+            is_asked = is_asked or (take_over and state.ask_holder_to_leave())
+            if not is_asked or asyncio.get_running_loop().time() > deadline:
+                raise
+        else:
+            return
+        await asyncio.sleep(TAKE_OVER_POLL_SECONDS)
 
 
 class _Service:
@@ -85,6 +106,7 @@ class _Service:
             order.server, order.token, _hello(order, state), calls, screen.say, self._undelivered
         )
         self._telling: set[asyncio.Task[None]] = set()
+        self._is_taken_over = False
 
     async def run(self) -> None:
         """Serve until a signal comes."""
@@ -92,8 +114,16 @@ class _Service:
         serving = asyncio.ensure_future(self._connector.run())
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             self._loop.add_signal_handler(number, serving.cancel)
+        self._loop.add_signal_handler(LEAVE_SIGNAL, self._leave, serving)
         with suppress(asyncio.CancelledError):
             await serving
+        if self._is_taken_over:
+            back = "" if parent_pid() is None else " This one comes back when that one ends."
+            raise OtherConnector(f"Another `artel connect` has taken over this folder.{back}")
+
+    def _leave(self, serving: "asyncio.Future[NoReturn]") -> None:
+        self._is_taken_over = True
+        serving.cancel()
 
     def _soon(self, show: Callable[[Question], None]) -> Callable[[Question], None]:
         """Answer what does the same from another thread."""

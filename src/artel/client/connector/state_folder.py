@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import secrets
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,17 @@ from pathlib import Path
 
 from artel.client.connector.errors import AlreadyConnected, FolderUnsuitable
 from artel.client.credentials import config_folder, write_private
+
+LEAVE_SIGNAL = signal.SIGUSR1  # sent to the connector that another one of this folder takes over from
+MAX_HOLDER_BYTES = 1_000
+# Set by `artel up` for the connector that it starts: without that server there is nobody to come back to.
+PARENT_VARIABLE = "ARTEL_CONNECT_PARENT"
+
+
+def parent_pid() -> int | None:
+    """Return the process of the `artel up` that started this connector, if one did."""
+    number = os.environ.get(PARENT_VARIABLE, "")
+    return int(number) if number.isascii() and number.isdecimal() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +76,45 @@ class StateFolder:
         except OSError:
             os.close(descriptor)
             raise AlreadyConnected(
-                f"{self.workspace} is connected to project {self.project_id} already, by another `artel connect` here."
+                f"{self.workspace} is connected to project {self.project_id} already, by {self._holder_words()}. "
+                "End it there, or take over: --take-over"
             ) from None
         try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "parent": parent_pid()}).encode(), 0)
             yield
         finally:
             os.close(descriptor)
+
+    def ask_holder_to_leave(self) -> bool:
+        """Signal the connector that holds this state to end; return whether there is one that can be signalled."""
+        holder = self._holder()
+        try:
+            if holder["pid"]:
+                os.kill(holder["pid"], LEAVE_SIGNAL)
+                return True
+        except OSError:  # it has just ended, or belongs to somebody else
+            pass
+        return False
+
+    def _holder_words(self) -> str:
+        holder = self._holder()
+        if holder["parent"]:
+            return f"`artel up` (process {holder['parent']})"
+        return f"`artel connect` (process {holder['pid']})" if holder["pid"] else "another `artel connect` here"
+
+    def _holder(self) -> dict[str, int | None]:
+        """Return the process that holds the lock, as it wrote itself down; None where that is not known."""
+        try:
+            with (self.path / "connect.lock").open("rb") as file:
+                about = json.loads(file.read(MAX_HOLDER_BYTES))
+            numbers = {name: about.get(name) for name in ("pid", "parent")}
+        except (OSError, ValueError, AttributeError):
+            numbers = {}
+        return {
+            name: number if isinstance(number := numbers.get(name), int) and number > 1 else None
+            for name in ("pid", "parent")
+        }
 
     @contextmanager
     def changing(self) -> Iterator[None]:

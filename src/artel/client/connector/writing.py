@@ -20,6 +20,8 @@ from artel.paths.beneath import Beneath
 from artel.paths.errors import FileChanged, FileMissing, PathError, WriteFailed
 from artel.paths.policy import Parts, split_path
 
+MAX_NAMED = 3  # files that the question about an undo names in its first line
+
 
 class _Old:
     """What a file is before it is changed; `sha256` is "" if it is not there, None if it is too big to be kept."""
@@ -223,5 +225,8 @@ def _undoing(call: UndoCall, changes: list[Change]) -> Wanted:
     """Answer the question whether changes are to be undone: exactly these."""
     shown = "".join(f"{'remove' if change.before == '' else 'put back'} {change.path}\n" for change in changes)
     states = "".join(f"{change.number} {change.before} {change.after}\n" for change in changes)
-    subject = Subject("undo", call.path or f"turn {changes[0].turn}", hashlib.sha256(states.encode()).hexdigest())
+    paths = sorted({change.path for change in changes})
+    more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
+    name = ", ".join(paths[:MAX_NAMED]) + more
+    subject = Subject("undo", name, hashlib.sha256(states.encode()).hexdigest())
     return Wanted(subject, call.agent, shown, None, is_granted=False)
