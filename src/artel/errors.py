@@ -15,6 +15,7 @@ class Kind(StrEnum):
     NOT_FOUND = "not_found"
     CONFLICT = "conflict"
     TOO_LARGE = "too_large"
+    MISDIRECTED = "misdirected"
     TOO_MANY = "too_many"
     UNAVAILABLE = "unavailable"
     FAILED = "failed"
@@ -115,6 +116,20 @@ class RegistrationClosed(ArtelError):
 
     kind = Kind.FORBIDDEN
     code = "registration_closed"
+
+
+class HostNotAllowed(ArtelError):
+    """The request names a host that is none of this server's."""
+
+    kind = Kind.MISDIRECTED
+    code = "host_not_allowed"
+
+
+class OriginRefused(ArtelError):
+    """A web page of another origin tries to change something, or a cookie comes without proof of its origin."""
+
+    kind = Kind.FORBIDDEN
+    code = "origin_refused"
 
 
 class EmailTaken(ArtelError):

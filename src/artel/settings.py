@@ -1,6 +1,7 @@
 """The server's configuration: read once from the environment and an optional artel.yaml, then immutable."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +25,9 @@ MEMORY_PROVIDERS = ("qdrant", "chroma")
 # Variables of the command line and of this file itself, which are no settings of the server.
 OTHER_VARIABLES = frozenset({"ARTEL_SERVER", "ARTEL_TOKEN", "ARTEL_CONFIG", "ARTEL_CONFIG_DIR"})
 
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
+_HOST_NAME = re.compile(r"\*|\[[0-9A-Fa-f:.]+\]|[\w.-]+")
+
 _SCHEMES = {
     "database_url": ("sqlite", "postgresql", "postgres"),
     "bus_url": ("amqp", "amqps"),
@@ -46,6 +50,11 @@ class Settings(BaseSettings):
     )
     host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
     port: int = Field(default=8700, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    allowed_hosts: list[str] | None = Field(
+        default=None,
+        description="Names that requests may be addressed to (JSON list, without ports); `*` allows any. Unset: "
+        "127.0.0.1, localhost and [::1] when listening on this machine only, any name otherwise.",
+    )
     trusted_proxies: list[str] = Field(
         default=[],
         description="Addresses of reverse proxies whose X-Forwarded-For and -Proto are believed (JSON list).",
@@ -172,6 +181,14 @@ class Settings(BaseSettings):
                 raise ValueError("must name a file, as in sqlite:///artel.db or sqlite:////var/lib/artel.db")
         return value
 
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _names_of_hosts(cls, value: list[str] | None) -> list[str] | None:
+        for name in value or ():
+            if not _HOST_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is no name of a host: write it without scheme, port and path, or `*`")
+        return value
+
     @field_validator("memory_provider")
     @classmethod
     def _known_provider(cls, value: str) -> str:
@@ -209,6 +226,18 @@ class Settings(BaseSettings):
         if url.startswith("sqlite"):
             return url
         return "postgresql+psycopg" + url[url.index("://") :]
+
+    @property
+    def listens_on_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+    @property
+    def hosts(self) -> frozenset[str] | None:
+        """The hosts that requests may name, in lower case; None for any."""
+        if self.allowed_hosts is not None:
+            return None if "*" in self.allowed_hosts else frozenset(name.lower() for name in self.allowed_hosts)
+        return LOOPBACK_HOSTS | {self.host.lower()} if self.listens_on_loopback else None
 
     @property
     def sqlite_file(self) -> Path | None:

@@ -310,6 +310,7 @@ def test_the_doctor_says_what_to_do_and_keeps_secrets(tmp_path: Path) -> None:
         ARTEL_JWKS_URL="http://127.0.0.1:1/keys",
         ARTEL_ISSUER="http://127.0.0.1:1",
         ARTEL_AUDIENCE="artel",
+        ARTEL_HOST="0.0.0.0",  # noqa: S104
         ARTEL_DATABSE_URL="oops",
     )
     (tmp_path / "data").mkdir()
@@ -331,6 +332,7 @@ def test_the_doctor_says_what_to_do_and_keeps_secrets(tmp_path: Path) -> None:
         assert variable in found[part][1], found[part]
     assert found["ARTEL_DATABSE_URL"][0] == "warning"
     assert found["tokens"][0] == "warning"
+    assert found["host names"][0] == "warning"
     assert "hunter2" not in done.stdout + done.stderr + artel("doctor", env=env).stdout
 
 

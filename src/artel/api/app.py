@@ -28,6 +28,7 @@ from artel.api import (
 )
 from artel.api.metrics import HttpMetrics
 from artel.api.middleware import BodyLimitMiddleware, PathMiddleware, RequestMiddleware
+from artel.api.origin import OriginMiddleware
 from artel.api.problems import install_problem_handlers
 from artel.auth.middleware import AuthMiddleware
 from artel.container import Container
@@ -67,6 +68,9 @@ def create_app(container: Container) -> FastAPI:
     # The last one added is the outermost.
     app.add_middleware(AuthMiddleware, authenticate=container.login.authenticate, is_public=is_public)
     app.add_middleware(BodyLimitMiddleware, max_bytes=container.settings.max_body_bytes)
+    app.add_middleware(
+        OriginMiddleware, hosts=container.settings.hosts, check_probes=container.settings.listens_on_loopback
+    )
     app.add_middleware(PathMiddleware)
     app.add_middleware(RequestMiddleware, metrics=app.state.metrics)
     return app

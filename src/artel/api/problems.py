@@ -25,6 +25,7 @@ STATUS = {
     Kind.NOT_FOUND: 404,
     Kind.CONFLICT: 409,
     Kind.TOO_LARGE: 413,
+    Kind.MISDIRECTED: 421,
     Kind.TOO_MANY: 429,
     Kind.UNAVAILABLE: 503,
     Kind.FAILED: 502,

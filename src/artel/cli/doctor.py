@@ -71,6 +71,13 @@ def _examine() -> Iterator[Finding]:
     yield Finding("settings", Verdict.OK, "read")
     yield _data_folder(settings)
     yield _port(settings)
+    if settings.hosts is None:
+        yield Finding(
+            "host names",
+            Verdict.WARNING,
+            "requests may name any host",
+            'set ARTEL_ALLOWED_HOSTS to the names that this server has, as ["artel.example.org"]',
+        )
     yield from asyncio.run(_services(settings))
     yield _models()
     yield _memory(settings)

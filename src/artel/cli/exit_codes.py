@@ -25,6 +25,7 @@ OF_KIND = {
     Kind.NOT_FOUND: ExitCode.NOT_FOUND,
     Kind.CONFLICT: ExitCode.CONFLICT,
     Kind.TOO_LARGE: ExitCode.USAGE,
+    Kind.MISDIRECTED: ExitCode.NOT_ALLOWED,
     Kind.TOO_MANY: ExitCode.UNAVAILABLE,
     Kind.UNAVAILABLE: ExitCode.UNAVAILABLE,
     Kind.FAILED: ExitCode.FAILED,
