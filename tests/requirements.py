@@ -33,6 +33,21 @@ class RequirementReport:
         path.write_text(json.dumps(self._tests, indent=2, sort_keys=True))
 
 
+class RequirementIndex:
+    """Writes which tests carry each id, for `make mutants`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        tests: dict[str, list[str]] = {}
+        for item in session.items:
+            for requirement in {name for marker in item.iter_markers("req") for name in marker.args}:
+                tests.setdefault(requirement, []).append(item.nodeid)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.write_text(json.dumps(tests, indent=2, sort_keys=True))
+
+
 def mark_properties(items: list[pytest.Item], root: Path) -> None:
     """Hand the ids of each test to its reports; refuse ids that no requirement has."""
     known = known_requirements(root)

@@ -20,6 +20,7 @@ from tests import running
 from tests.connecting import Connecting
 from tests.connector_server import USER, ConnectorServer
 from tests.deadlines import eventually
+from tests.depth import by_depth
 
 
 def test_a_connector_says_who_it_is_and_stays_the_same(connect: Connecting) -> None:
@@ -354,7 +355,7 @@ MORE_FIELDS = (
     fields=st.dictionaries(st.sampled_from(FIELDS + MORE_FIELDS), ANYTHING, max_size=6),
     others=st.dictionaries(st.sampled_from(["jsonrpc", "id", "method", "params"]), ANYTHING, max_size=1),
 )
-@settings(max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=by_depth(100, 500), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_is_called_the_next_call_is_answered(
     connect: Connecting, method: str, fields: dict[str, Any], others: dict[str, Any]
 ) -> None:

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import StartServer
+from tests.depth import by_depth
 from tests.people import Person, assert_problem
 
 STARTER_PACK = {
@@ -121,7 +122,7 @@ def test_rules_for_tools_that_make_no_sense_are_refused_and_the_place_is_named(
 
 
 @pytest.mark.req("AGT-02.7")
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=by_depth(25, 100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(said=SETTINGS)
 def test_settings_are_stored_only_if_tools_can_be_called_with_them(
     person: Person, one_project: str, said: dict[str, Any]

@@ -31,6 +31,7 @@ from artel.memory.minilm import EmbeddingsUnavailable
 from artel.memory.store import EVERYTHING, Filter, Hit, MemoryStore, MemoryUnavailable, Point, Vector, collection_name
 from artel.projects.agents import get_agent
 from artel.projects.projects import ProjectRules, create_project
+from tests.depth import by_depth
 
 pytestmark = pytest.mark.anyio
 
@@ -594,7 +595,7 @@ ACTIONS = st.sampled_from(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=by_depth(15, 40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(actions=st.lists(st.tuples(ACTIONS, st.integers(0, 1), ACTIONS), min_size=1, max_size=12))
 def test_in_the_end_the_index_holds_exactly_the_rows(
     upgraded_database: Callable[[], str], actions: list[tuple[str, int, str]], shared: "SharedDatabase"

@@ -32,6 +32,7 @@ from artel.memory.providers import MemorySettings, make_store
 from artel.memory.qdrant import QdrantStore
 from artel.memory.search import search_memory
 from artel.memory.store import EVERYTHING, Filter, Hit, MemoryStore, MemoryUnavailable, Point, Vector, collection_name
+from tests.depth import by_depth
 
 pytestmark = pytest.mark.anyio
 
@@ -349,7 +350,7 @@ def running(kind: str, tmp_path: Path) -> Iterator[tuple[MemoryStore, Callable[.
 
 
 @pytest.mark.req("UWS-17.2")
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=by_depth(40, 100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pair=neighbours, done=operations, query=texts)
 def test_nothing_done_in_one_collection_is_seen_or_felt_in_another(
     running: tuple[MemoryStore, Callable[..., Any]], pair: tuple[str, str], done: list[tuple[Any, ...]], query: str

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Row, create_engine, text
 
+from tests.depth import IS_DEEP
 from tests.model_server import Asked, Say
 
 MORTAL = "tests.faults.mortal_server"
@@ -20,8 +21,8 @@ TERMINAL_EVENTS = {"turn_completed", "turn_failed", "turn_cancelled"}
 
 
 def points_of(points: Sequence[T], backend: str) -> Sequence[T]:
-    """Answer where to kill a server with this database; in the usual run the two of them share the points."""
-    return points if "KILLS_PER_POINT" in os.environ else points[BACKENDS.index(backend) :: len(BACKENDS)]
+    """Return where to kill a server with this database; the short form takes half of them, the databases in turn."""
+    return points if IS_DEEP else points[BACKENDS.index(backend) :: 2 * len(BACKENDS)]
 
 
 def arm(file: Path, point: str, passage: int) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from tests.acceptance.test_file_tools import Desk
 from tests.deadlines import eventually
+from tests.depth import by_depth
 from tests.folders import Folder, connected_folder
 from tests.model_server import ModelServer
 from tests.people import Person
@@ -24,7 +25,7 @@ from tests.running import Server
 # What is tested has nothing to do with the database.
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True, scope="session")
 
-CUTS = 5 * int(os.environ.get("KILLS_PER_POINT", "1")) if "KILLS_PER_POINT" in os.environ else 3
+CUTS = by_depth(2, 5 * int(os.environ.get("KILLS_PER_POINT", "1")))
 # Only an answer to the edit has a hash: the greeting of a connector that has just come back is left alone.
 CALL, ANSWER = b'"workspace/edit"', b'"sha256"'
 # What is let through of the message at which the line is cut: of the call, or of the answer.

@@ -1,6 +1,5 @@
 """A server that is killed at any moment loses nothing that it had confirmed, and starts again without repair."""
 
-import os
 import random
 import sqlite3
 import subprocess
@@ -12,12 +11,12 @@ import httpx
 import pytest
 
 from tests.conftest import JWT_SECRET
+from tests.depth import by_depth
 from tests.people import Person, client
 from tests.running import ARTEL, Server, artel, clean_environment
 
 # PostgreSQL is not killed with our server, so it is asked less often.
-# `make faults` kills it more often.
-KILLS = {"sqlite": 50, "postgres": 10} if "KILLS_PER_POINT" in os.environ else {"sqlite": 8, "postgres": 3}
+KILLS = {"sqlite": by_depth(6, 50), "postgres": by_depth(2, 10)}
 WRITERS = 4
 
 
@@ -118,7 +117,7 @@ def check(url: str, token: str, writers: list[Writer]) -> None:
 def test_a_server_killed_during_its_first_start_starts_the_next_time(tmp_path: Path) -> None:
     env = clean_environment(tmp_path)
     chance = random.Random(2)
-    for attempt in range(6 if "KILLS_PER_POINT" in os.environ else 3):
+    for attempt in range(by_depth(3, 6)):
         folder = tmp_path / f"try{attempt}"
         env |= {"ARTEL_DATA_DIR": str(folder / "data")}
         with (tmp_path / "log").open("a") as log:

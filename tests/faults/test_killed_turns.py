@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import Row
 
 from tests.conftest import JWT_SECRET
-from tests.faults.killing import KILLS, MORTAL, TERMINAL_EVENTS, Assassin, Deadly, Rows, arm
+from tests.faults.killing import KILLS, MORTAL, TERMINAL_EVENTS, Assassin, Deadly, Rows, arm, points_of
 from tests.faults.mortal_server import TURN_POINTS
 from tests.model_server import ModelServer
 from tests.people import Person, client
@@ -194,8 +194,14 @@ def victim(
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("point", [*TURN_POINTS, *POINTS_AT_THE_MODEL])
-def test_a_server_killed_at_a_point_keeps_the_promise(victim: Victim, point: str) -> None:
+def test_a_server_killed_at_a_point_keeps_the_promise(victim: Victim, backend: str, subtests: pytest.Subtests) -> None:
+    for point in points_of([*TURN_POINTS, *POINTS_AT_THE_MODEL], backend):
+        with subtests.test(point=point):
+            kill_and_check(victim, point)
+
+
+def kill_and_check(victim: Victim, point: str) -> None:
+    """Kill the server at a point as often as this run wants, and check each time what is left."""
     for _ in range(KILLS):
         sent, reader = victim.die_at(point)
         sessions = sorted({one.session_id for one in sent})

@@ -1,6 +1,5 @@
 """Nobody gets out of a folder while another process swaps its folders and files for links as fast as it can."""
 
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -12,8 +11,9 @@ import pytest
 from artel.paths.beneath import Beneath
 from artel.paths.errors import PathError
 from artel.paths.resolve import Resolver, by_kernel, by_walking
+from tests.depth import by_depth
 
-SWAPS = 1_000_000 if "KILLS_PER_POINT" in os.environ else 60_000
+SWAPS = by_depth(60_000, 1_000_000)
 ENOUGH = 100  # reads and refusals: it was inside, and it was led out, often enough to be seen
 MAX_ROUNDS = 20  # a busy machine lets the reader have few goes while the swapper has many
 INSIDE, OUTSIDE, MINE = b"inside", b"outside!", b"mine"

@@ -25,6 +25,7 @@ from artel.client.connector.undo_store import UndoStore
 from artel.client.connector.writing import Writer
 from artel.contract.connector import Result, WriteCall
 from artel.paths.beneath import Beneath, Written
+from tests.depth import by_depth
 
 POINTS = ("made", "before_started", "started", "renamed", "before_done", "done")
 
@@ -158,7 +159,7 @@ class AtMostOnce(RuleBasedStateMachine):
         assert {path.name for path in (self._folder / "work").iterdir()} <= {"file-0", "file-1"}
 
 
-AtMostOnce.TestCase.settings = settings(max_examples=200, stateful_step_count=25, deadline=None)
+AtMostOnce.TestCase.settings = settings(max_examples=by_depth(50, 200), stateful_step_count=25, deadline=None)
 test_a_call_writes_at_most_once = AtMostOnce.TestCase
 
 

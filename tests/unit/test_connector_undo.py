@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from artel.client.connector.undo import Undo
 from artel.client.connector.undo_store import KEPT_SECONDS, UndoStore
 from artel.paths.beneath import Beneath
+from tests.depth import by_depth
 
 NAMES = ("a", "b", "folder/c")
 
@@ -95,7 +96,7 @@ class Undoing(RuleBasedStateMachine):
         return any(self._agent.store.content(kept[name].before) in (b"user 1", b"user 2") for name in names)
 
 
-Undoing.TestCase.settings = settings(max_examples=200, stateful_step_count=20, deadline=None)
+Undoing.TestCase.settings = settings(max_examples=by_depth(50, 200), stateful_step_count=20, deadline=None)
 test_undo_is_exact_and_can_be_undone = Undoing.TestCase
 
 

@@ -174,6 +174,25 @@ async def test_no_agent_has_more_tool_calls_than_everybody_may_have() -> None:
     assert result.tool_calls == len(repeat.calls) == MOST_TOOL_CALLS
 
 
+@pytest.mark.req("AGT-05.4", "AGT-02.9")
+async def test_by_default_a_task_has_ten_tool_calls_and_never_more_than_twenty() -> None:
+    calls = tuple(wants("repeat", f"call_{number}", text="x") for number in range(50))
+
+    default = await run(ScriptedBrain(said("", *calls)), toolbox=repeat_box())
+    most = await run(ScriptedBrain(said("", *calls)), LoopSettings(max_tool_calls=50), toolbox=repeat_box())
+
+    assert (default.tool_calls, most.tool_calls) == (10, 20)
+
+
+@pytest.mark.req("AGT-05.3")
+async def test_by_default_a_draft_is_sent_back_five_times() -> None:
+    drafts = [said(f"Draft {number}.") for number in range(60)]
+
+    result = await run(ScriptedBrain(*drafts, critiques=[sent_back("No.")] * 60), CRITIQUE)
+
+    assert (result.content, result.iterations) == ("Draft 5.", 5)
+
+
 async def test_a_model_that_asks_for_tools_it_was_not_offered_gets_none() -> None:
     repeat = Repeat()
     brain = ScriptedBrain(said("I would look it up.", wants("repeat", text="x")))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from artel.paths.errors import InvalidPath, OutsideWorkspace, PathError
 from artel.paths.policy import is_protected, is_secret, matches, split_path
+from tests.depth import by_depth
 
 TRICKY = st.sampled_from(
     [
@@ -40,7 +41,7 @@ ANY_PATH = st.lists(TRICKY | st.text(max_size=8), max_size=12).map("/".join) | s
 @given(path=ANY_PATH)
 @example("../x")
 @example("a/../../b")
-@settings(max_examples=10_000)
+@settings(max_examples=by_depth(1_000, 10_000))
 def test_a_path_that_is_let_through_stays_inside_whatever_it_is(path: str) -> None:
     try:
         parts = split_path(path)
@@ -203,7 +204,7 @@ def test_globs_of_allow_and_deny_lists(glob: str, path: str, expected: bool) -> 
     names=st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=6),
     pattern=st.lists(st.sampled_from(["a", "*", "**"]), min_size=2, max_size=6),
 )
-@settings(max_examples=500)
+@settings(max_examples=by_depth(200, 500))
 def test_a_glob_matches_as_if_every_way_to_match_it_had_been_tried(names: list[str], pattern: list[str]) -> None:
     def tried(left: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
         if not wanted:

@@ -20,6 +20,7 @@ from artel.tools.toolbox import Toolbox
 from artel.workspace.errors import WorkspaceNotAssigned
 from artel.workspace.task_workspace import Info, TaskWorkspace
 from artel.workspace.task_workspaces import TaskWorkspaces
+from tests.depth import by_depth
 from tests.unit.test_task_workspace import no_waiting_for_the_disk, paths, ways_out
 
 pytestmark = pytest.mark.anyio
@@ -134,7 +135,7 @@ async def test_an_agent_writes_reads_lists_and_counts(data_dir: Path) -> None:
 
 
 @pytest.mark.req("TWS-03.1", "TWS-08.1")
-@settings(max_examples=1000)
+@settings(max_examples=by_depth(150, 1000))
 @given(path=paths, content=st.text(st.characters(codec="utf-8"), max_size=100))
 async def test_text_comes_back_as_it_was_written(data_dir: Path, path: str, content: str) -> None:
     box = new_box(data_dir)
@@ -145,7 +146,7 @@ async def test_text_comes_back_as_it_was_written(data_dir: Path, path: str, cont
 
 
 @pytest.mark.req("TWS-04.1", "TWS-06.1", "TWS-08.1")
-@settings(max_examples=1000)
+@settings(max_examples=by_depth(150, 1000))
 @given(path=ways_out)
 async def test_a_way_out_is_answered_with_its_code(data_dir: Path, path: str) -> None:
     box = new_box(data_dir)
@@ -155,7 +156,7 @@ async def test_a_way_out_is_answered_with_its_code(data_dir: Path, path: str) ->
 
 
 @pytest.mark.req("TWS-05.1", "TWS-06.1", "TWS-08.1")
-@settings(max_examples=1000)
+@settings(max_examples=by_depth(150, 1000))
 @given(path=st.text(max_size=30), content=st.text(max_size=30))
 async def test_whatever_is_asked_is_answered_with_a_known_code_and_no_absolute_path(
     data_dir: Path, path: str, content: str

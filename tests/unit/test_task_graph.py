@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from artel.plans.task_graph import MAX_PROBLEMS, MAX_TASKS, PlanInvalid, PlannedTask, TaskGraph
+from tests.depth import by_depth
 
 AGENTS = ("coder", "writer")
 
@@ -34,7 +35,7 @@ def graphs(draw: st.DrawFn) -> TaskGraph:
 
 
 @pytest.mark.req("UWS-23.2", "UWS-23.3", "CHT-03.1")
-@settings(max_examples=1000)
+@settings(max_examples=by_depth(150, 1000))
 @given(graphs(), st.randoms(use_true_random=False))
 def test_every_task_is_done_once_after_all_that_it_depends_on(planned: TaskGraph, chance: random.Random) -> None:
     progress = planned.progress()
@@ -52,7 +53,7 @@ def test_every_task_is_done_once_after_all_that_it_depends_on(planned: TaskGraph
 
 
 @pytest.mark.req("CHT-08.2")
-@settings(max_examples=1000)
+@settings(max_examples=by_depth(150, 1000))
 @given(graphs(), st.data())
 def test_exactly_what_depends_on_a_failed_task_is_left_undone(planned: TaskGraph, data: st.DataObject) -> None:
     doomed = data.draw(st.sets(st.sampled_from(sorted(planned.tasks))))
@@ -129,7 +130,7 @@ def test_a_plan_that_can_not_be_run_is_refused_with_what_to_do(tasks: list[Plann
 _words = st.text(max_size=12)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=by_depth(150, 1000))
 @given(
     st.lists(
         st.builds(

@@ -23,9 +23,10 @@ from artel.workspace.errors import Busy, ChangedUnseen, QuotaReached, WorkspaceN
 from artel.workspace.owner import MAX_GENERATIONS, owner_of
 from artel.workspace.task_workspace import Info, Quota, TaskWorkspace
 from artel.workspace.task_workspaces import TaskWorkspaces
+from tests.depth import by_depth
 
 ROOT = 1
-CASES = settings(max_examples=1000)
+CASES = settings(max_examples=by_depth(150, 1000))
 
 _numbers = itertools.count(10)
 _names = st.text(
@@ -294,7 +295,7 @@ def _complaint(attempt: Callable[[], object]) -> str:
 
 
 @given(st.lists(st.tuples(paths, st.integers(0, 40)), max_size=12))
-@settings(max_examples=300)
+@settings(max_examples=by_depth(100, 300))
 def test_no_sequence_of_writes_goes_over_the_quota(
     tmp_path_factory: pytest.TempPathFactory, writes: list[tuple[str, int]]
 ) -> None:
@@ -395,7 +396,7 @@ def test_stamps_outlive_the_process_and_a_torn_one_only_asks_to_read_again(tmp_p
     workspace.write(owner, "plan", b"three")
 
 
-@settings(max_examples=300)
+@settings(max_examples=by_depth(100, 300))
 @given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from("ab"), st.booleans()), max_size=20))
 def test_whatever_siblings_do_nobody_overwrites_what_it_does_not_know(
     somewhere: Somewhere, steps: list[tuple[int, str, bool]]
@@ -483,6 +484,8 @@ _PROCESS = """
 import sys
 from pathlib import Path
 from artel.workspace.task_workspaces import TaskWorkspaces
+from tests.depth import by_depth
+from tests.depth import by_depth
 from tests.unit.test_task_workspace import _append
 workspace = TaskWorkspaces(Path(sys.argv[1])).of(7)
 for _ in range(20):

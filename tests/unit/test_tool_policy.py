@@ -61,6 +61,18 @@ def test_in_no_minute_are_there_more_calls_than_allowed(gaps: list[float]) -> No
         assert len([at for at in made if at > now - 60]) <= 10
 
 
+@pytest.mark.req("AGT-02.9")
+def test_sixty_calls_a_minute_are_allowed_by_default() -> None:
+    now = 0.0
+    pace = Pace(now=lambda: now)
+    for _ in range(60):
+        pace.take()
+    with pytest.raises(Forbidden):
+        pace.take()
+    now = 60.1
+    pace.take()
+
+
 @given(first=ARGUMENTS, second=ARGUMENTS)
 def test_an_approval_is_bound_to_the_very_arguments_however_they_were_written(
     first: dict[str, Any], second: dict[str, Any]

@@ -1,0 +1,172 @@
+"""Break the code on purpose and list the faults that no test notices.
+
+Each fault is an entry of tests/mutants/*.toml: a text of one source file, what replaces it, and the requirement ids
+that the change breaks. It is applied to a copy of the repository; then the tests with one of the ids run there, on
+SQLite. A fault survives when all of them pass. `make mutants ONLY=cache` tries those whose file, reason or ids match.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.mutants import Mutant, load_mutants  # noqa: E402 - found only after the line above
+
+TEST_SECONDS = 180  # one test; far beyond what any of them takes
+MUTANT_SECONDS = 1200  # all tests of one fault
+
+
+class Copy:
+    """A copy of the repository with an environment in which `artel` is the copy."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "copy"
+        listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        files = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+        for name in filter(None, files.split("\0")):
+            if (ROOT / name).is_file():
+                (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, self.root / name)
+        environment = folder / "venv"
+        venv.create(environment, symlinks=True)
+        self.python = environment / "bin" / "python"
+        installed = Path(sys.prefix) / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+        own = environment / installed.relative_to(sys.prefix)
+        # Files named in a path file are searched in its order: the copy, then everything that is installed.
+        (own / "copy.pth").write_text(f"{self.root / 'src'}\n{installed}\n")
+        command = environment / "bin" / "artel"
+        command.write_text(f"#!{self.python}\nfrom artel.cli.main import main\nmain()\n")
+        command.chmod(0o755)
+
+    def pytest(self, arguments: list[str], seconds: float | None = None) -> tuple[int, str]:
+        """Run pytest in the copy; return its exit code and output. Running out of time is a failure."""
+        command = [str(self.python), "-m", "pytest", "-p", "no:cacheprovider", "-q", "--no-header", *arguments]
+        variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        process = subprocess.Popen(
+            command,
+            cwd=self.root,
+            env=variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGTERM)  # pytest then stops the servers that it has started
+            try:
+                process.communicate(timeout=30)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+            return 1, f"no end within {seconds:g} seconds"
+        return process.returncode, output
+
+
+def tests_by_requirement(copy: Copy) -> dict[str, list[str]]:
+    """Return the tests that carry each id; those on PostgreSQL only where no other proves the id."""
+    report = copy.root / "build" / "tests-by-requirement.json"
+    code, output = copy.pytest(["-n", "0", "--collect-only", f"--tests-by-requirement={report}"])
+    if code:
+        raise SystemExit(f"The tests can't be collected:\n{output[-3000:]}")
+    tests: dict[str, list[str]] = json.loads(report.read_text())
+    chosen = {}
+    for requirement, names in tests.items():
+        embedded = [name for name in names if "postgres" not in name.partition("[")[2]]
+        chosen[requirement] = embedded or names
+    return chosen
+
+
+def tests_for(mutant: Mutant, tests: dict[str, list[str]]) -> list[str]:
+    """Return the tests that should notice a fault."""
+    return sorted({name for requirement in mutant.breaks for name in tests.get(requirement, [])})
+
+
+def verdict(copy: Copy, mutant: Mutant, names: list[str]) -> str:
+    """Return `killed`, or why the fault survived."""
+    if not names:
+        return "no test carries its ids"
+    original = mutant.apply(copy.root)
+    try:
+        code, output = copy.pytest(["-n", "0", "-x", f"--timeout={TEST_SECONDS}", *names], MUTANT_SECONDS)
+    finally:
+        (copy.root / mutant.file).write_text(original, encoding="utf-8")
+    if code == 1:
+        return "killed"
+    if code == 0:
+        return f"all {len(names)} tests passed"
+    return f"pytest ended with {code}:\n{output[-2000:]}"
+
+
+@contextmanager
+def copies(count: int) -> Iterator["queue.SimpleQueue[Copy]"]:
+    """Make copies that workers take and put back."""
+    free: queue.SimpleQueue[Copy] = queue.SimpleQueue()
+    with tempfile.TemporaryDirectory(prefix="artel-mutants-") as folder:
+        for number in range(count):
+            (Path(folder) / str(number)).mkdir()
+            free.put(Copy(Path(folder) / str(number)))
+        yield free
+
+
+def run(mutants: list[Mutant], workers: int, *, check_first: bool) -> int:
+    """Try all faults and print what became of them; return how many survived."""
+    with copies(workers) as free:
+        copy = free.get()
+        tests = tests_by_requirement(copy)
+        if check_first:
+            names = sorted({name for mutant in mutants for name in tests_for(mutant, tests)})
+            print(f"{len(names)} tests carry the ids of {len(mutants)} faults; first without any fault")
+            code, output = copy.pytest(["-n", str(workers), f"--timeout={TEST_SECONDS}", *names])
+            if code:
+                raise SystemExit(f"Tests fail without any fault:\n{output[-3000:]}")
+        free.put(copy)
+
+        def attempt(mutant: Mutant) -> tuple[Mutant, str]:
+            mine = free.get()
+            try:
+                return mutant, verdict(mine, mutant, tests_for(mutant, tests))
+            finally:
+                free.put(mine)
+
+        survivors = 0
+        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+            done = concurrent.futures.as_completed([pool.submit(attempt, mutant) for mutant in mutants])
+            for number, future in enumerate(done, 1):
+                mutant, outcome = future.result()
+                survivors += outcome != "killed"
+                state = "killed" if outcome == "killed" else f"SURVIVED, {outcome}"
+                print(f"{number:4}/{len(mutants)} {mutant}: {state}", flush=True)
+    print(f"\n{len(mutants) - survivors} of {len(mutants)} faults were noticed, {survivors} survived.")
+    return survivors
+
+
+def main() -> int:
+    """Run the faults that were asked for; fail when one survives."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("only", nargs="?", default="", help="a word of the file, the reason or the ids")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--unchecked", action="store_true", help="don't run the tests without any fault first")
+    options = parser.parse_args()
+    mutants = [mutant for mutant in load_mutants() if options.only in f"{mutant} {mutant.source}"]
+    if not mutants:
+        raise SystemExit(f"No fault matches {options.only!r}.")
+    return 1 if run(mutants, options.workers, check_first=not options.unchecked) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
