@@ -117,12 +117,14 @@ def scenarios() -> Iterator[tuple[str, list[Call]]]:  # noqa: C901 - a list, wri
 
 
 ALL = list(scenarios())
+PARTS = 5  # each on a project of its own, which allows sixty tool calls a minute
 
 
 @pytest.mark.usefixtures("backend")
 def test_there_are_enough_of_them() -> None:
     assert len(ALL) >= 200
     assert len({name for name, _ in ALL}) >= 190
+    assert sum(len(calls) for _, calls in ALL) <= PARTS * 55  # or some would be refused for their number alone
 
 
 @pytest.fixture
@@ -159,11 +161,11 @@ def everything(place: Path) -> dict[str, Any]:
 
 @pytest.mark.timeout(300)
 @pytest.mark.req("WSA-05.2", "WSA-06.1", "WSA-06.2", "AGT-02.5", "AGT-02.6")
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(PARTS))
 def test_nothing_comes_of_it(folder: Folder, model: ModelServer, part: int) -> None:
     outside = str(folder.path.parent / "outside.txt")
     before = everything(folder.path.parent)
-    for number, (name, calls) in itertools.islice(enumerate(ALL), part, None, 4):
+    for number, (name, calls) in itertools.islice(enumerate(ALL), part, None, PARTS):
         mark = f"hostile{number}of{folder.project_id}x"
         desk = Desk(folder.person, folder.project_id, model, mark)
         model.asked.clear()
@@ -178,6 +180,4 @@ def test_nothing_comes_of_it(folder: Folder, model: ModelServer, part: int) -> N
         assert everything(folder.path.parent) == before, f"{name}: something was changed"
         statuses = {one["status"] for one in desk.audit() if one["turn_id"] == answered["turn_id"]}
         assert statuses, f"{name}: nothing is on record"
-        if number % 40 == part:  # sixty calls in a minute are all that a worker space makes
-            folder.person.http.post(f"/my/projects/{folder.project_id}/space/cleanup")
     assert folder.is_online()

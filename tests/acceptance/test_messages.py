@@ -301,6 +301,7 @@ def test_a_failed_call_is_told_and_stays_in_the_history_but_not_in_later_prompts
     assert all(event.data["error"] == problem["detail"] for event in last)
     [line] = [line for line in server.log_lines() if line["event"] == "task_failed" and line["task_id"] == turn["id"]]
     assert (line["user_id"], line["session_id"]) == (person.user_id, session)
+    assert (line["error_type"], line["code"], line["reason"]) == ("execution", "model_refused", problem["detail"])
 
     person.say(session, f"{mark} after")
 
@@ -468,6 +469,8 @@ def test_no_progress_is_a_timeout_which_is_in_the_history_but_not_in_later_promp
     assert (failure["role"], failure["status"], failure["content"]) == ("system", "failed", problem["detail"])
     turn = person.turn(session, failure["turn_id"])
     assert (turn["status"], turn["error_code"]) == ("timeout", "timeout")
+    [line] = [one for one in impatient.log_lines() if one["event"] == "task_failed" and one["task_id"] == turn["id"]]
+    assert (line["error_type"], line["reason"], line["level"]) == ("timeout", problem["detail"], "warning")
     assert person.events_of(session, turn["id"])[-1].data["status"] == "timeout"
     alerts = f"/my/projects/{project['id']}/alerts"
     [alert] = eventually(lambda: person.get(alerts)["items"])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import StartServer, with_model
 from tests.deadlines import eventually
-from tests.model_server import ByMark, Fail, Hold, ModelServer
+from tests.model_server import ByMark, Fail, Hold, ModelServer, Say, Tool
 from tests.people import Person, assert_problem
 from tests.running import Server
 
@@ -169,6 +169,34 @@ def test_a_reset_stops_every_task_at_once_and_begins_anew(
     assert person.get(f"/my/projects/{project['id']}/agents/{coder['id']}/context/stats")["count"] == 1
     assert person.say(session, "And now?")["content"] == "You said: And now?"
     assert len(hold.arrived) == 1
+
+
+@pytest.mark.req("AGT-02.9")
+def test_neither_a_clean_up_nor_a_reset_allows_more_tool_calls_in_a_minute(
+    person: Person, model: ModelServer, script: ByMark, mark: str
+) -> None:
+    project, second = person.project(), person.project()
+    space = f"/my/projects/{project['id']}/space"
+
+    def call_tools(name: str, count: int, project_id: int = project["id"]) -> list[bool]:
+        """Let an agent call a tool so often at once; return which of the calls were made."""
+        calls = [Tool("get_workspace_info", "{}", f"call_{number}") for number in range(count)]
+        script[f"{mark} {name}"] = [Say(tools=calls), Say("Done.")]
+        person.say(person.session(project_id), f"{mark} {name}")
+        told = model.asked_about(f"{mark} {name}")[-1].body["messages"]
+        results = [json.loads(one["content"]) for one in told if one["role"] == "tool"]
+        assert all(one["success"] or "60 tool calls were made in the last minute" in one["error"] for one in results)
+        return [one["success"] for one in results]
+
+    made = [call_tools(f"turn {number}.", 10) for number in range(6)]
+    assert made == [[True] * 10] * 6
+    assert call_tools("before", 1) == [False]
+
+    assert person.http.post(f"{space}/cleanup").status_code == 204
+    assert call_tools("cleaned", 1) == [False]
+    assert person.http.post(f"{space}/reset").status_code == 200
+    assert call_tools("reset", 1) == [False]
+    assert call_tools("elsewhere", 1, second["id"]) == [True]
 
 
 @pytest.mark.req("UWS-10.1", "UWS-05.1", "UWS-05.2", "UWS-13.1", "UWS-13.2", "CHT-02.1")

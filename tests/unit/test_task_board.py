@@ -42,7 +42,7 @@ def _task(name: str, depends_on: list[str], number: int) -> WorkflowTask:
 
 
 def failed() -> ExecutionResult:
-    return ExecutionResult(False, "", [], Usage("gpt-4o"), 0.1, "It does not work.", "agent_failed")
+    return ExecutionResult.failed("It does not work.", "agent_failed", Usage("gpt-4o"))
 
 
 def test_a_task_that_begins_in_the_moment_of_the_stop_may_finish() -> None:

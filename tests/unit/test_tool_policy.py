@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from artel.brain.brain import ToolCall, ToolSchema
 from artel.tools.audit import Audited, without_contents
 from artel.tools.consent import Consent, Decision, NeedsApproval
-from artel.tools.policy import Forbidden, Level, Pace, Policy, PolicySettings, ToolRule, arguments_hash
+from artel.tools.policy import Forbidden, Level, Pace, Policy, PolicySettings, ToolCalls, ToolRule, arguments_hash
 from artel.tools.tool import ToolResult
 from artel.tools.toolbox import Toolbox
 
@@ -71,6 +71,27 @@ def test_sixty_calls_a_minute_are_allowed_by_default() -> None:
         pace.take()
     now = 60.1
     pace.take()
+
+
+@pytest.mark.req("AGT-02.9")
+def test_calls_are_counted_by_user_and_project_and_idle_projects_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("artel.tools.policy.MAX_PACED", 3)
+    now = 0.0
+    calls: ToolCalls = {}
+    first = Pace(1, lambda: now, calls, (1, 1))
+    first.take()
+    for key in ((1, 2), (2, 1)):
+        Pace(1, lambda: now, calls, key).take()
+    with pytest.raises(Forbidden):
+        Pace(1, lambda: now, calls, (1, 1)).take()
+    now = 61.0
+    first.take()
+
+    Pace(1, lambda: now, calls, (3, 3)).take()
+
+    assert set(calls) == {(1, 1), (3, 3)}
+    with pytest.raises(Forbidden):
+        first.take()
 
 
 @given(first=ARGUMENTS, second=ARGUMENTS)

@@ -201,9 +201,9 @@ class PlanRun:
             deadline = self._deadlines.get(task.id, math.inf)
             attempts = self._board[task.id].attempts
             pause = FIRST_PAUSE_SECONDS * 2 ** max(0, attempts - 1)
-            is_full = result.error_type == AgentQueueFull.code  # that is nobody's failure: there will be room
+            is_full = result.error_code == AgentQueueFull.code  # that is nobody's failure: there will be room
             is_last = (attempts > RETRIES and not is_full) or time.monotonic() + pause >= deadline
-            if result.success or is_last or not (is_full or result.error_type in RETRYABLE):
+            if result.success or is_last or not (is_full or result.error_code in RETRYABLE):
                 return result
             log.warning("task_retried", task_id=task.id, error=result.error, pause_seconds=pause)
             self._board.count(task.id, result.usage)
@@ -235,7 +235,7 @@ class PlanRun:
         try:
             return await self._space.direct_execution(agent.id if agent else 0, work)
         except AgentNotFound as gone:
-            return ExecutionResult(False, "", [], work.tally.usage, 0, gone.detail, gone.code)
+            return ExecutionResult.failed(gone.detail, gone.code, work.tally.usage)
         except SpaceClosed:  # it has not begun: its row says so
             self._is_closing = True
             return None

@@ -11,7 +11,7 @@ from artel.db.text import storable
 from artel.plans.records import graph_of
 from artel.plans.spending import Spending, plus
 from artel.plans.task_records import DEPENDENCY_FAILED, no_result
-from artel.spaces.execution import ExecutionResult
+from artel.spaces.execution import ErrorType, ExecutionResult
 from artel.workflows.workflow import TaskStatus, WorkflowTask
 
 
@@ -121,8 +121,8 @@ class TaskBoard:
             task = replace(task, status=TaskStatus.COMPLETED, result=text, error=None, error_code=None)
             told = [TaskCompleted(task_id=task_id, result=text, duration=round(result.seconds, 3))]
         else:
-            status = TaskStatus.TIMEOUT if result.error_type == "timeout" else TaskStatus.FAILED
-            code, error = result.error_type or "agent_failed", storable(result.error or "The agent failed.")
+            status = TaskStatus.TIMEOUT if result.error_type is ErrorType.TIMEOUT else TaskStatus.FAILED
+            code, error = result.error_code or "agent_failed", storable(result.error or "The agent failed.")
             task = replace(task, status=status, error_code=code, error=error)
             dependants = self._progress.failed(task_id)
             aborted = tuple(one for one in dependants if not self._tasks[one].status.is_terminal)

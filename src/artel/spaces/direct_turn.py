@@ -26,7 +26,7 @@ from artel.memories.memory_repository import NewMemory
 from artel.projects.projects import project_settings
 from artel.spaces import telling
 from artel.spaces.asking import decision_of, due, required, tool_approval, who_asks
-from artel.spaces.execution import ExecutionResult, Task, Waiting
+from artel.spaces.execution import ErrorType, ExecutionResult, Task, Waiting
 from artel.spaces.notes import Notes
 from artel.spaces.patience import patiently
 from artel.spaces.purse import BudgetPurse
@@ -95,7 +95,7 @@ class DirectTurn:
             )
             result = await self._space.direct_execution(self._agent_id, task)
         except AgentNotFound as gone:
-            result = ExecutionResult(False, "", [], self._tally.usage, 0, gone.detail, gone.code)
+            result = ExecutionResult.failed(gone.detail, gone.code, self._tally.usage)
         except Parked as parked:
             if agent is not None:
                 await self._park(agent, parked)
@@ -239,7 +239,7 @@ class DirectTurn:
         content = result.response if result.success else result.error or "The agent failed."
         status = TurnStatus.COMPLETED
         if not result.success:
-            status = TurnStatus.TIMEOUT if result.error_type == "timeout" else TurnStatus.FAILED
+            status = TurnStatus.TIMEOUT if result.error_type is ErrorType.TIMEOUT else TurnStatus.FAILED
         return Outcome(
             status,
             self._message_id,
@@ -247,7 +247,7 @@ class DirectTurn:
             count_tokens(content),
             asdict(result.usage) if result.usage.calls else None,
             seconds,
-            error_code=result.error_type,
+            error_code=result.error_code,
             context=result.context,
         )
 

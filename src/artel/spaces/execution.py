@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol
 
 from artel.agents.context import ContextLimits, Remembered, Said, build_context
@@ -22,32 +23,66 @@ from artel.brain.errors import ModelTimedOut
 from artel.brain.tokens import count_tokens
 from artel.contract.events import EventData
 from artel.contract.http import Agent
-from artel.errors import AgentInError, ArtelError, DatabaseUnavailable, ToolFailed
+from artel.errors import (
+    AgentInError,
+    AgentNotFound,
+    AgentNotRegistered,
+    AgentQueueFull,
+    ArtelError,
+    BudgetExceeded,
+    DatabaseUnavailable,
+    TaskStopped,
+    ToolFailed,
+)
 from artel.ids import uuid7
 from artel.logs import get_logger
-from artel.memories.context_store import AgentContextStore, Recalled
-from artel.memories.knowledge import ProjectKnowledge
-from artel.memories.memory_repository import NewMemory
-from artel.memory.store import Filter
-from artel.projects.projects import get_project, project_settings
+from artel.memories.context_store import Recalled
+from artel.projects.projects import project_settings
 from artel.spaces.agent_bus import AgentBus
 from artel.spaces.agent_figures import ERROR_SECONDS, AgentStatus
+from artel.spaces.agent_memory import source_of
 from artel.spaces.guidance import Guidance
 from artel.spaces.parts import SpaceParts
 from artel.spaces.run_files import Caller, RunFiles, RunNotes
 from artel.tools.consent import Consent, Decision, NeedsApproval
 from artel.tools.files import READING, file_tools
 from artel.tools.policy import Pace, Policy, PolicySettings
-from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead, Recollection
 from artel.tools.tool import Tool
 from artel.tools.toolbox import Toolbox
 from artel.turns.lease import Lease
 from artel.turns.transactions import AgentAtWork
 
 RECALLED = 5
+TIMEOUT = "timeout"
 _READING = {tool.name for tool in READING}
 
 log = get_logger(__name__)
+
+
+class ErrorType(StrEnum):
+    """How a task failed (UWS-22.3): too late, in its own work, never begun, stopped by somebody, out of money."""
+
+    TIMEOUT = "timeout"
+    EXECUTION = "execution"
+    UNAVAILABLE = "unavailable"
+    STOPPED = "stopped"
+    BUDGET = "budget"
+
+
+_ERROR_TYPES = {
+    TIMEOUT: ErrorType.TIMEOUT,
+    AgentInError.code: ErrorType.UNAVAILABLE,
+    AgentNotFound.code: ErrorType.UNAVAILABLE,
+    AgentNotRegistered.code: ErrorType.UNAVAILABLE,
+    AgentQueueFull.code: ErrorType.UNAVAILABLE,
+    TaskStopped.code: ErrorType.STOPPED,
+    BudgetExceeded.code: ErrorType.BUDGET,
+}
+
+
+def error_type(code: str) -> ErrorType:
+    """Return the coarse kind of a failure with this code; whatever is not known is a failure of the work itself."""
+    return _ERROR_TYPES.get(code, ErrorType.EXECUTION)
 
 
 class TaskListener(Listener, Protocol):
@@ -122,7 +157,10 @@ ToolsFor = Callable[[TaskAtWork], Awaitable[tuple[list[Tool], Collection[str]]]]
 
 @dataclass(frozen=True, slots=True)
 class ExecutionResult:
-    """What became of a task (UWS-22): the response and what was remembered for it, or an error and its type."""
+    """What became of a task (UWS-22): the response and what was remembered for it, or an error.
+
+    `error_type` is the coarse kind of failure, `error_code` the exact one, which HTTP and events carry.
+    """
 
     success: bool
     response: str
@@ -130,8 +168,13 @@ class ExecutionResult:
     usage: Usage
     seconds: float
     error: str | None = None
-    error_type: str | None = None
-    retry_after: int | None = None
+    error_type: ErrorType | None = None
+    error_code: str | None = None
+
+    @classmethod
+    def failed(cls, error: str, code: str, usage: Usage) -> "ExecutionResult":
+        """Return the result of a task that failed before it had a slot on the bus."""
+        return cls(False, "", [], usage, 0, error, error_type(code), code)
 
 
 class TimedOut(Exception):
@@ -148,38 +191,43 @@ class Execution:
         parts: SpaceParts,
         bus: AgentBus,
         tools_for: ToolsFor,
+        search: Callable[[int, str, int], Awaitable[list[Recalled]]],
         lease: Lease | None = None,
     ) -> None:
+        """Take the parts; `search` finds what an agent remembers."""
         self._principal = principal
         self._project_id = project_id
         self._parts = parts
         self._bus = bus
         self._epoch = lease.epoch if lease else 0
-        self._pace = Pace()
+        self._pace = Pace(calls=parts.tool_calls, key=(principal.user_id, project_id))
         self._guidance = Guidance(parts, principal, project_id, self._epoch)
         self._tools_for = tools_for
+        self._search = search
 
     async def run(self, agent: Agent, task: Task, priority: int = 0) -> ExecutionResult:
         """Do a task as soon as the agent has a free slot."""
         started = time.monotonic()
         context: list[dict[str, Any]] = []
 
-        def result(response: str = "", error: str | None = None, kind: str | None = None) -> ExecutionResult:
-            spent = time.monotonic() - started
-            return ExecutionResult(error is None, response, context, task.tally.usage, spent, error, kind)
+        def failed(error: str, code: str) -> ExecutionResult:
+            kind, spent = error_type(code), time.monotonic() - started
+            log.warning(
+                "task_failed", task_id=task.id, agent_id=agent.id, error_type=kind.value, code=code, reason=error
+            )
+            return ExecutionResult(False, "", context, task.tally.usage, spent, error, kind, code)
 
         try:
             answer = await self._bus.run(agent.id, task.id, lambda: self._work(agent, task, context), priority)
         except TimedOut as late:
-            return result(error=str(late), kind="timeout")
+            return failed(str(late), TIMEOUT)
         except ModelTimedOut as late:
-            return result(error=late.detail, kind="timeout")
+            return failed(late.detail, TIMEOUT)
         except DatabaseUnavailable:  # no failure of the agent's: the turn waits until the database is back
             raise
         except ArtelError as failure:
-            log.warning("task_failed", task_id=task.id, agent_id=agent.id, code=failure.code, reason=failure.detail)
-            return result(error=failure.detail, kind=failure.code)
-        return result(answer.content)
+            return failed(failure.detail, failure.code)
+        return ExecutionResult(True, answer.content, context, task.tally.usage, time.monotonic() - started)
 
     async def _work(self, agent: Agent, task: Task, context: list[dict[str, Any]]) -> LoopResult:
         if self._bus.status(agent.id) is AgentStatus.ERROR:
@@ -208,7 +256,7 @@ class Execution:
         context: list[dict[str, Any]],
     ) -> LoopResult:
         limits = ContextLimits(window=prices.window(agent.model), max_tokens=agent.max_tokens)
-        remembered = [Remembered(one.memory.content, _source(one), one.score) for one in recalled]
+        remembered = [Remembered(one.memory.content, source_of(one), one.score) for one in recalled]
         messages = build_context(agent.system_prompt, said, remembered, limits, count_tokens)
         spec = AgentSpec(
             agent.name,
@@ -248,9 +296,8 @@ class Execution:
             task.tally.settle("".join(watch.written))
 
     async def _recall(self, agent: Agent, task: Task) -> list[Recalled]:
-        store = self._parts.memories.context_store(self._principal, self._project_id, agent.id, agent.name)
         try:
-            found = await store.search(task.text, RECALLED)
+            found = await self._search(agent.id, task.text, RECALLED)
         except ArtelError as failure:  # chat goes on without memory, and the space is degraded
             log.warning("memory_not_searched", agent_id=agent.id, reason=failure.detail)
             return []
@@ -265,8 +312,6 @@ class Execution:
     async def _toolbox(self, at_work: TaskAtWork, files: RunFiles) -> Toolbox:
         agent, task = at_work.agent, at_work.task
         tools, allowed = await self._tools_for(at_work)
-        if agent.memory:
-            tools += self._memory_tools(agent)
         tools += file_tools(files)
         if not any(tool.name in allowed for tool in tools):
             return Toolbox()
@@ -285,13 +330,6 @@ class Execution:
 
     async def _use(self, approval_id: str) -> bool:
         return await self._parts.database.run(use, self._principal, approval_id)
-
-    def _memory_tools(self, agent: Agent) -> list[Tool]:
-        recall = _AgentRecall(
-            self._parts.memories.context_store(self._principal, self._project_id, agent.id, agent.name)
-        )
-        everybody = _ProjectRecall(self._parts, self._principal, self._project_id)
-        return [MemoryRead(recall), ProjectMemoryRead(everybody), MemoryWrite(recall)]
 
 
 def _goes_on(waiting: Waiting | None) -> str | None:
@@ -384,60 +422,12 @@ class _Watch:
         self.limit.reschedule(asyncio.get_running_loop().time() + until - time.monotonic())
 
 
-class _AgentRecall:
-    """An agent's own memory, for its tools."""
-
-    def __init__(self, store: AgentContextStore) -> None:
-        self._store = store
-
-    async def search(self, query: str, top_k: int, type: str | None) -> list[Recollection]:  # noqa: A002
-        found = await self._store.search(query, top_k, Filter(type=type))
-        return [
-            Recollection(one.memory.content, _source(one), one.score, one.memory.type, one.memory.created_at)
-            for one in found
-        ]
-
-    async def remember(self, content: str, type: str) -> str:  # noqa: A002
-        return (await self._store.add(NewMemory(content, type, metadata={"source": "agent"}))).id
-
-
-class _ProjectRecall:
-    """What all agents of the project remember, for an agent that was let in."""
-
-    def __init__(self, parts: SpaceParts, principal: Principal, project_id: int) -> None:
-        self._parts = parts
-        self._principal = principal
-        self._project_id = project_id
-
-    async def search(self, query: str, top_k: int, type: str | None) -> list[Recollection]:  # noqa: A002
-        project = await self._parts.database.read(get_project, self._principal, self._project_id)
-        agents = [(agent.id, agent.name) for agent in project.agents if agent.memory]
-        knowledge = ProjectKnowledge(self._parts.memories, self._principal, self._project_id, agents)
-        return [
-            Recollection(
-                one.memory.content,
-                f"{one.memory.type} of {one.agent}",
-                one.score,
-                one.memory.type,
-                one.memory.created_at,
-            )
-            for one in await knowledge.search(query, top_k, Filter(type=type))
-        ]
-
-    async def remember(self, content: str, type: str) -> str:  # noqa: A002, ARG002
-        raise PermissionError("what others remember can only be read")
-
-
 def in_error(name: str) -> AgentInError:
     """Answer the error for an agent that has failed too often in a row."""
     return AgentInError(
         f"{name} has failed several times in a row. Try again in {ERROR_SECONDS} seconds, or check its model.",
         retry_after=ERROR_SECONDS,
     )
-
-
-def _source(one: Recalled) -> str:
-    return f"{one.memory.type} of {one.memory.created_at:%Y-%m-%d %H:%M}"
 
 
 def _mentioned(one: Recalled) -> dict[str, Any]:

@@ -181,7 +181,7 @@ def _name(role: str) -> str:
 def _ending(task_id: str, result: ExecutionResult) -> EventData:
     if result.success:
         return TaskCompleted(task_id=task_id, result=result.response, duration=result.seconds)
-    code, error = result.error_type or "agent_failed", result.error or "The agent failed."
+    code, error = result.error_code or "agent_failed", result.error or "The agent failed."
     return TaskFailed(task_id=task_id, code=code, error=error)
 
 

@@ -11,6 +11,7 @@ from artel.memories.service import Memories
 from artel.spaces.agent_cache import SharedCache
 from artel.spaces.chat_figures import ChatFigures
 from artel.spaces.project_news import ProjectNews
+from artel.tools.policy import ToolCalls
 from artel.turns.endings import Endings
 from artel.workspace.task_workspaces import TaskWorkspaces
 
@@ -54,3 +55,4 @@ class SpaceParts:
     fallback_model: str | None = None
     is_demo: bool = False  # nobody asks a model, and nothing costs anything
     families: FamilyLimits = field(default_factory=FamilyLimits)
+    tool_calls: ToolCalls = field(default_factory=dict)

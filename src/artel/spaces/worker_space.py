@@ -3,9 +3,10 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal, Protocol
 
 from artel.auth.principal import Principal
@@ -23,9 +24,10 @@ from artel.spaces.agent_bus import NOT_REGISTERED, AgentBus
 from artel.spaces.agent_cache import AgentCache
 from artel.spaces.agent_figures import AgentMetrics, AgentStatus
 from artel.spaces.agent_files import AgentFiles
+from artel.spaces.agent_memory import memory_tools
 from artel.spaces.chat_figures import SpaceFigures
 from artel.spaces.direct_turn import DirectTurn
-from artel.spaces.execution import Execution, ExecutionResult, Task, TaskAtWork, in_error
+from artel.spaces.execution import ErrorType, Execution, ExecutionResult, Task, TaskAtWork, in_error
 from artel.spaces.family import AgentFamily
 from artel.spaces.parts import SpaceParts
 from artel.tools.family import SpawnAgent
@@ -125,7 +127,7 @@ class WorkerSpace:
         self.closed = False
         self.open_alerts: dict[tuple[str, str], Finding] | None = None  # None: not looked up yet
         self._orchestrator = orchestrator
-        self._execution = Execution(principal, project_id, parts, self.bus, self._tools_for, lease)
+        self._execution = Execution(principal, project_id, parts, self.bus, self._tools_for, self.search_context, lease)
         self._began = self._used = time.monotonic()
         self._config_version = config_version
         self._begins = True
@@ -144,7 +146,7 @@ class WorkerSpace:
         for agent in project.agents:
             self.bus.register(agent.id, agent.concurrency_limit)
         self._root_id = next((agent.parent_agent_id for agent in project.team), None)
-        await self._ensure_collections([agent for agent in project.agents if agent.memory])
+        await self._ensure_collections([self._context_of(agent).ensure for agent in project.agents if agent.memory])
         self.sample_every(0)  # charts begin with the space
         log.info(
             "space_initialised",
@@ -255,7 +257,7 @@ class WorkerSpace:
         self.hung.pop(agent_id, None)
         self.bus.register(agent_id, agent.concurrency_limit)
         if agent.memory:
-            await self._ensure_collections([agent])
+            await self._ensure_collections([partial(self.ensure_agent_collection, agent_id)])
 
     async def deregister_agent(self, agent_id: int) -> None:
         """Take an agent off the bus until it is registered again; what it does may finish."""
@@ -280,9 +282,8 @@ class WorkerSpace:
     # Memory
 
     async def get_agent_context_store(self, agent_id: int) -> AgentContextStore:
-        """Answer the memory of an agent."""
-        agent = await self.cache.get(agent_id)
-        return self.parts.memories.context_store(self.principal, self.project_id, agent_id, agent.name)
+        """Return the memory of an agent."""
+        return self._context_of(await self.cache.get(agent_id))
 
     async def ensure_agent_collection(self, agent_id: int) -> None:
         """Make the collection of an agent if it is missing."""
@@ -307,7 +308,7 @@ class WorkerSpace:
     async def direct_execution(self, agent_id: int, task: Task, priority: int = 0) -> ExecutionResult:
         """Send a task to an agent through the bus, and wait for what comes of it."""
         result = await self._execution.run(await self.agent(agent_id), task, priority)
-        if result.error_type == "timeout":
+        if result.error_type is ErrorType.TIMEOUT:
             self.hung[agent_id] = task.id
         elif result.success:
             self.hung.pop(agent_id, None)
@@ -318,10 +319,11 @@ class WorkerSpace:
         return await self._orchestrator.run(self, turn, text)
 
     async def _tools_for(self, at_work: TaskAtWork) -> tuple[list[Tool], Collection[str]]:
-        """Answer what an agent can do with the space (task workspace, family), and which tools it may use."""
+        """Return what an agent can do with the space (task workspace, family, memory), and which tools it may use."""
         files = AgentFiles(self.parts, self.principal, self.project_id, at_work.agent.id)
         family = AgentFamily(self, at_work)
-        return [*task_file_tools(files), SpawnAgent(family)], await self._allowed_tools(at_work.agent)
+        tools: list[Tool] = [*task_file_tools(files), SpawnAgent(family), *memory_tools(self, at_work.agent)]
+        return tools, await self._allowed_tools(at_work.agent)
 
     async def _allowed_tools(self, agent: Agent) -> set[str]:
         """Answer what the agent may use: of its own list, what each of its ancestors may use too."""
@@ -435,13 +437,16 @@ class WorkerSpace:
             self.bus.forget(agent_id)
             raise
 
-    async def _ensure_collections(self, agents: Sequence[Agent]) -> None:
-        memories = self.parts.memories
+    def _context_of(self, agent: Agent) -> AgentContextStore:
+        return self.parts.memories.context_store(self.principal, self.project_id, agent.id, agent.name)
+
+    async def _ensure_collections(self, ensure_each: Sequence[Callable[[], Awaitable[object]]]) -> None:
+        """Ensure collections, for a moment: a space works without them, and says that it is degraded."""
         try:
             async with asyncio.timeout(ENSURE_SECONDS):
-                for agent in agents:
-                    await memories.context_store(self.principal, self.project_id, agent.id, agent.name).ensure()
-        except (ArtelError, TimeoutError) as failure:  # the space works without, and says that it is degraded
+                for ensure in ensure_each:
+                    await ensure()
+        except (ArtelError, TimeoutError) as failure:
             log.warning("collections_not_ensured", project_id=self.project_id, reason=str(failure))
 
 

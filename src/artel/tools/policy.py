@@ -15,6 +15,7 @@ from artel.paths.errors import PathError
 from artel.paths.policy import is_secret, matches, split_path
 
 CALLS_PER_MINUTE = 60
+MAX_PACED = 1_000  # projects whose calls are remembered before idle ones are forgotten
 LISTS = ("files", "matches")  # of entries with a path, in what a tool answers
 APPROVAL_SECONDS = 300
 HIGH_RISK_SECONDS = 600
@@ -64,23 +65,46 @@ class PolicySettings(BaseModel):
             return cls(tools={"*": ToolRule(enabled=False, requires_approval=True)})
 
 
-class Pace:
-    """How often tools are called, by all agents of a project together."""
+# When tools were called in the last minute, by user and project.
+ToolCalls = dict[tuple[int, int], deque[float]]
 
-    def __init__(self, per_minute: int = CALLS_PER_MINUTE, now: Callable[[], float] = time.monotonic) -> None:
+
+class Pace:
+    """How often tools are called, by all agents of a project together.
+
+    The times are kept in `calls`, which outlives a worker space: a clean-up or reset buys no more calls.
+    """
+
+    def __init__(
+        self,
+        per_minute: int = CALLS_PER_MINUTE,
+        now: Callable[[], float] = time.monotonic,
+        calls: ToolCalls | None = None,
+        key: tuple[int, int] = (0, 0),
+    ) -> None:
         self._per_minute = per_minute
         self._now = now
-        self._calls: deque[float] = deque()
+        self._all: ToolCalls = {} if calls is None else calls
+        self._key = key
 
     def take(self) -> None:
         """Take one call; raise Forbidden when there were too many in the last minute."""
         now = self._now()
-        while self._calls and self._calls[0] <= now - 60:
-            self._calls.popleft()
-        if len(self._calls) >= self._per_minute:
-            wait = self._calls[0] + 60 - now
+        if self._key not in self._all:
+            self._forget_others(now)
+        calls = self._all.setdefault(self._key, deque())
+        while calls and calls[0] <= now - 60:
+            calls.popleft()
+        if len(calls) >= self._per_minute:
+            wait = calls[0] + 60 - now
             raise Forbidden(f"{self._per_minute} tool calls were made in the last minute. Wait {wait:.0f} seconds.")
-        self._calls.append(now)
+        calls.append(now)
+
+    def _forget_others(self, now: float) -> None:
+        """Forget projects without a call in the last minute, so that only busy ones take up memory."""
+        if len(self._all) >= MAX_PACED:
+            for key in [key for key, calls in self._all.items() if not calls or calls[-1] <= now - 60]:
+                del self._all[key]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,135 @@
+"""The methods of a worker space, called as the server calls them, over a real database and memory index."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from artel.agents.context import Said
+from artel.auth.accounts import ensure_local_account
+from artel.brain.errors import ModelTimedOut
+from artel.container import Container
+from artel.contract.http import Agent
+from artel.errors import ToolFailed
+from artel.memories.memory_repository import NewMemory
+from artel.memory.store import Filter
+from artel.projects.projects import ensure_default_project
+from artel.settings import Settings
+from artel.spaces.execution import Task
+from artel.spaces.worker_space import WorkerSpace
+from artel.turns.transactions import AgentAtWork
+from tests.agents import Heard
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def container(tmp_path: Path) -> AsyncIterator[Container]:
+    opened = await Container.open(Settings(data_dir=tmp_path))
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def space(container: Container) -> WorkerSpace:
+    account = await container.database.run(ensure_local_account)
+    project = await container.database.run(ensure_default_project, account.principal, container.project_rules)
+    assert container.spaces is not None
+    return await container.spaces.get(account.principal, project.id)
+
+
+@pytest.mark.req("UWS-17.1", "UWS-18.1")
+async def test_the_context_store_of_an_agent_has_its_own_collection_which_is_made_if_missing(
+    space: WorkerSpace, container: Container
+) -> None:
+    coder, analyzer, *_ = sorted(space.bus.registered)
+    stores = [await space.get_agent_context_store(agent_id) for agent_id in (coder, analyzer)]
+    names = [f"{space.user_prefix}_{name}_context" for name in ("agent_coder", "agent_analyzer")]
+    index = container.memories._store
+    await index.drop(names[0])
+    assert names[0] not in await index.collections()
+
+    await space.ensure_agent_collection(coder)
+
+    assert names[0] in await index.collections()
+    assert [store.collection for store in stores] == names
+
+
+@pytest.mark.req("UWS-19.1", "UWS-19.2", "UWS-20.1")
+async def test_added_context_is_found_with_scores_and_narrowed_by_type_success_and_date(space: WorkerSpace) -> None:
+    coder, analyzer, *_ = sorted(space.bus.registered)
+    now = datetime.now(UTC)
+    old = NewMemory("the red door creaks", "lesson", success=False, task_id="t1", created_at=now - timedelta(days=9))
+    new = NewMemory("the red door is locked", "note", metadata={"source": "test"})
+
+    stored = [await space.add_context(coder, one) for one in (old, new)]
+
+    found = await space.search_context(coder, "red door")
+    assert {one.memory.id for one in found} == {one.id for one in stored}
+    assert all(one.score > 0 for one in found)
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    assert (stored[0].task_id, stored[0].success, stored[0].type) == ("t1", False, "lesson")
+    assert stored[0].created_at == old.created_at
+    assert len(await space.search_context(coder, "red door", 1)) == 1
+    for where, only in (
+        (Filter(type="lesson"), old),
+        (Filter(success=True), new),
+        (Filter(since=now - timedelta(days=1)), new),
+        (Filter(until=now - timedelta(days=1)), old),
+    ):
+        assert [one.memory.id for one in await space.search_context(coder, "red door", where=where)] == [only.id]
+    assert await space.search_context(analyzer, "red door") == []
+
+
+@pytest.mark.req("UWS-21.1")
+async def test_cleared_context_is_gone_and_the_collection_stays(space: WorkerSpace, container: Container) -> None:
+    coder, analyzer, *_ = sorted(space.bus.registered)
+    for agent_id in (coder, coder, analyzer):
+        await space.add_context(agent_id, NewMemory("the red door"))
+
+    assert await space.clear_context(coder) == 2
+
+    index, collection = container.memories._store, (await space.get_agent_context_store(coder)).collection
+    assert await index.count(collection) == 0
+    assert collection in await index.collections()
+    assert await space.search_context(coder, "red door") == []
+    assert len(await space.search_context(analyzer, "red door")) == 1
+
+
+class Deaf(Heard):
+    def recalled(self, found: Sequence[object]) -> None:
+        pass
+
+    def note(self, event: object) -> None:
+        pass
+
+
+Begin = Callable[[Agent, AgentAtWork], Awaitable[tuple[Agent, Sequence[Said]]]]
+
+
+@pytest.mark.req("UWS-22.3")
+@pytest.mark.parametrize(
+    ("failure", "error_type", "error_code"),
+    [
+        (ToolFailed("It broke."), "execution", "tool_failed"),
+        (ModelTimedOut("Too slow."), "timeout", "timeout"),
+        (None, "unavailable", "agent_not_registered"),
+    ],
+)
+async def test_a_failed_task_has_an_error_and_its_type_beside_the_exact_code(
+    space: WorkerSpace, failure: Exception | None, error_type: str, error_code: str
+) -> None:
+    coder = min(space.bus.registered)
+    if failure is None:
+        await space.deregister_agent(coder)
+
+    async def begin(_agent: Agent, _at_work: AgentAtWork) -> tuple[Agent, Sequence[Said]]:
+        assert failure is not None
+        raise failure
+
+    result = await space.direct_execution(coder, Task("task", "Do it", begin, Deaf()))
+
+    assert (result.success, result.error_type, result.error_code) == (False, error_type, error_code)
+    assert result.error
+    assert failure is None or result.error == str(failure)
