@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 async def test_projects_and_agents_have_their_collections_when_they_are_made(start_server: StartServer) -> None:
     server = start_server()
     person = Person.register(server.url)
-    project = person.project()
+    untouched, project = person.project(), person.project()  # the first is only made
     person.agent(project["id"], name="agent_reviewer")
     person.agent(project["id"], name="agent_forgetful", memory=False)
     assert server.stop() == 0
@@ -28,5 +28,9 @@ async def test_projects_and_agents_have_their_collections_when_they_are_made(sta
         await store.close()
 
     names = ["agent_coder", "agent_analyzer", "agent_writer", "agent_researcher", "agent_reviewer"]
-    prefix = f"user{person.user_id}_project{project['id']}"
-    assert sorted(there) == sorted(f"{prefix}_{name}_context" for name in names)
+    expected = {untouched["id"]: names[:4], project["id"]: names}
+    assert sorted(there) == sorted(
+        f"user{person.user_id}_project{project_id}_{name}_context"
+        for project_id, team in expected.items()
+        for name in team
+    )

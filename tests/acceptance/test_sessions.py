@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from artel.db.tables import metadata
+from tests.conftest import Rows
 from tests.people import Person, assert_problem
 
 
@@ -62,16 +64,29 @@ def test_without_a_project_a_session_is_in_the_default_project_which_is_made_onc
 
 
 @pytest.mark.req("CHT-04.4")
-def test_a_deleted_session_is_gone(person: Person) -> None:
-    url = f"/my/chat/sessions/{person.http.post('/my/chat/sessions', json={}).json()['session_id']}"
-    kept = person.http.post("/my/chat/sessions", json={}).json()
+def test_a_deleted_session_is_gone_with_all_its_messages(person: Person, rows: Rows) -> None:
+    session, kept_session = person.session(), person.session()
+    url = f"/my/chat/sessions/{session}"
+    for one in (session, kept_session):
+        person.say(one, "Hello")
+    tables = [table.name for table in metadata.sorted_tables if "session_id" in table.c]
+
+    def stored(session_id: str) -> dict[str, int]:
+        counts = {name: f"SELECT count(*) FROM {name} WHERE session_id = :id" for name in tables}  # noqa: S608
+        return {name: rows(count, id=session_id)[0][0] for name, count in counts.items()}
+
+    assert stored(session)["messages"] == 2
+    before = stored(kept_session)
 
     assert person.http.delete(url).status_code == 204
 
+    assert set(stored(session).values()) == {0}
+    assert stored(kept_session) == before
+    assert_problem(person.http.get(f"/my/chat/{session}/messages"), 404, "session_not_found")
     assert_problem(person.http.get(url), 404, "session_not_found")
     assert_problem(person.http.delete(url), 404, "session_not_found")
     assert_problem(person.http.patch(url, json={"title": "x"}), 404, "session_not_found")
-    assert person.http.get("/my/chat/sessions").json()["items"] == [kept]
+    assert [one["session_id"] for one in person.get("/my/chat/sessions")["items"]] == [kept_session]
 
 
 def test_a_deleted_project_takes_its_sessions_along(person: Person) -> None:

@@ -129,7 +129,7 @@ def test_deleting_a_session_stops_what_runs_in_it_and_tells_who_waits(
         assert waiting.result(timeout=10).status_code == 404
 
 
-@pytest.mark.req("UWS-08.3", "UWS-08.4")
+@pytest.mark.req("UWS-08.3")
 def test_after_a_crash_running_turns_are_failed_once_and_queued_ones_go_on(
     start_server: StartServer, model: ModelServer, script: ByMark, mark: str
 ) -> None:

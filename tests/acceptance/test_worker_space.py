@@ -1,6 +1,7 @@
 """Worker spaces: how they begin and end, what they tell, and that they share nothing."""
 
 import json
+import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 
 from tests.conftest import StartServer, with_model
 from tests.deadlines import eventually
+from tests.folders import connected_folder
 from tests.model_server import ByMark, Fail, Hold, ModelServer, Say, Tool
-from tests.people import Person, assert_problem
+from tests.people import Person, assert_problem, client
 from tests.running import Server
 
 
@@ -27,6 +29,8 @@ def initialised(server: Server, project_id: int) -> list[dict[str, object]]:
 @pytest.mark.req("UWS-02.2", "UWS-03.1", "UWS-06.1", "UWS-25.1")
 def test_a_new_project_has_a_space_that_is_ready(person: Person, server: Server) -> None:
     project = person.project()
+    # Nothing else was asked for yet: when the call returns, the space has begun, with all agents on the bus.
+    assert [line["agents"] for line in initialised(server, project["id"])] == [4]
 
     space = person.get(f"/my/projects/{project['id']}/space")
 
@@ -94,17 +98,15 @@ def test_a_new_agent_joins_the_space_at_once(person: Person) -> None:
     assert person.say(person.session(project["id"]), "Welcome", "newcomer")["agent"] == "newcomer"
 
 
-@pytest.mark.req("UWS-08.1", "UWS-05.3", "UWS-08.4")
+@pytest.mark.req("UWS-08.1", "UWS-05.3")
 def test_a_clean_up_lets_tasks_finish_and_what_waits_goes_on_in_the_next_space(
-    person: Person, script: ByMark, server: Server, mark: str, tmp_path: Path
+    person: Person, script: ByMark, server: Server, mark: str
 ) -> None:
     script[f"{mark} long"] = hold = Hold("Finished.")
     project = person.project()
     agent = person.agent(project["id"], name="single", concurrency_limit=1)
     url = f"/my/projects/{project['id']}/space"
     sessions = [person.session(project["id"]) for _ in range(2)]
-    mine = tmp_path / "mine.txt"
-    mine.write_text("untouched")
     first = person.submit(sessions[0], f"{mark} long", agent["id"])
     eventually(lambda: hold.arrived)
     second = person.submit(sessions[1], f"{mark} next", agent["id"])
@@ -123,7 +125,6 @@ def test_a_clean_up_lets_tasks_finish_and_what_waits_goes_on_in_the_next_space(
     assert not hold.abandoned.is_set()
     events = [line["event"] for line in server.log_lines() if line.get("project_id") == project["id"]]
     assert events.count("space_cleaned_up") == 1
-    assert mine.read_text() == "untouched"
 
 
 @pytest.mark.req("UWS-08.1", "UWS-05.3")
@@ -141,7 +142,7 @@ def test_a_space_that_nobody_uses_is_cleaned_up_and_begins_again(start_server: S
     assert events().count("space_initialised") == 2
 
 
-@pytest.mark.req("UWS-08.2", "UWS-08.4")
+@pytest.mark.req("UWS-08.2")
 def test_a_reset_stops_every_task_at_once_and_begins_anew(
     person: Person, script: ByMark, server: Server, mark: str
 ) -> None:
@@ -169,6 +170,69 @@ def test_a_reset_stops_every_task_at_once_and_begins_anew(
     assert person.get(f"/my/projects/{project['id']}/agents/{coder['id']}/context/stats")["count"] == 1
     assert person.say(session, "And now?")["content"] == "You said: And now?"
     assert len(hold.arrived) == 1
+
+
+@pytest.mark.req("UWS-08.4")
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True, scope="session")
+def test_clean_up_reset_and_crash_leave_the_users_folder_as_it_is(
+    start_server: StartServer, model: ModelServer, script: ByMark, mark: str, tmp_path: Path
+) -> None:
+    started = start_server(**with_model(model))
+    person = Person.register(started.url)
+    project = person.project()
+    work = tmp_path / "work"
+    (work / "src" / "empty").mkdir(parents=True)
+    (work / "src" / "main.py").write_bytes(b"print('mine')\r\n\x00")
+    (work / ".hidden").write_text(mark)
+    (work / "run.sh").touch(0o755)
+    (work / "link").symlink_to("src/main.py")
+
+    def everything() -> dict[str, object]:
+        return {str(path.relative_to(work)): _file_state(path) for path in (work, *work.rglob("*"))}
+
+    before = everything()
+    space = f"/my/projects/{project['id']}/space"
+    with connected_folder(tmp_path, person, project["id"], "--yes"):
+        session = person.session(project["id"])
+
+        def read_and_hold(name: str) -> Hold:
+            """Let an agent read a file of the folder, and work on."""
+            script[f"{mark} {name}"] = [
+                Say(tools=[Tool("tool_read_file", json.dumps({"path": ".hidden"}))]),
+                hold := Hold("Read."),
+            ]
+            person.submit(session, f"{mark} {name}")
+            eventually(lambda: hold.arrived)
+            assert mark in model.asked_about(f"{mark} {name}")[-1].body["messages"][-1]["content"]
+            return hold
+
+        hold = read_and_hold("cleaned up")
+        with ThreadPoolExecutor(1) as threads:
+            ending = threads.submit(person.http.post, f"{space}/cleanup")
+            eventually(ending.running)
+            hold.release()
+            assert ending.result().status_code == 204
+        assert everything() == before
+        read_and_hold("reset")
+        assert person.http.post(f"{space}/reset").status_code == 200
+        assert everything() == before
+        read_and_hold("killed")
+        started.kill()
+        assert everything() == before
+        again = Server.start(started.log.parent, started.env)
+        try:
+            back = Person(person.email, person.user_id, person.token, client(again.url, person.token))
+            eventually(lambda: back.history(session)[-1]["status"] == "failed", 30)
+            assert everything() == before
+        finally:
+            again.stop()
+    assert everything() == before
+
+
+def _file_state(path: Path) -> object:
+    found = path.lstat()
+    content = path.read_bytes() if path.is_file() else None
+    return stat.filemode(found.st_mode), found.st_mtime_ns, path.is_symlink() and path.readlink(), content
 
 
 @pytest.mark.req("AGT-02.9")

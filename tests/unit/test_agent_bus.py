@@ -235,6 +235,64 @@ async def test_an_agent_that_is_registered_again_has_its_new_limit_at_once(gate:
     await asyncio.gather(*tasks)
 
 
+@pytest.mark.req("UWS-11.2")
+async def test_a_renewed_agent_is_off_the_bus_until_its_tasks_are_over_and_then_goes_on(gate: Gate) -> None:
+    bus = AgentBus()
+    bus.register(1, 2)
+    tasks = [start(bus, gate, name) for name in "abc"]
+    await gate.until("a", "b")
+
+    bus.renew(1, 1)
+    bus.renew(1, 3)  # invalidated again: the newest limit counts
+    tasks += [start(bus, gate, name) for name in "de"]
+    gate.let_end("a")
+    await tasks[0]
+    await settle()
+
+    assert (bus.registered, bus.knows(1)) == (frozenset(), True)
+    assert (gate.begun, bus.active_tasks, bus.queued_tasks) == (["a", "b"], 1, 3)
+    gate.let_end("b")
+    await gate.until("c", "d", "e")
+    assert bus.registered == {1}
+    gate.let_end("c", "d", "e")
+    assert await asyncio.gather(*tasks) == list("abcde")
+    bus.renew(1, 2)
+    assert bus.registered == {1}  # there was nothing to wait for
+
+
+@pytest.mark.req("UWS-11.2")
+async def test_a_long_task_keeps_a_renewed_agent_off_the_bus_no_longer_than_the_drain_time(gate: Gate) -> None:
+    bus = AgentBus()
+    bus.register(1, 1)
+    tasks = [start(bus, gate, name) for name in "abc"]
+    await gate.until("a")
+
+    bus.renew(1, 2, drain_seconds=0.01)
+
+    await gate.until("a", "b")
+    await settle()
+    assert (bus.registered, gate.begun, gate.cancelled) == (frozenset({1}), ["a", "b"], [])
+    gate.let_end("a", "b", "c")
+    assert await asyncio.gather(*tasks) == list("abc")
+
+
+@pytest.mark.req("UWS-11.2", "UWS-16.1")
+async def test_an_agent_that_leaves_the_bus_is_not_brought_back_by_a_renewal(gate: Gate) -> None:
+    bus = AgentBus()
+    bus.register(1, 1)
+    task = start(bus, gate, "a")
+    await gate.until("a")
+    bus.renew(1, 1, drain_seconds=0.01)
+
+    leaving = asyncio.create_task(bus.deregister(1))
+    await settle()
+    bus.renew(1, 1)
+    gate.let_end("a")
+    await leaving
+
+    assert (await task, bus.registered, bus.knows(1)) == ("a", frozenset(), False)
+
+
 async def test_a_hundred_tasks_may_wait_and_the_next_is_refused(gate: Gate) -> None:
     bus = AgentBus()
     bus.register(1, 1)

@@ -40,6 +40,14 @@ class _Entry:
 
 
 @dataclass(slots=True)
+class _Renewal:
+    """An agent that is off the bus until its tasks are over, or the timer ends; then it is registered anew."""
+
+    limit: int
+    timer: asyncio.TimerHandle
+
+
+@dataclass(slots=True)
 class _Agent:
     """One agent on the bus."""
 
@@ -47,6 +55,7 @@ class _Agent:
     figures: AgentFigures
     status: AgentStatus = AgentStatus.IDLE
     leaving: bool = False
+    renewal: "_Renewal | None" = None
     waiting: list[_Entry] = field(default_factory=list)
     running: dict[str, _Entry] = field(default_factory=dict)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
@@ -66,8 +75,8 @@ class AgentBus:
 
     @property
     def registered(self) -> frozenset[int]:
-        """The agents on the bus."""
-        return frozenset(self._agents)
+        """The agents on the bus; not those that are about to be registered anew."""
+        return frozenset(agent_id for agent_id, agent in self._agents.items() if agent.renewal is None)
 
     @property
     def queued_tasks(self) -> int:
@@ -85,17 +94,35 @@ class AgentBus:
         if agent is None:
             figures = self._figures.setdefault(agent_id, AgentFigures(self._now))
             agent = self._agents[agent_id] = _Agent(concurrency_limit, figures)
+        if agent.renewal is not None:
+            agent.renewal.timer.cancel()
+            agent.renewal = None
         agent.limit = concurrency_limit
         agent.leaving = False
         agent.figures.forgive()
         log.info("agent_registered", agent_id=agent_id, concurrency_limit=concurrency_limit)
         self._dispatch(agent_id, agent)
 
-    def renew(self, agent_id: int, concurrency_limit: int) -> None:
-        """Take an agent off the bus and put it on anew; what runs goes on, and what waits keeps its place."""
-        if agent_id in self._agents:
-            log.info("agent_deregistered", agent_id=agent_id)
-        self.register(agent_id, concurrency_limit)
+    def knows(self, agent_id: int) -> bool:
+        """Return whether an agent is on the bus, or will be again without being registered by anybody."""
+        return agent_id in self._agents
+
+    def renew(self, agent_id: int, concurrency_limit: int, drain_seconds: float = DRAIN_SECONDS) -> None:
+        """Take an agent off the bus, and register it anew when the tasks that it runs are over.
+
+        Nothing new is begun meanwhile; what waits keeps its place and goes on afterwards. A task that takes longer
+        than `drain_seconds` keeps the agent off the bus no longer: it goes on, and counts towards the new limit.
+        """
+        agent = self._agents.get(agent_id)
+        if agent is None or agent.leaving:
+            return
+        if agent.renewal is not None:
+            agent.renewal.limit = concurrency_limit
+            return
+        log.info("agent_deregistered", agent_id=agent_id)
+        timer = asyncio.get_running_loop().call_later(drain_seconds, self._renewed, agent_id, agent)
+        agent.renewal = _Renewal(concurrency_limit, timer)
+        self._dispatch(agent_id, agent)
 
     async def deregister(
         self, agent_id: int, drain_seconds: float = DRAIN_SECONDS, reason: Exception | None = None
@@ -105,6 +132,9 @@ class AgentBus:
         if agent is None:
             return
         agent.leaving = True
+        if agent.renewal is not None:
+            agent.renewal.timer.cancel()
+            agent.renewal = None
         for entry in agent.waiting:
             if not entry.result.done():
                 entry.result.set_exception(reason or AgentNotRegistered(NOT_REGISTERED))
@@ -193,13 +223,20 @@ class AgentBus:
         await asyncio.gather(*(self.deregister(agent_id, drain_seconds, reason) for agent_id in list(self._agents)))
 
     def _dispatch(self, agent_id: int, agent: _Agent) -> None:
-        while agent.waiting and len(agent.running) < agent.limit and not agent.leaving:
+        if agent.renewal is not None and not agent.running:
+            self._renewed(agent_id, agent)  # dispatches
+            return
+        while agent.waiting and len(agent.running) < agent.limit and not agent.leaving and agent.renewal is None:
             entry = heapq.heappop(agent.waiting)
             agent.running[entry.task_id] = entry
             entry.running = asyncio.get_running_loop().create_task(self._work(agent_id, agent, entry))
         self._note_status(agent_id, agent)
         if not agent.running:
             agent.idle.set()
+
+    def _renewed(self, agent_id: int, agent: _Agent) -> None:
+        if agent.renewal is not None and self._agents.get(agent_id) is agent:
+            self.register(agent_id, agent.renewal.limit)
 
     async def _work(self, agent_id: int, agent: _Agent, entry: _Entry) -> None:
         started = self._now()

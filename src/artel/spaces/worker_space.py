@@ -222,15 +222,16 @@ class WorkerSpace:
             raise SpaceClosed
         self._used = time.monotonic()
         agent = await self.cache.get(agent_id)
-        if agent_id not in self.bus.registered and agent_id not in self._off_the_bus:
+        if not self.bus.knows(agent_id) and agent_id not in self._off_the_bus:
             self.bus.register(agent_id, agent.concurrency_limit)
         return agent
 
     async def invalidate_agent(self, agent_id: int) -> None:
-        """Forget the agent's configuration at once; on the bus it is registered anew."""
+        """Forget the agent's configuration at once; it leaves the bus, and is registered anew after its tasks."""
         await self.cache.invalidate(agent_id)
-        if agent_id in self.bus.registered:
-            self.bus.renew(agent_id, (await self.cache.get(agent_id)).concurrency_limit)
+        if self.bus.knows(agent_id):
+            agent = await self.cache.get(agent_id)
+            self.bus.renew(agent_id, agent.concurrency_limit, self.parts.limits.drain)
 
     async def clear_agent_cache(self) -> None:
         """Forget every agent's configuration; the bus is left alone."""
