@@ -2,7 +2,9 @@
 
 import itertools
 import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -292,3 +294,27 @@ def test_every_route_is_in_the_document_or_known_to_be_public(document: dict[str
 
     assert routes - set(document["paths"]) == hidden
     assert all(is_public(path) for path in hidden)
+
+
+@pytest.mark.req("SEC-02.5")
+def test_asking_for_projects_before_they_are_there_does_not_spoil_making_them(server: Server) -> None:
+    owner, stranger = Person.register(server.url), Person.register(server.url)
+    newest = owner.project()["id"]
+    is_over = threading.Event()
+
+    def ask() -> set[int]:
+        statuses: set[int] = set()
+        for number in itertools.cycle(range(1, 9)):
+            if is_over.is_set():
+                return statuses
+            statuses.add(stranger.http.get(f"/my/projects/{newest + number}/space").status_code)
+        return statuses
+
+    with ThreadPoolExecutor(3) as threads:
+        asking = [threads.submit(ask) for _ in range(3)]
+        made = [owner.http.post("/my/projects", json={"name": f"P{number}"}) for number in range(8)]
+        is_over.set()
+        statuses = set().union(*(one.result() for one in asking))
+
+    assert [answer.status_code for answer in made] == [201] * 8
+    assert statuses == {404}

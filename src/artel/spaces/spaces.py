@@ -10,6 +10,7 @@ from artel.brain.tokens import count_tokens
 from artel.errors import ProjectNotFound
 from artel.garbage import look_seldom
 from artel.logs import get_logger
+from artel.projects.project_repository import ProjectRepository
 from artel.spaces.leases import acquire_space, release_space
 from artel.spaces.parts import SpaceParts
 from artel.spaces.worker_space import TurnRunner, WorkerSpace
@@ -26,7 +27,8 @@ class Spaces:
         self._orchestrator = orchestrator
         self._host_id = host_id
         self._spaces: dict[int, WorkerSpace] = {}
-        self._making: dict[int, asyncio.Task[WorkerSpace]] = {}
+        # By user too: who asks for somebody else's project fails alone, and not with its owner.
+        self._making: dict[tuple[int, int], asyncio.Task[WorkerSpace]] = {}
         self._ending: dict[int, asyncio.Task[None]] = {}
         self._loading: asyncio.Task[None] | None = None
         self.recover: Callable[[Principal, Lease], asyncio.Future[None]] | None = None
@@ -41,14 +43,15 @@ class Spaces:
         return self._spaces.get(project_id)
 
     async def get(self, principal: Principal, project_id: int) -> WorkerSpace:
-        """Answer a project's space, made on first need; raise SpaceElsewhere when another process runs it."""
+        """Return a project's space, made on first need; raise SpaceElsewhere when another process runs it."""
         space = self._spaces.get(project_id)
         if space is None:
-            making = self._making.get(project_id)
+            key = principal.user_id, project_id
+            making = self._making.get(key)
             if making is None:
                 making = asyncio.get_running_loop().create_task(self._make(principal, project_id))
-                self._making[project_id] = making
-                making.add_done_callback(lambda task: self._made(project_id, task))
+                self._making[key] = making
+                making.add_done_callback(lambda task: self._made(key, task))
             space = await asyncio.shield(making)
         if space.principal.user_id != principal.user_id:
             raise ProjectNotFound("Project not found")
@@ -82,6 +85,8 @@ class Spaces:
         await asyncio.gather(*self._ending.values(), return_exceptions=True)
 
     async def _make(self, principal: Principal, project_id: int) -> WorkerSpace:
+        # Raises unless the project is the user's: nothing is loaded, leased or waited for before that is known.
+        await self._parts.database.read(lambda connection: ProjectRepository(connection, principal).get(project_id))
         if self._loading is None:
             self._loading = asyncio.get_running_loop().create_task(_load_slow_parts())
         if ending := self._ending.get(project_id):
@@ -102,8 +107,8 @@ class Spaces:
         self._spaces[project_id] = space
         return space
 
-    def _made(self, project_id: int, task: asyncio.Task[WorkerSpace]) -> None:
-        del self._making[project_id]
+    def _made(self, key: tuple[int, int], task: asyncio.Task[WorkerSpace]) -> None:
+        del self._making[key]
         if not task.cancelled():
             task.exception()  # seen, even when nobody waits any more
 
