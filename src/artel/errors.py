@@ -16,6 +16,7 @@ class Kind(StrEnum):
     CONFLICT = "conflict"
     TOO_LARGE = "too_large"
     MISDIRECTED = "misdirected"
+    TOO_LONG = "too_long"
     TOO_MANY = "too_many"
     UNAVAILABLE = "unavailable"
     FAILED = "failed"
@@ -109,6 +110,13 @@ class ServerBusy(ArtelError):
 
     kind = Kind.UNAVAILABLE
     code = "server_busy"
+
+
+class PathTooLong(ArtelError):
+    """The path of a request is far longer than any that there is."""
+
+    kind = Kind.TOO_LONG
+    code = "path_too_long"
 
 
 class RegistrationClosed(ArtelError):

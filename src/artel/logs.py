@@ -12,14 +12,17 @@ from structlog.typing import EventDict, FilteringBoundLogger, Processor, Wrapped
 MASK = "***"
 _SECRET_KEY = re.compile(r"password|passwd|secret|token|authorization|cookie|api_?key|credential", re.IGNORECASE)
 _PUBLIC_KEYS = frozenset({"token_type", "max_tokens", "tokens", "input_tokens", "output_tokens"})
+MAX_TEXT_CHARACTERS = 10_000
+MAX_TRACEBACK_CHARACTERS = 100_000
+# Paths, names and errors come from outside: each pattern looks at every character a few times at most.
 _SECRET_TEXT = re.compile(
-    r"eyJ[\w-]{5,}\.[\w-]+\.[\w-]*"  # a JSON web token
-    r"|(?<=bearer )\S+"
-    r"|\bsk-[\w-]{8,}"  # keys of model providers
-    r"|(?<=://)[^\s\"']+(?=@)"  # user and password of a URL, whatever is in them
-    r"|(?<=password=)[^\s&]+",
+    r"(?<![\w-])(?=[\w-]*?eyJ[\w-]{5})[\w-]++\.[\w-]++\.[\w-]*+"  # a JSON web token
+    r"|(?<=bearer )\S++"
+    r"|\bsk-[\w-]{8,}+"  # keys of model providers
+    r"|(?<=password=)[^\s&]++",
     re.IGNORECASE,
 )
+_URL = re.compile(r"[^\s\"']++")  # or any other run of characters
 
 
 # What a terminal would obey instead of show. New lines stay only in tracebacks, which nobody else writes.
@@ -31,13 +34,28 @@ def mask(value: Any) -> Any:
     """Answer the value with everything in it that looks like a secret replaced."""
     match value:
         case str():
-            return _CONTROL.sub(_escaped, _SECRET_TEXT.sub(MASK, value))
+            return _masked(value)
         case Mapping():
             return {key: MASK if _is_secret(str(key)) and item else mask(item) for key, item in value.items()}
         case list() | tuple():
             return [mask(item) for item in value]
         case _:
             return value
+
+
+def _masked(text: str) -> str:
+    text = text[:MAX_TRACEBACK_CHARACTERS]  # far more than is kept: a secret that is cut here is not shown
+    if "://" in text and "@" in text:
+        text = _URL.sub(_without_login, text)
+    text = _CONTROL.sub(_escaped, _SECRET_TEXT.sub(MASK, text))
+    return text if len(text) <= MAX_TEXT_CHARACTERS else f"{text[: MAX_TEXT_CHARACTERS - 1]}…"
+
+
+def _without_login(found: re.Match[str]) -> str:
+    """Return a URL without user and password, whatever characters are in them."""
+    scheme, separator, rest = found[0].partition("://")
+    login, _, host = rest.rpartition("@")
+    return f"{scheme}{separator}{MASK}@{host}" if login else found[0]
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -51,7 +69,8 @@ def _is_secret(key: str) -> bool:
 def _mask_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     masked: EventDict = mask(event)
     for name in _MANY_LINES & event.keys():
-        masked[name] = "\n".join(mask(line) for line in str(event[name]).splitlines())
+        text = str(event[name])[:MAX_TRACEBACK_CHARACTERS]
+        masked[name] = "\n".join(mask(line) for line in text.splitlines())
     return masked
 
 

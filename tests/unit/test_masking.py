@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artel.logs import MASK, configure_logs, get_logger, mask
+from artel.logs import MASK, MAX_TEXT_CHARACTERS, configure_logs, get_logger, mask
 
 SECRETS = st.from_regex(r"[A-Za-z0-9_-]{12,40}", fullmatch=True)
 KEYS = st.sampled_from(
@@ -86,3 +86,12 @@ def test_tracebacks_and_foreign_loggers_are_masked_too(monkeypatch: pytest.Monke
     assert [line["event"] for line in lines] == ["connecting to redis://***@cache/0", "failed"]
     assert "ValueError" in lines[1]["exception"]
     assert "hunter2" not in stream.getvalue()
+
+
+@pytest.mark.req("SEC-02.2")
+def test_long_texts_are_cut_after_their_secrets_are_masked() -> None:
+    text = mask("a " * 4_990 + "redis://:" + "hunter2 ".strip() * 5_000 + "@cache/0")
+
+    assert "hunter2" not in text
+    assert len(mask("a" * 200_000)) == MAX_TEXT_CHARACTERS
+    assert mask(mask("a" * 200_000)) == mask("a" * 200_000)

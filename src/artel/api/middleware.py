@@ -12,13 +12,15 @@ from starlette.websockets import WebSocket
 
 from artel.api.metrics import HttpMetrics
 from artel.api.problems import problem_of, problem_of_crash
-from artel.errors import ArtelError, ServerBusy
+from artel.errors import ArtelError, PathTooLong, ServerBusy
 from artel.ids import uuid7
 from artel.logs import get_logger
 
 BODY_SECONDS = 30
 TRY_LATER = 1013  # a close code of WebSocket's own
 MAX_REASON = 100  # characters, of a reason that may have 123 bytes
+MAX_PATH_BYTES = 4_096
+MAX_LOGGED_CHARACTERS = 300
 MAX_LOGIN_BYTES = 16_384  # nobody is known yet who could be held to account for more
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
 _QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -73,6 +75,7 @@ class RequestMiddleware:
         structlog.contextvars.bind_contextvars(request_id=request_id)
         answer = _Answer(send, request_id)
         try:
+            _refuse_long_path(scope)
             await self._app(scope, receive, answer.send)
         except (Exception, asyncio.CancelledError) as error:
             response = _response_to(scope, error)
@@ -97,9 +100,10 @@ class RequestMiddleware:
             await send(message)
 
         try:
+            _refuse_long_path(scope)
             await self._app(scope, receive, noticed)
         except ArtelError as refused:
-            log.info("socket_refused", path=scope["path"], code=refused.code, reason=refused.detail)
+            log.info("socket_refused", path=_logged_path(scope), code=refused.code, reason=refused.detail)
             if is_open:
                 await send({"type": "websocket.close", "code": TRY_LATER, "reason": refused.detail[:MAX_REASON]})
             else:
@@ -110,7 +114,7 @@ class RequestMiddleware:
         self._metrics.observe(scope["method"], _route(scope), status, seconds)
         if scope["path"] not in _QUIET:
             duration = round(seconds * 1000, 1)
-            log.info("request", method=scope["method"], path=scope["path"], status=status, duration_ms=duration)
+            log.info("request", method=scope["method"], path=_logged_path(scope), status=status, duration_ms=duration)
 
 
 class PathMiddleware:
@@ -168,6 +172,16 @@ def _response_to(scope: Scope, error: BaseException) -> Response:
     if isinstance(error, asyncio.CancelledError):
         return problem_of(scope, ServerBusy("The server is stopping. Try again in a moment.", retry_after=5))
     return problem_of_crash(scope, error)
+
+
+def _refuse_long_path(scope: Scope) -> None:
+    if len(scope.get("raw_path") or scope["path"].encode()) > MAX_PATH_BYTES:
+        raise PathTooLong(f"The path is longer than {MAX_PATH_BYTES} bytes. GET /openapi.json lists what there is.")
+
+
+def _logged_path(scope: Scope) -> str:
+    path: str = scope["path"]
+    return path if len(path) <= MAX_LOGGED_CHARACTERS else f"{path[:MAX_LOGGED_CHARACTERS]}…"
 
 
 def _has_body(scope: Scope) -> bool:

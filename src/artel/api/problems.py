@@ -26,6 +26,7 @@ STATUS = {
     Kind.CONFLICT: 409,
     Kind.TOO_LARGE: 413,
     Kind.MISDIRECTED: 421,
+    Kind.TOO_LONG: 414,
     Kind.TOO_MANY: 429,
     Kind.UNAVAILABLE: 503,
     Kind.FAILED: 502,

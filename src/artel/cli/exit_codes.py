@@ -26,6 +26,7 @@ OF_KIND = {
     Kind.CONFLICT: ExitCode.CONFLICT,
     Kind.TOO_LARGE: ExitCode.USAGE,
     Kind.MISDIRECTED: ExitCode.NOT_ALLOWED,
+    Kind.TOO_LONG: ExitCode.USAGE,
     Kind.TOO_MANY: ExitCode.UNAVAILABLE,
     Kind.UNAVAILABLE: ExitCode.UNAVAILABLE,
     Kind.FAILED: ExitCode.FAILED,

@@ -20,6 +20,7 @@ _KINDS = {
     404: Kind.NOT_FOUND,
     409: Kind.CONFLICT,
     413: Kind.TOO_LARGE,
+    414: Kind.TOO_LONG,
     429: Kind.TOO_MANY,
     503: Kind.UNAVAILABLE,
 }

@@ -69,7 +69,8 @@ class SpawnAgent:
                     "type": "string",
                     "minLength": 1,
                     "maxLength": MAX_ROLE_CHARACTERS,
-                    "pattern": r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$",
+                    # Bounded by itself: a validator tries the pattern even if the text is too long.
+                    "pattern": r"^[^\x00-\x1f\x7f]{0,63}[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]{0,63}$",
                     "description": "What it is, in a word or two, as in: tester.",
                 },
                 "task_brief": {

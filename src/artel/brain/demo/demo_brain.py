@@ -15,7 +15,7 @@ from artel.brain.demo.tools import wanted_call
 MODEL = "demo"
 BYTES_PER_TOKEN = 4
 
-_WORDS = re.compile(r"\s*\S+\s*$|\s*\S+")
+_WORDS = re.compile(r"(?<!\s)\s*+\S++(?:\s++\Z)?")
 
 
 class DemoBrain:

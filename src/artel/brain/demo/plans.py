@@ -33,14 +33,17 @@ _SURELY_CODE = re.compile(r"(?i)\b(?:fix|debug|refactor|implement|bug)\b")
 _FINDING = ("research", "analysis")
 _ANY_KIND = "|".join(words for words, _ in _KINDS.values())
 _IN_TURN = re.compile(
-    r"(?i)[;,.]?\s*\b(?:and then|after that|afterwards|then|finally|next)\b[,:]?\s*|\n+|;\s*|(?<!\d)\.\s+(?=[A-Z])"
+    r"(?i)(?<!\s)[;,.]?\s*+\b(?:and then|after that|afterwards|then|finally|next)\b[,:]?\s*+"
+    r"|\n++|;\s*+|(?<!\d)\.\s++(?=[A-Z])"
 )
-_BESIDE = re.compile(rf"(?i)(?:,\s*(?:and\s+)?|\s+and\s+)(?=(?:{_ANY_KIND})\b)")
+_BESIDE = re.compile(rf"(?i)(?:,\s*+(?:and\s++)?|(?<!\s)\s++and\s++)(?=(?:{_ANY_KIND})\b)")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s*")
 _LINE = re.compile(
-    r"^\s*[-*•]?\s*`?(?P<name>[a-z][a-z0-9_-]{0,62})`?\s*(?:\([^)]*\))?\s*(?::|—|\u2013| - )\s*(?P<role>\S.*)$"
+    r"^\s*+(?:[-*•]\s*+)?`?(?P<name>[a-z][a-z0-9_-]{0,62})`?\s*(?:\([^)]*\)\s*)?(?::|—|\u2013| - )\s*(?P<role>\S.*)$"
 )
-_ASKED = re.compile(r"(?im)^\s*(?:user'?s? )?(?:request|task|goal|message)\s*:\s*")
+_ASKED = re.compile(r"(?im)^[^\S\n]*+(?:user'?s? )?(?:request|task|goal|message)\s*+:\s*+")
+_OF_KIND = {kind: re.compile(rf"(?i)\b(?:{words})\b") for kind, (words, _) in _KINDS.items()}
+_ROLE_OF_KIND = {kind: re.compile(rf"(?i){words}") for kind, (_, words) in _KINDS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,7 @@ def _request(asked: str, agents: list[_Agent]) -> str:
 def _kind(text: str) -> str:
     if _SURELY_CODE.search(text):
         return "code"
-    found = {kind: re.search(rf"(?i)\b(?:{words})\b", text) for kind, (words, _) in _KINDS.items()}
+    found = {kind: pattern.search(text) for kind, pattern in _OF_KIND.items()}
     starts = {kind: match.start() for kind, match in found.items() if match}
     return min(starts, key=lambda kind: starts[kind]) if starts else "analysis"
 
@@ -120,7 +123,7 @@ def _rank(kind: str) -> int:
 def _best(agents: list[_Agent], kind: str, text: str) -> str:
     lowered = text.lower()
     named = (agent.name for agent in agents if agent.name.removeprefix("agent_") in lowered.split())
-    of_kind = (agent.name for agent in agents if re.search(rf"(?i){_KINDS[kind][1]}", f"{agent.name} {agent.role}"))
+    of_kind = (agent.name for agent in agents if _ROLE_OF_KIND[kind].search(f"{agent.name} {agent.role}"))
     return next(named, None) or next(of_kind, None) or agents[0].name
 
 

@@ -13,7 +13,9 @@ _POLITE = r"(?:(?:task:|please|now|ok|okay|and|then|can you|could you|would you)
 _FILE = r"(?:the\s+)?(?:file\s+)?(?P<path>\S+)(?:\s+file)?"
 _COMMANDS = r"(?:ls|pwd|cat|echo|date|uname|git|python3?|pytest|make|npm|node|go|cargo)\b"
 _QUOTES = "`\"'“”«»"
-_NAMED_LIKE_A_FILE = re.compile(r"(?i).*\.\w*[a-z]\w*|.*/.*|readme|license|changelog|makefile|dockerfile|todo")
+_NAMED_LIKE_A_FILE = re.compile(
+    r"(?i)(?:[^.\n]*+\.)++(?=\w*[a-z])\w++|[^/\n]*+/.*|readme|license|changelog|makefile|dockerfile|todo"
+)
 
 
 @dataclass(frozen=True, slots=True)
