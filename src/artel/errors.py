@@ -310,6 +310,13 @@ class WorkflowNotOver(ArtelError):
     code = "workflow_not_over"
 
 
+class TurnNotOver(ArtelError):
+    """A turn that goes on, or has no message of its own, can't be tried again."""
+
+    kind = Kind.CONFLICT
+    code = "turn_not_over"
+
+
 class PlanRejected(ArtelError):
     """The user did not want the plan for their message."""
 

@@ -48,7 +48,7 @@ from artel.sessions import history
 from artel.spaces.agent_figures import ERROR_SECONDS
 from artel.spaces.host import Job
 from artel.turns.cancel import CANCELLED
-from artel.turns.endings import Ended, get_turn, read_ended
+from artel.turns.endings import Ended, get_turn, message_to_repeat, read_ended
 from artel.turns.transactions import NewTurn, TurnOver, accept_message
 from artel.turns.turn import Mode, Turn, TurnStatus
 
@@ -92,7 +92,41 @@ async def send_message(
 
     A direct message waits for the answer; `Accept: text/event-stream` streams it.
     """
-    turn = await _accept(parts, user, session_id, body, idempotency_key)
+    target = None if body.target_agent is None else str(body.target_agent)
+    turn = await _accept(parts, user, session_id, body.content, target, body.idempotency_key or idempotency_key)
+    return await _respond(parts, user, turn, accept, prefer)
+
+
+@router.post(
+    "/my/chat/{session_id}/turns/{turn_id}/retry",
+    responses={
+        200: {"model": MessageResponse, "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        202: {"model": MessageAccepted},
+        **documented(401, 404, 409, 422, 429, 502, 503, 504),
+    },
+)
+async def retry(
+    session_id: SessionId,
+    turn_id: TurnId,
+    user: CurrentUser,
+    parts: Parts,
+    accept: Annotated[str, Header(include_in_schema=False)] = "",
+    prefer: Annotated[str, Header(description="respond-async, or wait=N for seconds.")] = "",
+    idempotency_key: Annotated[IdempotencyKey | None, Header()] = None,
+) -> Response:
+    """Send the message of a turn that has ended again, to the same agent or to the orchestrator, as a new turn.
+
+    It answers as sending the message does. Later prompts leave the earlier question and answer out.
+    """
+    content, turn = await parts.database.read(message_to_repeat, user, session_id, turn_id)
+    target = None if turn.mode is Mode.ORCHESTRATED else str(turn.agent_id)
+    again = await _accept(parts, user, session_id, content, target, idempotency_key, retry_of=turn_id)
+    return await _respond(parts, user, again, accept, prefer)
+
+
+async def _respond(parts: Container, user: Principal, turn: Turn, accept: str, prefer: str) -> Response:
+    """Return the answer to a turn, its stream, or 202 if it is not waited for."""
+    session_id = turn.session_id
     if "text/event-stream" in accept:
         return EventStream(_turn_events(parts, user, turn), session_id)
     seconds = _patience(prefer, turn.mode)
@@ -178,21 +212,28 @@ def event_number(after: int | None, last_event_id: str | None, newest: int) -> i
     return newest
 
 
-async def _accept(parts: Container, user: Principal, session_id: str, body: NewMessage, header_key: str | None) -> Turn:
-    if is_ready() and len(body.content) <= LONG_TEXT:
-        tokens = count_tokens(body.content)
+async def _accept(
+    parts: Container,
+    user: Principal,
+    session_id: str,
+    content: str,
+    target: str | None,
+    key: str | None,
+    retry_of: str | None = None,
+) -> Turn:
+    if is_ready() and len(content) <= LONG_TEXT:
+        tokens = count_tokens(content)
     else:
-        tokens = await asyncio.to_thread(count_tokens, body.content)
-    target = None if body.target_agent is None else str(body.target_agent)
-    new = NewTurn(uuid7(), uuid7(), body.content, tokens, target, body.idempotency_key or header_key)
+        tokens = await asyncio.to_thread(count_tokens, content)
+    new = NewTurn(uuid7(), uuid7(), content, tokens, target, key, retry_of)
     is_planned = new.mode is Mode.ORCHESTRATED
-    also = partial(add_workflow, workflow_id=uuid7(), request=body.content) if is_planned else None
+    also = partial(add_workflow, workflow_id=uuid7(), request=content) if is_planned else None
     turn = await parts.database.run(accept_message, user, session_id, new, parts.gate, also)
     log.info("mode_chosen", session_id=session_id, mode=turn.mode, turn_id=turn.id)
     if turn.id == new.turn_id:
         parts.signals.session_changed(session_id)
         if parts.host is not None:
-            parts.host.take(Job(user, turn, body.content))
+            parts.host.take(Job(user, turn, content))
         parts.signals.work(turn.project_id)
     return turn
 
@@ -295,4 +336,5 @@ def _state(turn: Turn) -> TurnState:
         started_at=turn.started_at,
         finished_at=turn.finished_at,
         duration_ms=turn.duration_ms,
+        retry_of=turn.retry_of,
     )

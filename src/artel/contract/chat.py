@@ -93,7 +93,13 @@ class ChatMessage(Answer):
     content: str
     agent_id: int | None
     agent: str | None = Field(examples=["agent_coder"])
-    status: str = Field(description="ok or failed", examples=["ok"])
+    status: str = Field(
+        description="ok; failed for the note of a failure; cut_off for the part of an answer that was written before"
+        " it ended early; retried for what was sent again later. Later prompts have only what is ok.",
+        examples=["ok"],
+    )
+    error_code: str | None = Field(description="Why there is no answer, or only a part of it.", examples=["timeout"])
+    retry_of: str | None = Field(description="The turn whose message was sent again with this one.")
     tokens: int
     timestamp: datetime
 
@@ -120,6 +126,7 @@ class TurnState(Answer):
     started_at: datetime | None
     finished_at: datetime | None
     duration_ms: int
+    retry_of: str | None = Field(description="The turn whose message was sent again with this one.")
 
 
 class Found(Answer):

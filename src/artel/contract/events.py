@@ -24,6 +24,7 @@ class MessageCreated(EventData):
     message_id: str
     role: str
     content: str
+    retry_of: str | None = None  # the turn whose message was sent again
 
 
 class DirectAgentCall(EventData):

@@ -191,6 +191,8 @@ messages = Table(
     Column("agent_id", Id),
     Column("agent", String(63)),
     Column("status", String(10), nullable=False),
+    Column("error_code", String(64)),  # why there is no answer, or only a part of it
+    Column("retry_of", String(36)),  # the turn whose message was sent again
     Column("tokens", Integer, nullable=False),
     Column("created_at", Moment, nullable=False),
     _goes_with_its_session(),
@@ -217,6 +219,7 @@ turns = Table(
     Column("usage", JSON(none_as_null=True)),
     Column("context", JSON(none_as_null=True)),  # what the agent was reminded of
     Column("parked", JSON(none_as_null=True)),  # how far its run had come when it began to wait for a person
+    Column("retry_of", String(36)),  # the turn whose message was sent again
     Column("created_at", Moment, nullable=False),
     Column("started_at", Moment),
     Column("finished_at", Moment),

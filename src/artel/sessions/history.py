@@ -98,6 +98,8 @@ def _shown(message: StoredMessage) -> ChatMessage:
         agent_id=message.agent_id,
         agent=message.agent,
         status=message.status,
+        error_code=message.error_code,
+        retry_of=message.retry_of,
         tokens=message.tokens,
         timestamp=message.created_at,
     )

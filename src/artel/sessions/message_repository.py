@@ -27,6 +27,8 @@ class StoredMessage:
     status: str
     tokens: int
     created_at: datetime
+    error_code: str | None = None
+    retry_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class FoundMessage:
 
 
 # All columns that may be left out: rows of one insert must name the same ones.
-_DEFAULTS = {"agent_id": None, "agent": None, "status": "ok"}
+_DEFAULTS = {"agent_id": None, "agent": None, "status": "ok", "error_code": None, "retry_of": None}
 
 
 class MessageRepository(TenantRepository):
@@ -68,6 +70,17 @@ class MessageRepository(TenantRepository):
         """Answer the newest messages up to those of a turn, in the order of the conversation, without failures."""
         rows = self._run(self._told, session=session_id, up_to=turn_number, most=limit)
         return [_message(row) for row in rows][::-1]
+
+    def question_of(self, session_id: str, turn_id: str) -> StoredMessage | None:
+        """Return the message that a turn answers."""
+        found = messages.c.session_id == session_id, messages.c.turn_id == turn_id, messages.c.role == "user"
+        row = self.connection.execute(self._select().where(*found)).one_or_none()
+        return _message(row) if row else None
+
+    def supersede(self, session_id: str, turn_id: str) -> None:
+        """Leave question and answer of a turn out of later prompts: the message was sent again."""
+        found = messages.c.session_id == session_id, messages.c.turn_id == turn_id, messages.c.status == "ok"
+        self.connection.execute(self._update({"status": "retried"}).where(*found))
 
     def answer_to(self, session_id: str, turn_id: str) -> StoredMessage | None:
         """Answer how a turn ended, in the history."""
@@ -145,4 +158,6 @@ def _message(row: Row[Any]) -> StoredMessage:
         row.status,
         row.tokens,
         row.created_at,
+        row.error_code,
+        row.retry_of,
     )

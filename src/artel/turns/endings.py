@@ -8,10 +8,11 @@ from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
 from artel.db.engine import Database
-from artel.errors import DatabaseUnavailable
+from artel.errors import DatabaseUnavailable, TurnNotOver
 from artel.sessions.message_repository import MessageRepository
 from artel.turns.turn import Mode, Turn, TurnStatus
 from artel.turns.turn_repository import TurnRepository
+from artel.workflows.workflow_repository import WorkflowRepository
 
 LOOK_SECONDS = 1.0
 SELDOM_SECONDS = 5.0  # where whoever runs the turn tells us anyway
@@ -60,6 +61,18 @@ def read_ended(connection: Connection, principal: Principal, session_id: str, tu
 def get_turn(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> Turn:
     """Answer one turn."""
     return TurnRepository(connection, principal).get(session_id, turn_id)
+
+
+def message_to_repeat(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> tuple[str, Turn]:
+    """Return the message of a turn that has ended, and the turn, to be sent again."""
+    turn = TurnRepository(connection, principal).get(session_id, turn_id)
+    if not turn.status.is_terminal:
+        raise TurnNotOver("The turn goes on. Cancel it first, or wait for its end.")
+    if question := MessageRepository(connection, principal).question_of(session_id, turn_id):
+        return question.content, turn
+    if workflow := WorkflowRepository(connection, principal).of_turn(turn_id):  # it took up an earlier turn's plan
+        return workflow.request, turn
+    raise TurnNotOver("This turn has no message of its own. Send the message again.")
 
 
 @dataclass(eq=False, slots=True)

@@ -42,7 +42,7 @@ def _renumbered(rows: list[dict[str, Any]], ids: list[str], session_id: str) -> 
     for number, (row, copy_id) in enumerate(zip(ordered, ids, strict=False), 1):
         turn_number = turn_numbers.setdefault(row["turn_number"], number)
         new = {"id": copy_id, "session_id": session_id, "number": number, "turn_number": turn_number, "turn_id": None}
-        copies.append(row | new)
+        copies.append(row | new | {"retry_of": None})
     return copies
 
 

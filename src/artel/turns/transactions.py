@@ -66,6 +66,7 @@ class NewTurn:
     tokens: int
     target: str | None
     idempotency_key: str | None = None
+    retry_of: str | None = None  # the turn whose message is sent again
 
     @property
     def mode(self) -> Mode:
@@ -75,7 +76,8 @@ class NewTurn:
     @property
     def request_hash(self) -> str:
         """What tells two requests with the same key apart."""
-        return hashlib.sha256(json.dumps([self.content, self.target]).encode()).hexdigest()
+        repeated = [] if self.retry_of is None else [self.retry_of]
+        return hashlib.sha256(json.dumps([self.content, self.target, *repeated]).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +167,13 @@ def accept_message(
         created_at=datetime.now(UTC),
         started_at=None,
         finished_at=None,
+        retry_of=new.retry_of,
     )
     turns.add(turn, new.idempotency_key, new.request_hash)
-    MessageRepository(connection, principal).add(
+    messages = MessageRepository(connection, principal)
+    if new.retry_of is not None:
+        messages.supersede(session_id, new.retry_of)
+    messages.add(
         {
             "id": new.message_id,
             "project_id": turn.project_id,
@@ -177,12 +183,14 @@ def accept_message(
             "turn_id": turn.id,
             "role": "user",
             "content": new.content,
+            "retry_of": new.retry_of,
             "tokens": new.tokens,
         }
     )
     if also is not None:
         also(connection, principal, turn)
-    log.write(new.turn_id, MessageCreated(message_id=new.message_id, role="user", content=new.content))
+    told = {"message_id": new.message_id, "role": "user", "content": new.content, "retry_of": new.retry_of}
+    log.write(new.turn_id, MessageCreated(**told))
     if log.first == 1:
         SessionRepository(connection, principal).name_after(session_id, _title(new.content), DEFAULT_TITLE)
     return turn

@@ -51,6 +51,7 @@ class Turn:
     started_at: datetime | None
     finished_at: datetime | None
     parked: dict[str, Any] | None = None  # how far its run had come when it began to wait for a person
+    retry_of: str | None = None  # the turn whose message was sent again
 
     @property
     def duration_ms(self) -> int:

@@ -95,6 +95,7 @@ class TurnRepository(TenantRepository):
                     "request_hash": request_hash,
                     "created_at": turn.created_at,
                     "parked": turn.parked,
+                    "retry_of": turn.retry_of,
                 }
             ]
         )
@@ -207,6 +208,7 @@ def turn_of(row: Row[Any]) -> Turn:
         started_at=row.started_at,
         finished_at=row.finished_at,
         parked=row.parked,
+        retry_of=row.retry_of,
     )
 
 

@@ -1,0 +1,13 @@
+"""Which turn a turn repeats, and what cut an answer off."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+
+
+def upgrade() -> None:
+    op.add_column("turns", sa.Column("retry_of", sa.String(36), nullable=True))
+    op.add_column("messages", sa.Column("retry_of", sa.String(36), nullable=True))
+    op.add_column("messages", sa.Column("error_code", sa.String(64), nullable=True))

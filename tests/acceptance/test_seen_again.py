@@ -1,0 +1,102 @@
+"""What a user sees again after a stop, a failure or a reload, through HTTP, on SQLite and PostgreSQL."""
+
+import pytest
+
+from tests.deadlines import eventually
+from tests.model_server import ByMark, Fail, Hold, ModelServer, Say
+from tests.people import Person, assert_problem
+from tests.running import Server
+
+
+@pytest.fixture(scope="session")
+def server(chat_server: Server) -> Server:
+    return chat_server
+
+
+@pytest.mark.req("CHT-10.3")
+def test_retry_sends_the_same_message_to_the_same_agent_and_replaces_it_in_prompts(
+    person: Person, script: ByMark, model: ModelServer, mark: str
+) -> None:
+    script[mark] = [Fail(400), Say("At last.")]
+    session = person.session()
+    assert_problem(person.post(session, f"{mark} once", "writer"), 502, "agent_failed")
+    failed = person.history(session)[0]["turn_id"]
+
+    answer = person.http.post(f"/my/chat/{session}/turns/{failed}/retry")
+    person.say(session, f"{mark} next", "writer")
+
+    assert answer.status_code == 200, answer.text
+    again = answer.json()
+    assert (again["agent"], again["content"], again["mode"]) == ("agent_writer", "At last.", "direct")
+    assert again["turn_id"] != failed
+    assert person.turn(session, again["turn_id"])["retry_of"] == failed
+    said = [(one["role"], one["status"], one["retry_of"]) for one in person.history(session)[:4]]
+    assert said == [
+        ("user", "retried", None),
+        ("system", "failed", None),
+        ("user", "ok", failed),
+        ("assistant", "ok", None),
+    ]
+    prompt = [one["content"] for one in model.asked_about(f"{mark} next")[0].body["messages"] if one["role"] == "user"]
+    assert prompt == [f"{mark} once", f"{mark} next"]
+    created = person.events_of(session, again["turn_id"])[0]
+    assert (created.type, created.data["retry_of"]) == ("message_created", failed)
+
+
+@pytest.mark.req("CHT-10.3")
+def test_an_answer_that_is_retried_is_left_out_of_the_prompt(person: Person, model: ModelServer, mark: str) -> None:
+    session = person.session()
+    first = person.say(session, mark)
+
+    person.http.post(f"/my/chat/{session}/turns/{first['turn_id']}/retry")
+
+    said = [one["content"] for one in model.asked_about(mark)[-1].body["messages"] if one["role"] != "system"]
+    assert said == [mark]
+
+
+@pytest.mark.req("CHT-10.3")
+def test_retry_answers_as_sending_does_and_once_for_one_key(person: Person) -> None:
+    session = person.session()
+    first = person.say(session, "Hello")["turn_id"]
+    place = f"/my/chat/{session}/turns/{first}/retry"
+
+    waits = [person.http.post(place, headers={"Prefer": "respond-async", "Idempotency-Key": "k"}) for _ in range(2)]
+    streamed = person.http.post(place, headers={"Accept": "text/event-stream"})
+
+    assert [one.status_code for one in waits] == [202, 202]
+    assert waits[0].json()["turn_id"] == waits[1].json()["turn_id"] != first
+    assert streamed.headers["content-type"].startswith("text/event-stream")
+    assert "event: turn_completed" in streamed.text
+    assert sum(one["role"] == "user" for one in person.history(session)) == 3
+
+
+@pytest.mark.req("CHT-10.3")
+def test_an_orchestrated_turn_is_retried_as_a_new_one_with_a_workflow_of_its_own(person: Person) -> None:
+    session = person.session()
+    first = person.post(session, "Say hello", None, {"Prefer": "wait=30"}).json()
+
+    again = person.http.post(f"/my/chat/{session}/turns/{first['turn_id']}/retry")
+
+    assert (again.status_code, again.json()["mode"]) == (202, "orchestrated")
+    eventually(lambda: person.turn(session, again.json()["turn_id"])["finished_at"])
+    requests = [one["request"] for one in person.get("/my/workflows", session_id=session)["items"]]
+    assert requests == ["Say hello", "Say hello"]
+
+
+@pytest.mark.req("CHT-10.3")
+def test_only_a_turn_of_ones_own_that_has_ended_is_retried(
+    person: Person, other: Person, script: ByMark, mark: str
+) -> None:
+    script[mark] = hold = Hold()
+    session = person.session()
+    turn = person.submit(session, mark)
+    place = f"/my/chat/{session}/turns/{turn}/retry"
+    eventually(lambda: hold.arrived)
+
+    assert_problem(person.http.post(place), 409, "turn_not_over")
+    hold.release()
+    eventually(lambda: person.turn(session, turn)["finished_at"])
+
+    assert_problem(other.http.post(place), 404, "turn_not_found")
+    assert_problem(person.http.post(f"/my/chat/{person.session()}/turns/{turn}/retry"), 404, "turn_not_found")
+    assert len(person.history(session)) == 2
