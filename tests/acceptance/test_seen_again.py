@@ -1,9 +1,11 @@
 """What a user sees again after a stop, a failure or a reload, through HTTP, on SQLite and PostgreSQL."""
 
+import json
+
 import pytest
 
 from tests.deadlines import eventually
-from tests.model_server import ByMark, Fail, Hold, ModelServer, Say
+from tests.model_server import ByMark, Cut, Fail, Hold, ModelServer, Say
 from tests.people import Person, assert_problem
 from tests.running import Server
 
@@ -100,3 +102,69 @@ def test_only_a_turn_of_ones_own_that_has_ended_is_retried(
     assert_problem(other.http.post(place), 404, "turn_not_found")
     assert_problem(person.http.post(f"/my/chat/{person.session()}/turns/{turn}/retry"), 404, "turn_not_found")
     assert len(person.history(session)) == 2
+
+
+@pytest.mark.req("CHT-10.2")
+def test_what_was_written_before_a_stop_is_kept_and_left_out_of_later_prompts(
+    person: Person, script: ByMark, model: ModelServer, mark: str
+) -> None:
+    script[f"{mark} first"] = hold = Hold(word="Well, ")
+    session = person.session()
+    with person.follow(session, 0) as following:
+        turn = person.submit(session, f"{mark} first")
+        following.until("message_delta")
+        person.http.post(f"/my/chat/{session}/turns/{turn}/cancel")
+    assert hold.abandoned.wait(10)
+    person.say(session, f"{mark} second")
+
+    kept = person.history(session)[:3]
+    assert [(one["role"], one["status"], one["error_code"], one["content"]) for one in kept] == [
+        ("user", "ok", None, f"{mark} first"),
+        ("assistant", "cut_off", "cancelled", "Well, "),
+        ("system", "failed", "cancelled", "You stopped this."),
+    ]
+    assert (kept[1]["agent"], kept[1]["turn_id"]) == ("agent_coder", turn)
+    events = [event for event in person.events_of(session, turn) if event.type == "message_completed"]
+    assert [(event.data["role"], event.data["status"]) for event in events] == [
+        ("assistant", "cut_off"),
+        ("system", "failed"),
+    ]
+    assert [event.number for event in events] == [one["number"] for one in kept[1:]]
+    prompt = [one["content"] for one in model.asked_about(f"{mark} second")[0].body["messages"]]
+    assert not any("Well, " in (content or "") for content in prompt)
+
+
+@pytest.mark.req("CHT-10.2")
+def test_what_was_written_before_a_model_failed_is_kept(person: Person, script: ByMark, mark: str) -> None:
+    script[mark] = Cut("One two three", broken=True)
+    session = person.session()
+
+    assert person.post(session, mark).status_code == 502
+
+    kept = person.history(session)
+    assert [(one["role"], one["status"]) for one in kept] == [
+        ("user", "ok"),
+        ("assistant", "cut_off"),
+        ("system", "failed"),
+    ]
+    assert kept[1]["content"] == "One two three"
+    assert kept[1]["error_code"] == kept[2]["error_code"]
+
+
+@pytest.mark.req("CHT-10.2")
+def test_what_was_written_of_a_plans_answer_is_kept_when_it_is_stopped(
+    person: Person, script: ByMark, mark: str
+) -> None:
+    script[mark] = [Say(json.dumps({"tasks": [_task()]})), Hold(word="Well, ")]
+    session = person.session()
+    with person.follow(session, 0) as following:
+        turn = person.submit(session, mark, None)
+        following.until("message_delta")
+        person.http.post(f"/my/chat/{session}/turns/{turn}/cancel")
+
+    kept = [(one["role"], one["status"], one["content"]) for one in person.history(session)[1:]]
+    assert kept == [("assistant", "cut_off", "Well, "), ("system", "failed", "You stopped this.")]
+
+
+def _task() -> dict[str, object]:
+    return {"id": "a", "agent": "agent_coder", "description": "Say it", "depends_on": []}

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 import pytest
+import sqlalchemy
 
 from tests.conftest import StartServer, with_model
 from tests.deadlines import eventually
@@ -129,11 +130,11 @@ def test_deleting_a_session_stops_what_runs_in_it_and_tells_who_waits(
         assert waiting.result(timeout=10).status_code == 404
 
 
-@pytest.mark.req("UWS-08.3")
+@pytest.mark.req("UWS-08.3", "CHT-10.2")
 def test_after_a_crash_running_turns_are_failed_once_and_queued_ones_go_on(
     start_server: StartServer, model: ModelServer, script: ByMark, mark: str
 ) -> None:
-    script[f"{mark} 0"] = hold = Hold()
+    script[f"{mark} 0"] = hold = Hold(word="Well, ")
     settings = with_model(model) | {"ARTEL_HOST_LEASE_SECONDS": "2"}
     crashing = start_server(**settings)
     person = Person.register(crashing.url)
@@ -141,6 +142,7 @@ def test_after_a_crash_running_turns_are_failed_once_and_queued_ones_go_on(
     session = person.session(project["id"])
     turns = [person.submit(session, f"{mark} {number}") for number in range(3)]
     eventually(lambda: hold.arrived)
+    eventually(lambda: _drafts(crashing) == [(turns[0], "Well, ")])
 
     crashing.kill()
     folder = crashing.log.parent
@@ -153,7 +155,13 @@ def test_after_a_crash_running_turns_are_failed_once_and_queued_ones_go_on(
         assert [state["status"] for state in states] == ["failed", "completed", "completed"]
         assert states[0]["error_code"] == "interrupted"
         notes = [message for message in back.history(session) if message["turn_id"] == turns[0]]
-        assert [(note["role"], note["status"]) for note in notes] == [("user", "ok"), ("system", "failed")]
+        assert [(note["role"], note["status"], note["content"]) for note in notes] == [
+            ("user", "ok", f"{mark} 0"),
+            ("assistant", "cut_off", "Well, "),
+            ("system", "failed", "The server restarted; the answer was cut off."),
+        ]
+        assert {note["error_code"] for note in notes[1:]} == {"interrupted"}
+        assert not _drafts(crashing)
         assert [event.type for event in back.events_of(session, turns[0])].count("turn_failed") == 1
         last = back.get(f"/my/chat/sessions/{session}")["last_event"]
         with back.follow(session, 0) as following:
@@ -163,3 +171,15 @@ def test_after_a_crash_running_turns_are_failed_once_and_queued_ones_go_on(
         assert len(model.asked_about(f"{mark} 0")) == 1
     finally:
         again.stop()
+
+
+def _drafts(server: Server) -> list[tuple[str, str]]:
+    """Return what is stored of answers that are being written."""
+    url = server.env["ARTEL_DATABASE_URL"].replace("postgresql:", "postgresql+psycopg:")
+    engine = sqlalchemy.create_engine(url)
+    try:
+        with engine.connect() as connection:
+            found = connection.execute(sqlalchemy.text("SELECT turn_id, content FROM drafts"))
+            return [(row.turn_id, row.content) for row in found]
+    finally:
+        engine.dispose()

@@ -176,6 +176,28 @@ def test_a_line_that_drops_is_taken_up_where_it_was(
         chat.page.goto("about:blank")
 
 
+@pytest.mark.req("CHT-10.2", "CHT-10.3")
+def test_what_was_stopped_is_kept_after_a_reload_and_asked_again(chat: Chat, dictate: Dictate) -> None:
+    chat.open()
+    dictate.say("One ")
+    chat.send("Count")
+    expect(said(chat.page)).to_have_text(["Count", "One "])
+    chat.stop.click()
+    expect(by(chat.page)).to_have_text(["You", "agent_coder", "Stopped"])
+
+    chat.page.reload()
+    expect(said(chat.page)).to_have_text(["Count", "One ", "You stopped this."])
+    expect(by(chat.page)).to_have_text(["You", "agent_coder", "Stopped"])
+    chat.page.get_by_role("button", name="Again").click()
+
+    expect(said(chat.page)).to_have_text(["Count", "One ", "You stopped this.", "Count", "You said: Count"])
+    expect(by(chat.page)).to_have_text(["You", "agent_coder", "Stopped", "You, again", "agent_coder"])
+    expect(chat.page.get_by_role("button", name="Again")).to_have_count(0)
+    chat.page.reload()
+    expect(by(chat.page)).to_have_text(["You", "agent_coder", "Stopped", "You, again", "agent_coder"])
+    expect(chat.page.get_by_role("button", name="Again")).to_have_count(0)
+
+
 def test_stop_ends_a_turn(chat: Chat, dictate: Dictate) -> None:
     chat.open()
     dictate.say("One ")
@@ -184,13 +206,12 @@ def test_stop_ends_a_turn(chat: Chat, dictate: Dictate) -> None:
 
     chat.stop.click()
 
-    expect(said(chat.page)).to_have_text(["Count", "This was cancelled before it was answered."])
+    expect(said(chat.page)).to_have_text(["Count", "One ", "You stopped this."])
     expect(chat.stop).to_have_count(0)
     expect(chat.box).to_be_focused()
     dictate.say("two")
     chat.send("Go on")
-    cancelled = "This was cancelled before it was answered."
-    expect(said(chat.page)).to_have_text(["Count", cancelled, "Go on", "You said: Go on"])
+    expect(said(chat.page)).to_have_text(["Count", "One ", "You stopped this.", "Go on", "You said: Go on"])
 
 
 def test_a_failure_is_told_apart_from_answers(chat: Chat, models: ModelServer) -> None:

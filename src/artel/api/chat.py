@@ -185,7 +185,8 @@ async def show_turn(session_id: SessionId, turn_id: TurnId, user: CurrentUser, p
 async def cancel(session_id: SessionId, turn_id: TurnId, user: CurrentUser, parts: Parts) -> TurnState:
     """Cancel a turn that waits or runs; one that has ended is left as it is."""
     try:
-        turn, asked = await parts.database.run(cancel_turn, user, session_id, turn_id, uuid7(), count_tokens(CANCELLED))
+        stopped = uuid7(), count_tokens(CANCELLED), parts.hub.written_of(session_id, turn_id)
+        turn, asked = await parts.database.run(cancel_turn, user, session_id, turn_id, *stopped)
     except TurnOver:  # it ended at this very moment
         return await show_turn(session_id, turn_id, user, parts)
     parts.signals.session_changed(session_id)

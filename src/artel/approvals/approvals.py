@@ -188,10 +188,16 @@ def decisions(connection: Connection, principal: Principal, turn_id: str) -> Seq
 
 
 def cancel_turn(
-    connection: Connection, principal: Principal, session_id: str, turn_id: str, message_id: str, tokens: int
+    connection: Connection,
+    principal: Principal,
+    session_id: str,
+    turn_id: str,
+    message_id: str,
+    tokens: int,
+    partial: str = "",
 ) -> tuple[Turn, Sequence[Approval]]:
-    """Cancel a turn, and ask no more for it; answer it, and what was asked."""
-    turn = cancel.cancel_turn(connection, principal, session_id, turn_id, message_id, tokens)
+    """Cancel a turn, and ask no more for it; return it, and what was asked."""
+    turn = cancel.cancel_turn(connection, principal, session_id, turn_id, message_id, tokens, partial)
     return turn, ApprovalRepository(connection, principal).withdraw(turn_id)
 
 

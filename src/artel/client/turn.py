@@ -133,8 +133,8 @@ class Turn:
             self.plan = Plan.of_event(event.data)
 
     def _complete(self, data: dict[str, Any]) -> None:
-        if data["role"] != "assistant":  # the note of a failure, which the turn's end tells too
-            return
+        if data["role"] != "assistant" or data.get("status") == "cut_off":
+            return  # the note of a failure, or what was streamed before it: the turn's end tells it too
         if data["message_id"] != self.message_id:
             self.message_id, self.answer = data["message_id"], Answer()
         self.agent_id = data.get("agent_id")

@@ -61,6 +61,8 @@ class MessageCompleted(EventData):
     role: str
     content: str
     agent_id: int | None
+    status: str = "ok"  # or failed, or cut_off for a part of an answer
+    error_code: str | None = None
 
 
 class TaskPlanCreated(EventData):

@@ -237,6 +237,19 @@ turns = Table(
     ),
 )
 
+# Answers that are being written: each is stored while it is streamed and removed with the end of its turn.
+drafts = Table(
+    "drafts",
+    metadata,
+    Column("turn_id", String(36), primary_key=True),
+    Column("user_id", Id, nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("session_id", String(36), nullable=False),
+    Column("content", Text, nullable=False),
+    _goes_with_its_session(),
+    Index(None, "session_id"),
+)
+
 # What happened in a session, numbered from 1 without holes, stored with what it tells.
 events = Table(
     "events",

@@ -5,6 +5,7 @@ readers, however many there are. A reader that does not keep up is cut off, and 
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -50,14 +51,29 @@ class Snapshot(Delta):
 Item = StoredEvent | Delta
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An answer that this process writes, as far as it is written."""
+
+    user_id: int
+    session_id: str
+    turn_id: str
+    text: str
+
+
 class _Answer:
     """An answer that is being written: its pieces so far."""
 
-    def __init__(self, message_id: str, task_id: str | None, turn_id: str | None, *, elsewhere: bool) -> None:
+    def __init__(
+        self, message_id: str, task_id: str | None, turn_id: str | None, *, elsewhere: bool, is_task: bool
+    ) -> None:
         self.message_id = message_id
         self.task_id = task_id
         self.turn_id = turn_id
         self.elsewhere = elsewhere  # another process writes it
+        self.is_task = is_task  # it is the result of one task of several, not the answer to the user
+        self.began = time.monotonic()
+        self.saved = 0  # the piece up to which it is stored
         self.n = 0
         self.pieces: list[str] = []
 
@@ -224,19 +240,31 @@ class EventHub:
         task_id: str | None,
         text: str,
         turn_id: str | None = None,
+        *,
+        is_task: bool = False,
     ) -> None:
-        """Add a piece to an answer that is being written; `turn_id` is whose it is, if that is not the task's name."""
-        feed, answer = self._answer(tenant, session_id, message_id, task_id, turn_id)
+        """Add a piece to an answer that is being written; `turn_id` is whose it is, if that is not the task's name.
+
+        `is_task` says that it is the result of one task of several, not the answer to the user.
+        """
+        feed, answer = self._answer(tenant, session_id, message_id, task_id, turn_id, is_task=is_task)
         answer.n += 1
         answer.pieces.append(text)
         if feed.readers:
             feed.tell(Delta(message_id, task_id, answer.n, text, answer.turn_id))
 
     def restart(
-        self, tenant: Tenant, session_id: str, message_id: str, task_id: str | None, turn_id: str | None = None
+        self,
+        tenant: Tenant,
+        session_id: str,
+        message_id: str,
+        task_id: str | None,
+        turn_id: str | None = None,
+        *,
+        is_task: bool = False,
     ) -> None:
         """Begin an answer again from nothing."""
-        feed, answer = self._answer(tenant, session_id, message_id, task_id, turn_id)
+        feed, answer = self._answer(tenant, session_id, message_id, task_id, turn_id, is_task=is_task)
         answer.n += 1
         answer.pieces = []
         feed.tell(answer.snapshot())
@@ -256,6 +284,33 @@ class EventHub:
         feed = self._feeds.get(session_id)
         answer = feed.answers.get(message_id) if feed else None
         return answer.snapshot() if answer else None
+
+    def written_of(self, session_id: str, turn_id: str) -> str:
+        """Return the answer to a turn as far as it is written and known here."""
+        feed = self._feeds.get(session_id)
+        for answer in list(feed.answers.values()) if feed else ():
+            if not answer.is_task and (answer.turn_id or answer.task_id) == turn_id:
+                return answer.snapshot().text
+        return ""
+
+    def is_saved(self, session_id: str, message_id: str) -> bool:
+        """Return whether a part of an answer was taken to be stored."""
+        feed = self._feeds.get(session_id)
+        answer = feed.answers.get(message_id) if feed else None
+        return answer is not None and answer.saved > 0
+
+    def take_drafts(self, seconds: float) -> list[Draft]:
+        """Return the answers that this process has been writing for some seconds, if they grew since the last time."""
+        before, drafts = time.monotonic() - seconds, []
+        for session_id, feed in self._feeds.items():
+            for answer in feed.answers.values():
+                turn_id = answer.turn_id or answer.task_id
+                if answer.is_task or answer.elsewhere or answer.began > before or answer.saved == answer.n:
+                    continue
+                if turn_id is not None and (text := answer.snapshot().text):
+                    answer.saved = answer.n
+                    drafts.append(Draft(feed.tenant.user_id, session_id, turn_id, text))
+        return drafts
 
     def is_listened_to(self, session_id: str) -> bool:
         """Say whether anybody listens to the session."""
@@ -296,13 +351,15 @@ class EventHub:
         turn_id: str | None,
         *,
         elsewhere: bool = False,
+        is_task: bool = False,
     ) -> tuple[_Feed, _Answer]:
         feed = self._feeds.get(session_id)
         if feed is None:
             feed = self._feeds[session_id] = _Feed(tenant)
         answer = feed.answers.get(message_id)
         if answer is None:
-            answer = feed.answers[message_id] = _Answer(message_id, task_id, turn_id, elsewhere=elsewhere)
+            answer = _Answer(message_id, task_id, turn_id, elsewhere=elsewhere, is_task=is_task)
+            feed.answers[message_id] = answer
         return feed, answer
 
     def _begin_at(self, session_id: str, last: int) -> None:

@@ -65,7 +65,7 @@ class PlanEnd:
     async def _store(self, status: TurnStatus, text: str, code: str | None) -> Ended | None:
         await self.listener.written()
         text = storable(text)
-        spending = self.board.spending
+        spending, hub = self.board.spending, self.space.parts.hub
         outcome = Outcome(
             status,
             self.message_id,
@@ -75,6 +75,7 @@ class PlanEnd:
             time.monotonic() - self.began,
             error_code=code,
             mode=Mode.ORCHESTRATED,
+            partial=hub.written_of(self.turn.session_id, self.turn.id) if code else "",
         )
         workflow = replace(
             self.workflow,

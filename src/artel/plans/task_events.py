@@ -68,6 +68,7 @@ class TaskVoice:
         self._task_id = task_id
         self._agent_id = agent_id
         self._message_id = message_id or uuid7()
+        self._is_answer = message_id is not None
         self._began = time.monotonic()
         self._told = self._shown = 0.0
         self._held: list[EventData] | None = []  # what happens before it was told that the task has started
@@ -81,14 +82,14 @@ class TaskVoice:
     def token(self, text: str) -> None:
         """Stream a piece."""
         place = self._plan.space.principal, self._plan.turn.session_id, self._message_id
-        self._plan.space.parts.hub.write(*place, self._task_id, text, turn_id=self._plan.turn.id)
+        self._plan.space.parts.hub.write(*place, self._task_id, text, self._plan.turn.id, is_task=not self._is_answer)
         self._show_others()
         self._progress("writing")
 
     def restart(self) -> None:
         """Stream that it begins anew."""
         place = self._plan.space.principal, self._plan.turn.session_id, self._message_id
-        self._plan.space.parts.hub.restart(*place, self._task_id, turn_id=self._plan.turn.id)
+        self._plan.space.parts.hub.restart(*place, self._task_id, self._plan.turn.id, is_task=not self._is_answer)
 
     def phase(self, name: str) -> None:
         """Tell where it is, now and then."""
@@ -114,7 +115,9 @@ class TaskVoice:
         self.note(telling.tool_result(self._task_id, self._agent_id, call, result))
 
     def end(self) -> None:
-        """Stream no more: what was written is in the database, or void."""
+        """Stream no more: what was written is in the database, or void. An answer ends with its turn."""
+        if self._is_answer:
+            return
         self._plan.space.parts.hub.end(self._plan.turn.session_id, self._message_id)
 
     def _progress(self, phase: str) -> None:

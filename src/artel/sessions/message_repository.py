@@ -83,9 +83,10 @@ class MessageRepository(TenantRepository):
         self.connection.execute(self._update({"status": "retried"}).where(*found))
 
     def answer_to(self, session_id: str, turn_id: str) -> StoredMessage | None:
-        """Answer how a turn ended, in the history."""
-        asked = messages.c.session_id == session_id, messages.c.turn_id == turn_id, messages.c.role != "user"
-        row = self.connection.execute(self._select().where(*asked)).one_or_none()
+        """Return how a turn ended, in the history; not the part of an answer that was cut off."""
+        of_turn = messages.c.session_id == session_id, messages.c.turn_id == turn_id, messages.c.role != "user"
+        found = self._select().where(*of_turn, messages.c.status != "cut_off")
+        row = self.connection.execute(found).one_or_none()
         return _message(row) if row else None
 
     def get(self, session_id: str, message_id: str) -> StoredMessage:

@@ -236,6 +236,7 @@ class DirectTurn:
         return await patiently(store, "answer")
 
     def _outcome(self, result: ExecutionResult, seconds: float) -> Outcome:
+        hub = self._parts.hub
         content = result.response if result.success else result.error or "The agent failed."
         status = TurnStatus.COMPLETED
         if not result.success:
@@ -249,6 +250,8 @@ class DirectTurn:
             seconds,
             error_code=result.error_code,
             context=result.context,
+            partial="" if result.success else hub.written_of(self._turn.session_id, self._turn.id),
+            has_draft=self._turn.parked is not None or hub.is_saved(self._turn.session_id, self._message_id),
         )
 
     async def _was_cancelled(self) -> None:

@@ -24,6 +24,7 @@ from artel.spaces.leases import SpaceElsewhere, Work
 from artel.spaces.parts import SpaceParts
 from artel.spaces.spaces import Spaces
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
+from artel.turns.drafts import save_drafts
 from artel.turns.endings import Ended, read_ended
 from artel.turns.lease import Lease, LeaseLost
 from artel.turns.transactions import Outcome, TurnOver
@@ -34,7 +35,9 @@ PULSE_SECONDS = 1.0
 STOP_SECONDS = 5.0
 CANCEL_SECONDS = 3.0
 MAX_LANES = 10_000
-INTERRUPTED = "The server stopped while this was being answered. Send the message again."
+INTERRUPTED = "The server restarted; the answer was cut off."
+DRAFT_SECONDS = 0.5
+MAX_DRAFTS = 200  # stored in one transaction
 
 log = get_logger(__name__)
 
@@ -68,6 +71,7 @@ class Host:
         self._host_id = host_id
         self._lanes: dict[str, _Lane] = {}
         self._pulse: asyncio.Task[None] | None = None
+        self._drafting: asyncio.Task[None] | None = None
         self._renewing: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._awake = asyncio.Event()
@@ -94,6 +98,7 @@ class Host:
             self._renewed = time.monotonic()
             self._renewing = asyncio.create_task(self._renew(self._host_id), name="host-lease")
         self._pulse = asyncio.create_task(self._beat(), name="host")
+        self._drafting = asyncio.create_task(self._keep_drafts(), name="drafts")
 
     def take(self, job: Job) -> None:
         """Run a turn as soon as it is the next of its session."""
@@ -155,6 +160,9 @@ class Host:
         tasks = [lane.task for lane in self._lanes.values() if lane.task]
         if tasks:
             await asyncio.wait(tasks, timeout=STOP_SECONDS)
+        if self._drafting is not None:
+            self._drafting.cancel()
+        await self._save_drafts(0.0)
         for lane in self._lanes.values():
             if lane.work is not None:
                 lane.work.cancel()
@@ -288,6 +296,24 @@ class Host:
         self._parts.signals.session_changed(turn.session_id)
         self._parts.endings.tell(ended)
 
+    # Answers that are being written
+
+    async def _keep_drafts(self) -> None:
+        """Store long answers while they are written, off the way of the runs that write them."""
+        while True:
+            await asyncio.sleep(DRAFT_SECONDS)
+            await self._save_drafts(DRAFT_SECONDS)
+
+    async def _save_drafts(self, age: float) -> None:
+        drafts = self._parts.hub.take_drafts(age)
+        try:
+            for start in range(0, len(drafts), MAX_DRAFTS):
+                await self._parts.database.run(save_drafts, drafts[start : start + MAX_DRAFTS])
+        except ArtelError as failure:  # the next ones hold more
+            log.warning("drafts_not_saved", reason=failure.detail)
+        except Exception:
+            log.exception("drafts_not_saved")
+
     # The pulse
 
     async def _beat(self) -> None:
@@ -399,7 +425,9 @@ async def _end(
     parts: SpaceParts, principal: Principal, session_id: str, turn_id: str, code: str, text: str, lease: Lease | None
 ) -> Ended:
     turn = await parts.database.read(lambda c: TurnRepository(c, principal).get(session_id, turn_id))
-    outcome = Outcome(TurnStatus.FAILED, uuid7(), text, count_tokens(text), None, error_code=code, mode=turn.mode)
+    partial = parts.hub.written_of(session_id, turn_id)
+    place = TurnStatus.FAILED, uuid7(), text, count_tokens(text), None
+    outcome = Outcome(*place, error_code=code, mode=turn.mode, partial=partial)
     asked = await parts.database.run(end_turn, principal, turn, outcome, lease)
     parts.relay.stop_asking(principal, asked)
     return Ended(

@@ -104,7 +104,14 @@ async def _reset(_spaces: Spaces, parts: SpaceParts, space: WorkerSpace, _agent_
     left = await parts.database.read(lambda c: TurnRepository(c, principal).unfinished(space.project_id))
     for turn in reversed(left):  # those that wait first: none is to begin because the one before it was stopped
         outcome = Outcome(
-            TurnStatus.CANCELLED, uuid7(), RESET, count_tokens(RESET), None, error_code="space_reset", mode=turn.mode
+            TurnStatus.CANCELLED,
+            uuid7(),
+            RESET,
+            count_tokens(RESET),
+            None,
+            error_code="space_reset",
+            mode=turn.mode,
+            partial=parts.hub.written_of(turn.session_id, turn.id),
         )
         place = principal, turn.session_id, turn.id
         try:

@@ -7,16 +7,34 @@ from artel.turns.transactions import Outcome, finish_turn
 from artel.turns.turn import Turn, TurnStatus
 from artel.turns.turn_repository import TurnRepository
 
-CANCELLED = "This was cancelled before it was answered."
+CANCELLED = "You stopped this."
 
 
 def cancel_turn(
-    connection: Connection, principal: Principal, session_id: str, turn_id: str, message_id: str, tokens: int
+    connection: Connection,
+    principal: Principal,
+    session_id: str,
+    turn_id: str,
+    message_id: str,
+    tokens: int,
+    partial: str = "",
 ) -> Turn:
-    """Cancel a turn that waits or runs, and answer it; one that has ended is left as it is."""
+    """Cancel a turn that waits or runs, and return it; one that has ended is left as it is.
+
+    `partial` is what was streamed of its answer, as far as this process knows.
+    """
     turns = TurnRepository(connection, principal)
     turn = turns.get(session_id, turn_id)
-    outcome = Outcome(TurnStatus.CANCELLED, message_id, CANCELLED, tokens, None, error_code="cancelled", mode=turn.mode)
+    outcome = Outcome(
+        TurnStatus.CANCELLED,
+        message_id,
+        CANCELLED,
+        tokens,
+        None,
+        error_code="cancelled",
+        mode=turn.mode,
+        partial=partial,
+    )
     if not turn.status.is_terminal:
         finish_turn(connection, principal, session_id, turn_id, None, outcome)
     return turns.get(session_id, turn_id)

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
+from artel.brain.tokens import count_tokens
 from artel.budgets.budget_repository import BudgetRepository, settle_turn
 from artel.budgets.month import month_of, monthly_limit
 from artel.contract.events import (
@@ -25,8 +26,10 @@ from artel.contract.events import (
     TurnCompleted,
     TurnFailed,
 )
-from artel.errors import AgentQueueFull, IdempotencyKeyReused, SessionBusy
+from artel.db.text import storable
+from artel.errors import AgentNotFound, AgentQueueFull, IdempotencyKeyReused, SessionBusy
 from artel.events.session_log import SessionLog
+from artel.ids import uuid7
 from artel.memories.memories import remember
 from artel.memories.memory_repository import NewMemory
 from artel.projects.agent_repository import AgentRepository
@@ -34,6 +37,7 @@ from artel.projects.project_repository import ProjectRepository
 from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.sessions.session_repository import SessionRepository
 from artel.sessions.sessions import DEFAULT_TITLE
+from artel.turns.drafts import MAX_CHARACTERS, DraftRepository
 from artel.turns.lease import Lease, require_lease
 from artel.turns.turn import Mode, Turn, TurnStatus
 from artel.turns.turn_repository import TurnRepository
@@ -117,6 +121,8 @@ class Outcome:
     error_code: str | None = None
     context: list[dict[str, Any]] | None = None
     mode: Mode = Mode.DIRECT
+    partial: str = ""  # what was streamed before a failure; without it the draft of the turn is taken
+    has_draft: bool = True  # whether a draft may be stored; looking is left out where it can't be
 
     @property
     def failed(self) -> bool:
@@ -261,8 +267,16 @@ def finish_turn(
         require_lease(connection, principal, lease.project_id, lease)
     agent_id = agent.id if agent else None
     role = "system" if outcome.failed else "assistant"
+    status = "failed" if outcome.failed else "ok"
     happened: list[EventData] = [
-        MessageCompleted(message_id=outcome.message_id, role=role, content=outcome.content, agent_id=agent_id)
+        MessageCompleted(
+            message_id=outcome.message_id,
+            role=role,
+            content=outcome.content,
+            agent_id=agent_id,
+            status=status,
+            error_code=outcome.error_code,
+        )
     ]
     is_direct = outcome.mode is Mode.DIRECT
     if agent is not None and is_direct:  # tasks of plans tell it themselves
@@ -281,6 +295,10 @@ def finish_turn(
     if ended is None:
         raise TurnOver
     settle_turn(connection, principal, turn_id)
+    cut_off = _cut_off(connection, principal, turn_id, agent_id or ended.agent_id, outcome)
+    if cut_off is not None:
+        log.expect(1)
+        happened.insert(0, cut_off)
     if is_direct:
         happened.append(_task_ending(turn_id, outcome))
     else:
@@ -288,25 +306,74 @@ def finish_turn(
         log.expect(len(told))
         happened += told
     log.write(turn_id, *happened, _turn_ending(outcome))
-    MessageRepository(connection, principal).add(
-        {
+    messages = MessageRepository(connection, principal)
+    place = {
+        "project_id": log.project_id,
+        "session_id": session_id,
+        "turn_number": ended.number,
+        "turn_id": turn_id,
+        "error_code": outcome.error_code,
+    }
+    number = log.first
+    if cut_off is not None:
+        messages.add(
+            place
+            | {
+                "id": cut_off.message_id,
+                "number": number,
+                "role": cut_off.role,
+                "content": cut_off.content,
+                "agent_id": cut_off.agent_id,
+                "agent": _name_of(connection, principal, log.project_id, cut_off.agent_id),
+                "status": cut_off.status,
+                "tokens": count_tokens(cut_off.content),
+            }
+        )
+        number += 1
+    messages.add(
+        place
+        | {
             "id": outcome.message_id,
-            "project_id": log.project_id,
-            "session_id": session_id,
-            "number": log.first,
-            "turn_number": ended.number,
-            "turn_id": turn_id,
+            "number": number,
             "role": role,
             "content": outcome.content,
             "agent_id": agent_id,
             "agent": agent.name if agent else None,
-            "status": "failed" if outcome.failed else "ok",
+            "status": status,
             "tokens": outcome.tokens,
         }
     )
     if memories and agent_id is not None:
         remember(connection, principal, log.project_id, agent_id, memories)
     return now
+
+
+def _cut_off(
+    connection: Connection, principal: Principal, turn_id: str, agent_id: int | None, outcome: Outcome
+) -> MessageCompleted | None:
+    """Return the part of an answer that was streamed before the turn failed, if any; its draft is removed."""
+    if not outcome.failed and not outcome.has_draft:
+        return None
+    draft = DraftRepository(connection, principal).take(turn_id)
+    content = storable((outcome.partial or draft)[:MAX_CHARACTERS])
+    if not outcome.failed or not content.strip():
+        return None
+    return MessageCompleted(
+        message_id=uuid7(),
+        role="assistant",
+        content=content,
+        agent_id=agent_id,
+        status="cut_off",
+        error_code=outcome.error_code,
+    )
+
+
+def _name_of(connection: Connection, principal: Principal, project_id: int, agent_id: int | None) -> str | None:
+    """Return the name of an agent; None if it was deleted."""
+    try:
+        return None if agent_id is None else AgentRepository(connection, principal).get(project_id, agent_id).name
+    except AgentNotFound:
+        return None
 
 
 def _end_workflow(

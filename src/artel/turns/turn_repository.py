@@ -184,6 +184,12 @@ class TurnRepository(TenantRepository):
         """Say whether a turn is not finished, and let nobody finish or delete it before the commit."""
         return self._run(self._keep_unfinished, turn=turn_id).one_or_none() is not None
 
+    def lock_unfinished(self, turn_id: str) -> int | None:
+        """Return the project of a turn that is not finished, and let nobody finish it before the commit; else None."""
+        found = self._select(turns.c.project_id).where(turns.c.id == turn_id, _unfinished())
+        project_id: int | None = self.connection.execute(found.with_for_update(read=True)).scalar_one_or_none()
+        return project_id
+
     def still_unfinished(self, turn_ids: Iterable[str]) -> set[str]:
         """Answer which of these turns are not finished, and exist."""
         asked = self._select(turns.c.id).where(turns.c.id.in_(list(turn_ids)), _unfinished())

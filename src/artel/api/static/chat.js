@@ -278,23 +278,55 @@ const answerOf = (turn) =>
 const questionOf = (turn) => [...list.children].find((item) => item.dataset.turn === turn && item.dataset.role === "user");
 
 /** Add a message: an answer comes after its question, whatever was said meanwhile. */
-function add({ id, turn_id, role, content, agent, timestamp }) {
+function add({ content, ...message }) {
+  const { turn_id } = message;
   const item = copyOf("message");
   const before = turn_id && lastOf(turn_id);
   if (before) before.after(item);
   else list.append(item);
-  describe(item, { id, turn_id, role, agent, timestamp });
+  describe(item, message);
   setText(field(item, "text"), content);
   $("no-messages").hidden = true;
   return item;
 }
 
-function describe(item, { id, turn_id, role, agent, timestamp }) {
-  const by = { user: "You", assistant: agent ?? "The team", system: "Not answered" }[role];
+/** Return who a message is by; a note says what became of an answer. */
+function byWhom({ role, agent, error_code, retry_of }) {
+  if (role === "assistant") return agent ?? "The team";
+  if (role === "user") return retry_of ? "You, again" : "You";
+  return error_code === "cancelled" ? "Stopped" : "Not answered";
+}
+
+function describe(item, message) {
+  const { id, turn_id, role, status, timestamp } = message;
   const today = timestamp && day(timestamp) === day(Date.now());
-  Object.assign(item.dataset, { id: id ?? "", turn: turn_id ?? "", role });
+  const by = byWhom(message);
+  Object.assign(item.dataset, { id: id ?? "", turn: turn_id ?? "", role, status: status ?? "ok" });
+  if (by === "Stopped") item.dataset.status = "stopped";
+  if (role === "system" && turn_id && questionOf(turn_id)?.dataset.status !== "retried") offerAgain(item, turn_id);
   if (timestamp) item.dataset.at = Date.parse(timestamp);
   fill(item, { by, at: timestamp ? `${today ? "" : `${day(timestamp)}, `}${clock(timestamp)}` : "" });
+}
+
+/** Offer to send the message of a turn again. */
+function offerAgain(item, turn) {
+  const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Again" });
+  button.className = "quiet again";
+  button.addEventListener("click", async () => {
+    const mine = talk;
+    button.disabled = true;
+    complain("");
+    try {
+      const headers = { Prefer: "respond-async", "Idempotency-Key": newKey() };
+      await call("POST", `/my/chat/${mine.id}/turns/${turn}/retry`, null, headers); // its event shows the message
+      button.remove();
+    } catch (trouble) {
+      button.disabled = false;
+      if (mine === talk) complain(advice(trouble));
+      if (!(trouble instanceof Problem)) throw trouble;
+    }
+  });
+  item.append(button);
 }
 
 const isNearEnd = () => log.scrollHeight - log.scrollTop - log.clientHeight < NEAR_PIXELS;
@@ -353,11 +385,12 @@ function listen(mine, after) {
 }
 
 const happened = {
-  message_created({ message_id, turn_id, role, content, timestamp }) {
+  message_created({ message_id, turn_id, role, content, timestamp, retry_of }) {
+    for (const old of list.children) if (retry_of && old.dataset.turn === retry_of) old.querySelector(".again")?.remove();
     const sent = talk.pending?.content === content && !talk.pending.item.dataset.turn ? talk.pending.item : null;
     const item = questionOf(turn_id) ?? sent;
-    if (item) describe(item, { id: message_id, turn_id, role, timestamp });
-    else add({ id: message_id, turn_id, role, content, timestamp });
+    if (item) describe(item, { id: message_id, turn_id, role, timestamp, retry_of });
+    else add({ id: message_id, turn_id, role, content, timestamp, retry_of });
     item?.classList.remove("pending");
     if (!talk.turns.has(turn_id)) talk.turns.set(turn_id, {});
     showWork();
@@ -405,7 +438,7 @@ const happened = {
   approval_timeout_warning({ seconds_left }) {
     say(`A question waits for your answer, for ${seconds_left} seconds more.`);
   },
-  message_completed({ message_id, turn_id, role, content, agent_id, timestamp }) {
+  message_completed({ message_id, turn_id, content, agent_id, ...told }) {
     const drafts = [...talk.drafts].filter(([, draft]) => draft.turn === turn_id);
     const items = drafts.map(([, draft]) => draft.item);
     for (const [id, draft] of drafts) {
@@ -413,7 +446,7 @@ const happened = {
       talk.drafts.delete(id);
     }
     talk.over.add(turn_id);
-    const message = { id: message_id, turn_id, role, content, agent: agentName(agent_id), timestamp };
+    const message = { ...told, id: message_id, turn_id, content, agent: agentName(agent_id) };
     const [item, ...others] = items;
     for (const other of others) other.remove();
     if (item) {
@@ -421,8 +454,7 @@ const happened = {
       describe(item, message);
       setText(field(item, "text"), content);
     } else add(message);
-    const by = role === "assistant" ? (message.agent ?? "The team") : "Not answered";
-    say(`${by}: ${content}`);
+    if (told.status !== "cut_off") say(`${byWhom(message)}: ${content}`); // it was heard as it was written
   },
   turn_completed({ turn_id, usage }) {
     showModel(usage);
