@@ -156,6 +156,7 @@ class Container:
                 lease=settings.host_lease_seconds,
             ),
             fallback_model=settings.fallback_model,
+            max_context_tokens=settings.max_context_tokens,
             is_demo=not brain.configured,
             families=FamilyLimits(
                 depth=settings.max_family_depth,

@@ -161,6 +161,13 @@ class Settings(BaseSettings):
         min_length=1,
         description="Answers when an agent's own model fails; where money is counted, only at a known price.",
     )
+    max_context_tokens: int = Field(
+        default=8_000,
+        ge=1_000,
+        le=2_000_000,
+        description="How many tokens an agent's model is sent at most, with history, memory and tools; "
+        "never more than the model's window.",
+    )
     planner_model: str = Field(default="gpt-4o", min_length=1, description="The orchestrator's model.")
 
     log_format: Literal["auto", "console", "json"] = Field(

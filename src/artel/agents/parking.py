@@ -44,7 +44,10 @@ def load_state(dumped: Mapping[str, Any]) -> State:
 
 
 def _messages(dumped: Sequence[Mapping[str, Any]]) -> tuple[Message, ...]:
-    return tuple(Message(one["role"], one["content"], _calls(one["tool_calls"]), one["tool_call_id"]) for one in dumped)
+    return tuple(
+        Message(one["role"], one["content"], _calls(one["tool_calls"]), one["tool_call_id"], one.get("part", ""))
+        for one in dumped
+    )
 
 
 def _calls(dumped: Sequence[Mapping[str, Any]]) -> tuple[ToolCall, ...]:

@@ -7,11 +7,9 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
 from artel.agents import prompts
-from artel.agents.context import fit_tool_results
 from artel.agents.task import AgentSpec, Listener, Tally
 from artel.brain.brain import Brain, Completion, Message, Request, Schema, TokenSink, ToolCall, ToolSchema, Usage
 from artel.brain.errors import ModelAnswerInvalid, ModelError
-from artel.brain.tokens import count_tokens
 from artel.errors import ArtelError, BudgetExceeded, Kind
 from artel.logs import get_logger
 from artel.tools.consent import NeedsApproval
@@ -180,13 +178,14 @@ async def _ask(
     spec = run.spec
     request = Request(
         model=spec.model,
-        messages=_fitting(_messages(state, told), state, spec),
+        messages=_messages(state, told),
         temperature=spec.temperature,
         max_tokens=spec.max_tokens,
         deadline=run.deadline,
         tools=tools,
         response_format=wanted,
         fallback_model=spec.fallback_model,
+        max_context_tokens=spec.max_context_tokens,
     )
     run.tally.begin(request)
     try:
@@ -208,13 +207,6 @@ def _messages(state: State, told: tuple[Message, ...]) -> tuple[Message, ...]:
         return state.messages + state.exchange
     head = tuple(takewhile(lambda message: message.role == "system", state.messages))
     return head + notes + state.messages[len(head) :] + state.exchange
-
-
-def _fitting(messages: tuple[Message, ...], state: State, spec: AgentSpec) -> tuple[Message, ...]:
-    """Answer what fits into what the agent may be sent; without tools that was seen to before."""
-    if not state.exchange or spec.max_context_tokens is None:
-        return messages
-    return fit_tool_results(messages, spec.max_context_tokens, count_tokens)
 
 
 def _sendable(call: ToolCall) -> ToolCall:

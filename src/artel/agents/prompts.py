@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from artel.brain.brain import Message, Schema
+from artel.brain.brain import Message, Part, Schema
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -48,9 +48,9 @@ NO_MORE_TOOLS = Message(
 )
 
 
-def quoted(head: str, value: "Mapping[str, JsonValue]") -> Message:
-    """Answer a system message that quotes a value so that no text in it can end its quotation."""
-    return Message("system", f"{head}\n{json.dumps(value, ensure_ascii=False)}")
+def quoted(head: str, value: "Mapping[str, JsonValue]", part: Part = "note") -> Message:
+    """Return a system message that quotes a value so that no text in it can end its quotation."""
+    return Message("system", f"{head}\n{json.dumps(value, ensure_ascii=False)}", part=part)
 
 
 def _object(**properties: "JsonValue") -> "dict[str, JsonValue]":

@@ -83,8 +83,9 @@ class Tally:
         """Count a call that was cut off, by what was sent and what had been written until then."""
         if self.pending is not None:
             model = self.pending.model
-            sent = sum(count_tokens(message.content) for message in self.pending.messages)
-            got = count_tokens(written)
+            sent = sum(count_tokens(message.content, model) for message in self.pending.messages)
+            sent = min(sent, self.pending.max_context_tokens or sent)
+            got = count_tokens(written, model)
             self.add(Usage(model, sent, got, prices.cost(model, sent, got), calls=1))
 
     def add(self, usage: Usage) -> None:

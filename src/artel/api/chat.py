@@ -14,6 +14,7 @@ from artel.api.event_stream import HEARTBEAT_SECONDS, EventStream
 from artel.api.problems import documented
 from artel.approvals.approvals import cancel_turn, pending_of
 from artel.auth.principal import Principal
+from artel.brain.errors import ContextTooLarge
 from artel.brain.tokens import count_tokens, is_ready
 from artel.container import Container
 from artel.contract.chat import (
@@ -284,8 +285,9 @@ def _error(ended: Ended) -> ArtelError:
     if ended.status is TurnStatus.CANCELLED:
         return TurnCancelledByUser(ended.content)
     known = {error.code: error for error in (AgentInError, AgentNotRegistered, AgentNotFound, TaskStopped)}
-    if ended.error_code == BudgetExceeded.code:
-        return BudgetExceeded(ended.content)
+    refusals: dict[str, type[ArtelError]] = {error.code: error for error in (BudgetExceeded, ContextTooLarge)}
+    if ended.error_code in refusals:
+        return refusals[ended.error_code](ended.content)
     if ended.status is TurnStatus.REJECTED:
         return PlanRejected(ended.content)
     if ended.error_code in known:

@@ -1,13 +1,15 @@
 """The one interface to whatever answers for an agent, and what goes in and comes out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 Role = Literal["system", "user", "assistant", "tool"]
+# What a message is to its agent: the less a part matters, the sooner it goes when not all fits (`brain/window.py`).
+Part = Literal["", "history", "memory", "guidance", "note"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Message:
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
+    part: Part = field(default="", compare=False)  # never sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class Request:
     response_format: Schema | None = None
     fallback_model: str | None = None
     purse: Purse | None = None  # who pays, if that is counted
+    max_context_tokens: int | None = None  # of all that is sent
     mends: bool = True  # whether a structured answer that is not as asked is asked for once more
 
 

@@ -56,6 +56,15 @@ class ModelRefused(ModelError):
         self.parameter = parameter
 
 
+class ContextTooLarge(ModelError):
+    """Not even the prompt and the message fit into what the model takes, or may be sent."""
+
+    kind = Kind.INVALID
+    code = "context_too_large"
+    unbilled = True
+    is_agents_fault = False
+
+
 class ModelTimedOut(ModelError):
     """There was no whole answer before the deadline."""
 

@@ -1,9 +1,10 @@
 """How many tokens a call took, when its server does not say."""
 
 import asyncio
+from functools import partial
 
 from artel.brain.brain import Message, Request, ToolCall
-from artel.brain.tokens import count_tokens
+from artel.brain.tokens import Counter, count_tokens
 
 # What the marks around a message take, about.
 TOKENS_PER_MESSAGE = 4
@@ -15,14 +16,13 @@ async def estimated_tokens(request: Request, content: str, calls: tuple[ToolCall
 
 
 def _count(request: Request, content: str, calls: tuple[ToolCall, ...]) -> tuple[int, int]:
-    given = sum(_of_message(message) + TOKENS_PER_MESSAGE for message in request.messages)
-    given += count_tokens(str(request.response_format.schema)) if request.response_format else 0
-    given += sum(count_tokens(f"{tool.name}{tool.description}{tool.parameters}") for tool in request.tools)
-    written = count_tokens(content) + sum(count_tokens(f"{call.name}{call.arguments}") for call in calls)
-    return given, written
+    count = partial(count_tokens, model=request.model)
+    given = sum(_of_message(message, count) + TOKENS_PER_MESSAGE for message in request.messages)
+    given += count(str(request.response_format.schema)) if request.response_format else 0
+    given += sum(count(f"{tool.name}{tool.description}{tool.parameters}") for tool in request.tools)
+    return given, count(content) + sum(count(f"{call.name}{call.arguments}") for call in calls)
 
 
-def _of_message(message: Message) -> int:
+def _of_message(message: Message, count: Counter) -> int:
     """Count what was said, and the calls with what they carry: a file that was written is in there."""
-    called = sum(count_tokens(f"{call.name}{call.arguments}") for call in message.tool_calls)
-    return count_tokens(message.content) + called
+    return count(message.content) + sum(count(f"{call.name}{call.arguments}") for call in message.tool_calls)

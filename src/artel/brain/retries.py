@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from artel.brain.brain import Brain, Completion, Message, Request, TokenSink, Usage
 from artel.brain.deadline import seconds_left
-from artel.brain.errors import ModelAnswerInvalid, ModelError
+from artel.brain.errors import ContextTooLarge, ModelAnswerInvalid, ModelError
 from artel.brain.paying import complete_paid, may_replace
 from artel.brain.structured import NotAsAsked, parsed_answer
+from artel.brain.window import fitted
 from artel.logs import get_logger
 
 RETRIES = 2
@@ -55,11 +56,15 @@ class Persistent:
         sooner = request.deadline - seconds_left(request) * (1 - SHARE_BEFORE_FALLBACK)
         try:
             return await self._ask(replace(request, deadline=sooner), tries)
-        except ModelError as failure:
+        except ModelError as error:
             if seconds_left(request) <= 0:
                 raise
+            failure = error
             log.warning("model_replaced", model=request.model, by=request.fallback_model, error=failure.detail)
-        return await self._ask(replace(request, model=request.fallback_model), tries)
+        try:
+            return await self._ask(replace(request, model=request.fallback_model), tries)
+        except ContextTooLarge:  # the fallback was not asked: what went wrong is what the model itself said
+            raise failure from None
 
     async def _ask(self, request: Request, tries: "_Tries") -> Completion:
         """Ask one model; a structured answer that is not as asked may be mended once."""
@@ -81,6 +86,7 @@ class Persistent:
 
     async def _persist(self, request: Request, tries: "_Tries") -> Completion:
         brain = self._choose(request.model)
+        request = await fitted(request)
         for retry in range(RETRIES + 1):
             tries.begin()
             try:
@@ -123,6 +129,6 @@ class _Tries:
 
 
 def _mending(request: Request, completion: Completion, problem: NotAsAsked) -> Request:
-    said = (Message("assistant", completion.content),) if completion.content else ()
+    said = (Message("assistant", completion.content, part="note"),) if completion.content else ()
     told = Message("user", _REPAIR.format(problem=problem))
     return replace(request, messages=(*request.messages, *said, told))

@@ -20,6 +20,7 @@ BYTES_PER_TOKEN = 4
 REMEMBERED_CHARACTERS = 4_000
 
 _O200K_MODELS = re.compile(r"(gpt-4o|gpt-4\.[1-9]|gpt-[5-9]|chatgpt-4o|o[1-9](-|$)|gpt-oss)")
+_OPENAI_MODELS = re.compile(r"(ft:)?(gpt-|chatgpt-|o[1-9](-|$))")
 _CL100K_PATTERN = (
     r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"""
     r"""|\s++$|\s*[\r\n]|\s+(?!\S)|\s"""
@@ -63,9 +64,14 @@ def _counted(name: str, text: str) -> int:
     return sum(counter(text[start : start + PIECE_CHARACTERS]) for start in range(0, len(text), PIECE_CHARACTERS))
 
 
-def is_ready() -> bool:
-    """Say whether the vocabulary of GPT-4 was read, so that counting takes no time."""
-    return encoding_of(None) in _counters
+def is_ready(model: str | None = None) -> bool:
+    """Return whether the model's vocabulary was read, so that counting takes no time."""
+    return encoding_of(model) in _counters
+
+
+def is_exact(model: str) -> bool:
+    """Return whether the vocabulary is the model's own."""
+    return bool(_OPENAI_MODELS.match(model.rpartition("/")[2]))
 
 
 def encoding_of(model: str | None) -> str:

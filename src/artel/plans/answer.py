@@ -1,11 +1,15 @@
 """One answer out of what several agents said: by a model, or plainly without one. It never hides what failed."""
 
+import asyncio
 import json
+import math
 import time
 from collections.abc import Sequence
 
 from artel.brain.brain import Brain, Message, Request, TokenSink, Usage
 from artel.brain.errors import ModelError
+from artel.brain.tokens import count_tokens
+from artel.brain.window import window_of
 from artel.errors import BudgetExceeded
 from artel.logs import get_logger
 from artel.plans.handing_on import shortened
@@ -14,6 +18,7 @@ from artel.tools.consent import NeedsApproval
 from artel.workflows.workflow import TaskStatus, WorkflowTask
 
 MERGE_SECONDS = 60.0
+MERGE_FRAME_TOKENS = 50
 RESULT_CHARACTERS = 8_000
 LINE_CHARACTERS = 100
 _TASK = (
@@ -28,8 +33,8 @@ log = get_logger(__name__)
 async def merged(
     brain: Brain, model: str, fallback_model: str | None, request: str, tasks: Sequence[WorkflowTask], stream: TokenSink
 ) -> tuple[str, Usage]:
-    """Answer the answer, written by a model while somebody reads, and what that took."""
-    results = "\n".join(json.dumps(_told(task), ensure_ascii=False) for task in tasks)
+    """Stream and return the merged answer and its token usage."""
+    results = await asyncio.to_thread(_results, tasks, request, [model, fallback_model] if fallback_model else [model])
     asked = Request(
         model,
         (Message("system", f"{_TASK}\n{results}"), Message("user", request)),
@@ -50,6 +55,29 @@ async def merged(
         return plain(tasks), completion.usage
     missing = [task for task in tasks if task.status is not TaskStatus.COMPLETED]
     return completion.content + _missing(missing), completion.usage
+
+
+def _results(tasks: Sequence[WorkflowTask], request: str, models: Sequence[str]) -> str:
+    """Return every task's result, each as long as the smallest window of the models has room for."""
+    room = min((_room(model, request) for model in models), default=math.inf)
+    characters = RESULT_CHARACTERS
+    while True:
+        results = "\n".join(json.dumps(_told(task, characters), ensure_ascii=False) for task in tasks)
+        # A token has at least one byte, so most results need not be counted.
+        if len(results.encode()) <= room or characters <= LINE_CHARACTERS:
+            return results
+        over = max(count_tokens(results, model) for model in models) / max(1, room)
+        if over <= 1:
+            return results
+        characters = int(characters * max(0.25, min(0.9, 1 / over)))
+
+
+def _room(model: str, request: str) -> float:
+    """Return how many tokens of results the model can be sent beside the request and the answer."""
+    window = window_of(model)
+    if window is None:
+        return math.inf
+    return window - MERGE_TOKENS - count_tokens(_TASK, model) - count_tokens(request, model) - MERGE_FRAME_TOKENS
 
 
 def plain(tasks: Sequence[WorkflowTask]) -> str:
@@ -80,11 +108,11 @@ def _why(task: WorkflowTask) -> str:
     return task.error or {"cancelled": "it was cancelled."}.get(task.status, "it was not begun.")
 
 
-def _told(task: WorkflowTask) -> dict[str, str]:
-    told = {"agent": task.agent, "task": task.description[:RESULT_CHARACTERS]}
+def _told(task: WorkflowTask, characters: int) -> dict[str, str]:
+    told = {"agent": task.agent, "task": task.description[:characters]}
     if task.status is TaskStatus.COMPLETED:
-        return told | {"result": shortened(task.result or "", RESULT_CHARACTERS)}
-    return told | {"not_done": _why(task)}
+        return told | {"result": shortened(task.result or "", characters)}
+    return told | {"not_done": shortened(_why(task), characters)}
 
 
 def _line(text: str) -> str:

@@ -196,7 +196,9 @@ class _OrchestratedTurn:
         known = await self._habits()
         said_tokens = await asyncio.to_thread(told_tokens, self._said, workflow.request, plan.graph)
         is_demo = self._parts.is_demo
-        estimate = price(plan.graph, agents, known, said_tokens, self._planner_model, is_demo=is_demo)
+        estimate = await asyncio.to_thread(
+            price, plan.graph, agents, known, said_tokens, self._planner_model, is_demo=is_demo
+        )
         spent, _ = records.spent_on(workflow, plan.usage.cost_usd, plan.usage.calls)
         expected = estimate.expected_micros
         estimate = estimate.plus(spent)  # what planning has cost is part of it

@@ -249,9 +249,14 @@ class PlanRun:
     async def _text(self, task: WorkflowTask, agent: Agent | None) -> str:
         needed = [self._board[one] for one in task.depends_on]
         asked = task, self._workflow.request, self._workflow.instruction, needed
-        tokens = room_for_task(agent) if agent else 0
-        # Counting long texts takes its time.
-        return await asyncio.to_thread(task_text, *asked, tokens, is_single=self._board.is_single)
+
+        def text() -> str:
+            if agent is None:
+                return task_text(*asked, 0, is_single=self._board.is_single)
+            room = room_for_task(agent, self._parts.max_context_tokens)
+            return task_text(*asked, room, agent.model, is_single=self._board.is_single)
+
+        return await asyncio.to_thread(text)  # counting long texts takes its time
 
     async def _begin(self, task_id: str, agent: Agent, at_work: AgentAtWork, waiting: Waiting | None) -> None:
         """Note that a task has its slot: its time begins, or goes on."""

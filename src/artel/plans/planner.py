@@ -141,7 +141,7 @@ class Planner:
                 except PlanInvalid as invalid:
                     said, problems = answer.content, invalid.problems
             quoted = {"answer": said[:MAX_QUOTED], "mistakes": list(problems)}
-            mend = Message("system", f"{_MEND}\n{json.dumps(quoted, ensure_ascii=False)}")
+            mend = Message("system", f"{_MEND}\n{json.dumps(quoted, ensure_ascii=False)}", part="note")
             request = replace(request, messages=(*messages[:-1], mend, messages[-1]))
         log.warning("plans_invalid", problems=problems)
         return self._one_task(wish, usage, problems)
@@ -204,7 +204,7 @@ def _messages(wish: Wish) -> tuple[Message, ...]:
         left -= one.tokens
         if left < 0:
             break
-        before.append(Message(one.role, one.content))
+        before.append(Message(one.role, one.content, part="history"))
     told += reversed(before)
     if wish.old_plan is not None:
         quoted = {"plan": wish.old_plan.text(), "feedback": wish.feedback[:MAX_FEEDBACK]}

@@ -15,10 +15,7 @@ from artel.contract.http import Agent
 from artel.plans.estimates import Habits, PlanEstimate, Worker, estimate, habits_of
 from artel.plans.handing_on import REQUEST_CHARACTERS
 from artel.plans.task_graph import TaskGraph
-from artel.tools.family import SpawnAgent
-from artel.tools.files import CHANGING, READING
-from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead
-from artel.tools.task_files import GetWorkspaceInfo, ListFiles, ReadFile, WriteFile
+from artel.tools.catalogue import SCHEMAS
 from artel.turns.turn_repository import TurnRepository
 from artel.workflows.workflow import TaskStatus
 from artel.workflows.workflow_repository import TaskRepository
@@ -88,7 +85,7 @@ def price(
             DEMO if is_demo else agent.model,
             agent.max_tokens,
             FRAME_TOKENS
-            + count_tokens(agent.system_prompt)
+            + count_tokens(agent.system_prompt, None if is_demo else agent.model)
             + sum(_tool_tokens().get(tool, 0) for tool in agent.tools)
             + (MEMORY_TOKENS if agent.memory and known[agent.name].tasks else 0)
             + said_tokens,
@@ -106,19 +103,7 @@ def price(
 @lru_cache(maxsize=1)
 def _tool_tokens() -> dict[str, int]:
     """Answer what the description of each tool takes, about: models are shown it as a type, not as its JSON schema."""
-    tools: tuple[Any, ...] = (
-        *READING,
-        *CHANGING,
-        MemoryRead,
-        ProjectMemoryRead,
-        MemoryWrite,
-        WriteFile,
-        ReadFile,
-        ListFiles,
-        GetWorkspaceInfo,
-        SpawnAgent,
-    )
-    return {tool.schema.name: count_tokens(_as_type(tool.schema)) for tool in tools}
+    return {name: count_tokens(_as_type(schema)) for name, schema in SCHEMAS.items()}
 
 
 def _as_type(schema: ToolSchema) -> str:

@@ -10,17 +10,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from artel.agents.context import ContextLimits, Remembered, Said, build_context
+from artel.agents.context import Remembered, Said, build_context
 from artel.agents.loop import load_graphs, run_loop
 from artel.agents.parking import Parked, load_state
 from artel.agents.phases import State
 from artel.agents.task import AgentSpec, Listener, LoopResult, Tally
 from artel.approvals.approvals import use
 from artel.auth.principal import Principal
-from artel.brain import prices
 from artel.brain.brain import Brain, ToolCall, Usage
 from artel.brain.errors import ModelTimedOut
-from artel.brain.tokens import count_tokens
 from artel.contract.events import EventData
 from artel.contract.http import Agent
 from artel.errors import (
@@ -255,16 +253,15 @@ class Execution:
         recalled: Sequence[Recalled],
         context: list[dict[str, Any]],
     ) -> LoopResult:
-        limits = ContextLimits(window=prices.window(agent.model), max_tokens=agent.max_tokens)
         remembered = [Remembered(one.memory.content, source_of(one), one.score) for one in recalled]
-        messages = build_context(agent.system_prompt, said, remembered, limits, count_tokens)
+        messages = build_context(agent.system_prompt, said, remembered)
         spec = AgentSpec(
             agent.name,
             agent.model,
             agent.temperature,
             agent.max_tokens,
             self._parts.fallback_model,
-            max_context_tokens=limits.tokens,
+            max_context_tokens=self._parts.max_context_tokens,
         )
         await load_graphs()  # the first task after the start is not late because of it
         before = task.waiting.seconds if task.waiting else 0.0

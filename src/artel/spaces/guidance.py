@@ -36,7 +36,7 @@ class Guidance:
         except ArtelError as failure:
             log.info("guidance_not_read", project_id=self._project_id, reason=failure.detail)
             return ()
-        return (prompts.quoted(prompts.GUIDANCE, {GUIDANCE: text}),) if text else ()
+        return (prompts.quoted(prompts.GUIDANCE, {GUIDANCE: text}, "guidance"),) if text else ()
 
     async def _text(self) -> str:
         serving = await self._parts.database.read(who_serves, self._principal, self._project_id)

@@ -53,6 +53,7 @@ class SpaceParts:
     workspaces: TaskWorkspaces
     limits: TimeLimits = field(default_factory=TimeLimits)
     fallback_model: str | None = None
+    max_context_tokens: int = 8_000  # of what an agent is sent, its tools included
     is_demo: bool = False  # nobody asks a model, and nothing costs anything
     families: FamilyLimits = field(default_factory=FamilyLimits)
     tool_calls: ToolCalls = field(default_factory=dict)

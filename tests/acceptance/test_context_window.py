@@ -1,0 +1,147 @@
+"""What is sent to a model fits its window, in direct chat, with tools, after an approval, and in plans."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.test_file_tools import a_file, serving
+from tests.acceptance.test_plans import Desk, Team
+from tests.deadlines import eventually
+from tests.folders import connected_folder
+from tests.model_server import Asked, ByMark, ModelServer, Say, Tool
+from tests.people import Person, assert_problem
+from tests.running import Server
+from tests.windows import Windowed, tokens_of
+
+# What is tested has nothing to do with the database.
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True, scope="session")
+
+GUIDANCE = "Tests are called after what they prove, and docs are written first. "
+MAX_CONTEXT_TOKENS = 8_000
+
+
+@pytest.fixture(scope="session")
+def server(chat_server: Server) -> Server:
+    return chat_server
+
+
+def system(asked: Asked) -> str:
+    return "\n".join(one["content"] for one in asked.body["messages"] if one["role"] == "system")
+
+
+def call(name: str, number: int, **arguments: Any) -> Say:
+    return Say(tools=[Tool(name, json.dumps(arguments), f"call_{number}")])
+
+
+@pytest.mark.req("AGT-03.2")
+def test_a_full_conversation_with_tools_and_guidance_fits_gpt_4(
+    person: Person, script: ByMark, mark: str, tmp_path: Path
+) -> None:
+    project = person.project()["id"]
+    session = person.session(project)
+    model = Windowed(Say("word " * 300))
+    script[mark] = model
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "big.txt").write_text("a line of a large file, with numbers 1234567890\n" * 2_000)
+    (work / "AGENTS.md").write_text(GUIDANCE * 400)
+    with connected_folder(tmp_path, person, project, "--yes"):
+        for number in range(6):
+            person.say(session, f"{mark} {number}: " + "talk " * 500)
+        answers = [call("tool_read_file", number, path="big.txt") for number in range(3)]
+        answers.append(call("tool_write_file", 3, path="new.txt", content="written words " * 1_500))
+        model.taken.clear()
+        script[mark] = [*(Windowed(one, model.refused, model.taken) for one in answers), model]
+
+        answer = person.say(session, f"{mark} Now read big.txt, and write it anew.")
+
+    assert answer["content"].startswith("word")
+    assert model.refused == []
+    assert (work / "new.txt").read_text().startswith("written words")
+    assert len(model.taken) == 5
+    for asked in model.taken:
+        assert tokens_of(asked) <= MAX_CONTEXT_TOKENS
+        assert asked.body["max_tokens"] >= 256
+        assert asked.text == f"{mark} Now read big.txt, and write it anew."
+        assert "tool_read_file" in json.dumps(asked.body["tools"])
+        assert GUIDANCE in system(asked)
+    results = [one["content"] for one in model.taken[-1].body["messages"] if one["role"] == "tool"]
+    assert "a line of a large file" in results[2]
+
+
+@pytest.mark.req("AGT-03.2")
+def test_the_newest_of_what_was_said_is_kept_beside_the_tools(person: Person, script: ByMark, mark: str) -> None:
+    model = Windowed(Say("word " * 200))
+    script[mark] = model
+    session = person.session()
+    for number in range(5):
+        person.say(session, f"{mark} {number}: " + "talk " * 600)
+
+    assert model.refused == []
+    last = model.taken[-1]
+    said = [one["content"] for one in last.body["messages"] if one["role"] in ("user", "assistant")]
+    assert said[-1].startswith(f"{mark} 4")
+    assert said[-2].startswith("word")
+    assert not any(text.startswith(f"{mark} 0") for text in said)
+    assert last.body["max_tokens"] == 4_096
+
+
+@pytest.mark.req("AGT-03.2")
+def test_a_run_that_waited_for_approval_fits_when_it_goes_on(person: Person, script: ByMark, mark: str) -> None:
+    project = person.project()["id"]
+    session = person.session(project)
+    model = Windowed(Say("word " * 300))
+    script[mark] = model
+    for number in range(4):
+        person.say(session, f"{mark} {number}: " + "talk " * 700)
+    write = call("tool_write_file", 1, path=".bashrc", content="written words " * 1_700)
+    script[mark] = [Windowed(write, model.refused, model.taken), model]
+    with serving(person, project, a_file, mode="yes"):
+        accepted = person.post(session, f"{mark} Write it.").json()
+        assert accepted["status"] == "waiting"
+
+        person.http.post(f"/my/approvals/{accepted['approval_id']}/confirm", json={"decision": "approve"})
+
+        ended = eventually(lambda: (turn := person.turn(session, accepted["turn_id"]))["finished_at"] and turn)
+    assert (ended["status"], model.refused) == ("completed", [])
+
+
+@pytest.mark.req("AGT-03.2")
+def test_results_that_are_handed_on_and_merged_fit(desk: Desk, script: ByMark) -> None:
+    desk.team.needs = {"1": "", "2": "", "3": "1 2"}
+    desk.team.does = {name: Say(f"Result of {name}. " + "found " * 3_500) for name in "123"}
+    model = Windowed(desk.team)
+    script[desk.team.mark] = model
+
+    ended = desk.approved()
+
+    assert (ended["status"], model.refused) == ("completed", [])
+    assert "Result of 1." in desk.team.told["3"].text
+    assert "Result of 2." in desk.team.told["3"].text
+
+
+@pytest.fixture
+def desk(person: Person, script: ByMark, mark: str) -> Desk:
+    script[mark] = team = Team(mark)
+    project = person.project()
+    return Desk(person, project, person.session(project["id"]), team)
+
+
+@pytest.mark.req("AGT-03.2")
+def test_a_message_that_is_too_long_for_the_model_is_refused_with_422(
+    person: Person, model: ModelServer, mark: str
+) -> None:
+    project = person.project()
+    coder = next(agent["id"] for agent in project["agents"] if agent["name"] == "agent_coder")
+    person.http.patch(f"/my/projects/{project['id']}/agents/{coder}", json={"model": "gpt-4o-mini"})  # nobody asks
+    session = person.session(project["id"])
+
+    answer = person.post(session, f"{mark} " + "word " * 20_000)
+
+    assert "Shorten the message" in assert_problem(answer, 422, "context_too_large")["detail"]
+    assert model.asked_about(mark) == []
+    planned = person.post(session, f"{mark} " + "word " * 20_000, None, {"Prefer": "wait=30"})
+    assert_problem(planned, 422, "context_too_large")
+    assert {asked.schema_name for asked in model.asked_about(mark)} == {"plan"}
