@@ -13,7 +13,7 @@ from tests.connector_server import ConnectorServer, Line
 from tests.deadlines import eventually
 from tests.nursery import Child
 
-STOP_SECONDS = 15
+STOP_SECONDS = 60
 
 
 class Connecting:

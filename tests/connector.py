@@ -12,7 +12,7 @@ from websockets.sync.client import ClientConnection, connect
 from artel.contract.connector import MAX_FRAME_BYTES, PROTOCOL
 from tests.people import Person
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 class ScriptedConnector:

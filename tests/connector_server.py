@@ -18,7 +18,7 @@ from websockets.typing import Subprotocol
 from artel.contract.connector import PROTOCOL
 
 T = TypeVar("T")
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 USER = 7
 
 

@@ -9,7 +9,7 @@ T = TypeVar("T")
 POLL_SECONDS = 0.02
 
 
-def eventually(ask: Callable[[], T], seconds: float = 15) -> T:
+def eventually(ask: Callable[[], T], seconds: float = 60) -> T:
     """Answer the first answer that counts as true; fail when there was none in time."""
     deadline = time.monotonic() + seconds
     while not (answer := ask()):

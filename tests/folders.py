@@ -12,7 +12,7 @@ from tests.deadlines import eventually
 from tests.nursery import Child
 from tests.people import Person
 
-STOP_SECONDS = 15
+STOP_SECONDS = 60
 
 
 @dataclass

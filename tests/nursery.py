@@ -28,7 +28,7 @@ from typing import IO, Any
 import argon2
 
 ROOT = Path(__file__).parents[1]
-START_SECONDS = 60
+START_SECONDS = 180
 MAX_REQUEST = 1 << 20
 # What a server imports sooner or later. Not numpy, which starts threads.
 MODULES = (
@@ -131,7 +131,7 @@ class Nursery:
     def close(self) -> None:
         """End it."""
         if self._process is not None and self._folder is not None:
-            self._process.communicate(timeout=10)
+            self._process.communicate(timeout=60)
             self._folder.cleanup()
 
     def _started(self) -> str:

@@ -29,7 +29,7 @@ class Person:
     def register(cls, url: str) -> "Person":
         """Make an account with an address that nobody else has."""
         email = f"person{next(_numbers)}.{os.getpid()}@example.org"
-        answer = httpx.post(f"{url}/auth/register", json={"email": email, "password": PASSWORD}, timeout=30)
+        answer = httpx.post(f"{url}/auth/register", json={"email": email, "password": PASSWORD}, timeout=120)
         assert answer.status_code == 201, answer.text
         registered = answer.json()
         return cls(email, registered["user_id"], registered["access_token"], client(url, registered["access_token"]))
@@ -126,7 +126,7 @@ class Person:
 def client(url: str, token: str | None = None) -> httpx.Client:
     """Answer a client for the server, with the token if there is one."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    _open_clients.append(httpx.Client(base_url=url, headers=headers, timeout=30))
+    _open_clients.append(httpx.Client(base_url=url, headers=headers, timeout=120))
     return _open_clients[-1]
 
 

@@ -16,9 +16,9 @@ from typing import IO, Any
 from tests.nursery import Child, Nursery
 
 ARTEL = str(Path(sys.executable).with_name("artel"))
-START_SECONDS = 60
-COMMAND_SECONDS = 60
-STOP_SECONDS = 15
+START_SECONDS = 180
+COMMAND_SECONDS = 120
+STOP_SECONDS = 60
 
 Process = subprocess.Popen[str] | Child
 

@@ -12,7 +12,7 @@ import httpx
 TERMINAL = frozenset({"turn_completed", "turn_failed", "turn_cancelled"})
 
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Self
 from tests import running
 
 CTRL_C, CTRL_D, UP = "\x03", "\x04", "\x1b[A"
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 
 
 class Terminal:

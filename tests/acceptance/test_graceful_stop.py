@@ -16,7 +16,7 @@ from tests.running import STOP_SECONDS, Server, clean_environment
 from tests.services import until
 from tests.teams import Talk
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 class Call(threading.Thread):

@@ -23,7 +23,7 @@ from tests.teams import Follower, Team
 
 TERMINAL = {"completed", "failed", "cancelled", "timeout"}
 SLOW = Say(" ".join(["slowly"] * 20), pause=0.1)
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 NewTeam = Callable[..., Team]
 

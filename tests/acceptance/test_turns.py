@@ -127,7 +127,7 @@ def test_deleting_a_session_stops_what_runs_in_it_and_tells_who_waits(
         assert person.http.delete(f"/my/chat/sessions/{session}").status_code == 204
 
         assert hold.abandoned.wait(10)
-        assert waiting.result(timeout=10).status_code == 404
+        assert waiting.result(timeout=60).status_code == 404
 
 
 @pytest.mark.req("UWS-08.3", "CHT-10.2")

@@ -159,7 +159,7 @@ def test_a_reset_stops_every_task_at_once_and_begins_anew(
         answer = person.http.post(f"{url}/reset")
 
         assert answer.status_code == 200
-        assert_problem(waiting.result(timeout=10), 409, "cancelled")
+        assert_problem(waiting.result(timeout=60), 409, "cancelled")
     assert hold.abandoned.wait(10)
     state = answer.json()
     assert (state["active_tasks"], state["queued_tasks"], state["active_agents"]) == (0, 0, 4)
@@ -481,5 +481,5 @@ def test_a_deleted_project_stops_what_runs_in_it(person: Person, script: ByMark,
         assert person.http.delete(f"/my/projects/{project['id']}").status_code == 204
 
         assert hold.abandoned.wait(10)
-        assert waiting.result(timeout=10).status_code == 404
+        assert waiting.result(timeout=60).status_code == 404
     assert_problem(person.http.get(f"/my/projects/{project['id']}/space"), 404, "project_not_found")

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.browser.visits import Complaints
 from tests.running import Server
 
-PATIENCE_MILLISECONDS = 40_000  # the machine may be busy
+PATIENCE_MILLISECONDS = 120_000  # the machine may be busy
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",

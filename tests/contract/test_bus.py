@@ -42,7 +42,7 @@ from tests.services import ServiceRun
 pytestmark = pytest.mark.anyio
 
 T = TypeVar("T")
-SOON = 10.0  # nothing here takes that long, unless it is broken
+SOON = 60.0  # nothing here takes that long, unless it is broken
 
 
 class World(Protocol):

@@ -209,7 +209,7 @@ async def test_those_that_wait_when_the_database_is_closed_are_dropped_and_what_
 async def test_a_deadlock_is_run_again_until_both_succeed(database: Database, backend: str) -> None:
     await database.run(add, 1)
     await database.run(add, 2)
-    together = threading.Barrier(2, timeout=10)
+    together = threading.Barrier(2, timeout=60)
     attempts = []
 
     def in_order(connection: Connection, first: int, second: int) -> None:

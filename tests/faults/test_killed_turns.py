@@ -27,8 +27,8 @@ from tests.services import until
 POINTS_AT_THE_MODEL = ("model_called", "streaming")
 SESSIONS = 3
 QUEUED = 5
-DYING_SECONDS = 60.0
-RECOVERY_SECONDS = 60.0
+DYING_SECONDS = 180.0
+RECOVERY_SECONDS = 180.0
 
 
 @dataclass

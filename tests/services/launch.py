@@ -11,7 +11,7 @@ from pathlib import Path
 from .installed import Programs, ServiceUnavailable
 from .process import Process, spawn, until
 
-START_SECONDS = 30.0
+START_SECONDS = 180.0  # a busy machine takes its time
 
 
 class EndedWhileStarting(ServiceUnavailable):

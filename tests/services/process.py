@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 POLL_SECONDS = 0.05
-ENDING_SECONDS = 10.0
+ENDING_SECONDS = 60.0
 
 
 def until(condition: Callable[[], bool], seconds: float, every: float = POLL_SECONDS) -> bool:
