@@ -502,6 +502,63 @@ def test_hidden_characters_of_a_command_are_announced(at_terminal: At) -> None:
     assert "The command has 1 hidden character (U+202E); it is shown as \\u202e.\n" in shown
 
 
+@pytest.mark.req("SEC-03.3")
+def test_replacing_file_too_large_to_show_says_so_and_offers_no_grant(connect: Connecting, at_terminal: At) -> None:
+    terminal, line = at_terminal()
+    large = connect.work / "src" / "big.csv"
+    large.write_bytes(b"x" * 10_000_001)
+
+    asked = line.call("write", path="src/big.csv", content="small\n")
+
+    warning = "Would replace 10,000,001 bytes that are not shown and can't be undone."
+    assert (asked["code"], asked["warning"], asked.get("grant")) == ("asks", warning, None)
+    assert asked["diff"] == "--- a/src/big.csv (10,000,001 bytes, not shown)\n+++ b/src/big.csv\n+small\n"
+    assert f"{warning}\n" in terminal.until("write src/big.csv? y(es, once) / n(o) ")
+    terminal.type("a")  # is no answer
+    terminal.type("s")
+    terminal.type("n keep it")
+    assert line.other()["params"]["decision"] == "reject"
+    terminal.until("You refused: write src/big.csv (keep it). Nothing was written.")
+    assert large.stat().st_size == 10_000_001
+
+
+@pytest.mark.req("SEC-03.3")
+def test_neither_grant_nor_yes_covers_a_file_that_can_not_be_kept(connect: Connecting) -> None:
+    (connect.work / "src").mkdir()
+    large = connect.work / "src" / "big.csv"
+    large.write_bytes(b"x" * 10_000_001)
+    line = connect.line("--yes")
+    assert line.ok("write", path="src/a.csv", content="small\n")
+
+    asked = line.call("write", path="src/big.csv", content="small\n")
+
+    assert asked["code"] == "asks"
+    assert large.stat().st_size == 10_000_001
+    given = {"id": "a", "holds": "always", "new_sha256": asked["new_sha256"]}
+    assert line.ok("write", path="src/big.csv", content="small\n", approval=given)
+    assert large.read_text() == "small\n"
+    large.write_bytes(b"x" * 10_000_001)
+    assert line.call("write", path="src/big.csv", content="small\n", turn_id="next")["code"] == "asks"
+
+
+@pytest.mark.req("SEC-03.3", "CHT-10.6")
+def test_deleting_file_too_large_to_show_says_so_and_a_refusal_says_nothing_was_deleted(
+    connect: Connecting, at_terminal: At
+) -> None:
+    terminal, line = at_terminal()
+    large = connect.work / "src" / "big.csv"
+    large.write_bytes(b"x" * 10_000_001)
+
+    asked = line.call("delete", path="src/big.csv", approval={"id": "a"})
+
+    assert asked["warning"] == "Would delete 10,000,001 bytes that are not shown and can't be undone."
+    assert asked["warning"] in terminal.until("delete src/big.csv? y(es, once) / n(o) ")
+    terminal.type("n no")
+    line.other()
+    terminal.until("You refused: delete src/big.csv (no). Nothing was deleted.")
+    assert large.exists()
+
+
 def test_a_command_is_asked_for_and_can_be_granted(connect: Connecting, at_terminal: At) -> None:
     terminal, line = at_terminal("--run", "count=sh -c 'echo x >> count.txt'")
 
@@ -530,7 +587,7 @@ def test_default_asks_in_the_terminal_and_the_browser(connect: Connecting) -> No
         line.call("write", path="a.txt", content="x")
         assert "an agent" not in terminal.until("write a.txt? y(es, once)")
         terminal.type("n too short")
-        terminal.until("refused: write a.txt (too short)")
+        terminal.until("You refused: write a.txt (too short). Nothing was written.")
         assert line.other()["params"]["decision"] == "reject"
         line.ok("write", path="b.txt", content="x", turn_id="t1", approval={"id": "a"})
         line.ok("undo", of_turn="t1")

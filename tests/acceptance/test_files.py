@@ -215,3 +215,44 @@ def test_a_parent_waits_with_its_child_and_both_go_on(desk: Desk, tmp_path: Path
     assert (events.count("task_started"), events.count("task_completed")) == (1, 2)
     cleaners = [one for one in agents.values() if one["role"] == "cleaner"]
     assert len(cleaners) == 1
+
+
+@pytest.mark.req("SEC-03.3")
+def test_replacing_file_too_large_to_show_is_asked_with_high_risk_and_without_grant(desk: Desk, tmp_path: Path) -> None:
+    large = tmp_path / "work" / "big.csv"
+    large.parent.mkdir()
+    large.write_bytes(b"x" * 10_000_001)
+    desk.script(("tool_write_file", {"path": "big.csv", "content": "small"}))
+
+    with connected_folder(tmp_path, desk.person, desk.project, "--ask", "browser"):
+        waiting = desk.ask()
+        [pending] = desk.approvals()
+        assert pending["risk"] == "high"
+        warning = "Would replace 10,000,001 bytes that are not shown and can't be undone."
+        assert pending["details"]["warning"] == warning
+        assert "grant" not in pending["details"]
+        desk.decide(waiting["approval_id"], decision="reject")
+        assert desk.ended(waiting["turn_id"])["status"] == "completed"
+
+    assert large.stat().st_size == 10_000_001
+
+
+@pytest.mark.req("SEC-03.3", "CHT-10.6")
+@pytest.mark.parametrize(("size", "shown"), [(35, "35 bytes"), (10_000_001, "10,000,001 bytes")])
+def test_delete_that_is_asked_for_says_what_would_be_deleted(desk: Desk, tmp_path: Path, size: int, shown: str) -> None:
+    file = tmp_path / "work" / "README.md"
+    file.parent.mkdir()
+    file.write_bytes(b"x" * size)
+    desk.script(("tool_delete_file", {"path": "README.md"}))
+
+    with connected_folder(tmp_path, desk.person, desk.project, "--ask", "browser"):
+        waiting = desk.ask()
+        [pending] = desk.approvals()
+        assert (pending["risk"], pending["details"]["reason"]) == ("high", f"Would delete README.md ({shown})")
+        lost = pending["details"].get("warning")
+        assert lost == (f"Would delete {shown} that are not shown and can't be undone." if size > 35 else None)
+        desk.decide(waiting["approval_id"], decision="reject")
+        assert desk.ended(waiting["turn_id"])["status"] == "completed"
+
+    assert file.stat().st_size == size
+    assert "deleted" not in str(desk.heard()[-1])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from artel.cli.visible_text import visible
 from tests.browser.test_chat_page import Chat, said
 from tests.browser.visits import Complaints, width_of_contents
 from tests.conftest import StartServer
@@ -120,6 +121,83 @@ def test_what_is_written_after_the_answer_to_a_question_takes_the_place_of_what_
     assert [message["content"] for message in chat.stored()] == ["Clean up", "It is gone."]
 
 
+@pytest.mark.req("CHT-10.6")
+def test_refused_delete_is_never_described_as_done(chat: Chat, models: ModelServer, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "README.md").write_text("x" * 35)
+    models.script(call("tool_delete_file", path="README.md"), Say("Then it stays."))
+    chat.open()
+
+    with connected_folder(tmp_path, chat.person, chat.id, "--ask", "browser") as folder:
+        chat.send("Clean up")
+        expect(question(chat.page)).to_contain_text("Would delete README.md (35 bytes)")
+        question(chat.page).get_by_role("button", name="Refuse").click()
+        expect(question(chat.page)).to_contain_text("You refused. Nothing was deleted.")
+        expect(question(chat.page)).not_to_contain_text("is deleted")
+        assert [*folder.files()] == ["README.md"]
+
+
+@pytest.mark.req("SEC-03.2")
+def test_hidden_characters_are_marked_and_announced_in_what_is_approved(chat: Chat, models: ModelServer) -> None:
+    trojan = 'if role != "user\u202e \u2066# admins only\u2069 \u2066" :\n'
+    models.script(call("tool_write_file", path=".bashrc", content=trojan), Say("No."))
+    chat.open()
+
+    with files(chat):
+        chat.send("Write it")
+        shown = question(chat.page)
+        expect(shown.locator(".diff .added").first).to_have_text(
+            '+if role != "user\\u202e \\u2066# admins only\\u2069 \\u2066" :\n'
+        )
+        expect(shown.locator(".diff .hidden-character")).to_have_text(["\\u202e", "\\u2066", "\\u2069", "\\u2066"])
+        expect(shown.locator(".warning")).to_have_text(
+            "The new content has 4 hidden characters (U+202E, U+2066, U+2069); they are shown as \\u202e."
+        )
+        shown.get_by_role("button", name="Refuse").click()
+        expect(shown).to_contain_text("You refused. Nothing was written.")
+
+
+@pytest.mark.req("SEC-03.2")
+def test_page_marks_the_same_characters_as_the_terminal(chat: Chat) -> None:
+    chat.open()
+
+    shown = chat.page.evaluate(
+        """async () => {
+          const { visible } = await import("/assets/visible.js");
+          const escaped = [];
+          for (let number = 0; number < 0x110000; number++) {
+            const [text, isHalf] = [String.fromCodePoint(number), number >= 0xd800 && number <= 0xdfff];
+            if (!isHalf && visible(text, "") !== text) escaped.push([number, visible(text, "")]);
+          }
+          return [escaped, visible("\\u26a0\\ufe0f a\\ufe0f \\r\\n\\t")];
+        }"""
+    )
+
+    every = (chr(number) for number in range(0x110000) if not 0xD800 <= number <= 0xDFFF)
+    assert shown[0] == [[ord(text), visible(text, "")] for text in every if visible(text, "") != text]
+    assert shown[1] == visible("\u26a0\ufe0f a\ufe0f \r\n\t")
+
+
+@pytest.mark.req("SEC-03.3")
+def test_what_is_lost_for_good_is_said_and_nothing_is_granted(chat: Chat, models: ModelServer, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "big.csv").write_bytes(b"x" * 10_000_001)
+    models.script(call("tool_write_file", path="big.csv", content="small"), Say("No."))
+    chat.open()
+
+    with connected_folder(tmp_path, chat.person, chat.id, "--ask", "browser"):
+        chat.send("Write it")
+        expect(question(chat.page).locator(".warning")).to_have_text(
+            "Would replace 10,000,001 bytes that are not shown and can't be undone."
+        )
+        expect(question(chat.page).get_by_label("Allow")).to_be_hidden()
+        question(chat.page).get_by_role("button", name="Refuse").click()
+        expect(question(chat.page)).to_contain_text("You refused. Nothing was written.")
+        assert (work / "big.csv").stat().st_size == 10_000_001
+
+
 def test_a_refusal_tells_the_agent_why(chat: Chat, models: ModelServer) -> None:
     models.script(call("tool_delete_file", path="old.txt"), Say("Then I leave it."))
     chat.open()
@@ -128,7 +206,7 @@ def test_a_refusal_tells_the_agent_why(chat: Chat, models: ModelServer) -> None:
         chat.send("Clean up")
         question(chat.page).get_by_label("If you refuse").fill("I need it")
         question(chat.page).get_by_label("If you refuse").press("Enter")  # it must not approve
-        expect(question(chat.page)).to_contain_text("You refused it.")
+        expect(question(chat.page)).to_contain_text("You refused. Nothing was deleted.")
         expect(said(chat.page)).to_have_text(["Clean up", "Then I leave it."])
 
     assert calls == []
@@ -144,14 +222,16 @@ def test_a_write_shows_what_would_change_and_the_answer_can_hold(chat: Chat, mod
         chat.send("Write it")
         expect(question(chat.page).locator(".diff .removed")).to_have_text("-old\n")
         expect(question(chat.page).locator(".diff .added")).to_have_text("+new\n")
-        question(chat.page).get_by_label("This answer is for").select_option("session")
+        question(chat.page).get_by_label("Allow").select_option("session")
         chat.page.reload()  # nothing is lost with the page
         expect(question(chat.page)).to_contain_text("wants to write a.txt")
-        question(chat.page).get_by_label("This answer is for").select_option("always")
+        question(chat.page).get_by_label("Allow").select_option("always")
         question(chat.page).get_by_role("button", name="Approve").click()
         expect(said(chat.page)).to_have_text(["Write it", "Written."])
 
-    expect(chat.page.locator("#files")).to_contain_text("none connected")
+    expect(chat.page.locator("#files")).to_have_text(
+        f"No folder connected. In the folder, run artel connect . --project {chat.id} --ask both"
+    )
     used = chat.person.http.get("/my/approvals?status=used").json()["items"]
     assert len(used) == 1
 
@@ -165,11 +245,11 @@ def test_what_was_decided_elsewhere_is_shown_and_stop_takes_the_question_back(ch
         expect(question(chat.page)).to_have_count(1)
         [pending] = chat.person.http.get("/my/approvals?status=pending").json()["items"]
         chat.person.http.post(f"/my/approvals/{pending['id']}/confirm", json={"decision": "reject"})
-        expect(question(chat.page)).to_contain_text("You refused it.")
+        expect(question(chat.page)).to_contain_text("You refused. Nothing was deleted.")
         chat.send("Second")
         expect(question(chat.page)).to_have_count(2)
         chat.stop.click()
-        expect(question(chat.page).last).to_contain_text("It is not asked any more.")
+        expect(question(chat.page).last).to_contain_text("No longer needed.")
 
     eventually(lambda: not chat.person.http.get("/my/approvals?status=pending").json()["items"])
 

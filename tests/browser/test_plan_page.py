@@ -126,6 +126,17 @@ def test_a_plan_is_shown_with_its_price_and_carried_out_when_it_is_approved_by_k
     expect(room.task("a").locator(".words")).to_have_text("Result of a.")
 
 
+@pytest.mark.req("SEC-03.2")
+def test_hidden_characters_of_a_plan_are_marked_and_announced(room: Room) -> None:
+    room.team.needs = {"a": "", "b\u202e": "a", "c": "b\u202e"}
+    room.ask()
+
+    expect(room.plan.locator(".warning")).to_contain_text("(U+202E); they are shown as \\u202e.")
+    expect(room.plan.locator(".task .id .hidden-character")).to_have_text(["\\u202e"])
+    room.button("Reject").click()
+    expect(room.state).to_have_text("rejected")
+
+
 def test_what_a_task_cost_is_shown_when_that_is_known(room: Room) -> None:
     last, held = Hold(), Held()
     room.team.needs, room.team.does = {"a": "", "b": "a", "c": "b"}, {"c": last}

@@ -35,6 +35,7 @@ _ASSETS = {
     "space.js": _HERE / "space.js",
     "text.js": _HERE / "text.js",
     "undo.js": _HERE / "undo.js",
+    "visible.js": _HERE / "visible.js",
     "app.css": _HERE / "app.css",
     "docs.js": _HERE / "docs.js",
     "icon.svg": _HERE / "icon.svg",

@@ -29,6 +29,7 @@ _PAST = {"read": "read", "list": "listed", "stat": "looked at", "search": "searc
     "run": "ran",
     "undo": "took back",
 }
+_DONE = {"write": "written", "run": "run", "delete": "deleted", "undo": "undone"}
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -155,7 +156,9 @@ class TerminalScreen:
         if not self._take(question.ask_id, answer):
             self._print("That was answered elsewhere, or is too old.")
         elif not answer.approved:
-            self._print(f"refused: {_wanted(question)}{f' ({answer.feedback})' if answer.feedback else ''}")
+            why = f" ({answer.feedback})" if answer.feedback else ""
+            done = _DONE[question.subject.kind]
+            self._print(f"You refused: {_wanted(question)}{why}. Nothing was {done}.")
         self._show_question()
 
     def _show_question(self) -> None:
@@ -163,8 +166,9 @@ class TerminalScreen:
             termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before is no answer to this
             question = self._questions[0]
             self._put(f"{_clock()} {one_line(question.agent) or 'An agent'} wants to {_wanted(question)}:", "bold")
-            for hidden in _announcements(question):
-                self._put(hidden, "bold yellow")
+            for sentence in (visible(question.warning), *_announcements(question)):
+                if sentence:
+                    self._put(sentence, "bold yellow")
             for line in visible(question.diff).removesuffix("\n").split("\n"):
                 self._put(line, _COLOURS.get(line[:1], ""))
         self._draw()
@@ -215,8 +219,7 @@ def _line(report: Report) -> str:
 def _announcements(question: "Question") -> list[str]:
     """Return the sentences about what can't be seen in a question, for above it."""
     shown = "The command" if question.subject.kind == "run" else "The diff"
-    found = announcement("The name", question.subject.name), announcement(shown, question.diff)
-    return [sentence for sentence in found if sentence]
+    return [announcement("The name", question.subject.name), announcement(shown, question.diff)]
 
 
 def _wanted(question: "Question") -> str:

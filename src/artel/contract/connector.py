@@ -233,7 +233,13 @@ class Asks(Result):
     grant: str | None = None
     old_sha256: str | None = None
     new_sha256: str | None = None
+    warning: str | None = None  # what would be lost for good; such a question has risk `high` and offers no grant
     expires_seconds: float = 300.0
+
+
+def lost_for_good(verb: str, size: int) -> str:
+    """Return the warning about a file that is too large to be shown and kept, or can't be read."""
+    return f"Would {verb} {size:,} bytes that are not shown and can't be undone."
 
 
 DECIDED, ANSWERED = "workspace/decided", "workspace/answered"

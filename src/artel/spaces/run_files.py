@@ -24,7 +24,7 @@ from artel.spaces.parts import SpaceParts
 from artel.spaces.patience import patiently
 from artel.tools.audit import Audited, without_contents
 from artel.tools.consent import Decision
-from artel.tools.files import CHANGING, READING
+from artel.tools.files import CHANGING, READING, FileState
 from artel.turns.tool_calls import ERROR_CHARACTERS, ToolCallRow, finish_call, note_call, status_of
 
 CALL_SECONDS = 25.0  # less than a run may go without progress
@@ -92,8 +92,8 @@ class RunFiles:
         self._alive = alive
         self.hashes: dict[str, str] = {}
 
-    async def look(self, path: str) -> str | None:
-        """Answer the hash that a file has now, "" if there is none, None if that can't be told."""
+    async def look(self, path: str) -> FileState:
+        """Return what a file is now."""
         caller = self._caller
         call = StatCall(
             call_id=secrets.token_hex(16),
@@ -106,8 +106,14 @@ class RunFiles:
             with_sha256=True,
         )
         result = await self._parts.relay.call(caller.principal, caller.project_id, "workspace/stat", call, LOOK_SECONDS)
-        sha256 = "" if result.code == "file_not_found" else (result.model_extra or {}).get("sha256")
-        return sha256 if isinstance(sha256, str) and len(sha256) <= SHA256_CHARACTERS else None
+        if result.code == "file_not_found":
+            return FileState(sha256="")
+        about = result.model_extra or {}
+        sha256, size = about.get("sha256"), about.get("size")
+        return FileState(
+            sha256 if isinstance(sha256, str) and len(sha256) <= SHA256_CHARACTERS else None,
+            size if isinstance(size, int) and about.get("type") == "file" else None,
+        )
 
     def hash_of(self, path: str) -> str | None:
         """Answer the hash that a file had when this run last read or wrote it."""

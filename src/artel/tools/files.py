@@ -1,14 +1,15 @@
 """The user's files as tools. They are reached through the user's own connector; whose they are sits in `Files`."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from artel.brain.brain import ToolSchema
-from artel.contract.connector import Result
+from artel.contract.connector import Result, lost_for_good
 from artel.paths.errors import PathError
 from artel.paths.policy import MAX_PATH_BYTES, is_protected, split_path
 from artel.tools.consent import Decision, NeedsApproval, Question
-from artel.tools.policy import Level
+from artel.tools.policy import Level, Risk
 from artel.tools.tool import ToolResult
 
 MAX_CONTENT_CHARACTERS = 400_000
@@ -16,7 +17,7 @@ MAX_QUERY_CHARACTERS = 1_000
 MAX_LINES = 2_000
 MAX_DETAIL = 100_000
 # What helps the user to decide, where they are asked too, and what their answer is bound to.
-_FOR_THE_USER = ("ask_id", "diff", "where", "grant", "old_sha256", "new_sha256")
+_FOR_THE_USER = ("ask_id", "diff", "where", "grant", "old_sha256", "new_sha256", "warning")
 # What a result says for us, and not for the model.
 _OURS = frozenset({"success", "error", "code", *_FOR_THE_USER})
 
@@ -35,14 +36,22 @@ _PATTERN = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """A file as the connector sees it: `sha256` is "" if there is none, None if it can't be told, as can `size`."""
+
+    sha256: str | None = None
+    size: int | None = None
+
+
 class Files(Protocol):
     """The files of one project, for one run of one agent."""
 
     async def ask(self, tool: str, method: str, params: Mapping[str, Any], approval: Decision | None) -> Result:
         """Answer what the user's connector answers; it may be offline, too late, or refuse."""
 
-    async def look(self, path: str) -> str | None:
-        """Answer the hash that a file has now, "" if there is none, None if that can't be told."""
+    async def look(self, path: str) -> FileState:
+        """Return what a file is now."""
 
     def hash_of(self, path: str) -> str | None:
         """Answer the hash that a file had when this run last read or wrote it."""
@@ -87,7 +96,10 @@ class FileTool:
             said = _extra(result)
             details = {name: said[name][:MAX_DETAIL] for name in _FOR_THE_USER if isinstance(said.get(name), str)}
             known = self.question(arguments)
-            raise NeedsApproval(Question(self.name, dict(arguments), known.risk if known else "normal", details))
+            risk: Risk = "high" if "warning" in details else known.risk if known else "normal"
+            if "warning" in details:
+                details.pop("grant", None)
+            raise NeedsApproval(Question(self.name, dict(arguments), risk, details))
         if not result.success:
             return ToolResult.failure(result.error or "The user's machine could not do it.")
         self.done(arguments, result)
@@ -178,8 +190,7 @@ class ChangingTool(FileTool):
 
     async def seen(self, arguments: Mapping[str, Any]) -> Mapping[str, str]:
         """The user approves a change of the file as it is now."""
-        sha256 = await self._files.look(arguments["path"])
-        return {} if sha256 is None else {"old_sha256": sha256}
+        return _bound_to(await self._files.look(arguments["path"]), "replace")
 
     def params(self, arguments: Mapping[str, Any], approval: Decision | None) -> dict[str, Any]:
         """Say which state of the file the agent knows, else the one that the user was asked about."""
@@ -239,7 +250,13 @@ class DeleteFile(ChangingTool):
 
     def question(self, arguments: Mapping[str, Any]) -> Question | None:
         """Deleting is always asked for."""
-        return Question(self.name, dict(arguments), "high", {"reason": "The file is deleted."})
+        return Question(self.name, dict(arguments), "high", {"reason": f"Would delete {arguments['path']}"})
+
+    async def seen(self, arguments: Mapping[str, Any]) -> Mapping[str, str]:
+        """The user also sees how much would be deleted."""
+        state = await self._files.look(arguments["path"])
+        size = "" if state.size is None else f" ({state.size:,} {'byte' if state.size == 1 else 'bytes'})"
+        return {"reason": f"Would delete {arguments['path']}{size}", **_bound_to(state, "delete")}
 
 
 class RunCommand(FileTool):
@@ -265,6 +282,13 @@ CHANGING: tuple[type[FileTool], ...] = (WriteFile, EditFile, DeleteFile, RunComm
 def file_tools(files: Files) -> list[FileTool]:
     """Answer every tool for the files of a project."""
     return [tool(files) for tool in (*READING, *CHANGING)]
+
+
+def _bound_to(state: FileState, verb: str) -> dict[str, str]:
+    """Return what an approval is bound to, or what to tell the user of a file that can't be kept."""
+    if state.sha256 is not None:
+        return {"old_sha256": state.sha256}
+    return {} if state.size is None else {"warning": lost_for_good(verb, state.size)}
 
 
 def _is_protected(path: str) -> bool:

@@ -134,15 +134,17 @@ class Toolbox:
 
     async def _approval(self, tool: Tool, arguments: Mapping[str, Any], policy: Policy) -> Decision | None:
         """Answer the user's approval of a call, None if none is needed; raise if there is none but should be."""
+        risk: Risk
         decision = self._consent.take(tool.name, arguments)
         if decision is None:
             question = tool.question(arguments) if isinstance(tool, AskingTool) else None
             if question is None and policy.requires_approval(tool.name, level_of(tool)):
-                risk: Risk = "high" if level_of(tool) is Level.CRITICAL else "normal"
+                risk = "high" if level_of(tool) is Level.CRITICAL else "normal"
                 question = Question(tool.name, arguments, risk, {"reason": "This project asks before each call."})
             if question is not None:
                 seen = await tool.seen(arguments) if isinstance(tool, AskingTool) else {}
-                raise NeedsApproval(replace(question, details={**question.details, **seen}))
+                risk = "high" if "warning" in seen else question.risk
+                raise NeedsApproval(replace(question, risk=risk, details={**question.details, **seen}))
             return None
         if decision.outcome == "rejected":
             why = f" They said: {decision.feedback}" if decision.feedback else ""

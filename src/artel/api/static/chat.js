@@ -5,6 +5,7 @@ import { isOver } from "./plan_card.js";
 import { Plans } from "./plans.js";
 import { setText } from "./text.js";
 import { changedFiles, hasChanged, offerUndo } from "./undo.js";
+import { visible } from "./visible.js";
 import { $, Problem, call, clock, copyOf, day, field, fill, follow, isBusy, onSubmit } from "./basics.js";
 
 const NEW = "new"; // in the address, instead of a conversation's id
@@ -172,7 +173,9 @@ async function quietly(action) {
 
 function filesOf({ online, workspace_name, mode }) {
   const code = (text) => Object.assign(document.createElement("code"), { textContent: text });
-  if (!online) return ["Files: none connected. Run ", code(`artel connect FOLDER --project ${project.id}`)];
+  if (!online) {
+    return ["No folder connected. In the folder, run ", code(`artel connect . --project ${project.id} --ask both`)];
+  }
   const modes = {
     "read-only": "agents may only read",
     yes: "agents may write without asking",
@@ -180,7 +183,7 @@ function filesOf({ online, workspace_name, mode }) {
     browser: "writes are asked for here",
     both: "writes are asked for here and in the terminal",
   };
-  return ["Files: ", code(workspace_name), `, ${modes[mode] ?? mode}`];
+  return ["Files: ", code(visible(workspace_name, "")), `, ${modes[mode] ?? mode}`];
 }
 
 /** Show what is asked already. */

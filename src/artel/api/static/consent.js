@@ -1,6 +1,7 @@
 // What the user is asked while a run waits for them, and their answer.
 
 import { Problem, call, clock, copyOf, field, fill, onSubmit } from "./basics.js";
+import { announcementOf, setVisible, visible, visibleNodes } from "./visible.js";
 
 const WANTS = {
   tool_write_file: "wants to write",
@@ -8,31 +9,39 @@ const WANTS = {
   tool_delete_file: "wants to delete",
   tool_run_command: "wants to run",
 };
+const DONE = {
+  tool_write_file: "written",
+  tool_edit_file: "changed",
+  tool_delete_file: "deleted",
+  tool_run_command: "run",
+};
 const OUTCOMES = {
   approved: "You approved it.",
   used: "You approved it.",
-  rejected: "You refused it.",
   expired: "Nobody answered in time, so it was not done.",
-  withdrawn: "It is not asked any more.",
+  withdrawn: "No longer needed.",
 };
 
 /** Answer a card that asks; `agent` is who wants something. */
 export function question(approval, agent) {
   const item = copyOf("question");
   const { id, turn_id, tool, arguments: given, details, expires_at } = approval;
-  Object.assign(item.dataset, { approval: id, turn: turn_id, role: "question" });
-  fill(item, {
-    who: agent ?? "An agent",
-    wants: WANTS[tool] ?? `wants to call ${tool} with`,
-    what: given.path ?? given.name ?? JSON.stringify(given),
-    reason: details.reason ?? "",
-    until: `Answer until ${clock(expires_at)}.`,
-  });
-  showDiff(item, details.diff ?? (WANTS[tool] ? whole(given) : ""));
+  Object.assign(item.dataset, { approval: id, turn: turn_id, role: "question", tool });
+  const what = String(given.path ?? given.name ?? JSON.stringify(given));
+  const diff = details.diff ?? (WANTS[tool] ? whole(given) : "");
+  fill(item, { wants: WANTS[tool] ?? `wants to call ${visible(tool, "")} with`, until: `Answer until ${clock(expires_at)}.` });
+  setVisible(field(item, "who"), agent ?? "An agent", "");
+  setVisible(field(item, "what"), what, "");
+  setVisible(field(item, "reason"), details.reason ?? "", "");
+  const shown = tool === "tool_run_command" ? "The command" : details.diff ? "The diff" : "The new content";
+  const warnings = [details.warning ?? "", announcementOf("The name", what), announcementOf(shown, diff)].filter(Boolean);
+  setVisible(field(item, "warning"), warnings.join("\n"));
+  field(item, "warning").hidden = !warnings.length;
+  showDiff(item, diff);
   const elsewhere = details.where === "terminal";
   item.querySelector(".holds").hidden = !details.grant || elsewhere;
   if (details.grant) {
-    for (const name of ["session", "always"]) item.querySelector(`[value=${name}]`).append(` (${details.grant})`);
+    for (const name of ["session", "always"]) item.querySelector(`[value=${name}]`).append(` (${visible(details.grant, "")})`);
   }
   item.querySelector("[value=approve]").hidden = elsewhere;
   if (elsewhere) fill(item, { reason: "Answer in the terminal where the folder is connected. Here you can only refuse." });
@@ -61,12 +70,14 @@ export function settle(item, outcome) {
   if (!form) return;
   const hadFocus = item.contains(document.activeElement);
   const said = document.createElement("p");
-  said.textContent = OUTCOMES[outcome] ?? outcome;
+  said.textContent = outcome === "rejected" ? refusal(item.dataset.tool) : OUTCOMES[outcome] ?? outcome;
   for (const part of form.querySelectorAll(".field, .buttons, [data-field=until]")) part.remove();
   form.replaceWith(...form.childNodes, said);
   if (outcome === "expired") said.append(" ", askAgain(item.dataset.approval));
   if (hadFocus) item.focus({ preventScroll: true });
 }
+
+const refusal = (tool) => (DONE[tool] ? `You refused. Nothing was ${DONE[tool]}.` : "You refused. It was not done.");
 
 function askAgain(id) {
   const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Ask again" });
@@ -93,8 +104,10 @@ function whole({ content, old, new: added }) {
 function showDiff(item, diff) {
   const shown = field(item, "diff");
   shown.hidden = !diff;
-  for (const line of diff.split("\n")) {
+  for (const line of diff.replace(/\n$/, "").split("\n")) {
     const kind = { "+": "added", "-": "removed" }[line[0]] ?? "kept";
-    shown.append(Object.assign(document.createElement("span"), { className: kind, textContent: `${line}\n` }));
+    const part = Object.assign(document.createElement("span"), { className: kind });
+    part.append(...visibleNodes(`${line}\n`));
+    shown.append(part);
   }
 }

@@ -2,6 +2,7 @@
 
 import { Problem, call, clock, copyOf, field, onSubmit } from "./basics.js";
 import { setText } from "./text.js";
+import { announcementOf, setVisible, visible, visibleNodes } from "./visible.js";
 
 const OPEN = new Set(["planning", "awaiting_approval", "running"]);
 const UNDONE = new Set(["partial", "failed", "cancelled", "timeout"]);
@@ -148,7 +149,7 @@ function edit(card, isOpen) {
   for (const shown of tasksOf(card)) {
     const task = card.plan.tasks.find(({ id }) => id === shown.dataset.task);
     const names = [...new Set([...card.agents, task.agent])];
-    within(shown, "agent").replaceChildren(...names.map((name) => new Option(name)));
+    within(shown, "agent").replaceChildren(...names.map((name) => new Option(visible(name, ""), name)));
     within(shown, "agent").value = task.agent;
     within(shown, "description").value = task.description;
     within(shown, "drop").checked = false;
@@ -198,6 +199,10 @@ export function draw(card, plan, asked, wordsOf) {
   tasks.hidden = plan.tasks.length === 0;
   if (isNew) tasks.open = !isAlone && plan.status !== "completed";
   else if (asked && isOther) tasks.open = true;
+  const texts = plan.tasks.flatMap(({ id, agent, description }) => [id, agent, description]);
+  const warning = announcementOf("The plan", ...texts, ...(asked?.details.changed ?? []));
+  put(item, { warning });
+  field(item, "warning").hidden = !warning;
   drawTasks(card, wordsOf);
   if (isOther) drawQuestion(card);
   form.querySelector(".cancel").hidden = isOver(plan) || Boolean(asked) || isAlone;
@@ -213,10 +218,7 @@ function titleOf({ tasks, status }, isAlone) {
 
 /** Fill in what is different: what stays may be selected, and must not flicker. */
 function put(root, values) {
-  for (const [name, value] of Object.entries(values)) {
-    const place = field(root, name);
-    if (place.textContent !== value) place.textContent = value;
-  }
+  for (const [name, value] of Object.entries(values)) setVisible(field(root, name), value);
 }
 
 /** Answer the tasks in levels: what is in one depends on nothing in it, so that it can be done at the same time. */
@@ -302,8 +304,11 @@ function drawQuestion(card) {
   const { details } = asked;
   for (const part of ask.querySelectorAll(".of-plan")) part.hidden = !isPlan;
   for (const part of ask.querySelectorAll(".of-budget")) part.hidden = isPlan;
-  const lines = (details.changed ?? []).map((text) => Object.assign(document.createElement("li"), { textContent: text }));
-  field(item, "changed").append(...lines);
+  for (const text of details.changed ?? []) {
+    const line = document.createElement("li");
+    line.append(...visibleNodes(text));
+    field(item, "changed").append(line);
+  }
   item.querySelector(".changed").hidden = !details.changed?.length;
   field(item, "month").hidden = details.month_left === undefined;
   put(item, {

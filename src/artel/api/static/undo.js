@@ -1,6 +1,7 @@
 // Taking back what a turn has changed in the user's folder.
 
 import { $, call, copyOf, field, fill, onSubmit } from "./basics.js";
+import { visible } from "./visible.js";
 
 const CHANGING = new Set(["tool_write_file", "tool_edit_file", "tool_delete_file"]);
 const LOOKED_AT = 100; // so many of the newest calls
@@ -60,5 +61,5 @@ function outcomeOf(files) {
   const staying = files.filter(({ outcome }) => STAYS[outcome]);
   const back = files.length - staying.length;
   const said = [`${back} ${back === 1 ? "file is" : "files are"} as before.`];
-  return said.concat(staying.map(({ path, outcome }) => `${path} ${STAYS[outcome]}.`)).join(" ");
+  return said.concat(staying.map(({ path, outcome }) => `${visible(path, "")} ${STAYS[outcome]}.`)).join(" ");
 }

@@ -30,6 +30,7 @@ class Wanted:
     offer: Grant | None
     is_granted: bool
     old_sha256: str | None = None
+    warning: str = ""  # what is lost for good: then the user is asked, whatever was granted, and nothing is offered
 
 
 class Decider:
@@ -61,7 +62,8 @@ class Decider:
         """
         self.require_not_read_only()
         is_stale = approval is not None and not approval.is_for(wanted.old_sha256, wanted.subject.sha256)
-        if ((self.mode == "yes" and wanted.subject.kind == "write") or wanted.is_granted) and not is_stale:
+        is_let_through = (self.mode == "yes" and wanted.subject.kind == "write") or wanted.is_granted
+        if is_let_through and not wanted.warning and not is_stale:
             return None
         said = self._questions.take(wanted.subject)
         if said is None and approval is not None and self.mode != "terminal" and not is_stale:
@@ -109,7 +111,7 @@ class Decider:
         if stale is not None:
             self._settled(stale)
         question, is_new = self._questions.ask(
-            wanted.subject, wanted.agent, wanted.shown, wanted.offer, wanted.old_sha256
+            wanted.subject, wanted.agent, wanted.shown, wanted.offer, wanted.old_sha256, wanted.warning
         )
         if is_new:
             self._ask(question)
@@ -121,6 +123,7 @@ class Decider:
             grant=wanted.offer.words if wanted.offer else None,
             old_sha256=question.old_sha256,
             new_sha256=question.subject.sha256,
+            warning=question.warning or None,
             expires_seconds=EXPIRE_SECONDS,
         )
 

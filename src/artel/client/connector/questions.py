@@ -40,6 +40,7 @@ class Question:
     offer: Grant | None
     old_sha256: str | None
     expires: float
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,13 @@ class Questions:
         self._answered: dict[Subject, tuple[Question, Answer]] = {}
 
     def ask(
-        self, subject: Subject, agent: str, diff: str, offer: Grant | None, old_sha256: str | None
+        self,
+        subject: Subject,
+        agent: str,
+        diff: str,
+        offer: Grant | None,
+        old_sha256: str | None,
+        warning: str = "",
     ) -> tuple[Question, bool]:
         """Answer the question about something, and whether it is new; who asks twice asks the same question."""
         with self._lock:
@@ -72,7 +79,7 @@ class Questions:
             if len(self._open) >= MAX_OPEN:
                 raise CallRefused("refused", "Too many questions to the user are open. Wait for answers first.")
             expires = self._clock() + EXPIRE_SECONDS
-            question = Question(secrets.token_hex(8), subject, agent, diff, offer, old_sha256, expires)
+            question = Question(secrets.token_hex(8), subject, agent, diff, offer, old_sha256, expires, warning)
             self._open[subject] = question
             return question, True
 

@@ -15,7 +15,7 @@ from artel.client.connector.rules import Rules, WriteRule
 from artel.client.connector.state_folder import StateFolder
 from artel.client.connector.undo import Undo
 from artel.client.connector.undo_store import Change, UndoStore
-from artel.contract.connector import Approval, Call, DeleteCall, EditCall, Result, UndoCall, WriteCall
+from artel.contract.connector import Approval, Call, DeleteCall, EditCall, Result, UndoCall, WriteCall, lost_for_good
 from artel.paths.beneath import Beneath
 from artel.paths.errors import FileChanged, FileMissing, PathError, WriteFailed
 from artel.paths.policy import Parts, split_path
@@ -24,12 +24,16 @@ MAX_NAMED = 3  # files that the question about an undo names in its first line
 
 
 class _Old:
-    """What a file is before it is changed; `sha256` is "" if it is not there, None if it is too big to be kept."""
+    """What a file is before it is changed; `sha256` is "" if it is not there, None if it is too big to be kept.
+
+    A file that is too big, or can't be read, is neither shown nor kept for undo; `unseen_bytes` is its size.
+    """
 
     def __init__(self, files: Beneath, path: str, rule: WriteRule) -> None:
         self.content: bytes | None = None
         self.sha256: str | None = ""
         self.mode: int | None = None
+        self.unseen_bytes: int | None = None
         try:
             read = files.read(path, rule)
             self.content, self.sha256, self.mode = read.data, read.sha256, read.mode
@@ -37,6 +41,11 @@ class _Old:
             return
         except PathError:
             self.sha256 = None
+            self.unseen_bytes = files.stat(path, rule).size
+
+    def lost(self, verb: str) -> str:
+        """Return what to tell the user if replacing or deleting the file can't be undone, else ""."""
+        return "" if self.unseen_bytes is None else lost_for_good(verb, self.unseen_bytes)
 
 
 class Writer:
@@ -103,9 +112,10 @@ class Writer:
             old = _Old(self._files, call.path, rule)
             if old.sha256 == "":
                 raise FileMissing(call.path)
-            shown = diff(call.path, old.content, b"")
+            shown = diff(call.path, old.content, b"", old.unseen_bytes)
             subject = Subject("delete", "/".join(split_path(call.path)), "", call.turn_id)
-            self._confirm(call.approval, Wanted(subject, call.agent, shown, None, False, old.sha256), call.path)
+            wanted = Wanted(subject, call.agent, shown, None, False, old.sha256, old.lost("delete"))
+            self._confirm(call.approval, wanted, call.path)
             attempt = self._once.attempt(call, "")
 
             def before(parts: Parts) -> None:
@@ -206,14 +216,16 @@ class Writer:
 
     def _wanted(self, call: Call, path: str, data: bytes, sha256: str, rule: WriteRule, old: _Old) -> Wanted:
         glob = glob_for(rule.names[-1])
-        offered = Grant("write", glob) if glob is not None and len(rule.names) == 1 else None
+        warning = old.lost("replace")
+        offered = Grant("write", glob) if glob is not None and len(rule.names) == 1 and not warning else None
         return Wanted(
             Subject("write", "/".join(split_path(path)), sha256, call.turn_id),
             call.agent,
-            diff(path, old.content, data),
+            diff(path, old.content, data, old.unseen_bytes),
             offered,
             self._grants.may_write(rule.names),
             old.sha256,
+            warning,
         )
 
     def _keep(self, call: Call, parts: Parts, old: _Old, sha256: str) -> None:
