@@ -32,6 +32,7 @@ def test_registering_answers_a_token_that_works(server: Server) -> None:
     assert datetime.fromisoformat(me["created_at"]).tzinfo
 
 
+@pytest.mark.any_database
 def test_logging_in_works_whatever_the_case_of_the_address(server: Server, person: Person) -> None:
     answer = log_in(server.url, f" {person.email.upper()} ")
 
@@ -39,6 +40,7 @@ def test_logging_in_works_whatever_the_case_of_the_address(server: Server, perso
     assert client(server.url, answer.json()["access_token"]).get("/auth/me").json()["user_id"] == person.user_id
 
 
+@pytest.mark.any_database
 def test_a_password_may_be_typed_composed_or_decomposed(server: Server) -> None:
     email = f"zoe{time.time_ns()}@example.org"
     httpx.post(f"{server.url}/auth/register", json={"email": email, "password": "Zoë Zoë Zoë"}, timeout=30)
@@ -168,6 +170,7 @@ def test_a_new_password_ends_the_tokens_from_before(server: Server, person: Pers
     assert client(server.url, fresh).get("/auth/me").status_code == 200
 
 
+@pytest.mark.any_database
 def test_many_who_register_do_not_keep_out_those_who_log_in(server: Server, person: Person) -> None:
     with ThreadPoolExecutor(40) as threads:
         registering = [threads.submit(Person.register, server.url) for _ in range(30)]

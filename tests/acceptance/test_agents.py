@@ -51,6 +51,7 @@ CHANGES: dict[str, Any] = {
 }
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("field", CHANGES)
 def test_every_field_can_be_changed_alone(person: Person, field: str) -> None:
     project = person.project()
@@ -64,6 +65,7 @@ def test_every_field_can_be_changed_alone(person: Person, field: str) -> None:
     assert person.http.get(url).json() == changed.json()
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("field", [*CHANGES, "id", "project_id", "parent_agent_id", "created_at", "user_id"])
 def test_no_field_can_be_set_to_null_and_no_other_be_set_at_all(person: Person, field: str) -> None:
     project = person.project()
@@ -75,6 +77,7 @@ def test_no_field_can_be_set_to_null_and_no_other_be_set_at_all(person: Person, 
     assert person.http.get(url).json() == agent
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     "fields",
     [

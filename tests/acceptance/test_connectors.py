@@ -62,6 +62,7 @@ def test_only_the_owner_of_a_project_can_open_its_socket(person: Person, other: 
         pass
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -86,6 +87,7 @@ def test_a_hello_that_says_what_is_not_so_is_refused(person: Person, project: in
     assert state(person, project)["online"] is False
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     "first", ["", "no json", "[]", "5", '{"method": "hello"}', '{"jsonrpc": "2.0", "method": "x"}']
 )
@@ -100,6 +102,7 @@ def test_another_subprotocol_is_refused(person: Person, project: int) -> None:
         connector.hear()
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     "said",
     [
@@ -176,6 +179,7 @@ def test_a_deleted_project_ends_its_line_and_says_so(person: Person, project: in
         assert connector.close_code() == (4400, "The project was deleted.")
 
 
+@pytest.mark.any_database
 def test_a_line_does_not_outlive_the_token_that_it_was_opened_with(person: Person, project: int) -> None:
     claims = jwt.decode(person.token, JWT_SECRET, algorithms=["HS256"], audience="artel")
     short = jwt.encode(claims | {"exp": int(time.time()) + 3}, JWT_SECRET, "HS256")

@@ -43,6 +43,7 @@ def test_events_are_numbered_without_holes_and_a_stream_resumes_after_any_number
         assert following.take(1) == everything[-1:]
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("last_event_id", [None, "", "abc", "-1", "1.5", "٣", "9" * 40])
 def test_a_stream_without_a_usable_number_begins_now(person: Person, last_event_id: str | None) -> None:
     session = person.session()

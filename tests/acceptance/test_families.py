@@ -230,6 +230,7 @@ def test_a_child_can_be_given_another_task_by_its_parent_only(home: Home, script
     assert home.model.asked_about(f"{mark} child three") == []
 
 
+@pytest.mark.any_database
 def test_families_have_limits(start_server: StartServer, model: ModelServer, script: ByMark, mark: str) -> None:
     server = start_server(**with_model(model), ARTEL_MAX_CHILDREN_PER_AGENT="1", ARTEL_MAX_AGENTS_PER_PROJECT="5")
     home = Home(Person.register(server.url), model)
@@ -334,6 +335,7 @@ def test_deleting_a_child_leaves_the_workspace_and_its_parent(home: Home, script
 # Time
 
 
+@pytest.mark.any_database
 def test_a_child_that_makes_no_progress_is_stopped_and_the_parent_goes_on(
     start_server: StartServer, model: ModelServer, script: ByMark, mark: str
 ) -> None:
@@ -350,6 +352,7 @@ def test_a_child_that_makes_no_progress_is_stopped_and_the_parent_goes_on(
     assert hold.abandoned.wait(10)
 
 
+@pytest.mark.any_database
 def test_a_child_has_no_more_time_than_its_parent(
     start_server: StartServer, model: ModelServer, script: ByMark, mark: str
 ) -> None:

@@ -151,6 +151,7 @@ def test_without_a_connector_the_model_is_told_what_to_do(desk: Desk) -> None:
     assert desk.audit()[0]["status"] == "failed"
 
 
+@pytest.mark.any_database
 @pytest.mark.req("WSA-05.4", "WSA-05.2", "AGT-02.6")
 @pytest.mark.parametrize(
     "path", ["../x", "/etc/passwd", "a/../../b", "C:\\x", ".env", "secrets/key", "a\x00b", "x/id_rsa"]
@@ -218,6 +219,7 @@ def test_what_the_connector_refuses_is_told_to_the_model(desk: Desk, person: Per
     assert desk.heard() == [{"success": False, "error": "Path x does not exist"}]
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     "answer",
     [
@@ -450,6 +452,7 @@ def test_an_approval_is_for_these_very_arguments(desk: Desk, person: Person, pro
     assert [call["path"] for call in calls] == ["a", "b"]
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".github/workflows/x.yml", ".bashrc", "AGENTS.md"])
 def test_files_that_other_programs_obey_are_asked_for_whatever_the_mode(
     desk: Desk, person: Person, project: int, path: str
@@ -635,6 +638,7 @@ def test_the_connector_stops_asking_when_nobody_waits_any_more(
         assert_problem(desk.decide(pending["id"], decision="reject"), 404 if way == "delete" else 409, code)
 
 
+@pytest.mark.any_database
 def test_the_connector_stops_asking_when_the_time_to_decide_is_over(desk: Desk, person: Person, project: int) -> None:
     person.http.patch(f"/my/projects/{project}", json={"settings": {"approval_seconds": 10}})
     desk.script(("tool_write_file", {"path": "a", "content": "new"}))

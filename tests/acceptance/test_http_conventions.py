@@ -16,6 +16,8 @@ from tests.deadlines import eventually
 from tests.people import Person, assert_problem
 from tests.running import Server
 
+pytestmark = pytest.mark.any_database
+
 JSON_BODY = {"Content-Type": "application/json"}
 
 

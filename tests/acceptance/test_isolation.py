@@ -267,6 +267,7 @@ def shown_to(owner: Belongings, path: str) -> str:
     return answer.text
 
 
+@pytest.mark.any_database
 def test_every_operation_without_a_token_is_refused_unless_it_is_public(
     document: dict[str, Any], server: Server, victim: Belongings
 ) -> None:

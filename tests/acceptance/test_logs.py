@@ -1,9 +1,12 @@
 """What is in the server's log, and what never is."""
 
 import httpx
+import pytest
 
 from tests.conftest import StartServer
 from tests.people import PASSWORD, Person
+
+pytestmark = pytest.mark.any_database
 
 
 def test_every_line_of_a_request_carries_its_ids(start_server: StartServer) -> None:

@@ -246,6 +246,7 @@ def test_an_export_has_everything_one_document_per_line(person: Person) -> None:
     assert Memory.new(person).http.get(f"{memory.url}/export").text == answer.text
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     "body",
     [
@@ -270,6 +271,7 @@ def test_a_bad_memory_is_refused(person: Person, body: dict[str, Any]) -> None:
     assert memory.listed()["total"] == 0
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     "body",
     [

@@ -124,6 +124,7 @@ def test_the_choice_of_the_mode_is_logged(person: Person, server: Server) -> Non
     assert all(line["timestamp"] for line in lines)
 
 
+@pytest.mark.any_database
 @pytest.mark.req("CHT-01.3")
 @pytest.mark.parametrize("target", ["nobody", "agent_nobody", "", "root", 2**40, "9" * 30, "Agent_coder", "%"])
 def test_an_unknown_target_is_not_found_and_nothing_is_stored(person: Person, target: str | int) -> None:
@@ -160,6 +161,7 @@ def test_an_agent_of_another_project_or_user_is_no_target(person: Person, other:
         assert_problem(person.post(person.session(here["id"]), "Hello", target), 404, "agent_not_found")
 
 
+@pytest.mark.any_database
 @pytest.mark.req("CHT-01.4")
 @pytest.mark.parametrize(
     "body",
@@ -452,6 +454,7 @@ def impatient(start_shared_server: StartServer, model: ModelServer) -> Server:
     return started
 
 
+@pytest.mark.any_database
 @pytest.mark.req("UWS-22.1", "UWS-22.3", "UWS-10.3")
 def test_no_progress_is_a_timeout_which_is_in_the_history_but_not_in_later_prompts(
     impatient: Server, model: ModelServer, script: ByMark, mark: str
@@ -489,6 +492,7 @@ def test_no_progress_is_a_timeout_which_is_in_the_history_but_not_in_later_promp
     assert person.get(f"/my/projects/{project['id']}/space/health")["status"] == "healthy"
 
 
+@pytest.mark.any_database
 @pytest.mark.req("UWS-22.1")
 def test_an_answer_that_makes_progress_may_take_longer_than_the_time_limit(
     impatient: Server, script: ByMark, mark: str

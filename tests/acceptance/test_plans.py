@@ -231,6 +231,7 @@ def _needs(needs: Mapping[str, str], task: str) -> set[str]:
     return direct.union(*(_needs(needs, one) for one in direct))
 
 
+@pytest.mark.any_database
 @pytest.mark.req("CHT-08.2")
 @pytest.mark.parametrize(
     ("shape", "bad"),
@@ -266,6 +267,7 @@ def test_a_failed_task_stops_what_depends_on_it_and_a_retry_does_only_that(desk:
     assert workflow["cost"] <= workflow["agreed_cost"]
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("shape", ["wide", "deep"])
 def test_plans_of_other_shapes_are_done(desk: Desk, shape: str) -> None:
     desk.team.needs = SHAPES[shape]
@@ -348,6 +350,7 @@ def test_an_approval_can_change_the_plan_and_add_an_instruction(desk: Desk) -> N
     assert sum(task["estimated_cost"] for task in workflow["tasks"]) < workflow["estimated_cost"]
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     "change",
     [
@@ -804,6 +807,7 @@ class FirstThen:
         return await (self.first if self.times >= 0 else self.then)(asked, http)
 
 
+@pytest.mark.any_database
 def test_a_task_whose_model_is_overrun_is_tried_again(desk: Desk) -> None:
     desk.team.needs = {"1": ""}
     desk.team.does = {"1": FirstThen(Fail(429), 3, Say("At last."))}  # as often as the model itself is tried again
@@ -814,6 +818,7 @@ def test_a_task_whose_model_is_overrun_is_tried_again(desk: Desk) -> None:
     assert workflow["tasks"][0]["attempts"] == 2
 
 
+@pytest.mark.any_database
 def test_a_model_that_is_overrun_for_a_moment_fails_none_of_many_tasks(desk: Desk) -> None:
     overrun = FirstThen(Fail(429), 18, Say("At last."))  # six tasks give up for now, one after another
     desk.team.needs = {f"t{number}": "" for number in range(8)}

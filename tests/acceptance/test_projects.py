@@ -84,6 +84,7 @@ def test_name_and_settings_can_be_changed_one_by_one(person: Person) -> None:
     assert person.http.get(url).json()["settings"] == settled["settings"]
 
 
+@pytest.mark.any_database
 @pytest.mark.req("AGT-02.7")
 @pytest.mark.parametrize(
     ("said", "place"),
@@ -121,6 +122,7 @@ def test_rules_for_tools_that_make_no_sense_are_refused_and_the_place_is_named(
     assert (person.http.get(url).json()["name"], person.http.get(url).json()["settings"]) == (project["name"], {})
 
 
+@pytest.mark.any_database
 @pytest.mark.req("AGT-02.7")
 @settings(max_examples=by_depth(25, 100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(said=SETTINGS)
@@ -175,6 +177,7 @@ def test_a_deleted_project_is_gone_with_its_agents(person: Person) -> None:
     assert person.http.get(f"/my/projects/{kept['id']}").json()["agents"] == kept["agents"]
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     "body",
     [
@@ -199,6 +202,7 @@ def test_a_bad_project_is_refused_and_nothing_is_stored(person: Person, body: di
     assert person.http.get("/my/projects").json()["total"] == 0
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     "raw",
     [

@@ -11,6 +11,8 @@ from tests.deadlines import eventually
 from tests.model_server import Hang, Hold, ModelServer, Say, Tool
 from tests.people import Person, assert_problem
 
+pytestmark = pytest.mark.any_database
+
 
 @pytest.mark.req("CHT-08.3")
 def test_a_task_that_takes_too_long_in_all_is_ended_and_answered_as_a_time_out(start_server: StartServer) -> None:

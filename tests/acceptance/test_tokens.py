@@ -14,6 +14,8 @@ from tests.conftest import JWT_SECRET
 from tests.people import Person, assert_problem, client
 from tests.running import Server, artel
 
+pytestmark = pytest.mark.any_database
+
 
 def claims_for(user_id: object, **changes: Any) -> dict[str, Any]:
     now = int(time.time())

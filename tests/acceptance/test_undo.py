@@ -106,6 +106,7 @@ def test_without_the_folder_or_the_right_to_write_nothing_is_put_back(desk: Desk
         assert folder.files() == NEW
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
