@@ -161,6 +161,13 @@ class ProjectNotFound(ArtelError):
     code = "project_not_found"
 
 
+class MemoryNotFound(ArtelError):
+    """No such memory of this agent."""
+
+    kind = Kind.NOT_FOUND
+    code = "memory_not_found"
+
+
 class AgentNotFound(ArtelError):
     """No such agent in this project of this user."""
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.deadlines import eventually
-from tests.model_server import Asked, ByMark, ModelServer, Say, Tool
+from tests.model_server import Asked, ByMark, Hold, ModelServer, Say, Tool
 from tests.people import Person, assert_problem
 from tests.running import Server
 
@@ -121,6 +121,26 @@ def test_an_agent_is_told_no_more_than_4000_tokens_of_what_was_said(
     assert [text[: len(mark) + 2] for text in said if len(text) > 100] == [f"{mark} 2", f"{mark} 3"]
     assert sum(tokens.get(text, 10) for text in said) <= 4000
     assert sum(tokens.get(text, 10) for text in said) > 3000
+
+
+@pytest.mark.req("UWS-20.1", "UWS-22.2")
+def test_what_was_said_in_the_turn_before_is_remembered_while_the_indexer_gives_way_to_others(
+    person: Person, model: ModelServer, script: ByMark, mark: str
+) -> None:
+    project = person.project()["id"]
+    script[f"busy{mark}"] = hold = Hold()
+    busy = person.session(project)
+    person.submit(busy, f"busy{mark}", "writer")  # as long as somebody is at work nothing is indexed, for a while
+    eventually(lambda: hold.arrived)
+    try:
+        for thing, name in (("cat", "Minka"), ("boat", "Aurora"), ("server", "Turing")):
+            person.say(person.session(project), f"{mark} Mind that the {thing} is called {name}.")
+            question = f"{mark} How is the {thing} called?"
+            person.say(person.session(project), question)
+            [asked] = model.asked_about(question)
+            assert name in json.dumps(asked.body["messages"][:-1])
+    finally:
+        hold.release()
 
 
 @pytest.mark.req("CHT-07.3", "CHT-07.4", "UWS-22.2", "UWS-24.3")

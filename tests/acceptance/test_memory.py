@@ -337,3 +337,19 @@ def test_an_index_that_was_deleted_is_rebuilt_after_the_next_start(start_server:
         assert memory.stats()["waiting"] == 0
     finally:
         assert again.stop() == 0
+
+
+@pytest.mark.req("AGT-03.3")
+def test_one_memory_is_read_by_its_id_by_its_owner_alone(person: Person, other: Person) -> None:
+    memory, foreign = Memory.new(person), Memory.new(other)
+    added = memory.add("Invoices are sent as PDF", type="lesson")
+
+    shown = person.http.get(f"{memory.url}/{added['id']}")
+
+    assert shown.status_code == 200
+    assert {name: shown.json()[name] for name in ("id", "content", "type")} == {
+        name: added[name] for name in ("id", "content", "type")
+    }
+    assert_problem(other.http.get(f"{memory.url}/{added['id']}"), 404, "project_not_found")
+    assert_problem(other.http.get(f"{foreign.url}/{added['id']}"), 404, "memory_not_found")
+    assert_problem(person.http.get(f"{memory.url}/{'0' * 36}"), 404, "memory_not_found")

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from artel.auth.principal import Principal
 from artel.contract.http import AgentChanges, NewProject
 from artel.db import schema
 from artel.db.engine import Database
-from artel.errors import AgentNotFound, LimitReached
+from artel.errors import AgentNotFound, LimitReached, MemoryNotFound
 from artel.ids import uuid7
-from artel.memories import changes, context_store, index_queue, indexer, memories
+from artel.memories import changes, context_store, index_queue, indexer, memories, memory_repository
 from artel.memories.context_store import AgentContextStore
 from artel.memories.indexer import Indexer
 from artel.memories.memory_repository import NewMemory
@@ -433,6 +434,69 @@ async def test_a_context_store_finds_what_was_added_at_once(world: World) -> Non
     assert found.memory.indexed_at is not None
     assert await (await world.context(1)).search("red") == []
     assert world.store.upserts == [stored.id]
+
+
+@pytest.mark.req("UWS-20.1")
+async def test_what_is_not_indexed_yet_is_found_by_its_words_beside_what_is(world: World) -> None:
+    context = await world.context()
+    await context.ensure()
+    [indexed] = await world.remember("the red door")
+    await world.work()
+    other, newest = await world.remember("a green wall", "a red wall, painted today")
+    await world.remember("red too, of another agent", agent=1)
+
+    found = await context.search("red")
+
+    assert {one.memory.id for one in found} == {indexed, newest}
+    assert [one.memory.id for one in await context.search("painted wall", top_k=1)] == [newest]
+    assert {one.memory.id for one in await context.search("wall")} == {other, newest}
+    assert await context.search("painted", where=Filter(type="lesson")) == []
+    assert await context.search("painted", where=Filter(since=datetime.now(UTC) + timedelta(days=1))) == []
+    await world.clear()
+    assert await context.search("red") == []
+
+
+@pytest.mark.req("UWS-20.1")
+async def test_what_is_indexed_while_the_index_is_searched_is_found_once(world: World) -> None:
+    context = await world.context()
+    await context.ensure()
+    await world.remember("the red door")
+    await world.work()
+    [newest] = await world.remember("a red wall")
+    searched = world.store.search
+
+    async def search_while_indexing(*arguments: Any) -> list[Hit]:
+        await world.work()
+        return await searched(*arguments)
+
+    world.store.search = search_while_indexing  # type: ignore[method-assign, assignment]
+
+    found = [one.memory.id for one in await context.search("red")]
+
+    assert found.count(newest) == 1
+    assert len(found) == 2
+
+
+@pytest.mark.req("UWS-20.1")
+async def test_only_the_newest_of_very_many_memories_that_wait_are_searched(world: World) -> None:
+    context = await world.context()
+    await context.ensure()
+    await world.remember("the oldest is red")
+    await world.remember(*(f"number {number}" for number in range(memory_repository.MAX_UNINDEXED)))
+
+    assert await context.search("red") == []
+    assert len(await context.search("number", top_k=10)) == 10
+
+
+@pytest.mark.req("AGT-03.3")
+async def test_one_memory_is_read_by_its_id_and_nobody_elses(world: World) -> None:
+    [mine], [others] = await world.remember("the red door"), await world.remember("a green wall", agent=1)
+    context = await world.context()
+
+    assert (await context.get(mine)).content == "the red door"
+    for unknown in (others, uuid7()):
+        with pytest.raises(MemoryNotFound):
+            await context.get(unknown)
 
 
 @pytest.mark.req("UWS-21.1")

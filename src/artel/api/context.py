@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, status
 from pydantic.json_schema import SkipJsonSchema
 
-from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, Parts, ProjectId
+from artel.api.dependencies import AgentId, CurrentUser, Limit, MemoryId, Offset, Parts, ProjectId
 from artel.api.json_lines import DOCUMENTED, JsonLines, memory_lines, memory_of
 from artel.api.problems import documented
 from artel.contract.http import Page
@@ -109,3 +109,9 @@ async def export_memory(
     return await memory_lines(
         lambda after: parts.database.read(memories.export_page, user, project_id, agent_id, after)
     )
+
+
+@router.get("/{memory_id}", responses=documented(401, 404, 422, 503))
+async def show_memory(memory_id: MemoryId, context: Context) -> Memory:
+    """Show one memory of the agent."""
+    return memory_of(await context.get(memory_id))

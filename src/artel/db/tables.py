@@ -597,6 +597,13 @@ memories = Table(
         sqlite_where=text("indexed_at IS NULL AND archive_id IS NULL"),
         postgresql_where=text("indexed_at IS NULL AND archive_id IS NULL"),
     ),
+    Index(
+        "ix_memories_of_agent_not_indexed",
+        "agent_id",
+        "id",
+        sqlite_where=text("indexed_at IS NULL"),
+        postgresql_where=text("indexed_at IS NULL"),
+    ),
 )
 
 # What remains to be done in the index besides adding memories: collections to clear, to drop or to rename. It belongs

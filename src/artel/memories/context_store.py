@@ -1,7 +1,7 @@
 """What one agent remembers, as the agent itself sees it: nothing else can be reached through it."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,10 +12,12 @@ from artel.logs import get_logger
 from artel.memories import memories
 from artel.memories.index_queue import Waiting
 from artel.memories.indexer import Indexer
-from artel.memories.memory_repository import NewMemory, StoredMemory
+from artel.memories.memory_repository import NewMemory, StoredMemory, Unindexed
+from artel.memory.bm25 import likeness
 from artel.memory.embedder import Embedder
+from artel.memory.ranking import fuse
 from artel.memory.search import search_memory
-from artel.memory.store import EVERYTHING, Filter, MemoryStore, MemoryUnavailable, collection_name
+from artel.memory.store import EVERYTHING, Filter, Hit, MemoryStore, MemoryUnavailable, collection_name
 
 T = TypeVar("T")
 
@@ -67,16 +69,25 @@ class AgentContextStore:
         return missing
 
     async def search(self, query: str, top_k: int = 5, where: Filter = EVERYTHING) -> list[Recalled]:
-        """Answer the memories that fit best, best first."""
+        """Return the memories that fit best, best first; those that are not indexed yet are searched by their words."""
         parts = self._parts
         if self.collection not in parts.known:
             await self.ensure()
+        # Read before the index is searched: what is indexed in between is found there.
+        unindexed = await parts.database.read(memories.not_indexed, self._tenant, self._project_id, self._agent_id)
         hits = await self._asked(search_memory(parts.store, parts.embedder, self.collection, query, top_k, where))
+        waiting = [one for one in unindexed if one.matches(where)]
+        if waiting and (by_words := await asyncio.to_thread(_by_words, query, waiting)):
+            hits = fuse([hits, by_words], top_k)
         if not hits:
             return []
         ids = [hit.id for hit in hits]
         rows = await parts.database.read(memories.by_ids, self._tenant, self._project_id, self._agent_id, ids)
         return [Recalled(rows[hit.id], hit.score) for hit in hits if hit.id in rows]
+
+    async def get(self, memory_id: str) -> StoredMemory:
+        """Return one memory of the agent; raise MemoryNotFound if it has no such memory."""
+        return await self._parts.database.read(memories.get, self._tenant, self._project_id, self._agent_id, memory_id)
 
     async def add(self, new: NewMemory) -> StoredMemory:
         """Store a memory, which can be found from then on; if the index is down, as soon as it is back."""
@@ -128,3 +139,9 @@ class AgentContextStore:
             log.warning("memory_index_misconfigured", reason=failure.detail)
             state.failed(failure.detail)
             raise MemoryUnavailable("The memory index isn't set up rightly. The server's log says why.") from failure
+
+
+def _by_words(query: str, memories: Sequence[Unindexed]) -> list[Hit]:
+    """Return the memories, which are newest first, that have words of the query; of equals the newest is the best."""
+    scores = ((one.id, likeness(query, one.content), 1 - place / 1_000) for place, one in enumerate(memories))
+    return [Hit(memory_id, score * newness) for memory_id, score, newness in scores if score > 0]

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from artel.db.tenant import Tenant
-from artel.errors import AgentNotFound, LimitReached
+from artel.errors import AgentNotFound, LimitReached, MemoryNotFound
 from artel.ids import uuid7
 from artel.memories import index_queue
 from artel.memories.archive_repository import ArchiveRepository, StoredArchive
-from artel.memories.memory_repository import MemoryFigures, MemoryRepository, NewMemory, StoredMemory
+from artel.memories.memory_repository import MemoryFigures, MemoryRepository, NewMemory, StoredMemory, Unindexed
 from artel.memory.store import Filter, collection_name
 from artel.projects.agent_repository import AgentRepository
 from artel.projects.project_repository import ProjectRepository
@@ -51,6 +51,19 @@ def by_ids(
 ) -> dict[str, StoredMemory]:
     """Answer those of the memories that are the agent's, by their id."""
     return MemoryRepository(connection, tenant).by_ids(project_id, agent_id, ids)
+
+
+def not_indexed(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> list[Unindexed]:
+    """Return the agent's newest memories that the index does not have yet."""
+    return MemoryRepository(connection, tenant).not_indexed(project_id, agent_id)
+
+
+def get(connection: Connection, tenant: Tenant, project_id: int, agent_id: int, memory_id: str) -> StoredMemory:
+    """Return one memory of the agent."""
+    found = MemoryRepository(connection, tenant).by_ids(project_id, agent_id, [memory_id])
+    if memory_id not in found:
+        raise MemoryNotFound("Memory not found")
+    return found[memory_id]
 
 
 def stats(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> MemoryFigures:

@@ -6,15 +6,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import JsonValue
-from sqlalchemy import ColumnElement, Row, func
+from sqlalchemy import ColumnElement, Row, Select, bindparam, func
 
 from artel.db.tables import memories
-from artel.db.tenant import TenantRepository
+from artel.db.tenant import TenantRepository, prepared
 from artel.db.text import storable
 from artel.ids import uuid7
 from artel.memory.store import EVERYTHING, Filter
 
 MAX_CONTENT_CHARACTERS = 100_000
+MAX_UNINDEXED = 200  # memories that are searched by their words because the index does not have them yet
+SEARCHED_CHARACTERS = 4_000  # of each of them
 MAX_TYPES = 100  # that statistics name
 
 
@@ -61,10 +63,41 @@ class MemoryFigures:
     by_type: dict[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Unindexed:
+    """A memory that the index does not have yet, as far as it is searched."""
+
+    id: str
+    content: str
+    type: str
+    success: bool
+    created_at: datetime
+
+    def matches(self, where: Filter) -> bool:
+        """Return whether a filter lets the memory through."""
+        return (
+            (where.type is None or self.type == where.type)
+            and (where.success is None or self.success == where.success)
+            and (where.since is None or self.created_at >= _in_utc(where.since))
+            and (where.until is None or self.created_at <= _in_utc(where.until))
+        )
+
+
 class MemoryRepository(TenantRepository):
     """Memories of one user's agents, and those that were kept when their agent was deleted."""
 
     table = memories
+
+    @prepared
+    def _not_indexed(cls) -> Select[Any]:  # noqa: N805
+        begin = func.substr(memories.c.content, 1, SEARCHED_CHARACTERS).label("content")
+        return (
+            cls._prepare_select(memories.c.id, begin, memories.c.type, memories.c.success, memories.c.created_at)
+            .where(memories.c.project_id == bindparam("project"), memories.c.agent_id == bindparam("agent"))
+            .where(memories.c.indexed_at.is_(None))
+            .order_by(memories.c.id.desc())
+            .limit(bindparam("most"))
+        )
 
     def add(self, project_id: int, agent_id: int, new: Sequence[NewMemory]) -> list[StoredMemory]:
         """Add memories of an agent, which must be there; what is too long is cut."""
@@ -88,6 +121,11 @@ class MemoryRepository(TenantRepository):
         """Answer those of the memories that are the agent's, by their id."""
         asked = *_of_agent(project_id, agent_id), memories.c.id.in_(ids)
         return {row.id: _memory(row) for row in self.connection.execute(self._select().where(*asked))}
+
+    def not_indexed(self, project_id: int, agent_id: int) -> list[Unindexed]:
+        """Return the beginnings of the agent's newest memories that the index does not have yet."""
+        rows = self._run(self._not_indexed, project=project_id, agent=agent_id, most=MAX_UNINDEXED)
+        return [Unindexed(row.id, row.content, row.type, row.success, row.created_at) for row in rows]
 
     def after(self, project_id: int, agent_id: int, memory_id: str, limit: int) -> list[StoredMemory]:
         """Answer the agent's next memories after that one, oldest first."""
@@ -149,6 +187,10 @@ def _asked(where: Filter) -> list[ColumnElement[bool]]:
     if where.until is not None:
         asked.append(memories.c.created_at <= where.until)
     return asked
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _values(memory: NewMemory) -> dict[str, Any]:
