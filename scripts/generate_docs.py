@@ -28,12 +28,14 @@ def settings_page() -> str:
         rows.append(f"| `{name}` | `{PREFIX}{name.upper()}` | {shown} | {field.description} |")
     return (
         f"# Settings\n\n{NOTE}\n"
-        "Settings are read once at start: from variables, then from `artel.yaml` in the current folder (or the file\n"
-        "that `ARTEL_CONFIG` names), under the names in the first column. Options of a command win over both.\n"
+        "Settings are read once at start: from variables, then from a file, under the names in the first column.\n"
+        "The file is the one that `ARTEL_CONFIG` names; else `artel.yaml` in the config folder (`~/.config/artel` on\n"
+        "Linux, or `ARTEL_CONFIG_DIR`); else `artel.yaml` in the data folder. One in the current folder is never\n"
+        "read, because agents and cloned repositories may write there. Options of a command win over both.\n"
         "Lists in variables are written as JSON.\n\n"
         "| setting | variable | default | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + "\n\n"
         "For the command line: `ARTEL_SERVER` (the server to talk to), `ARTEL_TOKEN` (the token to use), "
-        "`ARTEL_CONFIG_DIR` (where logins and what connectors note are kept).\n"
+        "`ARTEL_CONFIG_DIR` (where logins, `artel.yaml` and what connectors note are kept).\n"
     )
 
 

@@ -1,7 +1,12 @@
-"""The server's configuration: read once from the environment and an optional artel.yaml, then immutable."""
+"""The server's configuration: read once from the environment and an optional artel.yaml, then immutable.
 
+The file is never taken from the current folder: agents and cloned repositories write there.
+"""
+
+import functools
 import os
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +24,7 @@ from pydantic_settings import (
 from artel.errors import ConfigurationInvalid
 
 PREFIX = "ARTEL_"
+FILE_NAME = "artel.yaml"
 RESERVED_ISSUER = "urn:artel:"
 MAX_AGENTS = 1000
 MEMORY_PROVIDERS = ("qdrant", "chroma")
@@ -265,23 +271,26 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, YamlConfigSettingsSource(settings_cls, yaml_file=_config_file())
+        file = _config_file(init_settings().get("data_dir"))
+        return init_settings, env_settings, YamlConfigSettingsSource(settings_cls, yaml_file=file)
 
 
 def load_settings(**overrides: Any) -> Settings:
     """Read the settings; overrides (from the command line) win over variables, and those over artel.yaml."""
     import yaml  # here, because commands that read no settings must not pay for it
 
+    file = _config_file(overrides.get("data_dir"))
+    _warn_of_unread_file(file)
     try:
         return Settings(**{name: value for name, value in overrides.items() if value is not None})
     except ValidationError as invalid:
-        raise ConfigurationInvalid("\n".join(_explain(error) for error in invalid.errors())) from None
+        raise ConfigurationInvalid("\n".join(_explain(error, file) for error in invalid.errors())) from None
     except SettingsError as invalid:
         raise ConfigurationInvalid(f"{invalid}; lists are written as JSON") from None
     except yaml.YAMLError as invalid:
-        raise ConfigurationInvalid(f"{_config_file()} is not valid YAML: {invalid}") from None
+        raise ConfigurationInvalid(f"{file} is not valid YAML: {invalid}") from None
     except (ValueError, TypeError, OSError):
-        raise ConfigurationInvalid(f"{_config_file()} must be a readable list of settings, as `port: 8700`") from None
+        raise ConfigurationInvalid(f"{file} must be a readable list of settings, as `port: 8700`") from None
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
@@ -297,16 +306,38 @@ def without_password(url: str) -> str:
     return f"{scheme}{separator}{'***@' if login or at else ''}{place.partition('?')[0].partition('#')[0]}"
 
 
-def _config_file() -> Path:
+def _config_file(data_dir: Path | None) -> Path:
+    """Return the file of ARTEL_CONFIG, else that of the config folder, else that of the data folder."""
     configured = os.environ.get("ARTEL_CONFIG")
-    if configured and not Path(configured).is_file():
-        raise ConfigurationInvalid(f"ARTEL_CONFIG names {configured}, which is not a file")
-    return Path(configured or "artel.yaml")
+    if configured:
+        if not Path(configured).is_file():
+            raise ConfigurationInvalid(f"ARTEL_CONFIG names {configured}, which is not a file")
+        return Path(configured)
+    in_config = _config_folder() / FILE_NAME
+    if in_config.is_file():
+        return in_config
+    folder = data_dir or os.environ.get("ARTEL_DATA_DIR") or platformdirs.user_data_path("artel", appauthor=False)
+    return Path(folder) / FILE_NAME
 
 
-def _explain(error: Any) -> str:
+def _config_folder() -> Path:
+    return Path(os.environ.get("ARTEL_CONFIG_DIR") or platformdirs.user_config_path("artel", appauthor=False))
+
+
+@functools.cache  # some commands load the settings twice
+def _warn_of_unread_file(file: Path) -> None:
+    """Tell an operator whose file lies where it was read before that it no longer is."""
+    here = Path(FILE_NAME)
+    if here.is_file() and not (file.is_file() and here.samefile(file)):
+        sys.stderr.write(
+            f"artel: not read: {FILE_NAME} in the current folder. "
+            f"Move it to {_config_folder() / FILE_NAME}, or name it in ARTEL_CONFIG.\n"
+        )
+
+
+def _explain(error: Any, file: Path) -> str:
     name = ".".join(str(part) for part in error["loc"])
     message = error["msg"].removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
-        return f"{_config_file()}: {name} is no setting; docs/reference/settings.md lists them"
+        return f"{file}: {name} is no setting; docs/reference/settings.md lists them"
     return f"{name} ({PREFIX}{name.upper()}): {message}" if name else message

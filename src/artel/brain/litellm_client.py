@@ -182,6 +182,7 @@ def _import() -> Any:
     with _importing:
         if _imported is None:
             os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or the import goes to the network
+            os.environ["LITELLM_MODE"] = "PRODUCTION"  # or the import loads a .env file, of whatever folder it is in
             _imported = _prepared(importlib.import_module("litellm"))
         return _imported
 

@@ -65,7 +65,7 @@ def _examine() -> Iterator[Finding]:
     try:
         settings = load_settings()
     except ArtelError as error:
-        yield Finding("settings", Verdict.FAILED, error.detail, "correct it, in the environment or in artel.yaml")
+        yield Finding("settings", Verdict.FAILED, error.detail, "correct it, in the environment or in the file")
         return
     configure_logs(settings.log_format, "error")
     yield Finding("settings", Verdict.OK, "read")

