@@ -314,6 +314,19 @@ def test_a_write_keeps_the_mode_and_leaves_nothing_else(files: Beneath, folder: 
     assert sorted(each.name for each in folder.iterdir()) == ["added", "readme.txt", "run.sh", "src"]
 
 
+@pytest.mark.req("SEC-03.6")
+@pytest.mark.parametrize("bits", [0o4000, 0o2000, 0o1000])
+def test_rewritten_file_gets_no_special_bits_back(files: Beneath, folder: Path, bits: int) -> None:
+    (folder / "tool").write_text("theirs")
+    (folder / "tool").chmod(bits | 0o755)
+
+    files.write("tool", b"the agent's")
+    files.write("new", b"the agent's", mode=bits | 0o755)
+
+    assert stat.S_IMODE((folder / "tool").stat().st_mode) == 0o755
+    assert stat.S_IMODE((folder / "new").stat().st_mode) == 0o755
+
+
 def test_a_write_happens_only_to_what_was_read(files: Beneath, folder: Path) -> None:
     read = files.read("readme.txt")
     (folder / "readme.txt").write_text("changed by the user")

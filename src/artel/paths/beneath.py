@@ -446,7 +446,7 @@ def _write_new(folder: int, name: str, data: bytes, mode: int) -> os.stat_result
         left = memoryview(data)
         while left:
             left = left[os.write(descriptor, left) :]
-        os.fchmod(descriptor, mode)
+        os.fchmod(descriptor, mode & 0o777)  # what an agent wrote never runs with somebody else's rights
         os.fsync(descriptor)
         return os.fstat(descriptor)
     finally:
