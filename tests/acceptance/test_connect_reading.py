@@ -238,7 +238,7 @@ def test_all_but_some_can_be_ignored(line: Line, connect: Connecting) -> None:
 def test_what_git_ignores_is_left_out_of_long_listings_only(line: Line, connect: Connecting) -> None:
     for name in (".git", "build/deep", "src/made"):
         (connect.work / name).mkdir(parents=True)
-    (connect.work / ".git" / "config").write_text("hello git")
+    (connect.work / ".git" / "description").write_text("hello git")
     (connect.work / "build" / "deep" / "x.txt").write_text("hello build")
     (connect.work / "src" / "made" / "y.txt").write_text("hello made")
     (connect.work / "src" / "made" / "kept.txt").write_text("hello kept")
@@ -252,7 +252,7 @@ def test_what_git_ignores_is_left_out_of_long_listings_only(line: Line, connect:
     assert not [name for name in listed if name.startswith((".git/", "build"))]
     assert ".git" in names(line.ok("list"))
     assert line.ok("read", path="build/deep/x.txt")["content"] == "hello build"
-    assert line.ok("read", path=".git/config")["content"] == "hello git"
+    assert line.ok("read", path=".git/description")["content"] == "hello git"
 
 
 def test_rules_that_would_take_for_ever_are_not_tried(line: Line, connect: Connecting) -> None:

@@ -101,8 +101,9 @@ def test_deleting_needs_an_approval(line: Line, connect: Connecting) -> None:
         assert line.call("delete", path=root, approval=APPROVED)["code"] in ("invalid_path", "path_traversal_blocked")
 
 
+@pytest.mark.req("SEC-06.2", "SEC-06.3")
 @pytest.mark.parametrize(
-    "path", [".git/config", ".github/workflows/x.yml", ".vscode/x.json", ".GitHub/a", "Jenkinsfile"]
+    "path", [".git/hooks/x", ".github/workflows/x.yml", ".GitHub/a", "Jenkinsfile", "artel.yaml", ".new-tool/x.json"]
 )
 def test_protected_names_need_an_approval_of_their_own(line: Line, connect: Connecting, path: str) -> None:
     (connect.work / path).parent.mkdir(parents=True, exist_ok=True)
@@ -117,11 +118,14 @@ def test_protected_names_need_an_approval_of_their_own(line: Line, connect: Conn
 def test_a_link_to_a_protected_name_is_protected(line: Line, connect: Connecting) -> None:
     (connect.work / ".git").mkdir()
     (connect.work / "plain").symlink_to(".git")
-    (connect.work / ".git" / "config").write_text("x")
+    (connect.work / ".git" / "description").write_text("x")
 
-    assert line.refused("write", "refused", path="plain/config", content=NEW)
+    assert line.refused("write", "refused", path="plain/description", content=NEW)
     assert line.refused("write", "refused", path="plain/new", content=NEW)
-    assert line.refused("edit", "refused", path="plain/config", old="x", new="y")
+    assert line.refused("edit", "refused", path="plain/description", old="x", new="y")
+    # Also by a name that is protected itself: the user would approve another name than the one that is written.
+    assert line.refused("write", "refused", path="plain/HEAD", content=NEW, approval=APPROVED)
+    assert line.ok("write", path=".git/HEAD", content=NEW, approval=APPROVED)
 
 
 @pytest.mark.req("WSA-05.2", "WSA-05.5", "WSA-06.3")

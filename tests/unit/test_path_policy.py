@@ -2,6 +2,7 @@
 
 import posixpath
 import unicodedata
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given, settings
@@ -129,53 +130,200 @@ SECRETS = [
     "app/.env",
     ".ENV",
     ".env.local",
+    ".env~",
+    ".env-prod",
+    ".env_test",
     "prod.env",
+    "prod.env~",
+    ".env.bak",
+    "#.env#",
+    ".envrc",
     "secrets/a",
     "x/Secrets/y/z",
     "ſecrets/a",
+    "secrets/.env.example",
+    "a/.ssh/.env.sample",
+    "secrets.yml",
     "key.PEM",
     ".ssh/config",
     "home/.ssh/id_rsa",
     "id_ed25519",
+    "id_rsa.bak",
     ".aws/credentials",
     ".docker/config.json",
     ".env.",
     ".env::$DATA",
     ".netrc",
     "certs/server.key",
+    ".git/config",
+    ".GIT/config",
+    "sub/.git/config",
+    "mirror.git/config",
+    ".git/modules/lib/config",
+    "terraform.tfstate",
+    "terraform.tfstate.backup",
+    "prod.tfvars",
+    "x.auto.tfvars.json",
+    ".dockercfg",
+    ".yarnrc.yml",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".m2/settings.xml",
+    ".config/gh/hosts.yml",
+    "credentials.json",
+    "service-account.json",
+    "service-account-prod.json",
+    ".vault-token",
+    ".npmrc",
+    ".my.cnf",
+    ".bash_history",
 ]
 SECRETS += [".env "]
-OPEN = ["env", ".env.example", "a/.ENV.Sample", "id_rsa.pub", "secrets.md", "mysecrets/a", "keys.py", "config.json"]
+OPEN = [
+    "env",
+    ".env.example",
+    "a/.ENV.Sample",
+    "id_rsa.pub",
+    "secrets.md",
+    "mysecrets/a",
+    "keys.py",
+    "config.json",
+    ".git/HEAD",
+    ".git/logs/HEAD",
+    ".gitignore",
+    "main.tf",
+    ".cargo/config.toml",
+    "environment.py",
+    "gh/hosts.yml",
+    "settings.xml",
+]
 
 
-@pytest.mark.req("AGT-02.6")
+@pytest.mark.req("AGT-02.6", "SEC-06.1")
 @pytest.mark.parametrize(("path", "expected"), [*((path, True) for path in SECRETS), *((path, False) for path in OPEN)])
 def test_secret_files_are_known_by_name_whatever_the_case(path: str, expected: bool) -> None:
     assert is_secret(tuple(path.split("/"))) is expected
 
 
 OBEYED = [
+    "artel.yaml",
+    "sub/ARTEL.yaml",
+    ".artelignore",
     ".git/config",
     ".GIT/hooks/pre-commit",
     "sub/.git",
     "git~1/config",
+    "mirror.git/packed-refs",
+    "x/HEAD",
+    "x/config",
+    "x/hooks/post-update",
+    ".gitconfig",
+    ".gitattributes",
     ".github/workflows/x.yml",
+    "sub/.gitea/workflows/x.yml",
+    "sub/.forgejo/x",
     ".gitlab-ci.yml",
+    ".cirrus.yml",
+    "appveyor.yml",
+    "Jenkinsfile",
+    "lefthook.yaml",
+    "lefthook.toml",
+    ".husky/_/x",
     ".vscode/tasks.json",
     ".Idea/x",
+    "sub/.helix/languages.toml",
+    "sub/.vim/plugin/x.vim",
     ".bashrc",
+    ".bash_aliases",
     ".envrc",
-    "Jenkinsfile",
+    ".gdbinit",
+    ".tmux.conf",
+    "sub/.cargo/config.toml",
+    ".yarnrc.yml",
+    ".pnpmfile.cjs",
+    "mise.toml",
+    "sitecustomize.py",
+    "venv/lib/site-packages/rich/x.py",
     "a/AGENTS.md",
-    ".artelignore",
-    ".husky/_/x",
+    "GEMINI.md",
+    "CLAUDE.local.md",
+    ".windsurfrules",
+    ".clinerules",
+    "sub/.clinerules/x.md",
+    "sub/.codex/config.toml",
+    "sub/.continue/x",
+    "opencode.json",
+    "sub/.kiro/x",
 ]
-PLAIN = ["git/config", "src/github/x.py", "README.md", "vscode.txt", ".gitignore", "agents.md.txt"]
+NEW_DOT_FOLDERS = [".tool-of-tomorrow/run", ".X/y/z.md", ".venv/bin/python", "．new/x", ".new./x", ".storybook/main.ts"]
+PLAIN = [
+    "git/settings",
+    "src/github/x.py",
+    "README.md",
+    "vscode.txt",
+    ".gitignore",
+    ".prettierrc",
+    "agents.md.txt",
+    "docs/.hidden/x",
+    "config/app.py",
+    "src/hooks/useX.ts",
+    "header.py",
+    "objects/model.py",
+    "refs.md",
+    "src/.new/x",
+]
 
 
-@pytest.mark.parametrize(("path", "expected"), [*((path, True) for path in OBEYED), *((path, False) for path in PLAIN)])
+@pytest.mark.req("SEC-06.2", "SEC-06.3")
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [*((path, True) for path in [*OBEYED, *NEW_DOT_FOLDERS]), *((path, False) for path in PLAIN)],
+)
 def test_files_that_other_programs_obey_are_known_by_name(path: str, expected: bool) -> None:
     assert is_protected(tuple(path.split("/"))) is expected
+
+
+_WIDE = {chr(code): chr(code + 0xFEE0) for code in range(0x21, 0x7F)} | {"s": "ſ", "k": "\u212a"}
+
+
+@st.composite
+def variants(draw: st.DrawFn, paths: list[str], *, nested: bool) -> str:
+    """Another way to write a path that some file system takes for the same file."""
+    path = draw(st.sampled_from(paths))
+    shapes = st.sampled_from([str.lower, str.upper, lambda letter: _WIDE.get(letter, letter), str])
+    names = ["".join(draw(shapes)(letter) for letter in name) for name in path.split("/")]
+    endings = st.sampled_from(["", "", ".", " ", ". .", "\u00a0", "::$DATA", ":x"])
+    names = [name if ":" in name else name + draw(endings) for name in names]
+    above = draw(st.lists(st.sampled_from(["a", ".", "", "b c", "secret"]), max_size=3)) if nested else []
+    return draw(st.sampled_from(["/", "//", "/./"])).join([*(["."] if above else []), *above, *names])
+
+
+def _is(check: Callable[[tuple[str, ...]], bool], path: str) -> bool:
+    try:
+        return check(split_path(path))
+    except PathError:
+        return True  # it is not opened at all
+
+
+@pytest.mark.req("SEC-06.1")
+@given(path=variants(SECRETS, nested=True))
+@settings(max_examples=1_000)
+def test_no_other_spelling_of_a_secret_file_is_open(path: str) -> None:
+    assert _is(is_secret, path)
+
+
+@pytest.mark.req("SEC-06.2")
+@given(path=variants(OBEYED, nested=True))
+@settings(max_examples=1_000)
+def test_no_other_spelling_of_a_protected_file_is_plain(path: str) -> None:
+    assert _is(is_protected, path) or _is(is_secret, path)
+
+
+@pytest.mark.req("SEC-06.3")
+@given(path=variants(NEW_DOT_FOLDERS, nested=False))
+@settings(max_examples=200)
+def test_no_other_spelling_of_a_top_level_dot_folder_is_plain(path: str) -> None:
+    assert _is(is_protected, path)
 
 
 @pytest.mark.req("AGT-02.6")

@@ -1,8 +1,9 @@
 """What a path may look like, and which names are not for everybody. Pure functions: nothing here touches a file."""
 
+import functools
 import re
 import unicodedata
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 
 from artel.paths.errors import InvalidPath, OutsideWorkspace
 
@@ -15,100 +16,280 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 Parts = tuple[str, ...]
 
-# Not to be read, nor written: what opens other doors.
+# Not to be read, nor written: what opens other doors. `a` is a file, `a/b` a file in a folder, `a/**` a folder or file
+# of that name with all in it; each at any depth, and whatever the case of the letters.
 SECRET = (
     ".env",
     ".env.*",
+    ".env-*",
+    ".env_*",
     "*.env",
+    ".envrc",
+    ".envrc.*",
     "secrets/**",
+    ".secrets/**",
+    "secrets.json",
+    "secrets.toml",
+    "secrets.yaml",
+    "secrets.yml",
     "*.pem",
     "*.key",
+    "*.p8",
     "*.p12",
     "*.pfx",
+    "*.pkcs12",
     "*.jks",
+    "*.jceks",
     "*.keystore",
+    "*.keytab",
+    "*.kdb",
     "*.kdbx",
+    "*.ovpn",
     "*.ppk",
+    "*.agekey",
     "id_rsa",
     "id_dsa",
     "id_ecdsa",
     "id_ecdsa_sk",
     "id_ed25519",
     "id_ed25519_sk",
+    "credentials.json",
+    "service-account*.json",
+    "service_account*.json",
+    "*.tfstate",
+    "*.tfstate.*",
+    "*.tfvars",
+    "*.tfvars.json",
+    ".terraformrc",
+    ".terraform.d/**",
     ".ssh/**",
     ".gnupg/**",
+    ".password-store/**",
     ".aws/**",
     ".azure/**",
+    ".oci/**",
     ".kube/**",
+    "kubeconfig",
+    "*.kubeconfig",
+    ".dockercfg",
     ".docker/config.json",
+    ".config/containers/auth.json",
+    ".config/doctl/**",
     ".config/gcloud/**",
+    ".config/gh/**",
+    ".config/git/credentials",
+    ".config/hub",
+    ".boto",
+    ".s3cfg",
+    ".vault-token",
     ".netrc",
     "_netrc",
+    ".authinfo",
+    ".authinfo.gpg",
     ".pgpass",
+    ".my.cnf",
+    ".mylogin.cnf",
     ".pypirc",
     ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".cargo/credentials*",
+    ".gem/credentials",
+    ".bundle/config",
+    ".composer/auth.json",
+    ".config/composer/auth.json",
+    ".gradle/gradle.properties",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
     ".git-credentials",
+    "*.git/config",  # the addresses of remotes may carry tokens
+    "*.git/config.worktree",
+    "*.git/modules/**",
+    "git~*/config",
+    "git~*/config.worktree",
+    "git~*/modules/**",
     ".htpasswd",
+    ".bash_history",
+    ".zsh_history",
+    ".mysql_history",
+    ".psql_history",
 )
 # Models of a `.env` are there to be read.
 NOT_SECRET = (".env.example", ".env.sample", ".env.template", ".env.dist")
-# Not to be written without an approval of its own: what other programs obey.
+# Not to be written without an approval of its own: what other programs run or obey.
 PROTECTED = (
-    ".git/**",
+    "artel.yaml",
+    ".artelignore",
+    # Version control. HEAD is what makes a folder with `config`, `objects` and `refs` a bare repository.
+    "*.git/**",
     "git~*/**",
+    "head",
+    "config",
+    "config.worktree",
     ".gitattributes",
+    ".gitconfig",
     ".gitmodules",
     ".hg/**",
+    ".hgrc",
+    ".jj/**",
     ".svn/**",
+    # Hooks
     ".githooks/**",
     ".husky/**",
+    "hooks/pre-*",
+    "hooks/post-*",
+    "hooks/applypatch-msg",
+    "hooks/commit-msg",
+    "hooks/fsmonitor*",
+    "hooks/prepare-commit-msg",
+    "hooks/push-to-checkout",
+    "hooks/reference-transaction",
+    "hooks/update",
     ".pre-commit-config.yaml",
-    ".lefthook.yml",
-    "lefthook.yml",
+    ".pre-commit-config.yml",
+    ".pre-commit-hooks.yaml",
+    "lefthook.*",
+    ".lefthook.*",
+    "lefthook-local.*",
+    ".lefthook-local.*",
+    ".lefthook/**",
+    # Editors and debuggers
     ".vscode/**",
     ".idea/**",
+    ".run/**",
     ".fleet/**",
     ".zed/**",
+    ".helix/**",
+    ".nova/**",
     ".devcontainer/**",
     ".devcontainer.json",
     "*.code-workspace",
+    "*.sublime-project",
+    "*.sublime-workspace",
+    ".vim/**",
     ".vimrc",
+    "_vimrc",
     ".exrc",
+    ".ideavimrc",
+    ".nvim/**",
     ".nvimrc",
     ".nvim.lua",
+    ".emacs",
+    ".emacs.d/**",
     ".dir-locals.el",
+    ".dir-locals-2.el",
+    ".gdbinit",
+    ".lldbinit",
+    # Shells and terminals
     ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
+    ".bash_*",
     ".profile",
     ".zshrc",
     ".zshenv",
     ".zprofile",
     ".zlogin",
+    ".zlogout",
+    ".cshrc",
+    ".tcshrc",
+    ".kshrc",
+    ".login",
+    ".logout",
+    ".aliases",
     ".inputrc",
     ".envrc",
+    ".screenrc",
+    ".tmux.conf",
+    ".xinitrc",
+    ".xprofile",
+    ".curlrc",
+    ".wgetrc",
+    # Continuous integration
     ".github/**",
+    ".gitea/**",
+    ".forgejo/**",
     ".gitlab-ci.yml",
+    ".gitlab-ci.yaml",
     ".gitlab/**",
     ".circleci/**",
+    ".cirrus.yml",
+    ".cirrus.yaml",
+    ".cirrus.star",
     ".travis.yml",
+    ".travis.yaml",
     ".drone.yml",
+    ".drone.yaml",
+    ".drone.star",
     ".woodpecker.yml",
+    ".woodpecker.yaml",
     ".woodpecker/**",
     ".buildkite/**",
+    ".semaphore/**",
+    ".teamcity/**",
+    ".tekton/**",
     ".ci/**",
+    "appveyor.yml",
+    "appveyor.yaml",
+    ".appveyor.yml",
     "azure-pipelines.yml",
+    "azure-pipelines.yaml",
     "bitbucket-pipelines.yml",
+    "bitbucket-pipelines.yaml",
+    "bitrise.yml",
+    "buildspec.yml",
+    "buildspec.yaml",
+    "cloudbuild.yml",
+    "cloudbuild.yaml",
+    "codemagic.yaml",
     "jenkinsfile",
+    "jenkinsfile.*",
+    # Package managers and interpreters
+    ".cargo/**",
+    ".npmrc",
+    ".yarn/**",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pnpmfile.*",
+    "mise.toml",
+    "mise.*.toml",
+    ".mise.toml",
+    ".mise.*.toml",
+    ".mise/**",
+    ".tool-versions",
+    "sitecustomize.py",
+    "usercustomize.py",
+    "*.pth",
+    "pyvenv.cfg",
+    "site-packages/**",
+    "dist-packages/**",
+    # Coding agents
     "agents.md",
+    "agents.*.md",
     "claude.md",
+    "claude.*.md",
+    "gemini.md",
+    "qwen.md",
     ".claude/**",
+    ".gemini/**",
     ".cursor/**",
     ".cursorrules",
+    ".windsurf/**",
+    ".windsurfrules",
+    ".clinerules/**",
+    ".roo/**",
+    ".roorules",
+    ".codex/**",
+    ".continue/**",
+    ".kiro/**",
+    ".junie/**",
+    ".opencode/**",
+    "opencode.json",
+    "opencode.jsonc",
+    ".aider.*",
+    ".goosehints",
     ".mcp.json",
-    ".artelignore",
+    "mcp.json",
 )
+_BACKUP = re.compile(r"(?:~|\.bak|\.old|\.orig|\.save|\.swp)\Z")
 
 
 def split_path(path: str) -> Parts:
@@ -132,13 +313,21 @@ def split_path(path: str) -> Parts:
 
 
 def is_secret(parts: Parts) -> bool:
-    """Say whether a file is kept from everybody."""
-    return _matches(parts, SECRET) and not _matches(parts[-1:], NOT_SECRET)
+    """Return whether a file is kept from everybody."""
+    names = _folded_all(parts)
+    if _matches(names, NOT_SECRET) and not _matches(names[:-1], SECRET):
+        return False
+    return _matches(names, SECRET) or _matches(_without_backup(names), SECRET)
 
 
 def is_protected(parts: Parts) -> bool:
-    """Say whether writing to a file needs an approval of its own."""
-    return _matches(parts, PROTECTED)
+    """Return whether writing to a file needs an approval of its own.
+
+    That is so for every file in a top-level folder whose name begins with a dot: programs keep their configuration
+    there, and new ones appear faster than a list can name them.
+    """
+    names = _folded_all(parts)
+    return (len(names) > 1 and names[0].startswith(".")) or _matches(names, PROTECTED)
 
 
 def matches(parts: Parts, globs: tuple[str, ...]) -> bool:
@@ -146,7 +335,7 @@ def matches(parts: Parts, globs: tuple[str, ...]) -> bool:
 
     `**` stands for any number of folders, also none; a glob without a slash means a name at any depth.
     """
-    names = tuple(_folded(part) for part in parts)
+    names = _folded_all(parts)
     return any(_glob_matches(names, tuple(_folded(part) for part in _anchored(glob))) for glob in globs)
 
 
@@ -156,13 +345,33 @@ def _refuse_odd_characters(path: str) -> None:
             raise InvalidPath(f"The path has a character that can't be seen or written (U+{ord(character):04X})")
 
 
-def _matches(parts: Parts, rules: tuple[str, ...]) -> bool:
-    names = tuple(_folded(part) for part in parts)
-    return any(_rule_matches(names, rule) for rule in rules)
+def _matches(names: Parts, rules: tuple[str, ...]) -> bool:
+    """Return whether folded names match one of our own rules."""
+    if not names:
+        return False
+    files, folders, longer = _compiled(rules)
+    return (
+        files.match(names[-1]) is not None
+        or any(folders.match(name) for name in names)
+        or any(_rule_matches(names, rule) for rule in longer)
+    )
+
+
+@functools.cache
+def _compiled(rules: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str], tuple[str, ...]]:
+    """Return one pattern for names of files, one for names of folders, and the rules with more than one name."""
+    short = [rule.removesuffix("/**") for rule in rules]
+    longer = tuple(rule for rule, name in zip(rules, short, strict=True) if "/" in name)
+    files = [rule for rule in rules if "/" not in rule]
+    folders = [name for rule, name in zip(rules, short, strict=True) if name != rule and "/" not in name]
+    return _any_of(files), _any_of(folders), longer
+
+
+def _any_of(globs: list[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, globs)) or r"(?!)")
 
 
 def _rule_matches(names: Parts, rule: str) -> bool:
-    """Match a rule of ours, at any depth: `a` is a name, `a/b` a name in a folder, `a/**` a folder with all in it."""
     if rule.endswith("/**"):
         folder = tuple(rule[:-3].split("/"))
         return any(_same(names[at : at + len(folder)], folder) for at in range(len(names)))
@@ -172,6 +381,15 @@ def _rule_matches(names: Parts, rule: str) -> bool:
 
 def _same(names: Parts, wanted: Parts) -> bool:
     return len(names) == len(wanted) and all(map(fnmatchcase, names, wanted))
+
+
+def _without_backup(names: Parts) -> Parts:
+    """Return the names without what marks a backup: `.env~`, `#.env#`, `id_rsa.bak`."""
+    return (*names[:-1], _BACKUP.sub("", names[-1].strip("#"))) if names else ()
+
+
+def _folded_all(parts: Parts) -> Parts:
+    return tuple(map(_folded, parts))
 
 
 def _folded(name: str) -> str:

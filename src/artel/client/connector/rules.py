@@ -25,7 +25,7 @@ class WriteRule:
     def __call__(self, parts: Parts) -> None:
         if is_secret(parts) or self._ignored.hides(parts, is_folder=False):
             raise WriteDenied(self._path)
-        if is_protected(parts) and self.names and not is_protected(self.names[0]):  # the user was shown another name
+        if is_protected(parts) and self.names and parts != self.names[0]:  # the user was shown another name
             raise CallRefused("refused", f"{self._path} is a link to a protected file: name that file itself")
         if is_protected(parts) and not self._is_approved:
             raise CallRefused("approval_needed", f"Writing to {self._path} needs an approval of the user's own")
