@@ -286,11 +286,15 @@ def test_files_that_other_programs_obey_are_known_by_name(path: str, expected: b
 _WIDE = {chr(code): chr(code + 0xFEE0) for code in range(0x21, 0x7F)} | {"s": "ſ", "k": "\u212a"}
 
 
+def _wide(letter: str) -> str:
+    return _WIDE.get(letter, letter)
+
+
 @st.composite
 def variants(draw: st.DrawFn, paths: list[str], *, nested: bool) -> str:
     """Another way to write a path that some file system takes for the same file."""
     path = draw(st.sampled_from(paths))
-    shapes = st.sampled_from([str.lower, str.upper, lambda letter: _WIDE.get(letter, letter), str])
+    shapes: st.SearchStrategy[Callable[[str], str]] = st.sampled_from((str.lower, str.upper, _wide, str))
     names = ["".join(draw(shapes)(letter) for letter in name) for name in path.split("/")]
     endings = st.sampled_from(["", "", ".", " ", ". .", "\u00a0", "::$DATA", ":x"])
     names = [name if ":" in name else name + draw(endings) for name in names]
