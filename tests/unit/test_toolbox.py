@@ -13,7 +13,7 @@ from artel.brain.brain import ToolCall
 from artel.errors import AgentNotFound
 from artel.tools.audit import Audited
 from artel.tools.consent import NeedsApproval, Question
-from artel.tools.policy import Level
+from artel.tools.policy import Level, Policy, PolicySettings
 from artel.tools.recall import MemoryRead, MemoryWrite
 from artel.tools.tool import MAX_RESULT_CHARACTERS, Tool, ToolResult
 from artel.tools.toolbox import Toolbox
@@ -214,6 +214,54 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(), inner, max_size=5),
     max_leaves=10,
 )
+
+
+def resumed() -> tuple[Repeat, Toolbox]:
+    """Return a tool that the project has switched off since a call of it (id "1") was let through, and its toolbox."""
+    repeat = Repeat()
+    before = ToolCall("1", "repeat", '{"text": "approved"}')
+    policy = Policy(PolicySettings.of({"tools": {"repeat": {"enabled": False}}}))
+    return repeat, Toolbox([repeat], ["repeat"], policy, goes_on=before)
+
+
+@pytest.mark.req("SEC-03.4")
+async def test_call_that_goes_on_is_let_through_once() -> None:
+    repeat, toolbox = resumed()
+
+    other = await toolbox.call(ToolCall("2", "repeat", '{"text": "approved"}'), soon())
+    first = await toolbox.call(ToolCall("1", "repeat", '{ "text":"approved" }'), soon())
+    again = await toolbox.call(ToolCall("1", "repeat", '{"text": "approved"}'), soon())
+
+    assert (other.success, first.success, again.success) == (False, True, False)
+    assert repeat.calls == [{"text": "approved"}]
+
+
+@pytest.mark.req("SEC-03.4")
+@pytest.mark.parametrize(
+    "call",
+    [
+        ToolCall("1", "repeat", '{"text": "something else"}'),
+        ToolCall("1", "other", '{"text": "approved"}'),
+        ToolCall("1", "repeat", "no JSON"),
+    ],
+)
+async def test_another_call_with_the_id_of_one_that_goes_on_is_checked_and_disarms_it(call: ToolCall) -> None:
+    repeat, toolbox = resumed()
+
+    assert not (await toolbox.call(call, soon())).success
+    assert not (await toolbox.call(ToolCall("1", "repeat", '{"text": "approved"}'), soon())).success
+    assert repeat.calls == []
+
+
+@pytest.mark.req("SEC-03.4")
+async def test_call_that_was_refused_goes_on_no_more() -> None:
+    repeat, toolbox = resumed()
+
+    late = await toolbox.call(ToolCall("1", "repeat", '{"text": "approved"}'), time.monotonic() - 1)
+    again = await toolbox.call(ToolCall("1", "repeat", '{"text": "approved"}'), soon())
+
+    assert (late.success, again.success) == (False, False)
+    assert repeat.calls == []
 
 
 @settings(deadline=None)

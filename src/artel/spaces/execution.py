@@ -329,13 +329,13 @@ class Execution:
         return await self._parts.database.run(use, self._principal, approval_id)
 
 
-def _goes_on(waiting: Waiting | None) -> str | None:
-    """Answer which call was let through before the run parked in it, if any was."""
+def _goes_on(waiting: Waiting | None) -> ToolCall | None:
+    """Return the call that was let through before the run parked in it, if there was one."""
     if waiting is None or waiting.inner is None:
         return None
     if waiting.single is not None:
-        return waiting.single.id
-    return waiting.state.calls[0].id if waiting.state and waiting.state.calls else None
+        return waiting.single
+    return waiting.state.calls[0] if waiting.state and waiting.state.calls else None
 
 
 async def _only_call(call: ToolCall, toolbox: Toolbox, watch: "_Watch", deadline: float, tally: Tally) -> LoopResult:

@@ -13,7 +13,7 @@ from artel.errors import ArtelError
 from artel.logs import get_logger
 from artel.tools.audit import Audit, Audited, NoAudit, Status
 from artel.tools.consent import Consent, Decision, NeedsApproval, Question
-from artel.tools.policy import Forbidden, Level, Policy, Risk
+from artel.tools.policy import Forbidden, Level, Policy, Risk, arguments_hash
 from artel.tools.tool import AskingTool, Tool, ToolResult
 
 SHOWN_CHARACTERS = 500
@@ -48,11 +48,12 @@ class Toolbox:
         policy: Policy | Callable[[], Awaitable[Policy]] | None = None,
         consent: Consent | None = None,
         audit: Audit | None = None,
-        goes_on: str | None = None,
+        goes_on: ToolCall | None = None,
     ) -> None:
         """Take the tools; a policy that must be looked up is, with the first call.
 
-        `goes_on` is the id of a call that was let through before, and waited with somebody who works for the caller.
+        `goes_on` is a call that was let through before, and waited with somebody who works for the caller. It is let
+        through once more without being checked and asked about again, if it is the same call.
         """
         self._goes_on = goes_on
         self._policy = policy or Policy()
@@ -107,6 +108,7 @@ class Toolbox:
         return result
 
     async def _called(self, call: ToolCall, deadline: float, attempt: "_Attempt") -> ToolResult:
+        goes_on = self._take_goes_on(call)
         tool = self._tools.get(call.name)
         if tool is None:
             raise NotCalled(self._refusal(call.name))
@@ -122,8 +124,7 @@ class Toolbox:
         attempt.arguments = arguments
         if not isinstance(self._policy, Policy):
             self._policy = await self._policy()
-        if call.id == self._goes_on:
-            self._goes_on = None
+        if goes_on:
             return await self._done(tool, attempt, None)
         try:
             self._policy.check(tool.name, level_of(tool), arguments, _named(tool))
@@ -131,6 +132,21 @@ class Toolbox:
             raise NotCalled(str(refused)) from None
         result = await self._done(tool, attempt, await self._approval(tool, arguments, self._policy))
         return replace(result, data=self._policy.shown(tool.name, result.data)) if result.success else result
+
+    def _take_goes_on(self, call: ToolCall) -> bool:
+        """Return whether this is the call that was let through before; whatever comes of it, no other will be.
+
+        An id alone proves nothing: the model's server chooses it.
+        """
+        before = self._goes_on
+        if before is None or call.id != before.id:
+            return False
+        self._goes_on = None
+        try:
+            same = _hash_of(call) == _hash_of(before)
+        except ArgumentsInvalid:
+            return False
+        return same
 
     async def _approval(self, tool: Tool, arguments: Mapping[str, Any], policy: Policy) -> Decision | None:
         """Answer the user's approval of a call, None if none is needed; raise if there is none but should be."""
@@ -219,6 +235,10 @@ def parsed_arguments(text: str) -> dict[str, Any]:
     if not _can_be_written(text, value):
         raise ArgumentsInvalid("its arguments have half a character in them (a lone surrogate)")
     return dict(value)
+
+
+def _hash_of(call: ToolCall) -> str:
+    return arguments_hash(call.name, parsed_arguments(call.arguments))
 
 
 def _can_be_written(text: str, value: Any) -> bool:
