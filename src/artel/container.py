@@ -44,7 +44,7 @@ from artel.spaces.agent_cache import NoSharedCache, SharedCache
 from artel.spaces.chat_figures import ChatFigures
 from artel.spaces.desk import SpaceDesk
 from artel.spaces.host import Host
-from artel.spaces.parts import FamilyLimits, SpaceParts, TimeLimits
+from artel.spaces.parts import AlertLimits, FamilyLimits, SpaceParts, TimeLimits
 from artel.spaces.project_news import ProjectNews
 from artel.spaces.spaces import Spaces
 from artel.turns.endings import Endings
@@ -154,7 +154,14 @@ class Container:
                 idle_space=settings.space_idle_seconds,
                 drain=settings.drain_seconds,
                 lease=settings.host_lease_seconds,
+                beyond_repair=settings.space_reset_after_seconds,
             ),
+            alerts=AlertLimits(
+                error_rate=settings.alert_error_rate,
+                queued_tasks=settings.alert_queued_tasks,
+                uptime=settings.space_max_uptime_hours * 3600,
+            ),
+            cached_agents=settings.agent_cache_size,
             fallback_model=settings.fallback_model,
             max_context_tokens=settings.max_context_tokens,
             is_demo=not brain.configured,

@@ -140,6 +140,13 @@ class OriginRefused(ArtelError):
     code = "origin_refused"
 
 
+class AdministratorOnly(ArtelError):
+    """The account is not an administrator's."""
+
+    kind = Kind.FORBIDDEN
+    code = "administrator_only"
+
+
 class EmailTaken(ArtelError):
     """There is an account with this e-mail address."""
 

@@ -153,6 +153,21 @@ class Settings(BaseSettings):
     space_idle_seconds: float = Field(
         default=3600.0, gt=0, description="A worker space that nobody uses for so long is cleaned up."
     )
+    space_max_uptime_hours: float = Field(
+        default=168.0, gt=0, description="A worker space that is up for longer asks to be reset."
+    )
+    space_reset_after_seconds: float = Field(
+        default=600.0, gt=0, description="A worker space none of whose agents works for so long is reset by the server."
+    )
+    agent_cache_size: int = Field(
+        default=MAX_AGENTS, ge=1, le=100_000, description="How many agents of one project are cached in memory."
+    )
+    alert_error_rate: float = Field(
+        default=0.5, ge=0, le=1, description="An agent that fails more than this part of ten or more tasks is an alert."
+    )
+    alert_queued_tasks: int = Field(
+        default=50, ge=0, le=100, description="More tasks than this that wait for one agent are an alert."
+    )
     drain_seconds: float = Field(
         default=30.0, ge=0, le=600, description="How long tasks of an agent that leaves the bus may go on."
     )

@@ -203,6 +203,8 @@ def test_every_operation_refuses_the_ids_of_another_user(
     tried = 0
 
     for method, path, operation in operations(document):
+        if path.startswith("/admin/"):  # reaches other users' objects by design; 403 for all but administrators
+            continue
         names = ids_of(document, operation)
         # Every mixture of own and foreign ids with at least one foreign one.
         for foreign in itertools.product((True, False), repeat=len(names)):

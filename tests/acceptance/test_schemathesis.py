@@ -50,6 +50,7 @@ def test_no_request_breaks_the_server_or_the_document_or_reaches_another_user(
     start_server: StartServer, tmp_path: Path
 ) -> None:
     url = start_server(ARTEL_LOG_LEVEL="warning").url
+    Person.register(url)  # the administrator, who may reset the space of others
     users = tmp_path / "users.json"
     users.write_text(json.dumps({"auth": [_entry("ada", Person.register(url)), _entry("bob", Person.register(url))]}))
     configuration = tmp_path / "schemathesis.toml"

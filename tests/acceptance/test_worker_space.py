@@ -3,10 +3,12 @@
 import json
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 import pytest
+import sqlalchemy
 
 from tests.conftest import StartServer, with_model
 from tests.deadlines import eventually
@@ -151,6 +153,7 @@ def test_a_reset_stops_every_task_at_once_and_begins_anew(
     url = f"/my/projects/{project['id']}/space"
     session = person.session(project["id"])
     person.say(session, "Remember the milk")
+    used = person.get(url)
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(person.post, session, mark)
         eventually(lambda: hold.arrived)
@@ -163,6 +166,10 @@ def test_a_reset_stops_every_task_at_once_and_begins_anew(
     assert hold.abandoned.wait(10)
     state = answer.json()
     assert (state["active_tasks"], state["queued_tasks"], state["active_agents"]) == (0, 0, 4)
+    assert (used["cache_size"], used["direct_calls_count"], used["total_tasks_processed"]) == (1, 1, 1)
+    assert (state["cache_size"], state["direct_calls_count"], state["total_tasks_processed"]) == (0, 0, 0)
+    assert (state["direct_average_ms"], len(state["history"])) == (0, 1)
+    assert state["uptime"] < (datetime.now(UTC) - datetime.fromisoformat(used["history"][-1]["at"])).total_seconds()
     assert person.turn(session, queued)["status"] == "cancelled"
     assert person.turn(session, queued)["error_code"] == "space_reset"
     assert len(initialised(server, project["id"])) == 2
@@ -170,6 +177,53 @@ def test_a_reset_stops_every_task_at_once_and_begins_anew(
     assert person.get(f"/my/projects/{project['id']}/agents/{coder['id']}/context/stats")["count"] == 1
     assert person.say(session, "And now?")["content"] == "You said: And now?"
     assert len(hold.arrived) == 1
+    [audited] = person.get(f"/my/projects/{project['id']}/audit")["items"]
+    assert (audited["agent"], audited["tool"], audited["status"]) == ("user", "space_reset", "done")
+    assert audited["arguments"] == {"initiator": "user", "user_id": person.user_id}
+
+
+@pytest.mark.req("UWS-08.5")
+def test_an_administrator_may_reset_any_space_and_that_is_audited(
+    person: Person, other: Person, server: Server, script: ByMark, mark: str
+) -> None:
+    script[mark] = hold = Hold(word="Well, ")
+    project = other.project()
+    session = other.session(project["id"])
+    turn = other.submit(session, mark)
+    eventually(lambda: hold.arrived)
+    url = f"/admin/projects/{project['id']}/space/reset"
+    make_administrator(server, person, is_admin=False)
+
+    assert_problem(person.http.post(url), 403, "administrator_only")
+    assert_problem(other.http.post(url), 403, "administrator_only")  # though the project is theirs
+    assert other.turn(session, turn)["status"] == "running"
+    assert httpx.post(f"{server.url}{url}", timeout=30).status_code == 401
+    make_administrator(server, person)
+    assert_problem(person.http.post("/admin/projects/0/space/reset"), 404, "project_not_found")
+    assert person.http.post(url).status_code == 204
+
+    assert hold.abandoned.wait(10)
+    ended = other.turn(session, turn)
+    assert (ended["status"], ended["error_code"]) == ("cancelled", "space_reset")
+    [audited] = other.get(f"/my/projects/{project['id']}/audit")["items"]
+    assert (audited["agent"], audited["tool"], audited["status"]) == ("administrator", "space_reset", "done")
+    assert audited["arguments"] == {"initiator": "administrator", "user_id": person.user_id}
+    assert_problem(person.http.get(f"/my/projects/{project['id']}/audit"), 404, "project_not_found")
+    [line] = [
+        one
+        for one in server.log_lines()
+        if one["event"] == "space_reset_started" and one["project_id"] == project["id"]
+    ]
+    assert (line["initiator"], line["by_user_id"]) == ("administrator", person.user_id)
+
+
+def make_administrator(server: Server, person: Person, *, is_admin: bool = True) -> None:
+    url = server.env["ARTEL_DATABASE_URL"].replace("postgresql:", "postgresql+psycopg:")
+    engine = sqlalchemy.create_engine(url)
+    with engine.begin() as connection:
+        change = sqlalchemy.text("UPDATE users SET is_admin = :is_admin WHERE id = :id")
+        connection.execute(change, {"is_admin": is_admin, "id": person.user_id})
+    engine.dispose()
 
 
 @pytest.mark.req("UWS-08.4")

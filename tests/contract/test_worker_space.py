@@ -1,5 +1,6 @@
 """The methods of a worker space, called as the server calls them, over a real database and memory index."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from artel.memory.store import Filter
 from artel.projects.projects import ensure_default_project
 from artel.settings import Settings
 from artel.spaces.execution import Task
+from artel.spaces.operations import reset_space
 from artel.spaces.worker_space import WorkerSpace
 from artel.turns.transactions import AgentAtWork
 from tests.agents import Heard
@@ -39,6 +41,13 @@ async def space(container: Container) -> WorkerSpace:
     return await container.spaces.get(account.principal, project.id)
 
 
+async def indexed(container: Container) -> None:
+    """Wait until nothing is left to be indexed: on a busy machine the background has to help."""
+    async with asyncio.timeout(60):
+        while (await container.memories.health(count_waiting=True)).waiting:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
 @pytest.mark.req("UWS-17.1", "UWS-18.1")
 async def test_the_context_store_of_an_agent_has_its_own_collection_which_is_made_if_missing(
     space: WorkerSpace, container: Container
@@ -57,13 +66,16 @@ async def test_the_context_store_of_an_agent_has_its_own_collection_which_is_mad
 
 
 @pytest.mark.req("UWS-19.1", "UWS-19.2", "UWS-20.1")
-async def test_added_context_is_found_with_scores_and_narrowed_by_type_success_and_date(space: WorkerSpace) -> None:
+async def test_added_context_is_found_with_scores_and_narrowed_by_type_success_and_date(
+    space: WorkerSpace, container: Container
+) -> None:
     coder, analyzer, *_ = sorted(space.bus.registered)
     now = datetime.now(UTC)
     old = NewMemory("the red door creaks", "lesson", success=False, task_id="t1", created_at=now - timedelta(days=9))
     new = NewMemory("the red door is locked", "note", metadata={"source": "test"})
 
     stored = [await space.add_context(coder, one) for one in (old, new)]
+    await indexed(container)
 
     found = await space.search_context(coder, "red door")
     assert {one.memory.id for one in found} == {one.id for one in stored}
@@ -87,6 +99,7 @@ async def test_cleared_context_is_gone_and_the_collection_stays(space: WorkerSpa
     coder, analyzer, *_ = sorted(space.bus.registered)
     for agent_id in (coder, coder, analyzer):
         await space.add_context(agent_id, NewMemory("the red door"))
+    await indexed(container)
 
     assert await space.clear_context(coder) == 2
 
@@ -95,6 +108,39 @@ async def test_cleared_context_is_gone_and_the_collection_stays(space: WorkerSpa
     assert collection in await index.collections()
     assert await space.search_context(coder, "red door") == []
     assert len(await space.search_context(analyzer, "red door")) == 1
+
+
+@pytest.mark.req("UWS-08.2")
+async def test_a_reset_makes_collections_again_keeps_memories_and_begins_the_uptime_anew(
+    space: WorkerSpace, container: Container
+) -> None:
+    coder = min(space.bus.registered)
+    await space.add_context(coder, NewMemory("the red door"))
+    await indexed(container)
+    collection, index = (await space.get_agent_context_store(coder)).collection, container.memories._store
+    await index.drop(collection)
+    space._began -= 1000
+    before = space.get_metrics()
+
+    await reset_space(space.parts, space)
+    await indexed(container)
+
+    assert await index.count(collection) == 1
+    assert [one.memory.content for one in await space.search_context(coder, "door")] == ["the red door"]
+    assert before.uptime >= 1000 > space.get_metrics().uptime
+
+
+@pytest.mark.req("UWS-10.4")
+async def test_a_space_that_is_up_for_too_long_suggests_a_reset_which_cures_it(space: WorkerSpace) -> None:
+    assert await space.health() == ("healthy", [])
+
+    space._began -= 168 * 3600 + 1
+    status, [finding] = await space.health()
+
+    assert (status, finding.kind, finding.severity) == ("degraded", "uptime", "warning")
+    assert "168.0 hours. Reset it" in finding.message
+    await space.reset()
+    assert await space.health() == ("healthy", [])
 
 
 class Deaf(Heard):

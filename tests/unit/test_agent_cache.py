@@ -33,3 +33,25 @@ async def test_an_agent_is_loaded_again_after_five_minutes_and_not_before() -> N
 
     assert await cache.get(7) is not first
     assert loaded == [7, 7]
+
+
+@pytest.mark.req("UWS-10.3")
+async def test_the_agent_that_was_used_longest_ago_makes_room_and_that_is_an_overflow_for_five_minutes() -> None:
+    now, loaded = 1000.0, list[int]()
+
+    async def load(agent_id: int) -> Agent:
+        loaded.append(agent_id)
+        return agent(agent_id)
+
+    cache = AgentCache("user1_project1", load, NoSharedCache(), now=lambda: now, max_size=2)
+    for agent_id in (1, 2, 1):
+        await cache.get(agent_id)
+    assert not cache.overflows
+
+    await cache.get(3)
+
+    assert (len(cache), cache.overflows) == (2, True)
+    await cache.get(1)
+    assert loaded == [1, 2, 3]
+    now += 301
+    assert not cache.overflows

@@ -9,6 +9,7 @@ from fastapi.routing import APIRoute
 
 from artel import __version__
 from artel.api import (
+    admin,
     agents,
     approvals,
     archives,
@@ -55,6 +56,7 @@ ROUTERS = (
     approvals.router,
     workflows.router,
     tools.router,
+    admin.router,
     health.router,
     ui.router,
 )
@@ -79,7 +81,7 @@ def create_app(container: Container) -> FastAPI:
 def is_public(path: str) -> bool:
     """Say whether a path can be reached without a token."""
     first, _, rest = path.lstrip("/").partition("/")
-    return not (first in ("my", "nodes") or (first == "auth" and rest == "me"))
+    return not (first in ("my", "nodes", "admin") or (first == "auth" and rest == "me"))
 
 
 def openapi_document() -> dict[str, Any]:

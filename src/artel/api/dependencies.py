@@ -8,7 +8,7 @@ from fastapi import Depends, Path, Query, Request
 from artel.auth.principal import Principal
 from artel.container import Container
 from artel.contract.http import MAX_ID
-from artel.errors import NotAuthenticated
+from artel.errors import AdministratorOnly, NotAuthenticated
 
 
 # Coroutines, though they wait for nothing: the framework runs plain functions on another thread, which takes longer.
@@ -25,6 +25,12 @@ async def _principal(request: Request) -> Principal:
     return principal
 
 
+async def _administrator(principal: Annotated[Principal, Depends(_principal)]) -> Principal:
+    if not principal.is_admin:
+        raise AdministratorOnly("Only an administrator of this server may do that.")
+    return principal
+
+
 def _log_path_ids(request: Request) -> None:
     """Put the ids in the path on every log line of the request."""
     ids = {name: int(value) if _is_id(value) else value[:64] for name, value in request.path_params.items()}
@@ -37,6 +43,7 @@ def _is_id(text: str) -> bool:
 
 Parts = Annotated[Container, Depends(_container)]
 CurrentUser = Annotated[Principal, Depends(_principal)]
+Administrator = Annotated[Principal, Depends(_administrator)]
 Limit = Annotated[int, Query(ge=1, le=100, description="At most so many items.")]
 Offset = Annotated[int, Query(ge=0, le=MAX_ID, description="Leave out so many items at the beginning.")]
 ProjectId = Annotated[int, Path(ge=0, le=MAX_ID, examples=[1])]

@@ -1,5 +1,7 @@
 """Worker spaces: their figures, health, life cycle, alerts and events; and what they do with agents."""
 
+from functools import partial
+
 from fastapi import APIRouter, Response, status
 
 from artel.alerts import alerts
@@ -10,6 +12,7 @@ from artel.api.problems import documented
 from artel.contract.http import Page
 from artel.contract.spaces import AgentFiguresAnswer, AgentStatusAnswer, Alert, SpaceHealth, SpaceState
 from artel.events.project_log import last_project_event
+from artel.spaces.resets import audited_reset
 
 router = APIRouter(prefix="/my/projects/{project_id}", tags=["worker space"])
 
@@ -31,7 +34,8 @@ async def show_health(project_id: ProjectId, user: CurrentUser, parts: Parts) ->
 @router.post("/space/reset", responses=ANSWERS)
 async def reset_space(project_id: ProjectId, user: CurrentUser, parts: Parts) -> SpaceState:
     """Stop every task at once and begin anew. What agents remember stays, and no file of yours is touched."""
-    await parts.desk.ask(user, project_id, "reset")
+    reset = partial(parts.desk.ask, user, project_id, "reset")
+    await audited_reset(parts.database, user, project_id, "user", reset, user.user_id)
     return await show_space(project_id, user, parts)
 
 

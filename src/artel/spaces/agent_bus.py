@@ -150,6 +150,10 @@ class AgentBus:
             del self._agents[agent_id]
             log.info("agent_deregistered", agent_id=agent_id)
 
+    def forget_all(self) -> None:
+        """Begin the figures of all agents anew."""
+        self._figures.clear()
+
     def forget(self, agent_id: int) -> None:
         """Forget the figures of an agent that is gone for good."""
         self._figures.pop(agent_id, None)

@@ -77,6 +77,7 @@ class AgentCache:
         load: Callable[[int], Awaitable[Agent]],
         shared: SharedCache,
         now: Callable[[], float] = time.monotonic,
+        max_size: int = MAX_CACHED,
     ) -> None:
         self.prefix = prefix
         self._load = load
@@ -85,7 +86,8 @@ class AgentCache:
         self._entries: OrderedDict[int, _Entry] = OrderedDict()
         self._loading: dict[int, asyncio.Task[Agent]] = {}
         self._changes = 0
-        self.evicted = 0
+        self._max_size = max_size
+        self._evicted_at = -float("inf")
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -94,6 +96,7 @@ class AgentCache:
         """Answer an agent; many who ask at once make it load once."""
         entry = self._entries.get(agent_id)
         if entry is not None and self._now() < entry.until:
+            self._entries.move_to_end(agent_id)
             return entry.agent
         loading = self._loading.get(agent_id)
         if loading is None:
@@ -105,9 +108,14 @@ class AgentCache:
         """Keep an agent that was just read; the one that was used longest ago makes room."""
         self._entries[agent.id] = _Entry(agent, self._now() + TTL_SECONDS)
         self._entries.move_to_end(agent.id)
-        while len(self._entries) > MAX_CACHED:
+        while len(self._entries) > self._max_size:
             self._entries.popitem(last=False)
-            self.evicted += 1
+            self._evicted_at = self._now()
+
+    @property
+    def overflows(self) -> bool:
+        """Whether an agent had to make room lately that would be there otherwise."""
+        return self._now() - self._evicted_at < TTL_SECONDS
 
     def forget(self, agent_id: int) -> None:
         """Forget an agent in this process."""
@@ -131,6 +139,7 @@ class AgentCache:
     async def clear(self) -> None:
         """Forget every agent everywhere."""
         self.forget_all()
+        self._evicted_at = -float("inf")
         await self._shared.clear(self.prefix)
         self.forget_all()  # what was read meanwhile may have come from there
         log.info("agent_cache_cleared", user_prefix=self.prefix)

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 
 import structlog
 from sqlalchemy import Connection
@@ -21,7 +22,9 @@ from artel.spaces.alert_watch import AlertWatch
 from artel.spaces.approval_clock import ApprovalClock
 from artel.spaces.desk import SpaceDesk
 from artel.spaces.leases import SpaceElsewhere, Work
+from artel.spaces.operations import reset_space
 from artel.spaces.parts import SpaceParts
+from artel.spaces.resets import audited_reset
 from artel.spaces.spaces import Spaces
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.turns.drafts import save_drafts
@@ -340,7 +343,17 @@ class Host:
         await self._stop_ended()
         for space in self._spaces.all:
             await self._watch.check(space)
+            if space.take_repair():
+                await self._repair(space)
         await self._end_idle_spaces()
+
+    async def _repair(self, space: WorkerSpace) -> None:
+        """Reset a space none of whose agents works."""
+        reset = partial(reset_space, self._parts, space)
+        try:
+            await audited_reset(self._parts.database, space.principal, space.project_id, "system", reset)
+        except (ArtelError, LeaseLost) as failure:
+            log.warning("space_not_reset", project_id=space.project_id, reason=str(failure))
 
     def _look(self, work: Work) -> None:
         lane = self._lanes.get(work.session_id)

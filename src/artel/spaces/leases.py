@@ -174,6 +174,14 @@ def owner_of(connection: Connection, session_id: str) -> int | None:
     return owner
 
 
+def owner_of_project(connection: Connection, project_id: int) -> int | None:
+    """Return whose project it is; None if there is none."""
+    owner: int | None = connection.execute(
+        select(projects.c.user_id).where(projects.c.id == project_id)
+    ).scalar_one_or_none()
+    return owner
+
+
 def last_events(connection: Connection, session_ids: Iterable[str]) -> dict[str, int]:
     """Answer the number of the newest event of sessions that somebody listens to."""
     asked = select(sessions.c.id, sessions.c.last_event).where(sessions.c.id.in_(list(session_ids)))

@@ -100,6 +100,11 @@ async def _health(_spaces: Spaces, parts: SpaceParts, space: WorkerSpace, _agent
 
 
 async def _reset(_spaces: Spaces, parts: SpaceParts, space: WorkerSpace, _agent_id: int) -> Json:
+    return {"cancelled_turns": await reset_space(parts, space)}
+
+
+async def reset_space(parts: SpaceParts, space: WorkerSpace) -> int:
+    """End every unfinished turn of a space and begin the space anew; return how many turns were cancelled."""
     principal = space.principal
     left = await parts.database.read(lambda c: TurnRepository(c, principal).unfinished(space.project_id))
     for turn in reversed(left):  # those that wait first: none is to begin because the one before it was stopped
@@ -124,7 +129,7 @@ async def _reset(_spaces: Spaces, parts: SpaceParts, space: WorkerSpace, _agent_
         if ended := await parts.database.read(read_ended, *place):
             parts.endings.tell(ended)
     await space.reset()
-    return {"cancelled_turns": len(left)}
+    return len(left)
 
 
 async def _clean_up(spaces: Spaces, _parts: SpaceParts, space: WorkerSpace, _agent_id: int) -> Json:

@@ -8,7 +8,7 @@ from artel.db.engine import Database
 from artel.events.hub import EventHub
 from artel.events.signals import Signals
 from artel.memories.service import Memories
-from artel.spaces.agent_cache import SharedCache
+from artel.spaces.agent_cache import MAX_CACHED, SharedCache
 from artel.spaces.chat_figures import ChatFigures
 from artel.spaces.project_news import ProjectNews
 from artel.tools.policy import ToolCalls
@@ -25,6 +25,16 @@ class TimeLimits:
     idle_space: float = 3600.0
     drain: float = 30.0
     lease: float = 10.0
+    beyond_repair: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class AlertLimits:
+    """From when on something is worth an alert."""
+
+    error_rate: float = 0.5
+    queued_tasks: int = 50
+    uptime: float = 168 * 3600.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,8 @@ class SpaceParts:
     figures: ChatFigures
     workspaces: TaskWorkspaces
     limits: TimeLimits = field(default_factory=TimeLimits)
+    alerts: AlertLimits = field(default_factory=AlertLimits)
+    cached_agents: int = MAX_CACHED
     fallback_model: str | None = None
     max_context_tokens: int = 8_000  # of what an agent is sent, its tools included
     is_demo: bool = False  # nobody asks a model, and nothing costs anything

@@ -40,12 +40,11 @@ from artel.turns.turn import Turn
 ENSURE_SECONDS = 5.0
 STORE_SECONDS = 5.0
 SAMPLES = 120
-# What is worth an alert: so many of at least so many tasks failed, or so many wait.
-RATE_TASKS = 10
-MAX_ERROR_RATE = 0.5
-LONG_QUEUE = 50
+RATE_TASKS = 10  # before that an error rate says little
+NAMED_AGENTS = 10  # in one message
 
 Health = Literal["healthy", "degraded", "unhealthy"]
+Severity = Literal["warning", "critical"]
 
 log = get_logger(__name__)
 
@@ -98,7 +97,7 @@ class Finding:
 
     kind: str
     subject: str
-    severity: Literal["warning", "critical"]
+    severity: Severity
     message: str
 
 
@@ -121,13 +120,15 @@ class WorkerSpace:
         self.lease = lease
         self.figures = SpaceFigures()
         self.bus = AgentBus(self._status_changed)
-        self.cache = AgentCache(self.user_prefix, self._load, parts.shared_cache)
+        self.cache = AgentCache(self.user_prefix, self._load, parts.shared_cache, max_size=parts.cached_agents)
         self.samples: deque[Sample] = deque(maxlen=SAMPLES)
         self.hung: dict[int, str] = {}
+        self._names: dict[int, str] = {}  # of the agents that the project has
+        self._unable_since: float | None = None
         self.closed = False
         self.open_alerts: dict[tuple[str, str], Finding] | None = None  # None: not looked up yet
         self._orchestrator = orchestrator
-        self._execution = Execution(principal, project_id, parts, self.bus, self._tools_for, self.search_context, lease)
+        self._execution = self._new_execution()
         self._began = self._used = time.monotonic()
         self._config_version = config_version
         self._begins = True
@@ -138,11 +139,16 @@ class WorkerSpace:
         self._none_handled = asyncio.Event()
         self._none_handled.set()
 
+    def _new_execution(self) -> Execution:
+        place, memory = (self.principal, self.project_id), self.search_context
+        return Execution(*place, self.parts, self.bus, self._tools_for, memory, self.lease)
+
     # Life cycle
 
     async def initialise(self) -> None:
         """Register all agents of the project and make sure that their collections are there."""
         project = await self.parts.database.read(get_project, self.principal, self.project_id)
+        self._names = {agent.id: agent.name for agent in project.agents}
         for agent in project.agents:
             self.bus.register(agent.id, agent.concurrency_limit)
         self._root_id = next((agent.parent_agent_id for agent in project.team), None)
@@ -184,12 +190,22 @@ class WorkerSpace:
         await self._left.wait()
 
     async def reset(self) -> None:
-        """Stop every task at once, clear everything and begin anew."""
+        """Stop every task at once, clear what the server holds, figures too, and begin anew.
+
+        What agents remember is data of the user, not a resource of the space: it stays, and the collections that
+        index it are ensured again.
+        """
         stopped = TaskStopped("The worker space was reset.")
         await self.bus.close(0, stopped)
+        self.bus.forget_all()
         await self.cache.clear()
         self.hung.clear()
         self._off_the_bus.clear()
+        self.figures = SpaceFigures()
+        self.samples.clear()
+        self._execution = self._new_execution()
+        self._began = self._used = time.monotonic()
+        self._unable_since = None
         await self.initialise()
         log.info("space_reset", user_prefix=self.user_prefix, project_id=self.project_id)
 
@@ -223,6 +239,7 @@ class WorkerSpace:
         self._used = time.monotonic()
         agent = await self.cache.get(agent_id)
         if not self.bus.knows(agent_id) and agent_id not in self._off_the_bus:
+            self._names[agent_id] = agent.name
             self.bus.register(agent_id, agent.concurrency_limit)
         return agent
 
@@ -231,6 +248,7 @@ class WorkerSpace:
         await self.cache.invalidate(agent_id)
         if self.bus.knows(agent_id):
             agent = await self.cache.get(agent_id)
+            self._names[agent_id] = agent.name
             self.bus.renew(agent_id, agent.concurrency_limit, self.parts.limits.drain)
 
     async def clear_agent_cache(self) -> None:
@@ -254,6 +272,7 @@ class WorkerSpace:
     async def register_agent(self, agent_id: int) -> None:
         """Put an agent on the bus; it takes tasks at once."""
         agent = await self.cache.get(agent_id)
+        self._names[agent_id] = agent.name
         self._off_the_bus.discard(agent_id)
         self.hung.pop(agent_id, None)
         self.bus.register(agent_id, agent.concurrency_limit)
@@ -271,6 +290,7 @@ class WorkerSpace:
         self.bus.forget(agent_id)
         self.hung.pop(agent_id, None)
         self._off_the_bus.discard(agent_id)  # its row is gone: nothing can bring it back
+        self._names.pop(agent_id, None)
         await self.cache.invalidate(agent_id)
 
     def refuse_if_unable(self, agent_id: int) -> None:
@@ -391,7 +411,19 @@ class WorkerSpace:
 
     def findings(self) -> list[Finding]:
         """Answer what is wrong, as far as it is known without asking anybody."""
-        return [*self._findings_of_agents(), *self._findings_of_parts()]
+        return [*self._findings_of_team(), *self._findings_of_agents(), *self._findings_of_parts()]
+
+    def take_repair(self) -> bool:
+        """Return whether no agent has worked for so long that the server should reset the space, once per such time."""
+        now = time.monotonic()
+        if not self._is_unable():
+            self._unable_since = None
+        elif self._unable_since is None:
+            self._unable_since = now
+        elif now - self._unable_since >= self.parts.limits.beyond_repair:
+            self._unable_since = now
+            return True
+        return False
 
     def sample_every(self, seconds: float) -> None:
         """Keep the figures of this moment for the dashboard, unless there are some that are hardly older."""
@@ -402,16 +434,39 @@ class WorkerSpace:
             Sample(datetime.now(UTC), metrics.active_tasks, metrics.queued_tasks, metrics.total_tasks_processed)
         )
 
+    def _is_unable(self) -> bool:
+        """Return whether all agents on the bus failed several times in a row, or hung, in what they did last."""
+        registered = self.bus.registered
+        return bool(registered) and all(
+            agent_id in self.hung or self.bus.status(agent_id) is AgentStatus.ERROR for agent_id in registered
+        )
+
+    def _findings_of_team(self) -> list[Finding]:
+        findings = []
+        missing = sorted(agent_id for agent_id in self._names if not self.bus.knows(agent_id))
+        if missing:
+            names = ", ".join(self._names[agent_id] for agent_id in missing[:NAMED_AGENTS])
+            more = f" and {len(missing) - NAMED_AGENTS} more" if len(missing) > NAMED_AGENTS else ""
+            message = f"{len(missing)} of {len(self._names)} agents are not on the bus: {names}{more}. Register them."
+            severity: Severity = "critical" if len(missing) == len(self._names) else "warning"
+            findings.append(Finding("agents_missing", "", severity, message))
+        if self._is_unable():
+            message = (
+                "No agent works: each failed several times in a row, or hung. Check the model, or reset the space."
+            )
+            findings.append(Finding("no_agent_works", "", "critical", message))
+        return findings
+
     def _findings_of_agents(self) -> list[Finding]:
         findings = []
         for agent_id in sorted(self.bus.registered):
             metrics, (_, waiting) = self.bus.metrics(agent_id), self.bus.tasks(agent_id)
             if self.bus.status(agent_id) is AgentStatus.ERROR:
                 findings.append(_finding("agent_error", agent_id, "has failed several times in a row"))
-            elif metrics.tasks_processed >= RATE_TASKS and metrics.error_rate > MAX_ERROR_RATE:
+            elif metrics.tasks_processed >= RATE_TASKS and metrics.error_rate > self.parts.alerts.error_rate:
                 findings.append(_finding("error_rate", agent_id, f"fails {metrics.error_rate:.0%} of its tasks"))
-            if waiting > LONG_QUEUE:
-                findings.append(_finding("long_queue", agent_id, f"has more than {LONG_QUEUE} tasks waiting"))
+            if waiting > self.parts.alerts.queued_tasks:
+                findings.append(_finding("long_queue", agent_id, f"has {waiting} tasks waiting"))
             if agent_id in self.hung:
                 findings.append(_finding("hung_task", agent_id, f"made no progress in task {self.hung[agent_id]}"))
         return findings
@@ -423,8 +478,13 @@ class WorkerSpace:
             detail = memory.detail or "It does not answer."
             message = f"The memory index is down; agents answer without memory. {detail}"
             findings.append(Finding("memory_index", "", "warning", message))
-        if self.cache.evicted:
-            findings.append(Finding("cache_overflow", "", "warning", "The agent cache is full and forgets agents."))
+        if self.cache.overflows:
+            message = "The agent cache is too small and forgets agents. Raise ARTEL_AGENT_CACHE_SIZE."
+            findings.append(Finding("cache_overflow", "", "warning", message))
+        uptime = time.monotonic() - self._began
+        if uptime > self.parts.alerts.uptime:
+            message = f"The space has been up for {uptime / 3600:.1f} hours. Reset it when nothing runs."
+            findings.append(Finding("uptime", "", "warning", message))
         return findings
 
     def _status_changed(self, agent_id: int, old: AgentStatus, new: AgentStatus) -> None:
