@@ -1,6 +1,7 @@
 """Task workspaces, through HTTP with a model that calls the tools, on SQLite and PostgreSQL."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,28 @@ def desk(person: Person, model: ModelServer, script: ByMark, mark: str) -> Desk:
     return Desk(person, model, script, mark)
 
 
+@pytest.mark.req("TWS-05.1", "TWS-05.3")
+def test_a_workspace_has_a_record_for_the_agent_and_the_user(desk: Desk, chat_server: Server) -> None:
+    coder = next(agent for agent in desk.project["agents"] if agent["name"] == "agent_coder")
+
+    def records() -> list[dict[str, Any]]:
+        told, shown = desk.call("get_workspace_info")["data"]["record"], desk.person.get(desk.url())["record"]
+        return [one | {"createdAt": datetime.fromisoformat(one["createdAt"])} for one in (told, shown)]
+
+    before = records()
+    desk.call("write_file", path="plan.md", content="x")
+    after = records()
+
+    assert folder_of(chat_server, coder["id"]).is_dir()
+    record = {
+        "workspaceId": coder["id"],
+        "workspacePath": f"workspaces/{coder['id']}",
+        "createdAt": datetime.fromisoformat(coder["created_at"]),
+    }
+    assert before == [record | {"lazyCreated": False}] * 2
+    assert after == [record | {"lazyCreated": True}] * 2
+
+
 @pytest.mark.req("TWS-01.1", "TWS-01.5", "TWS-02.1", "TWS-02.2", "TWS-03.2", "TWS-05.1", "TWS-05.2", "AGT-02.3")
 def test_an_agent_writes_into_its_workspace_and_the_user_sees_it(desk: Desk, chat_server: Server) -> None:
     folder = folder_of(chat_server, desk.agents["agent_coder"])
@@ -58,8 +81,10 @@ def test_an_agent_writes_into_its_workspace_and_the_user_sees_it(desk: Desk, cha
 
     assert desk.call("list_files") == {"success": True, "data": {"files": []}}
     nothing = {"file_count": 0, "dir_count": 0, "total_size": 0, "last_modified": None}
-    assert desk.call("get_workspace_info")["data"] == nothing
-    assert person.get(desk.url()) == {"agent_id": desk.agents["agent_coder"], **nothing}
+    told, shown = desk.call("get_workspace_info")["data"], person.get(desk.url())
+    del told["record"], shown["record"]
+    assert told == nothing
+    assert shown == {"agent_id": desk.agents["agent_coder"], **nothing}
     assert person.get(desk.url(rest="/files"))["items"] == []
     assert not folder.exists()
 

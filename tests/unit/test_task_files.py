@@ -3,6 +3,7 @@
 import itertools
 import json
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from artel.tools.task_files import CODES, task_file_tools
 from artel.tools.tool import MAX_RESULT_CHARACTERS, ToolResult
 from artel.tools.toolbox import Toolbox
 from artel.workspace.errors import WorkspaceNotAssigned
-from artel.workspace.task_workspace import Info, TaskWorkspace
+from artel.workspace.task_workspace import Info, Record, TaskWorkspace
 from artel.workspace.task_workspaces import TaskWorkspaces
 from tests.depth import by_depth
 from tests.unit.test_task_workspace import no_waiting_for_the_disk, paths, ways_out
@@ -49,6 +50,9 @@ class Files:
 
     async def info(self) -> Info:
         return self._workspace.info()
+
+    async def record(self) -> Record:
+        return Record(1, "workspaces/1", datetime(2026, 11, 15, tzinfo=UTC), lazy_created=False)
 
 
 class Refusing(Files):
@@ -118,7 +122,14 @@ async def test_an_agent_writes_reads_lists_and_counts(data_dir: Path) -> None:
     box = new_box(data_dir)
     assert await box.good("list_files") == {"files": []}
     nothing = {"file_count": 0, "dir_count": 0, "total_size": 0, "last_modified": None}
-    assert await box.good("get_workspace_info") == nothing
+    empty = await box.good("get_workspace_info")
+    assert empty.pop("record") == {
+        "workspaceId": 1,
+        "workspacePath": "workspaces/1",
+        "createdAt": "2026-11-15T00:00:00+00:00",
+        "lazyCreated": False,
+    }
+    assert empty == nothing
 
     made = await box.good("write_file", path="a/b/c.txt", content="Grüße")
     await box.good("write_file", path="plan.md", content="")

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import asdict
+from datetime import datetime
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
@@ -11,12 +13,13 @@ from fastapi.responses import Response
 from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, Parts, ProjectId
 from artel.api.problems import documented
 from artel.contract.http import Page
-from artel.contract.workspace import WorkspaceFile, WorkspaceInfo
+from artel.contract.workspace import WorkspaceFile, WorkspaceInfo, WorkspaceRecord
 from artel.errors import ArtelError, Kind
 from artel.paths.beneath import Entry
 from artel.paths.errors import PathError
-from artel.workspace.owner import find_owner
+from artel.workspace.owner import find_assignment
 from artel.workspace.task_workspace import TaskWorkspace
+from artel.workspace.task_workspaces import TaskWorkspaces
 
 T = TypeVar("T")
 
@@ -54,9 +57,11 @@ class WorkspaceRefused(ArtelError):
 class Looked:
     """The task workspace that an agent works in, read on a thread."""
 
-    def __init__(self, owner_id: int, workspace: TaskWorkspace) -> None:
+    def __init__(self, workspaces: TaskWorkspaces, owner_id: int, created_at: datetime) -> None:
         self.owner_id = owner_id
-        self.workspace = workspace
+        self.workspace = workspaces.of(owner_id)
+        self._workspaces = workspaces
+        self._created_at = created_at
 
     async def at(self, look: Callable[[TaskWorkspace], T]) -> T:
         """Answer what is there."""
@@ -65,13 +70,18 @@ class Looked:
         except PathError as problem:
             raise WorkspaceRefused(problem) from None
 
+    async def record(self) -> WorkspaceRecord:
+        """Return what is known of the workspace itself."""
+        record = await asyncio.to_thread(self._workspaces.record, self.owner_id, self._created_at)
+        return WorkspaceRecord(**asdict(record))
+
 
 async def _workspace(project_id: ProjectId, agent_id: AgentId, user: CurrentUser, parts: Parts) -> Looked:
     try:
-        owner_id = await parts.database.read(find_owner, user, project_id, agent_id)
+        owner_id, created_at = await parts.database.read(find_assignment, user, project_id, agent_id)
     except PathError as problem:
         raise WorkspaceRefused(problem) from None
-    return Looked(owner_id, parts.workspaces.of(owner_id))
+    return Looked(parts.workspaces, owner_id, created_at)
 
 
 Workspace = Annotated[Looked, Depends(_workspace)]
@@ -87,6 +97,7 @@ async def get_workspace(workspace: Workspace) -> WorkspaceInfo:
         dir_count=info.dir_count,
         total_size=info.total_size,
         last_modified=info.last_modified,
+        record=await workspace.record(),
     )
 
 

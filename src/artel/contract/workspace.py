@@ -8,6 +8,21 @@ from pydantic import Field
 from artel.contract.http import Answer
 
 
+class WorkspaceRecord(Answer):
+    """What is known of a task workspace from the moment that it is assigned."""
+
+    workspace_id: int = Field(serialization_alias="workspaceId", description="The id of the agent whose it is.")
+    workspace_path: str = Field(
+        serialization_alias="workspacePath",
+        description="Where it lies, relative to the server's data folder.",
+        examples=["workspaces/2"],
+    )
+    created_at: datetime = Field(serialization_alias="createdAt", description="When it was assigned.")
+    lazy_created: bool = Field(
+        serialization_alias="lazyCreated", description="Whether the first write has made the folder."
+    )
+
+
 class WorkspaceInfo(Answer):
     """What a task workspace holds."""
 
@@ -16,6 +31,7 @@ class WorkspaceInfo(Answer):
     dir_count: int = Field(examples=[1])
     total_size: int = Field(description="Bytes in all files.", examples=[2048])
     last_modified: datetime | None = Field(description="When the newest file was written; null if there is none.")
+    record: WorkspaceRecord
 
 
 class WorkspaceFile(Answer):

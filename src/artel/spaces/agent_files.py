@@ -7,8 +7,8 @@ from typing import TypeVar
 from artel.auth.principal import Principal
 from artel.paths.beneath import Content, Listing, Written
 from artel.spaces.parts import SpaceParts
-from artel.workspace.owner import find_owner
-from artel.workspace.task_workspace import Info, TaskWorkspace
+from artel.workspace.owner import find_assignment, find_owner
+from artel.workspace.task_workspace import Info, Record, TaskWorkspace
 
 T = TypeVar("T")
 
@@ -37,6 +37,12 @@ class AgentFiles:
     async def info(self) -> Info:
         """Count what there is."""
         return await self._on_thread(TaskWorkspace.info)
+
+    async def record(self) -> Record:
+        """Return what is known of the workspace itself."""
+        place = self._principal, self._project_id, self._agent_id
+        assigned = await self._parts.database.read(find_assignment, *place)
+        return await asyncio.to_thread(self._parts.workspaces.record, *assigned)
 
     async def _on_thread(self, do: Callable[[TaskWorkspace], T]) -> T:
         place = self._principal, self._project_id, self._agent_id

@@ -10,7 +10,7 @@ from artel.logs import get_logger
 from artel.paths.beneath import Content, Listing, Written
 from artel.paths.errors import PathError
 from artel.tools.tool import ToolResult
-from artel.workspace.task_workspace import Info
+from artel.workspace.task_workspace import Info, Record
 
 CODES = frozenset(
     {
@@ -45,6 +45,9 @@ class TaskFiles(Protocol):
 
     async def info(self) -> Info:
         """Count what there is."""
+
+    async def record(self) -> Record:
+        """Return what is known of the workspace itself."""
 
 
 class _FileTool(ABC):
@@ -176,12 +179,13 @@ class GetWorkspaceInfo(_FileTool):
     name = "get_workspace_info"
     schema = ToolSchema(
         name,
-        "Say how many files and folders your task workspace holds, how large they are, and when it was last changed.",
+        "Say how many files and folders your task workspace holds, how large they are, when it was last changed, "
+        "and which workspace it is.",
         {"type": "object", "properties": {}, "additionalProperties": False},
     )
 
     async def _result(self, arguments: Mapping[str, Any]) -> ToolResult:  # noqa: ARG002
-        info = await self._files.info()
+        info, record = await self._files.info(), await self._files.record()
         return ToolResult(
             success=True,
             data={
@@ -189,6 +193,12 @@ class GetWorkspaceInfo(_FileTool):
                 "dir_count": info.dir_count,
                 "total_size": info.total_size,
                 "last_modified": info.last_modified.isoformat() if info.last_modified else None,
+                "record": {
+                    "workspaceId": record.workspace_id,
+                    "workspacePath": record.workspace_path,
+                    "createdAt": record.created_at.isoformat(),
+                    "lazyCreated": record.lazy_created,
+                },
             },
         )
 

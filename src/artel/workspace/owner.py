@@ -1,6 +1,7 @@
 """Whose task workspace an agent works in: its own if `root` created it, else that of its nearest ancestor with one."""
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from sqlalchemy import Connection
 
@@ -33,3 +34,11 @@ def find_owner(connection: Connection, principal: Principal, project_id: int, ag
     agents = AgentRepository(connection, principal)
     agents.get(project_id, agent_id)
     return owner_of(agent_id, agents.parents(project_id))
+
+
+def find_assignment(
+    connection: Connection, principal: Principal, project_id: int, agent_id: int
+) -> tuple[int, datetime]:
+    """Return the agent whose task workspace is used, and when it was assigned: a workspace comes with its agent."""
+    owner_id = find_owner(connection, principal, project_id, agent_id)
+    return owner_id, AgentRepository(connection, principal).get(project_id, owner_id).created_at

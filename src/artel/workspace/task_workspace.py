@@ -43,6 +43,20 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True)
+class Record:
+    """What is known of a task workspace from the moment that it is assigned.
+
+    The path is relative to the data folder: where that lies is told to nobody. `lazy_created` is whether the first
+    write has made the folder.
+    """
+
+    workspace_id: int
+    workspace_path: str
+    created_at: datetime
+    lazy_created: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Info:
     """What a task workspace holds. `last_modified` is that of the newest file."""
 

@@ -2,10 +2,11 @@
 
 import shutil
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 
 from artel.logs import get_logger
-from artel.workspace.task_workspace import Quota, TaskWorkspace
+from artel.workspace.task_workspace import Quota, Record, TaskWorkspace
 
 log = get_logger(__name__)
 
@@ -21,6 +22,11 @@ class TaskWorkspaces:
     def of(self, owner_id: int) -> TaskWorkspace:
         """Answer the task workspace of an agent that `root` created; nothing is made on disk."""
         return TaskWorkspace(self._folders / str(owner_id), self._stamps / str(owner_id), self._quota)
+
+    def record(self, owner_id: int, created_at: datetime) -> Record:
+        """Return the record of the task workspace of an agent that `root` created at that time."""
+        folder = self._folders / str(owner_id)
+        return Record(owner_id, f"{self._folders.name}/{owner_id}", created_at, lazy_created=folder.is_dir())
 
     def remove(self, owner_ids: Iterable[int]) -> None:
         """Remove the task workspaces of agents that are gone; what can't be removed is left, and logged."""
