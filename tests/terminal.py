@@ -14,23 +14,47 @@ from typing import Self
 from tests import running
 
 CTRL_C, CTRL_D, UP = "\x03", "\x04", "\x1b[A"
+ALT_ENTER, TAB = "\x1b\r", "\t"
 WAIT_SECONDS = 60.0
+SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*(?:[@-~]|$)|\][^\x07\x1b]*(?:\x07|\x1b\\|$)|[()][0-9A-B]?|[=>78]|$)")
 
 
 class Terminal:
-    """`artel …` in a terminal of its own; what it printed is read up to what a test waits for."""
+    """`artel …` in a terminal of its own; what it printed is read up to what a test waits for.
 
-    def __init__(self, *arguments: str, env: Mapping[str, str]) -> None:
+    A dumb terminal gets plain text. Of another one the escape sequences are in `raw`, and left out of what is read.
+    """
+
+    def __init__(
+        self, *arguments: str, env: Mapping[str, str], term: str = "dumb", columns: int = 200, rows: int = 40
+    ) -> None:
         self._master, slave = os.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
-        environment = {**env, "TERM": "dumb"}
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        # Nobody here answers where the cursor is.
+        environment = {**env, "TERM": term, "PROMPT_TOOLKIT_NO_CPR": "1"}
+        self._is_dumb = term == "dumb"
         assert running.nursery is not None, "terminals are for tests"
         self._process = running.nursery.fork(
             [running.ARTEL, *arguments], environment, (slave, slave, slave), in_terminal=True
         )
         os.close(slave)
-        self._unread = ""
-        self.screen = ""
+        self._read_to = 0
+        self._bytes = b""
+        self.raw = ""
+
+    @property
+    def screen(self) -> str:
+        """Everything that was printed."""
+        return self.raw if self._is_dumb else SEQUENCE.sub("", self.raw)
+
+    @property
+    def _unread(self) -> str:
+        return self.screen[self._read_to :]
+
+    def paste(self, text: str) -> None:
+        """Paste a text, as terminals do that bracket it; they send a carriage return for a line end."""
+        pasted = text.replace("\n", "\r")
+        self.press(f"\x1b[200~{pasted}\x1b[201~")
 
     def __enter__(self) -> Self:
         return self
@@ -55,8 +79,9 @@ class Terminal:
         while text not in self._unread:
             if not self._read(deadline):
                 raise AssertionError(f"{text!r} did not come; the screen:\n{self.screen}")
-        found, self._unread = self._unread.split(text, 1)
-        return found + text
+        found = self._unread.split(text, 1)[0] + text
+        self._read_to += len(found)
+        return found
 
     def end(self, pressing: str = "") -> tuple[int, str]:
         """Wait until the command ends; answer its exit code and what came since the last time.
@@ -71,7 +96,8 @@ class Terminal:
         while self._read(time.monotonic() + 0.1):
             pass
         assert time.monotonic() < deadline, f"it did not end; the screen:\n{self.screen}"
-        rest, self._unread = self._unread, ""
+        rest = self._unread
+        self._read_to += len(rest)
         return self._process.wait(5), rest
 
     def _read(self, deadline: float) -> bool:
@@ -82,9 +108,8 @@ class Terminal:
             data = os.read(self._master, 65536)
         except OSError:  # the command has ended, and its terminal with it
             return False
-        text = data.decode(errors="replace").replace("\r\n", "\n")
-        self.screen += text
-        self._unread += text
+        self._bytes += data
+        self.raw = self._bytes.decode(errors="replace").replace("\r\n", "\n")
         return bool(data)
 
 

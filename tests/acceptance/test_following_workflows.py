@@ -127,15 +127,16 @@ def test_money_is_asked_for_and_calls_are_named(console: Console) -> None:
     console.decide(workflow["approval_id"])
     eventually(lambda: console.person.get("/my/approvals", status="pending")["items"], 30)
     dear.release()
-    asked = eventually(lambda: _both(console), 30)
+    eventually(lambda: _both(console), 30)
     console.team.does = {}
 
     with _follow(console, workflow["id"]) as terminal:
-        shown = without_status(terminal.until("Go on? y(es)"))
-        assert f"Waiting for your approval to use tool_delete_file ({asked['tool']['id']})" in shown
+        shown = terminal.until("delete old.txt? [y/n] ")
+        assert "agent_coder wants to delete old.txt:" in shown
+        terminal.type("n Keep it.")
+        shown += without_status(terminal.until("Go on? y(es)"))
         assert "The plan is about to cost more than agreed" in shown
         assert "  a  agent_coder, waits for you: " in shown
-        console.decide(asked["tool"]["id"], "reject", feedback="Keep it.")
         terminal.type("y")
         code, rest = terminal.end()
 

@@ -378,7 +378,7 @@ def test_a_tool_of_a_task_is_decided_elsewhere_while_the_others_go_on(console: C
     with console.chat() as terminal:
         terminal.until(QUESTION)
         terminal.type("y")
-        terminal.until("Waiting for your approval to use tool_delete_file")
+        terminal.until("delete old.txt? [y/n] ")
         [asked] = eventually(lambda: console.person.get("/my/approvals", status="pending")["items"])
         console.team.does = {}
         console.decide(asked["id"], "reject", feedback="Keep it.")

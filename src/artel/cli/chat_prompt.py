@@ -1,18 +1,19 @@
-"""The chat in a terminal: asks for the next line, and does what it says."""
+"""The chat in a terminal: asks for the next message, and does what it says."""
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from artel.cli.chat_screen import ChatScreen
-from artel.cli.chat_turn import run_turn, unknown_agent
-from artel.cli.line_history import LineHistory
+from artel.cli import chat_commands
+from artel.cli.chat_screen import ChatScreen, print_name
+from artel.cli.chat_turn import run_again, run_turn, unknown_agent
 from artel.cli.output import table
 from artel.cli.status_line import StatusLine
-from artel.cli.typed_lines import can_ask
+from artel.cli.typed_lines import can_ask, is_smart_terminal
 from artel.cli.visible_text import visible
 from artel.errors import ArtelError
 
@@ -22,16 +23,28 @@ if TYPE_CHECKING:
 HISTORY, MAX_HISTORY = 10, 100
 ORCHESTRATOR = "orchestrator"
 HELP = """\
-@agent text   talk to an agent; it stays chosen. @orchestrator, or @ alone, goes back to all of them
-/agents       the agents of this project
-/sessions     the sessions of this project that were used last
-/new          begin another session
-/history [N]  the last N messages (10)
-/cancel       cancel what this session is still working on
-/quit         leave, as Ctrl-D does
-//text        a message that begins with a slash
+Talk
+  @agent text     talk to an agent; it stays chosen. @orchestrator, or @ alone, goes back to all of them
+  //text          a message that begins with a slash
+  /retry          send the last message again
+  /cancel         cancel what this session is still working on
+Sessions
+  /sessions       the sessions of this project, numbered
+  /resume N       go on with one of them
+  /new            begin another session
+  /history [N]    the last N messages (10)
+Files
+  /diff           what the last turn has changed
+  /undo           put that back
+Agents
+  /agents         the agents of this project
+  /model [[AGENT] MODEL]  the models of the agents, or give one another
+  /cost           what the session and its last turn have used
+Keys
+  Alt+Enter, or \\ and Enter, begins a new line; Tab completes; Ctrl-G opens your editor; the arrows find what you typed
+  Ctrl-C cancels an answer while it is written, drops what is typed, and else leaves; Ctrl-D and /quit leave
 A plan is carried out when you say y; i tells every task something, c changes it, n refuses it, and why.
-Ctrl-C while an answer is written cancels it."""
+A write is done when you say y; s and a allow such writes for longer, n refuses it, and n REASON says why."""
 
 
 class ChatPrompt:
@@ -40,51 +53,61 @@ class ChatPrompt:
     def __init__(self, conversation: "Conversation", agent: str | None, history_file: Path) -> None:
         self._conversation = conversation
         self._agent = agent
-        self._lines = LineHistory(history_file)
         self._status = StatusLine()
+        self._is_smart = is_smart_terminal()
         self._commands: dict[str, Callable[[str], None]] = {
             "help": lambda _: _say(HELP),
             "agents": lambda _: self._show_agents(),
-            "sessions": lambda _: self._show_sessions(),
+            "sessions": lambda _: chat_commands.show_sessions(self._conversation),
+            "resume": self._resume,
             "new": lambda _: self._begin_another(),
             "history": self._show_history,
             "cancel": lambda _: self._cancel(),
+            "retry": lambda _: self._retry(),
+            "undo": lambda _: _say(chat_commands.undo_last(self._conversation)),
+            "diff": lambda _: self._show_changes(),
+            "cost": lambda _: _say(chat_commands.cost(self._conversation)),
+            "model": lambda text: _say(chat_commands.change_model(self._conversation, self._agent, text)),
         }
+        self._read = self._line_editor(history_file) if self._is_smart else input
+
+    def _line_editor(self, history_file: Path) -> Callable[[str], str]:
+        from artel.cli.chat_input import ChatInput  # here, because prompt_toolkit takes a while to import
+
+        words = chat_commands.Words(self._conversation, [*self._commands, "quit"])
+        return ChatInput(history_file, words.candidates).ask
 
     def run(self) -> None:
         """Talk until the user leaves."""
         _say(f"Project {self._conversation.project_name()}. /help lists the commands, Ctrl-D leaves.")
         if not self._conversation.is_new:
             self._show_history("")
-        with self._lines:
-            while (line := self._ask()) is not None:
-                try:
-                    self._do(line.strip())
-                except ArtelError as error:
-                    again = f" Try again in {error.retry_after} s." if error.retry_after else ""
-                    typer.echo(visible(f"artel: {error.detail}{again}"), err=True)
-                except KeyboardInterrupt:
-                    typer.echo("", err=True)
+        while (line := self._ask()) is not None:
+            try:
+                self._do(line.strip())
+            except ArtelError as error:
+                again = f" Try again in {error.retry_after} s." if error.retry_after else ""
+                typer.echo(visible(f"artel: {error.detail}{again}"), err=True)
+            except KeyboardInterrupt:
+                typer.echo("", err=True)
 
     def _ask(self) -> str | None:
-        """Answer the next line, or None when the user leaves."""
+        """Return the next message, or None when the user leaves."""
         try:
-            line = input(f"{visible(self._agent, keep='')}> " if self._agent else "> ")
+            line = self._read(f"{visible(self._agent, keep='')}> " if self._agent else "> ")
         except (EOFError, KeyboardInterrupt):
             sys.stdout.write("\n")
             return None
         return None if line.strip() in ("/quit", "/exit") else line
 
     def _do(self, line: str) -> None:
-        if line.startswith("/") and not line.startswith("//"):
-            name, _, rest = line[1:].partition(" ")
-            if name not in self._commands:
-                _say(f"There is no /{name}. /help lists the commands; //{name} sends it as a message.")
-                return
-            self._commands[name](rest.strip())
+        name, rest = _first_word(line[1:])
+        if line.startswith("/") and not line.startswith("//") and name in self._commands:
+            self._commands[name](rest)
+        elif line.startswith("/") and not line.startswith("//") and "/" not in name and "\n" not in line:
+            _say(f"There is no /{name}. /help lists the commands; //{name} sends it as a message.")
         elif line.startswith("@"):
-            name, _, text = line[1:].partition(" ")
-            self._talk_to(None if name in ("", ORCHESTRATOR) else name, text.strip())
+            self._talk_to(None if name in ("", ORCHESTRATOR) else name, rest)
         elif line:
             self._say_to(self._agent, line.removeprefix("/") if line.startswith("//") else line)
 
@@ -96,15 +119,22 @@ class ChatPrompt:
         self._agent = agent
 
     def _say_to(self, agent: str | None, text: str) -> None:
-        screen = ChatScreen(
+        run_turn(self._conversation, self._screen(direct=agent is not None), text, agent)
+
+    def _retry(self) -> None:
+        turn_id = chat_commands.last_turn(self._conversation)
+        is_direct = self._conversation.turn(turn_id)["mode"] == "direct"
+        run_again(self._conversation, self._screen(direct=is_direct), turn_id)
+
+    def _screen(self, *, direct: bool) -> ChatScreen:
+        return ChatScreen(
             self._conversation,
             self._status,
-            direct=agent is not None,
+            direct=direct,
             live=sys.stdout.isatty(),
             named=True,
             asks=can_ask(),
         )
-        run_turn(self._conversation, screen, text, agent)
 
     def _is_known(self, name: str) -> bool:
         return any(name in (a["name"], a["name"].removeprefix("agent_"), str(a["id"])) for a in self._agents())
@@ -113,37 +143,66 @@ class ChatPrompt:
         return self._conversation.agents()
 
     def _show_agents(self) -> None:
-        rows = [{key: agent[key] for key in ("name", "role", "model")} for agent in self._agents()]
+        rows = [{key: visible(str(agent[key])) for key in ("name", "role", "model")} for agent in self._agents()]
         table(rows, ("name", "role", "model"), False, "This project has no agents.")
-
-    def _show_sessions(self) -> None:
-        rows = [
-            {
-                "": "*" if session["session_id"] == self._conversation.session_id else "",
-                "session_id": session["session_id"],
-                "title": session["title"],
-                "updated_at": session["updated_at"],
-            }
-            for session in self._conversation.sessions(HISTORY)
-        ]
-        table(rows, ("", "session_id", "title", "updated_at"), False, "This project has no sessions.")
-        _say("To go on with one: artel chat --session ID")
 
     def _begin_another(self) -> None:
         self._conversation = self._conversation.another()
         _say("A new session.")
 
+    def _resume(self, text: str) -> None:
+        if not text:
+            chat_commands.show_sessions(self._conversation)
+            _say("To go on with one: /resume N")
+            return
+        self._conversation = self._conversation.resume(chat_commands.session_numbered(self._conversation, text))
+        _say(f"Session: {self._conversation.session['title']}")
+        self._show_history("")
+
+    def _show_changes(self) -> None:
+        put = partial(_say, is_smart=self._is_smart)
+        for line, style in chat_commands.last_changes(self._conversation):
+            put(line, style)
+
     def _show_history(self, count: str) -> None:
         messages = self._conversation.messages(min(int(count), MAX_HISTORY) if count.isdecimal() else HISTORY)
         for message in messages:
             who = {"user": "you", "system": "artel"}.get(message["role"]) or message["agent"] or ORCHESTRATOR
-            _say(f"{who}: {message['content']}")
+            self._show_message(who, message)
         if not messages:
             _say("Nothing was said yet.")
+
+    def _show_message(self, who: str, message: dict[str, Any]) -> None:
+        if not self._is_smart:
+            _say(f"{who}: {message['content']}")
+            return
+        from artel.cli.markdown_screen import console, print_markdown
+
+        print_name(who, is_smart=True)
+        if message["role"] == "assistant":
+            print_markdown(console(), message["content"])
+        else:
+            _say(message["content"], is_smart=True)
+        typer.echo("")
 
     def _cancel(self) -> None:
         _say("Cancelled." if self._conversation.cancel_last() else "Nothing is being worked on.")
 
 
-def _say(text: str) -> None:
-    typer.echo(visible(text))
+def _first_word(text: str) -> tuple[str, str]:
+    """Return the first word of a text that begins with it, and the rest."""
+    if not text or text[0].isspace():
+        return "", text.strip()
+    first, *rest = text.split(maxsplit=1)
+    return first, rest[0].strip() if rest else ""
+
+
+def _say(text: str, style: str = "", *, is_smart: bool = False) -> None:
+    if not is_smart:
+        typer.echo(visible(text))
+        return
+    from rich.text import Text
+
+    from artel.cli.markdown_screen import console
+
+    console().print(Text(visible(text), style), soft_wrap=bool(style))

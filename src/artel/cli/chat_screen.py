@@ -7,10 +7,13 @@ from artel.cli.plan_question import PlanQuestion, elsewhere, is_about_money, unt
 from artel.cli.plan_screen import PlanScreen, how_it_went
 from artel.cli.plan_text import money
 from artel.cli.status_line import StatusLine
+from artel.cli.tool_question import ToolQuestion
+from artel.cli.typed_lines import is_smart_terminal
 from artel.cli.visible_text import visible
 from artel.errors import ArtelError
 
 if TYPE_CHECKING:
+    from artel.cli.markdown_screen import MarkdownPrinter
     from artel.client.conversation import Conversation
     from artel.client.plan import Plan
     from artel.client.turn import Answer, Turn
@@ -55,6 +58,26 @@ class AnswerPrinter:
         self.at_line_start = text.endswith("\n") if text else self.at_line_start
 
 
+def _printer(*, is_smart: bool) -> "AnswerPrinter | MarkdownPrinter":
+    if not is_smart:
+        return AnswerPrinter(sys.stdout)
+    from artel.cli.markdown_screen import MarkdownPrinter  # here, because rich takes a while to import
+
+    return MarkdownPrinter()
+
+
+def print_name(name: str, *, is_smart: bool) -> None:
+    """Print whose words follow."""
+    if not is_smart:
+        sys.stdout.write(f"{visible(name, keep='')}:\n")
+        return
+    from rich.text import Text
+
+    from artel.cli.markdown_screen import console
+
+    console().print(Text(visible(name, keep=""), "bold cyan"))
+
+
 class ChatScreen:
     """Shows one turn of a conversation on standard output, and on standard error what is no answer."""
 
@@ -76,7 +99,8 @@ class ChatScreen:
         self._silent = silent  # somebody else prints the answer
         self._named = named  # say before each answer whose it is
         self._asks = asks  # somebody is there who can decide about a plan
-        self._printer = AnswerPrinter(sys.stdout)
+        self._is_smart = is_smart_terminal()
+        self._printer = _printer(is_smart=self._is_smart)
         self._begun = False
         self._asked: str | None = None
         self._plans = PlanScreen(self.note, watched=status.enabled)
@@ -99,7 +123,7 @@ class ChatScreen:
         self._status.clear()
         self._printer.end_line()
         if turn.status == "cancelled":
-            self.note("[cancelled]")
+            self.note("[cancelled]", "dim")
         elif not turn.succeeded:
             self.note(f"artel: {turn.error or f'The turn ended as {turn.status}.'}")
         if turn.plan is not None and self._plans.was_shown:
@@ -110,19 +134,26 @@ class ChatScreen:
         self._status.clear()
         self._printer.end_line()
 
-    def note(self, text: str) -> None:
-        """Say something that is not part of an answer."""
+    def note(self, text: str, style: str = "", *, wrap: bool = True) -> None:
+        """Say something that is not part of an answer; in a terminal lines break between words."""
         self._status.clear()
         self._printer.end_line()
-        sys.stderr.write(visible(text) + "\n")
-        sys.stderr.flush()
+        if self._is_smart and sys.stderr.isatty():
+            from rich.text import Text
+
+            from artel.cli.markdown_screen import console
+
+            console(stderr=True).print(Text(visible(text), style), soft_wrap=not wrap)
+        else:
+            sys.stderr.write(visible(text) + "\n")
+            sys.stderr.flush()
 
     def _tell_cost(self, plan: "Plan") -> None:
         try:
             workflow = self._conversation.workflow(plan.workflow_id)
         except ArtelError:  # what it cost is not worth losing an answer for
             return
-        self.note(how_it_went(workflow))
+        self.note(how_it_went(workflow), "dim")
 
     def _is_its_time(self, turn: "Turn") -> bool:
         """Say whether the answer can begin: pieces of it may overtake events that tell who writes, or what is done."""
@@ -133,7 +164,7 @@ class ChatScreen:
 
     def _begin(self, turn: "Turn") -> None:
         if self._named and not self._begun:
-            sys.stdout.write(f"{visible(self._who(turn), keep='')}:\n")
+            print_name(self._who(turn), is_smart=self._is_smart)
         self._begun = True
 
     def _ask(self, turn: "Turn", approval: dict[str, Any]) -> None:
@@ -142,9 +173,17 @@ class ChatScreen:
             return
         self._asked = number
         if approval.get("tool"):
-            self.note(f"Waiting for your approval to use {approval['tool']} ({number}). {elsewhere(number)}")
+            self._ask_about_tool(approval, number)
         elif turn.plan is not None:
             self._ask_about(turn.plan, approval, number)
+
+    def _ask_about_tool(self, request: dict[str, Any], number: str) -> None:
+        if self._asks:
+            agent = request.get("agent_id")
+            who = self._conversation.agent_name(agent) if agent is not None else "An agent"
+            ToolQuestion(self._conversation, request, who, self.note).ask()
+        else:
+            self.note(f"Waiting for your approval to use {request['tool']} ({number}). {elsewhere(number)}")
 
     def _ask_about(self, plan: "Plan", request: dict[str, Any], number: str) -> None:
         if is_about_money(request):

@@ -21,13 +21,22 @@ class NoSuchAgent(ArtelError):
 
 def run_turn(conversation: "Conversation", screen: ChatScreen, content: str, agent: str | None) -> tuple[Turn, bool]:
     """Say something and show what comes; answer the turn, and whether Ctrl-C was pressed, which cancels it."""
-    turn = Turn()
     try:
-        return turn, follow_turn(conversation.send(content, agent), turn, screen)
+        return _run(conversation.send(content, agent), screen)
     except ServerRefused as refused:
         if refused.code == NoSuchAgent.code and agent:
             raise unknown_agent(conversation, agent) from refused
         raise
+
+
+def run_again(conversation: "Conversation", screen: ChatScreen, turn_id: str) -> tuple[Turn, bool]:
+    """Send the message of a turn once more, as `run_turn` does."""
+    return _run(conversation.send_again(turn_id), screen)
+
+
+def _run(stream: TurnStream, screen: ChatScreen) -> tuple[Turn, bool]:
+    turn = Turn()
+    return turn, follow_turn(stream, turn, screen)
 
 
 def follow_turn(stream: TurnStream, turn: Turn, screen: ChatScreen) -> bool:

@@ -62,7 +62,9 @@ class PlainScreen:
 
     def ask(self, question: "Question") -> None:
         """Print that something waits for an answer elsewhere."""
-        self._print(f"{question.agent or 'an agent'} wants to {_wanted(question)}: answer in the browser")
+        self._print(
+            f"{question.agent or 'an agent'} wants to {_wanted(question)}: answer in the browser or in `artel chat`"
+        )
 
     def settle(self, question: "Question") -> None:
         """Nothing is shown that would have to go."""
@@ -104,7 +106,9 @@ class TerminalScreen:
     def ask(self, question: "Question") -> None:
         """Show a question once those before it are answered."""
         if not self._asks:
-            self._print(f"{question.agent or 'an agent'} wants to {_wanted(question)}: answer in the browser")
+            self._print(
+                f"{question.agent or 'an agent'} wants to {_wanted(question)}: answer in the browser or in `artel chat`"
+            )
             return
         self._questions.append(question)
         if len(self._questions) == 1:

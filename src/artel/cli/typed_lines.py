@@ -25,6 +25,12 @@ def can_ask() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
+def is_smart_terminal() -> bool:
+    """Return whether somebody sits at a terminal that can move its cursor and show styles."""
+    is_dumb = os.environ.get("TERM", "dumb") in ("", "dumb", "unknown")
+    return sys.stdin.isatty() and sys.stdout.isatty() and not is_dumb
+
+
 class TypedLines:
     """Asks on standard error; looks now and then whether the question is still open."""
 
@@ -35,9 +41,9 @@ class TypedLines:
 
     def ask(self, prompt: str) -> str:
         """Answer the next line; raise Settled or NobodyAnswers if there won't be any."""
-        sys.stderr.write(prompt)
-        sys.stderr.flush()
         try:
+            sys.stderr.write(prompt)
+            sys.stderr.flush()
             while not self._lines:
                 self._wait()
         except (Settled, NobodyAnswers, KeyboardInterrupt):

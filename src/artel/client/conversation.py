@@ -10,6 +10,8 @@ from artel.client.sse import ServerEvent
 from artel.client.turn_stream import FollowStream, RetryStream, TurnStream
 from artel.errors import ArtelError, Kind
 
+CHANGING_TOOLS = frozenset({"tool_write_file", "tool_edit_file", "tool_delete_file"})
+
 
 class NoSuchProject(ArtelError):
     """No project of the user has this name, or several have."""
@@ -67,6 +69,11 @@ class Conversation:
         page = self.api.call("GET", "/my/chat/sessions", params={"project_id": self.project_id, "limit": count})
         return list(page["items"])
 
+    def resume(self, session_id: str) -> "Conversation":
+        """Return another session of the project, which the next `artel chat` goes on with."""
+        self.remembered.remember(self.api.server, self.project_id, session_id)
+        return Conversation(self.api, self.api.call("GET", f"/my/chat/sessions/{session_id}"), self.remembered)
+
     def agent_name(self, agent_id: int) -> str:
         """Answer what an agent of the project is called; one that can't be found has a number."""
         if agent_id not in self._names:
@@ -89,6 +96,32 @@ class Conversation:
         """Say something, to an agent or to the orchestrator; nothing is sent before the events are read."""
         self.remembered.remember(self.api.server, self.project_id, self.session_id)
         return TurnStream(self.api, self.session_id, content, agent)
+
+    def send_again(self, turn_id: str) -> TurnStream:
+        """Send the message of a turn once more; nothing is sent before the events are read."""
+        return TurnStream(self.api, self.session_id, "", retry_of=turn_id)
+
+    def turn(self, turn_id: str) -> dict[str, Any]:
+        """Return where a turn stands, and what it has used."""
+        return dict(self.api.call("GET", f"/my/chat/{self.session_id}/turns/{turn_id}"))
+
+    def changes(self, count: int) -> list[dict[str, Any]]:
+        """Return the calls of this session among the project's newest that have changed files, newest first."""
+        page = self.api.call("GET", f"/my/projects/{self.project_id}/audit", params={"limit": count})
+        mine = [call for call in page["items"] if call["session_id"] == self.session_id and call["status"] == "done"]
+        return [call for call in mine if call["tool"] in CHANGING_TOOLS or call["tool"] == "undo"]
+
+    def approval(self, approval_id: str) -> dict[str, Any]:
+        """Return what the user was asked."""
+        return dict(self.api.call("GET", f"/my/approvals/{approval_id}"))
+
+    def undo(self, turn_id: str) -> list[dict[str, Any]]:
+        """Put back what a turn has changed; return what became of each file."""
+        return list(self.api.call("POST", f"/my/projects/{self.project_id}/undo", json={"turn_id": turn_id})["files"])
+
+    def set_model(self, agent_id: int, model: str) -> None:
+        """Give an agent of the project another model."""
+        self.api.call("PATCH", f"/my/projects/{self.project_id}/agents/{agent_id}", json={"model": model})
 
     def cancel_last(self) -> bool:
         """Cancel the turn of the newest message; say whether it was still going on."""
@@ -134,6 +167,13 @@ class Conversation:
             return bool(self.api.call("GET", f"/my/approvals/{approval_id}")["status"] == "pending")
         except ArtelError as error:
             return error.kind is not Kind.NOT_FOUND
+
+    def approval_status(self, approval_id: str) -> str:
+        """Return what became of a question, or "" if that can't be found out."""
+        try:
+            return str(self.approval(approval_id)["status"])
+        except ArtelError:
+            return ""
 
     def another(self) -> "Conversation":
         """Begin another session in the same project."""

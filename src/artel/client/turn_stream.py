@@ -25,11 +25,19 @@ class TurnStream:
         content: str,
         agent: str | None = None,
         *,
+        retry_of: str | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        """Take what to send; with `retry_of` the server sends the message of that turn again."""
         self._api = api
         self._place = f"/my/chat/{session_id}"
-        self._body = {"content": content, "idempotency_key": uuid7()} | ({"target_agent": agent} if agent else {})
+        key = uuid7()
+        self._request: dict[str, Any] = {"method": "POST", "path": f"{self._place}/message"}
+        if retry_of is not None:
+            self._request |= {"path": f"{self._place}/turns/{retry_of}/retry", "headers": {"Idempotency-Key": key}}
+        else:
+            target = {"target_agent": agent} if agent else {}
+            self._request["json"] = {"content": content, "idempotency_key": key} | target
         self._sleep = sleep
         self._sent = False
         self._last = 0
@@ -62,9 +70,8 @@ class TurnStream:
     def cancel(self) -> None:
         """Ask the server to stop working on the message; an answer that is finished stays."""
         if self.turn_id is None:  # interrupted before the server said which turn it is
-            accepted = self._api.call(
-                "POST", f"{self._place}/message", json=self._body, headers={"Prefer": "respond-async"}
-            )
+            headers = self._request.get("headers", {}) | {"Prefer": "respond-async"}
+            accepted = self._api.call(**self._request | {"headers": headers})
             self.turn_id = accepted["turn_id"]
         try:
             self._api.call("POST", f"{self._place}/turns/{self.turn_id}/cancel")
@@ -81,7 +88,7 @@ class TurnStream:
     def _connection(self) -> Iterator[ServerEvent]:
         """Answer the events that one connection brings."""
         if self.turn_id is None:
-            call: dict[str, Any] = {"method": "POST", "path": f"{self._place}/message", "json": self._body}
+            call = self._request
         else:
             call = {"method": "GET", "path": f"{self._place}/events", "headers": {"Last-Event-ID": str(self._last)}}
         with self._api.stream(**call) as response:

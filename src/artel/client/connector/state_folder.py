@@ -86,6 +86,15 @@ class StateFolder:
         finally:
             os.close(descriptor)
 
+    def is_held(self) -> bool:
+        """Return whether the connector that wrote itself down last still runs."""
+        pid = self._holder()["pid"]
+        try:
+            os.kill(pid or 0, 0)
+        except OSError:
+            return False
+        return pid is not None
+
     def ask_holder_to_leave(self) -> bool:
         """Signal the connector that holds this state to end; return whether there is one that can be signalled."""
         holder = self._holder()

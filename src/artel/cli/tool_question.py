@@ -1,0 +1,120 @@
+"""The question whether an agent may do something with files or commands, asked in `artel chat`."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from artel.cli.plan_question import elsewhere, until
+from artel.cli.typed_lines import NobodyAnswers, Settled, TypedLines
+from artel.cli.visible_text import announcement, one_line, visible
+from artel.errors import ArtelError, Kind
+
+if TYPE_CHECKING:
+    from artel.client.conversation import Conversation
+
+_VERBS = {
+    "tool_write_file": "write",
+    "tool_edit_file": "edit",
+    "tool_delete_file": "delete",
+    "tool_run_command": "run",
+}
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+_OUTCOMES = {
+    "approved": "It was approved elsewhere.",
+    "used": "It was approved elsewhere.",
+    "rejected": "It was refused elsewhere.",
+    "expired": "Nobody answered in time, so it was not done.",
+}
+NO_LONGER_NEEDED = "No longer needed."
+
+Note = Callable[..., None]
+
+
+class ToolQuestion:
+    """Shows what an agent wants to do, asks until there is a decision, and sends it."""
+
+    def __init__(self, conversation: "Conversation", request: dict[str, Any], agent: str, note: Note) -> None:
+        self._conversation = conversation
+        self._request = request
+        self._id = str(request["approval_id"])
+        self._details: dict[str, Any] = request.get("details") or {}
+        self._agent = agent
+        self._note = note
+
+    def ask(self) -> None:
+        """Ask; where the connector asks in its terminal only, or nobody answers, say where it is decided."""
+        self._show()
+        if self._details.get("where") == "terminal":
+            self._note("Answer in the terminal in which `artel connect` runs: it asks only there.", "")
+            return
+        grant = self._details.get("grant")
+        longer = f"s: for this session, a: always ({one_line(str(grant))}), " if grant else ""
+        self._note(f"y: once, {longer}n: no, n REASON: no, and why. You can decide {until(self._request)}.", "dim")
+        lines = TypedLines(lambda: self._conversation.is_asked(self._id))
+        try:
+            while not self._is_decided(lines):
+                pass
+        except Settled:
+            self._note(_OUTCOMES.get(self._conversation.approval_status(self._id), NO_LONGER_NEEDED), "")
+        except NobodyAnswers:
+            self._note(elsewhere(self._id), "")
+
+    def _show(self) -> None:
+        given = self._request["arguments"]
+        name = given.get("path") or given.get("name") or ""
+        verb = _VERBS.get(self._request["tool"])
+        self._what = f"{verb} {one_line(str(name))}" if verb else f"use {one_line(str(self._request['tool']))}"
+        diff = str(self._details.get("diff") or _whole(given, has_verb=verb is not None))
+        self._note(f"{self._agent} wants to {self._what}:", "bold")
+        for words in (self._details.get("reason"), announcement("This", str(name), diff)):
+            if words:
+                self._note(str(words), "yellow")
+        for line in visible(diff).removesuffix("\n").split("\n") if diff else ():
+            self._note(line, diff_style(line), wrap=False)
+
+    def _is_decided(self, lines: TypedLines) -> bool:
+        grant = self._details.get("grant")
+        word, _, rest = lines.ask(f"{self._what}? [{'y/s/a/n' if grant else 'y/n'}] ").partition(" ")
+        match word.lower(), rest.strip():
+            case (("y" | "yes"), ""):
+                return self._decide({"decision": "approve"})
+            case (("s" | "session"), "") if grant:
+                return self._decide({"decision": "approve", "changes": {"holds": "session"}})
+            case (("a" | "always"), "") if grant:
+                return self._decide({"decision": "approve", "changes": {"holds": "always"}})
+            case (("n" | "no"), why):
+                return self._decide({"decision": "reject", "feedback": why}) and self._say_refused()
+        return False
+
+    def _decide(self, decision: dict[str, Any]) -> bool:
+        try:
+            self._conversation.decide(self._id, decision)
+        except ArtelError as error:
+            if error.kind in (Kind.CONFLICT, Kind.NOT_FOUND):
+                raise Settled from error
+            if error.kind not in (Kind.INVALID, Kind.TOO_LARGE, Kind.TOO_MANY, Kind.UNAVAILABLE):
+                raise
+            self._note(f"artel: {error.detail}", "")
+            return False
+        return True
+
+    def _say_refused(self) -> bool:
+        self._note(f"refused: {self._what}", "")
+        return True
+
+
+def diff_style(line: str) -> str:
+    """Return the style of a line of a diff."""
+    return _COLOURS.get(line[:1], "")
+
+
+def _whole(given: dict[str, Any], *, has_verb: bool) -> str:
+    """Return what would be written as added and removed lines, where there is no diff."""
+    if not has_verb:
+        return "\n".join(f"{name}: {value}" for name, value in given.items())
+    if "content" in given:
+        return _marked("+", str(given["content"]))
+    return f"{_marked('-', str(given['old']))}\n{_marked('+', str(given.get('new', '')))}" if "old" in given else ""
+
+
+def _marked(mark: str, text: str) -> str:
+    return "\n".join(f"{mark}{line}" for line in text.split("\n"))

@@ -1,0 +1,339 @@
+"""`artel chat` in a terminal that can move its cursor: what is typed and pasted, what is shown, what is approved."""
+
+import json
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.deadlines import eventually
+from tests.folders import Folder, connected_folder
+from tests.model_server import Asked, ByMark, ModelServer, Say, Tool
+from tests.people import Person
+from tests.running import Server, artel, clean_environment
+from tests.terminal import ALT_ENTER, CTRL_C, CTRL_D, TAB, UP, Terminal
+
+# What a client sees does not depend on the database.
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True, scope="session")
+
+PROMPT = "coder> "
+ANSWER = """# The plan
+
+Some **bold** words in a paragraph that is longer than any terminal of the tests, so that it has to be wrapped.
+
+```python
+value = "a line of code that is longer than the terminal is wide, and that must stay one line when it is copied by you"
+```
+
+- one
+- two
+"""
+
+
+@pytest.fixture(scope="session")
+def server(chat_server: Server) -> Server:
+    return chat_server
+
+
+class Talker:
+    """Somebody with a project who talks to agent_coder in a terminal."""
+
+    def __init__(self, folder: Path, person: Person, mark: str) -> None:
+        self.person = person
+        self.project = person.project()
+        self.mark = mark
+        self.folder = folder
+        server = str(person.http.base_url).rstrip("/")
+        self.env = clean_environment(folder, ARTEL_SERVER=server, ARTEL_TOKEN=person.token)
+
+    def terminal(self, *options: str, columns: int = 100, **variables: str) -> Terminal:
+        env = self.env | variables
+        return Terminal("chat", "--agent", "coder", *options, env=env, term="xterm-256color", columns=columns)
+
+    def asked(self, model: ModelServer) -> list[Asked]:
+        return model.asked_about(self.mark)
+
+
+@pytest.fixture
+def talker(tmp_path: Path, person: Person, mark: str) -> Talker:
+    return Talker(tmp_path, person, mark)
+
+
+@pytest.fixture
+def folder(talker: Talker) -> Iterator[Folder]:
+    with connected_folder(talker.folder, talker.person, talker.project["id"], "--ask", "browser") as connected:
+        (connected.path / "src").mkdir()
+        yield connected
+
+
+def written(path: str = "src/a.py", content: str = "one\n") -> list[Say]:
+    """Return what a model says that writes a file and then is done."""
+    return [Say(tools=[Tool("tool_write_file", json.dumps({"path": path, "content": content}))]), Say("It is done.")]
+
+
+@pytest.mark.req("CLI-01.1")
+def test_pasted_lines_are_one_message(talker: Talker, model: ModelServer) -> None:
+    text = f"{talker.mark} traceback\n" + "\n".join(f"  line {number}" for number in range(20))
+    with talker.terminal() as terminal:
+        terminal.until(PROMPT)
+        terminal.paste(text)
+        terminal.until("line 19")
+        assert talker.asked(model) == []  # it is a draft until Enter
+        terminal.press("\r")
+        terminal.until("You said")
+        terminal.until(PROMPT)
+        terminal.press(f"{talker.mark} a{ALT_ENTER}b\\\rc\r")
+        terminal.until("You said")
+        terminal.until(PROMPT)
+        terminal.press(CTRL_D)
+        assert terminal.end()[0] == 0
+
+    assert [asked.text for asked in talker.asked(model)] == [text, f"{talker.mark} a\nb\nc"]
+
+
+def test_typed_messages_are_kept_for_the_owner_only_and_bounded(talker: Talker, model: ModelServer) -> None:
+    kept = talker.folder / "config" / "chat_history"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text("".join(f"old {number}\n" for number in range(2500)))
+    with talker.terminal() as terminal:
+        terminal.until(PROMPT)
+        terminal.press(f"{talker.mark} first{ALT_ENTER}second\r")
+        terminal.until("You said")
+        terminal.until(PROMPT)
+        terminal.press("a draft")
+        terminal.until("a draft")
+        terminal.press(CTRL_C)
+        terminal.press(f"{UP}\r")
+        terminal.until("You said")
+        terminal.until(PROMPT)
+        assert terminal.end(pressing=CTRL_C)[0] == 0
+
+    assert [asked.text for asked in talker.asked(model)] == [f"{talker.mark} first\nsecond"] * 2
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert len(kept.read_text().splitlines()) <= 1002
+
+
+@pytest.mark.req("CLI-01.2")
+def test_a_write_is_shown_and_approved_in_place(talker: Talker, folder: Folder, script: ByMark) -> None:
+    (folder.path / "src" / "a.py").write_text("old\n")
+    script[talker.mark] = written(content="new \u202e text\n")
+    with talker.terminal(columns=80) as terminal:
+        terminal.until(PROMPT)
+        terminal.type(f"{talker.mark} write")
+        shown = terminal.until("write src/a.py? [y/s/a/n] ")
+        assert "agent_coder wants to write src/a.py:" in shown
+        assert "This has 1 hidden character (U+202E); it is shown as \\u202e." in shown
+        assert "-old\n+new \\u202e text\n" in shown
+        assert "\x1b[32m+new" in terminal.raw
+        assert (folder.path / "src" / "a.py").read_text() == "old\n"
+        terminal.type("y")
+        terminal.until("It is done.")
+
+    assert (folder.path / "src" / "a.py").read_text() == "new \u202e text\n"
+
+
+@pytest.mark.req("CLI-01.2")
+@pytest.mark.parametrize(("answer", "allows"), [("s", []), ("a", ["write src/*.py"])])
+def test_an_answer_can_hold_for_longer(
+    talker: Talker, folder: Folder, script: ByMark, answer: str, allows: list[str]
+) -> None:
+    script[talker.mark] = [*written(), *written("src/b.py")]
+    with talker.terminal() as terminal:
+        terminal.until(PROMPT)
+        terminal.type(f"{talker.mark} write")
+        assert "s: for this session, a: always (write src/*.py)" in terminal.until("write src/a.py? [y/s/a/n] ")
+        terminal.type(answer)
+        terminal.until("It is done.")
+        terminal.until(PROMPT)
+        terminal.type(f"{talker.mark} write another")
+        assert "wants to" not in terminal.until("It is done.")
+
+    assert set(folder.files()) == {"src/a.py", "src/b.py"}
+    listed = json.loads(artel("grants", "list", "--json", env=folder.env).stdout)
+    assert [grant["allows"] for grant in listed] == allows
+
+
+@pytest.mark.req("CLI-01.2")
+@pytest.mark.parametrize("reason", ["", "use tabs"])
+def test_a_refusal_is_told_with_its_reason(
+    talker: Talker, folder: Folder, script: ByMark, model: ModelServer, reason: str
+) -> None:
+    script[talker.mark] = written()
+    with talker.terminal() as terminal:
+        terminal.until(PROMPT)
+        terminal.type(f"{talker.mark} write")
+        terminal.until("[y/s/a/n] ")
+        terminal.type(f"n {reason}".strip())
+        terminal.until("refused: write src/a.py")
+        terminal.until("It is done.")
+
+    assert folder.files() == {}
+    told = talker.asked(model)[-1].body["messages"][-1]["content"]
+    assert "the user does not want it" in told
+    assert reason in told
+
+
+@pytest.mark.req("CLI-01.2")
+@pytest.mark.parametrize(
+    ("decision", "words"), [("approve", "It was approved elsewhere."), ("reject", "It was refused elsewhere.")]
+)
+def test_a_question_that_is_decided_elsewhere_ends(
+    talker: Talker, folder: Folder, script: ByMark, decision: str, words: str
+) -> None:
+    script[talker.mark] = written()
+    with talker.terminal() as terminal:
+        terminal.until(PROMPT)
+        terminal.type(f"{talker.mark} write")
+        terminal.until("[y/s/a/n] ")
+        (asked,) = talker.person.get("/my/approvals?status=pending")["items"]
+        talker.person.http.post(f"/my/approvals/{asked['id']}/confirm", json={"decision": decision})
+        terminal.until(words)
+        terminal.until("It is done.")
+
+    assert bool(folder.files()) is (decision == "approve")
+
+
+@pytest.mark.req("CLI-01.2")
+def test_where_only_the_connector_asks_the_chat_says_so(talker: Talker, script: ByMark) -> None:
+    script[talker.mark] = written()
+    work = talker.folder / "work"
+    (work / "src").mkdir(parents=True)
+    place = ("connect", str(work), "--project", str(talker.project["id"]), "--ask", "terminal")
+    with Terminal(*place, env=talker.env) as connector:
+        connector.until("Connected to")
+        with talker.terminal() as terminal:
+            terminal.until(PROMPT)
+            terminal.type(f"{talker.mark} write")
+            terminal.until("Answer in the terminal in which `artel connect` runs: it asks only there.")
+            connector.until("n(o) ")
+            connector.type("y")
+            terminal.until("It is done.")
+
+
+@pytest.mark.req("CLI-01.3")
+def test_answers_are_rendered_with_colours_unless_they_are_not_wanted(talker: Talker, script: ByMark) -> None:
+    script[talker.mark] = Say(pieces=re.findall(r"\S+\s*", ANSWER))
+    with talker.terminal() as terminal:
+        terminal.until(PROMPT)
+        terminal.type(f"{talker.mark} plan")
+        shown = terminal.until(" • two")
+        assert "**" not in shown.rpartition("```")[2]
+    assert re.search(r"\x1b\[1mbold", terminal.raw)
+    assert re.search(r"\x1b\[[0-9;]*3[0-9]", terminal.raw)
+
+    with talker.terminal("--new", NO_COLOR="1") as terminal:
+        terminal.until(PROMPT)
+        terminal.type(f"{talker.mark} plan")
+        terminal.until(" • two")
+    assert not re.search(r"\x1b\[(?:[0-9]+;)*(?:3[0-8]|4[0-8]|9[0-7])[;m]", terminal.raw)
+
+    piped = artel("chat", f"{talker.mark} plan", "--agent", "coder", env=talker.env).stdout
+    assert piped == ANSWER
+
+
+@pytest.mark.req("CLI-01.4")
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("columns", [80, 100])
+def test_lines_break_between_words_and_code_stays_whole(talker: Talker, script: ByMark, columns: int) -> None:
+    script[talker.mark] = [Say(ANSWER), *written(content="x\n")]
+    with talker.terminal(columns=columns) as terminal:
+        terminal.until(PROMPT)
+        terminal.type(f"{talker.mark} plan")
+        terminal.until(" • two")
+        terminal.type(f"{talker.mark} write")
+        terminal.until("[y/s/a/n] ")
+        screen = terminal.screen
+    assert ANSWER.split("\n")[5] in screen  # the line of code, in one piece
+    lines = screen[screen.rindex("Some bold words") :].split("\n")
+    prose = [line for line in lines if not line.startswith("value = ")]
+    assert max(map(len, prose)) <= columns
+    assert " ".join(prose[:3]).startswith(ANSWER.split("\n")[2].replace("**", ""))
+    assert "no, and why. You can decide until" in " ".join(prose).replace("  ", " ")
+
+
+@pytest.mark.req("CLI-01.5")
+def test_tab_completes_agents_commands_and_files(talker: Talker, folder: Folder, model: ModelServer) -> None:
+    (folder.path / ".gitignore").write_text("ignored*\n")
+    for name in ("report.md", "ignored.md", ".hidden"):
+        (folder.path / name).write_text("x")
+    (folder.path / "src" / "main.py").write_text("x")
+    with talker.terminal() as terminal:
+        terminal.until(PROMPT)
+        terminal.press(f"@wri{TAB}{talker.mark} read rep{TAB} src/m{TAB} ign{TAB} .hid{TAB} ../{TAB}\r")
+        terminal.until("You said")
+        terminal.until("writer> ")
+        terminal.press(f"/agen{TAB}\r")
+        terminal.until("agent_researcher")
+
+    (asked,) = talker.asked(model)
+    assert asked.text == f"{talker.mark} read report.md src/main.py ign .hid ../"
+
+
+@pytest.mark.req("CLI-01.6")
+def test_the_commands_about_files_cost_and_models(talker: Talker, folder: Folder, script: ByMark) -> None:
+    script[talker.mark] = [*written(), Say("Once more.")]
+    with talker.terminal() as terminal:
+
+        def do(command: str, *words: str) -> str:
+            terminal.type(command)
+            return "".join(terminal.until(word) for word in words) + terminal.until(PROMPT)
+
+        terminal.until(PROMPT)
+        do("/diff", "No file was changed in this session.")
+        do("/undo", "No file was changed in this session that could be put back.")
+        terminal.type(f"{talker.mark} write")
+        terminal.until("[y/s/a/n] ")
+        do("y", "It is done.")
+        do("/diff", "agent_coder wrote src/a.py, just now", "+one")
+        do("/undo", "src/a.py was removed.")
+        assert folder.files() == {}
+        assert re.search(r"tokens in, [\d,]+ out", do("/cost", "Last turn ", "This session "))
+        do("/retry", "Once more.")
+        do("/model", "agent_coder ", "gpt-4")
+        do("/model gpt-4o-mini", "agent_coder thinks with gpt-4o-mini")
+        do("/model writer gpt-4o", "agent_writer thinks with gpt-4o")
+        do("/model nobody gpt-4o", "This project has no agent called nobody.")
+        assert "Sessions" in do("/help", "Talk", "/resume N")
+
+    agents: list[dict[str, Any]] = talker.person.get(f"/my/projects/{talker.project['id']}/agents")["items"]
+    models = {agent["name"]: agent["model"] for agent in agents}
+    assert (models["agent_coder"], models["agent_writer"]) == ("gpt-4o-mini", "gpt-4o")
+
+
+@pytest.mark.req("CLI-01.6")
+def test_a_session_is_resumed_by_its_number(talker: Talker) -> None:
+    with talker.terminal() as terminal:
+        terminal.until(PROMPT)
+        terminal.type(f"{talker.mark} about cats")
+        terminal.until("You said")
+        terminal.until(PROMPT)
+        terminal.type("/new")
+        terminal.until("A new session.")
+        terminal.until(PROMPT)
+        terminal.type(f"{talker.mark} about dogs")
+        terminal.until("You said")
+        terminal.until(PROMPT)
+        terminal.type("/resume")
+        listed = terminal.until("To go on with one: /resume N")
+        assert re.search(r"\*  1 +just now +\S+ about dogs\n +2 +just now +\S+ about cats", listed)
+        assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}", listed)
+        terminal.until(PROMPT)
+        terminal.type("/resume 7")
+        terminal.until("There is no session 7.")
+        terminal.type("/resume 2")
+        terminal.until("Session: ")
+        terminal.until("about cats")
+        assert "you\n" in terminal.until("about cats")
+        terminal.until("You said: ")
+        terminal.until(PROMPT)
+        terminal.type(f"{talker.mark} more")
+        terminal.until("You said")
+
+    def titles() -> list[str]:
+        items = talker.person.get("/my/chat/sessions")["items"]
+        return [str(item["title"]).split(" ", 1)[1] for item in items]
+
+    assert eventually(lambda: titles() if titles()[0] == "about cats" else None) == ["about cats", "about dogs"]
