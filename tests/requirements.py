@@ -15,6 +15,24 @@ def known_requirements(root: Path) -> dict[str, str]:
     return dict(_LINE.findall((root / "docs" / "requirements.md").read_text(encoding="utf-8")))
 
 
+# Promises about time: no test measures them, because the machine may be busy; `make bench` does. By the figure's name.
+BENCHMARKS = {
+    "UWS-19.1": "memory search, 100,000 memories, with the embedding, P95",
+}
+
+
+def benchmark_outcomes(page: str) -> dict[str, dict[str, str]]:
+    """Return, for every id that `make bench` proves, the figure of docs/benchmarks.md and whether its target is met."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
+    figures = {row[0]: row[1:4] for row in rows if len(row) >= 4}
+    outcomes = {}
+    for requirement, name in BENCHMARKS.items():
+        measured, target, verdict = figures.get(name, ["-", "", "not measured"])
+        outcome = "passed" if verdict == "met" else "failed"
+        outcomes[requirement] = {f"make bench: {name}: {measured} ({target or 'no target'}, {verdict})": outcome}
+    return outcomes
+
+
 class RequirementReport:
     """Collects the outcome of every test that carries a requirement id."""
 

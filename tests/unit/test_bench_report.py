@@ -6,6 +6,8 @@ import pytest
 
 from bench.figure import Figure, number, percentile
 from bench.plot import plot
+from bench.report import HEADINGS
+from tests.requirements import BENCHMARKS, benchmark_outcomes
 
 
 @pytest.mark.parametrize(
@@ -50,3 +52,20 @@ def test_numbers_have_the_digits_that_mean_something() -> None:
         "0", "0.12", "5.68", "12.3", "150", "2,876",
     ]  # fmt: skip
     assert percentile([float(n) for n in range(1, 101)], 0.95) == 95
+
+
+def test_promises_about_time_are_proved_by_the_page_of_benchmarks() -> None:
+    name = BENCHMARKS["UWS-19.1"]
+
+    def outcome(*figures: Figure) -> str:
+        lines = [HEADINGS, *(figure.cells() for figure in figures)]
+        [(text, passed)] = benchmark_outcomes("\n".join(f"| {' | '.join(line)} |" for line in lines))[
+            "UWS-19.1"
+        ].items()
+        assert name in text
+        return passed
+
+    assert outcome(Figure("memory", "another", 70, "ms", 50), Figure("memory", name, 17, "ms", 50)) == "passed"
+    assert outcome(Figure("memory", name, 70, "ms", 50)) == "failed"
+    assert outcome(Figure("memory", name, None, "ms", 50)) == "failed"
+    assert outcome(Figure("memory", "another", 17, "ms", 50)) == "failed"
