@@ -17,6 +17,7 @@ STATEMENTS = frozenset(
 WITHOUT_OWNER = frozenset(
     {
         "auth/accounts.py",
+        "auth/logins.py",
         "auth/throttle.py",
         "connectors/relay_calls.py",
         "db/dialect.py",

@@ -147,6 +147,48 @@ class AdministratorOnly(ArtelError):
     code = "administrator_only"
 
 
+class CodeExpired(ArtelError):
+    """A one-time code is too old, was used, or never was one."""
+
+    kind = Kind.FORBIDDEN
+    code = "code_expired"
+
+
+class OtherAccount(ArtelError):
+    """Somebody else is signed in; the user has to agree to replace the login."""
+
+    kind = Kind.CONFLICT
+    code = "other_account"
+
+
+class LoginNotFound(ArtelError):
+    """The user has no such login, or it has ended."""
+
+    kind = Kind.NOT_FOUND
+    code = "login_not_found"
+
+
+class NoLogin(ArtelError):
+    """The token was not issued by a login, which could be ended."""
+
+    kind = Kind.CONFLICT
+    code = "no_login"
+
+
+class NoPassword(ArtelError):
+    """The account signs in without a password."""
+
+    kind = Kind.CONFLICT
+    code = "no_password"
+
+
+class PasswordWrong(ArtelError):
+    """The old password is wrong, so it is not changed."""
+
+    kind = Kind.FORBIDDEN
+    code = "wrong_password"
+
+
 class EmailTaken(ArtelError):
     """There is an account with this e-mail address."""
 

@@ -28,7 +28,9 @@ def test_up_gives_a_newcomer_a_link_an_account_and_a_project(tmp_path: Path) -> 
     server = Server.start(tmp_path, env, "up")
 
     assert server.url.startswith("http://127.0.0.1:")
-    assert server.ready["link"] == f"{server.url}/#token={server.ready['token']}"
+    address, _, code = server.ready["link"].partition("/#code=")
+    assert address == server.url
+    assert client(server.url).post("/auth/browser", json={"code": code}).json()["email"] == "local@localhost"
     http = client(server.url, server.ready["token"])
     assert http.get("/auth/me").json()["is_admin"]
     projects = http.get("/my/projects").json()
@@ -245,9 +247,14 @@ def test_up_logs_the_command_line_in_unless_it_is_logged_in_elsewhere(tmp_path: 
     elsewhere = {"current": "https://artel.example.org", "tokens": {"https://artel.example.org": "theirs"}}
     credentials.write_text(json.dumps(elsewhere))
 
-    Server.start(tmp_path, env, "up").stop()
+    server = Server.start(tmp_path, env, "up")
 
-    assert json.loads(credentials.read_text()) == elsewhere
+    assert json.loads(credentials.read_text()) == {
+        "current": elsewhere["current"],
+        "tokens": {server.url: server.ready["token"], "https://artel.example.org": "theirs"},
+    }
+    assert artel("link", "--server", server.url, env=env).stdout.startswith(f"{server.url}/#code=")
+    server.stop()
 
 
 def test_trouble_with_the_database_is_a_sentence(tmp_path: Path) -> None:

@@ -1,14 +1,26 @@
 """Who may sign in, by which proof, and from where."""
 
+import json
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import jwt
 import pytest
+import sqlalchemy
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+from websockets.typing import Subprotocol
 
-from tests.people import PASSWORD, assert_problem, client
+from artel.contract.connector import CLOSE_LOGIN_OVER, PROTOCOL
+from tests.acceptance.test_tokens import claims_for
+from tests.conftest import JWT_SECRET, Rows
+from tests.connector import connected
+from tests.people import PASSWORD, Person, assert_problem, client
 from tests.running import Server, artel, clean_environment
+from tests.streams import stream
 
 
 def register(url: str, email: str) -> httpx.Response:
@@ -43,3 +55,232 @@ def test_nobody_registers_at_a_personal_server(tmp_path: Path, variables: dict[s
 
     assert client(server.url, server.ready["token"]).get("/auth/me").json()["is_admin"]
     assert server.stop() == 0
+
+
+def sign_in_browser(http: httpx.Client, **proof: object) -> httpx.Response:
+    return http.post("/auth/browser", json=proof)
+
+
+def new_code(person: Person) -> str:
+    answer = person.http.post("/auth/codes")
+    assert answer.status_code == 201, answer.text
+    code: str = answer.json()["code"]
+    return code
+
+
+def log_in(person: Person, password: str = PASSWORD) -> httpx.Client:
+    """Log in once more; return a client with the new token."""
+    form = {"username": person.email, "password": password}
+    url = str(person.http.base_url).rstrip("/")
+    answer = httpx.post(f"{url}/auth/token", data=form, timeout=30)
+    assert answer.status_code == 200, answer.text
+    return client(url, answer.json()["access_token"])
+
+
+@pytest.mark.req("SEC-04.1")
+def test_a_code_is_exchanged_once_for_a_cookie(server: Server, person: Person, rows: Rows) -> None:
+    made = person.http.post("/auth/codes").json()
+    assert made["expires_in"] == 60
+    assert made["code"] not in str(rows("SELECT * FROM login_codes"))
+    browser = client(server.url)
+
+    answer = sign_in_browser(browser, code=made["code"])
+
+    assert answer.json()["user_id"] == person.user_id
+    assert person.token not in answer.text
+    cookie = answer.headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= {part.strip() for part in cookie.split(";")}
+    assert "Secure" not in cookie
+    assert browser.get("/my/projects").status_code == 200
+    problem = assert_problem(sign_in_browser(client(server.url), code=made["code"]), 403, "code_expired")
+    assert problem["detail"] == "This link has expired. Run `artel link` for a new one."
+
+
+@pytest.mark.req("SEC-04.1")
+def test_a_code_is_no_good_when_it_is_late_or_not_the_newest(server: Server, person: Person, other: Person) -> None:
+    first, late = new_code(person), new_code(other)
+    second = new_code(person)
+    engine = sqlalchemy.create_engine(server.env["ARTEL_DATABASE_URL"].replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        statement = sqlalchemy.text("UPDATE login_codes SET expires_at = :past WHERE user_id = :user_id")
+        connection.execute(statement, {"past": "2026-01-01 00:00:00.000000", "user_id": other.user_id})
+    engine.dispose()
+
+    for code in (first, late, "never-made"):
+        assert_problem(sign_in_browser(client(server.url), code=code), 403, "code_expired")
+    assert sign_in_browser(client(server.url), code=second).status_code == 200
+
+
+@pytest.mark.req("SEC-04.1")
+def test_link_prints_a_link_that_signs_in(server: Server, person: Person, tmp_path: Path) -> None:
+    env = clean_environment(tmp_path, ARTEL_SERVER=server.url, ARTEL_TOKEN=person.token)
+
+    printed = artel("link", env=env)
+
+    assert printed.returncode == 0, printed.stderr
+    address, _, code = printed.stdout.strip().partition("/#code=")
+    assert address == server.url
+    assert sign_in_browser(client(server.url), code=code).json()["email"] == person.email
+
+
+@pytest.mark.req("SEC-04.2")
+def test_nobody_is_signed_out_by_a_foreign_proof_unless_it_is_wanted(
+    server: Server, person: Person, other: Person
+) -> None:
+    browser = client(server.url)
+    assert sign_in_browser(browser, email=person.email, password=PASSWORD).status_code == 200
+    code = new_code(other)
+
+    for proof in ({"code": code}, {"token": other.token}):
+        problem = assert_problem(sign_in_browser(browser, **proof), 409, "other_account")
+        assert problem["detail"] == f"Sign in as {other.email}? You are signed in as {person.email}."
+        assert browser.get("/auth/me").json()["user_id"] == person.user_id
+
+    assert sign_in_browser(browser, code=code, replace=True).status_code == 200
+    assert browser.get("/auth/browser").json()["account"]["user_id"] == other.user_id
+    assert sign_in_browser(browser, token=other.token).status_code == 200
+
+
+@pytest.mark.req("SEC-04.3")
+def test_a_cookie_changes_something_only_from_a_page_of_the_server(server: Server, person: Person) -> None:
+    browser = client(server.url)
+    sign_in_browser(browser, token=person.token)
+
+    assert_problem(browser.post("/my/projects", json={"name": "Forged"}), 403, "origin_refused")
+    for headers in ({"Sec-Fetch-Site": "none"}, {"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "same-site"}):
+        refused = browser.post("/my/projects", json={"name": "Forged"}, headers=headers)
+        assert_problem(refused, 403, "origin_refused")
+    assert browser.get("/my/projects").json()["total"] == 0
+    for headers in ({"Origin": server.url}, {"Sec-Fetch-Site": "same-origin"}):
+        assert browser.post("/my/projects", json={"name": "Website"}, headers=headers).status_code == 201
+    assert person.http.post("/my/projects", json={"name": "By a program"}).status_code == 201
+
+
+@pytest.mark.req("SEC-04.3")
+def test_a_cookie_opens_no_socket_and_a_planted_one_makes_both_worthless(server: Server, person: Person) -> None:
+    project_id = person.project()["id"]
+    browser = client(server.url)
+    sign_in_browser(browser, token=person.token)
+    [(name, value)] = browser.cookies.items()
+    headers = {"Cookie": f"{name}={value}", "Origin": server.url}
+    url = f"{server.url.replace('http', 'ws', 1)}/my/projects/{project_id}/connector"
+
+    with pytest.raises(InvalidStatus) as refused:
+        connect(url, additional_headers=headers, subprotocols=[Subprotocol(PROTOCOL)])
+
+    assert refused.value.response.status_code == 401
+    planted = {"Cookie": f"{name}={value}; {name}={person.token}"}
+    assert httpx.get(f"{server.url}/auth/me", headers=planted, timeout=30).status_code == 401
+
+
+@pytest.mark.req("SEC-04.6")
+def test_a_user_lists_and_ends_logins(server: Server, person: Person, other: Person) -> None:
+    second, browser = log_in(person), client(server.url)
+    sign_in_browser(browser, token=person.token)
+
+    page = person.get("/auth/sessions")
+
+    assert (page["total"], page["limit"], page["offset"]) == (3, 50, 0)
+    assert sorted(item["kind"] for item in page["items"]) == ["browser", "token", "token"]
+    [current] = [item["id"] for item in page["items"] if item["is_current"]]
+    [browsing] = [item["id"] for item in page["items"] if item["kind"] == "browser"]
+    assert len(person.get("/auth/sessions", limit=1, offset=1)["items"]) == 1
+    assert_problem(other.http.delete(f"/auth/sessions/{browsing}"), 404, "login_not_found")
+    assert browser.get("/auth/me").status_code == 200
+    assert person.http.delete(f"/auth/sessions/{browsing}").status_code == 204
+    assert_problem(browser.get("/auth/me"), 401, "invalid_token")
+    assert browser.get("/auth/browser").json() == {"account": None}
+    assert_problem(person.http.delete(f"/auth/sessions/{browsing}"), 404, "login_not_found")
+
+    assert second.post("/auth/logout").status_code == 204
+    assert_problem(second.get("/auth/me"), 401, "invalid_token")
+    assert [item["id"] for item in person.get("/auth/sessions")["items"]] == [current]
+
+
+@pytest.mark.req("SEC-04.6")
+def test_signing_out_of_a_browser_takes_the_cookie_away(server: Server, person: Person) -> None:
+    browser = client(server.url)
+    sign_in_browser(browser, token=person.token)
+    [(name, value)] = browser.cookies.items()
+
+    assert browser.post("/auth/logout", headers={"Origin": server.url}).status_code == 204
+
+    assert not browser.cookies
+    old = httpx.get(f"{server.url}/auth/me", headers={"Cookie": f"{name}={value}"}, timeout=30)
+    assert_problem(old, 401, "invalid_token")
+    assert person.http.get("/auth/me").status_code == 200
+
+
+@pytest.mark.req("SEC-04.6")
+def test_a_new_password_ends_every_other_login(server: Server, person: Person) -> None:
+    second, third, code = log_in(person), log_in(person), new_code(person)
+    now = int(time.time())
+    old_style = client(server.url, jwt.encode(claims_for(person.user_id, iat=now, exp=now + 600), JWT_SECRET))
+    assert old_style.get("/auth/me").status_code == 200
+    change = {"old_password": PASSWORD, "new_password": "seven green bottles"}
+
+    wrong = second.post("/auth/password", json=change | {"old_password": "not my password"})
+    assert_problem(wrong, 403, "wrong_password")
+    assert third.get("/auth/me").status_code == 200
+    assert second.post("/auth/password", json=change).status_code == 204
+
+    assert second.get("/auth/me").status_code == 200
+    for ended in (person.http, third, old_style):
+        assert_problem(ended.get("/auth/me"), 401, "invalid_token")
+    assert_problem(sign_in_browser(client(server.url), code=code), 403, "code_expired")
+    assert log_in(person, "seven green bottles").get("/auth/me").status_code == 200
+
+
+@pytest.mark.req("SEC-04.6")
+def test_an_account_without_a_password_is_told_so(tmp_path: Path) -> None:
+    server = Server.start(tmp_path, clean_environment(tmp_path), "up", "--no-folder")
+    change = {"old_password": "", "new_password": "seven green bottles"}
+
+    refused = client(server.url, server.ready["token"]).post("/auth/password", json=change)
+
+    assert_problem(refused, 409, "no_password")
+    assert server.stop() == 0
+
+
+@pytest.mark.req("SEC-04.6")
+def test_what_was_opened_with_a_login_ends_with_it(server: Server, person: Person) -> None:
+    project_id, session_id = person.project()["id"], person.session()
+    second = Person(person.email, person.user_id, "", log_in(person))
+    second.token = second.http.headers["authorization"].removeprefix("Bearer ")
+    browser = client(server.url)
+    sign_in_browser(browser, token=person.token)
+
+    with (
+        second.follow(session_id) as by_token,
+        stream(browser, "GET", f"/my/projects/{project_id}/events") as by_cookie,
+        connected(second, project_id) as connector,
+    ):
+        for item in person.get("/auth/sessions")["items"]:
+            if not item["is_current"]:
+                assert person.http.delete(f"/auth/sessions/{item['id']}").status_code == 204
+
+        assert list(by_token) == []
+        assert {event.type for event in by_cookie} <= {"connector_online"}
+        assert connector.close_code()[0] == CLOSE_LOGIN_OVER
+
+
+@pytest.mark.req("SEC-04.6")
+def test_logins_from_the_command_line(server: Server, person: Person, tmp_path: Path) -> None:
+    env = clean_environment(tmp_path, ARTEL_SERVER=server.url)
+
+    def run(*arguments: str, stdin: str = "") -> str:
+        done = artel(*arguments, env=env, stdin=stdin)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run("login", "--email", person.email, stdin=f"{PASSWORD}\n")
+    token = run("token").strip()
+    listed = json.loads(run("sessions", "list", "--json"))
+    assert {(item["kind"], item["is_current"]) for item in listed} == {("cli", True), ("token", False)}
+    [elsewhere] = [item["id"] for item in listed if not item["is_current"]]
+    assert elsewhere in run("sessions", "revoke", elsewhere)
+    assert person.http.get("/auth/me").status_code == 401
+    assert "changed" in run("password", stdin=f"{PASSWORD}\nseven green bottles\n")
+    assert client(server.url, token).get("/auth/me").status_code == 200
+    run("logout")
+    assert client(server.url, token).get("/auth/me").status_code == 401

@@ -471,7 +471,7 @@ def test_conversations_are_begun_and_chosen_and_keep_what_was_not_sent(chat: Cha
     expect(chat.box).to_have_value("Not sent")
 
     chat.page.get_by_role("button", name="Sign out").click()
-    expect(chat.page.get_by_label("Password")).to_be_visible()
+    expect(chat.page.get_by_label("Password", exact=True)).to_be_visible()
     assert not any(text in chat.page.content() for text in ("Second", "Newer", "Not sent"))
 
 

@@ -29,7 +29,33 @@ def stored(page: Page) -> dict[str, str]:
     return kept | {cookie["name"]: cookie["value"] for cookie in page.context.cookies()}
 
 
-def test_the_token_of_the_link_is_taken_and_leaves_address_and_history(page: Page, person: Person) -> None:
+@pytest.mark.req("SEC-04.1")
+def test_the_link_of_up_signs_in_once_and_for_every_tab(page: Page, person: Person, complaints: Complaints) -> None:
+    person.project("Website")
+    code = person.http.post("/auth/codes").json()["code"]
+
+    page.goto(f"/#code={code}")
+
+    expect(page.get_by_role("banner")).to_contain_text(person.email)
+    history = page.context.new_cdp_session(page).send("Page.getNavigationHistory")
+    assert [entry["url"] for entry in history["entries"] if "code" in entry["url"]] == []
+    [cookie] = page.context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Strict", "/")
+    assert page.evaluate("[{ ...localStorage, ...sessionStorage }, document.cookie]") == [{}, ""]
+    second = page.context.new_page()
+    second.goto("/")
+    expect(second.get_by_role("link", name="Website", exact=True)).to_be_visible()
+    second.close()
+    page.reload()
+    expect(page.get_by_role("link", name="Website", exact=True)).to_be_visible()
+    complaints.expected.append("403")
+    page.context.clear_cookies()
+    page.goto(f"/?again#code={code}")
+    expect(page.get_by_text("This link has expired. Run `artel link` for a new one.")).to_be_visible()
+    expect(page.get_by_label("E-mail address")).to_be_focused()
+
+
+def test_the_token_of_a_link_is_exchanged_and_leaves_address_and_history(page: Page, person: Person) -> None:
     person.project("Website")
 
     arrive(page, person)
@@ -39,20 +65,37 @@ def test_the_token_of_the_link_is_taken_and_leaves_address_and_history(page: Pag
     assert person.token not in page.url
     history = page.context.new_cdp_session(page).send("Page.getNavigationHistory")
     assert [entry["url"] for entry in history["entries"] if "token" in entry["url"]] == []
-    assert page.evaluate("Object.values(sessionStorage)") == [person.token]
-    assert stored(page) == page.evaluate("({ ...sessionStorage })")
+    assert person.token not in stored(page).values()
 
 
-def test_a_link_pasted_into_the_open_page_changes_the_account(page: Page, person: Person, other: Person) -> None:
+@pytest.mark.req("SEC-04.2")
+@pytest.mark.parametrize("proof", ["code", "token"])
+def test_a_foreign_link_replaces_nobody_without_a_question(
+    page: Page, person: Person, other: Person, complaints: Complaints, proof: str
+) -> None:
+    complaints.expected.append("409")
     other.project("Of somebody else")
     open_project(page, person)
+    elsewhere = page.context.new_page()
+    elsewhere.goto("/")
+    expect(elsewhere.get_by_role("banner")).to_contain_text(person.email)
+    foreign = other.token if proof == "token" else other.http.post("/auth/codes").json()["code"]
+    question = page.get_by_role("alertdialog", name="Change the account?")
 
-    arrive(page, other)
+    page.goto(f"/#{proof}={foreign}")
+    expect(question).to_contain_text(f"Sign in as {other.email}? You are signed in as {person.email}.")
+    question.get_by_role("button", name="Stay signed in").click()
 
-    expect(page.get_by_role("banner")).to_contain_text(other.email)
+    expect(page.get_by_role("heading", name="Projects", exact=True)).to_be_focused()
+    expect(page.get_by_role("banner")).to_contain_text(person.email)
+    page.goto(f"/#{proof}={foreign}")
+    question.get_by_role("button", name="Change account").click()
     expect(page.get_by_role("link", name="Of somebody else")).to_be_visible()
+    expect(page.get_by_role("banner")).to_contain_text(other.email)
     expect(page.get_by_role("link", name="Website")).to_have_count(0)
-    assert "token" not in page.url
+    expect(elsewhere.get_by_role("banner")).to_contain_text(other.email)
+    assert foreign not in page.url
+    elsewhere.close()
 
 
 def test_a_newcomer_registers_creates_a_project_and_meets_the_team(page: Page) -> None:
@@ -60,7 +103,7 @@ def test_a_newcomer_registers_creates_a_project_and_meets_the_team(page: Page) -
     page.goto("/")
     page.get_by_role("button", name="Create an account").click()
     page.get_by_label("E-mail address").fill(newcomer)
-    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
     page.get_by_role("button", name="Create account").click()
 
     expect(page.get_by_role("banner")).to_contain_text(newcomer)
@@ -79,18 +122,45 @@ def test_a_newcomer_registers_creates_a_project_and_meets_the_team(page: Page) -
 def test_a_known_user_signs_in_and_out(page: Page, person: Person) -> None:
     page.goto("/")
     page.get_by_label("E-mail address").fill(person.email)
-    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("banner")).to_contain_text(person.email)
 
     page.get_by_role("button", name="Sign out").click()
 
     expect(page.get_by_text("You are signed out.")).to_be_visible()
-    expect(page.get_by_label("Password")).to_have_value("")
+    expect(page.get_by_label("Password", exact=True)).to_have_value("")
     assert stored(page) == {}
     assert person.email not in page.content()
     page.reload()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+@pytest.mark.req("SEC-04.6")
+def test_a_user_sees_and_ends_logins_and_changes_the_password(
+    page: Page, person: Person, complaints: Complaints
+) -> None:
+    complaints.expected.append("403")
+    arrive(page, person)
+    page.get_by_role("button", name="Account").click()
+    dialog = page.get_by_role("dialog", name="Account")
+    items = dialog.get_by_role("list", name="Logins").get_by_role("listitem")
+    expect(items).to_have_count(2)
+    expect(items.filter(has_text="this browser")).to_have_count(1)
+
+    items.filter(has_text="python-httpx").get_by_role("button").click()
+    expect(items).to_have_count(1)
+    assert person.http.get("/auth/me").status_code == 401
+
+    for old, said in (("not my password", "The old password is wrong"), (PASSWORD, "")):
+        dialog.get_by_label("Old password").fill(old)
+        dialog.get_by_label("New password").fill("seven green bottles")
+        dialog.get_by_role("button", name="Change password").click()
+        if said:
+            expect(dialog.get_by_role("alert")).to_contain_text(said)
+    expect(dialog).to_have_count(0)
+    page.reload()
+    expect(page.get_by_role("banner")).to_contain_text(person.email)
 
 
 def test_a_wrong_password_is_explained_and_nothing_is_stored(
@@ -99,9 +169,9 @@ def test_a_wrong_password_is_explained_and_nothing_is_stored(
     complaints.expected.append("401")
     page.goto("/")
     page.get_by_label("E-mail address").fill(person.email)
-    page.get_by_label("Password").fill("not my password")
+    page.get_by_label("Password", exact=True).fill("not my password")
 
-    with page.expect_response("**/auth/token") as answered:
+    with page.expect_response("**/auth/browser") as answered:
         page.get_by_role("button", name="Sign in").click()
 
     expect(page.get_by_role("alert")).to_have_text(answered.value.json()["detail"])
@@ -123,7 +193,7 @@ def test_what_the_server_refuses_is_said_at_the_form(
     page.goto("/")
     page.get_by_role("button", name="Create an account").click()
     page.get_by_label("E-mail address").fill("ada@example.org")
-    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
 
     page.get_by_role("button", name="Create account").click()
 
@@ -146,13 +216,13 @@ def test_a_server_out_of_reach_is_said_and_can_be_tried_again(
     expect(page.get_by_role("link", name="Website")).to_be_visible()
 
 
-def test_a_token_that_is_not_good_any_more_leads_to_the_sign_in_form(
+def test_a_login_that_is_not_good_any_more_leads_to_the_sign_in_form(
     page: Page, person: Person, complaints: Complaints
 ) -> None:
     complaints.expected.append("401")
     open_project(page, person)
     page.get_by_role("button", name="Rename").click()
-    page.evaluate("for (const key of Object.keys(sessionStorage)) sessionStorage.setItem(key, 'worn out')")
+    page.context.clear_cookies()
 
     page.get_by_role("dialog").get_by_role("button", name="Rename").click()
 

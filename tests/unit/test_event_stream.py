@@ -19,6 +19,10 @@ pytestmark = pytest.mark.anyio
 EVENT = StoredEvent(7, "turn_completed", datetime(2026, 3, 1, tzinfo=UTC), {"status": "completed"}, "s", "t")
 
 
+async def still_good() -> None:
+    """Find the login of a stream still good."""
+
+
 class Connection:
     """What a stream sends, and a client that stays until it is told to go."""
 
@@ -38,7 +42,7 @@ class Connection:
         return [message["body"] for message in self.sent[1:]]
 
     async def follow(self, items: AsyncIterator[Item | None]) -> None:
-        await EventStream(items, "s")({"type": "http"}, self.receive, self.send)
+        await EventStream(items, "s")({"type": "http", "state": {"recheck": still_good}}, self.receive, self.send)
 
 
 async def test_events_have_a_number_and_pieces_have_none() -> None:

@@ -40,6 +40,8 @@ DESCRIPTION = (
     "Every path works with and without a trailing slash. Errors are application/problem+json."
 )
 
+PUBLIC_AUTH = frozenset({"register", "token", "browser"})
+
 # Routes are tried in this order: what is asked most comes first.
 ROUTERS = (
     chat.router,
@@ -81,7 +83,7 @@ def create_app(container: Container) -> FastAPI:
 def is_public(path: str) -> bool:
     """Say whether a path can be reached without a token."""
     first, _, rest = path.lstrip("/").partition("/")
-    return not (first in ("my", "nodes", "admin") or (first == "auth" and rest == "me"))
+    return not (first in ("my", "nodes", "admin") or (first == "auth" and rest not in PUBLIC_AUTH))
 
 
 def openapi_document() -> dict[str, Any]:

@@ -1,16 +1,34 @@
-"""Accounts and tokens."""
+"""Accounts, and where they are signed in."""
 
+import time
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, status
+from fastapi import APIRouter, Depends, Request, Response, status
 from fastapi.security import OAuth2PasswordRequestForm
 
-from artel.api.dependencies import CurrentUser, Parts
+from artel.api.dependencies import CurrentLogin, CurrentUser, Limit, LoginId, Offset, Parts
 from artel.api.problems import documented
-from artel.auth.accounts import account_by_id
+from artel.auth import accounts
 from artel.auth.login import REGISTRATION_CLOSED
-from artel.contract.http import Account, Registered, Registration, Token
-from artel.errors import NotAuthenticated, RegistrationClosed
+from artel.auth.logins import CODE_LIFETIME, Device, LoginKind, list_logins, make_code, revoke_login
+from artel.auth.middleware import cookie_name, cookie_token
+from artel.auth.throttle import network_key
+from artel.container import Container
+from artel.contract.http import (
+    Account,
+    BrowserSignIn,
+    BrowserState,
+    LoginSession,
+    Page,
+    PasswordChange,
+    Registered,
+    Registration,
+    SignInCode,
+    Token,
+)
+from artel.errors import NoLogin, RegistrationClosed, TokenInvalid
+
+COMMAND_LINE = "artel/"  # how its User-Agent begins
 
 router = APIRouter(prefix="/auth", tags=["accounts"])
 
@@ -20,15 +38,16 @@ async def register(body: Registration, request: Request, parts: Parts) -> Regist
     """Make an account. The first one of a server is its administrator."""
     if parts.settings.registration_open is False:
         raise RegistrationClosed(REGISTRATION_CLOSED)
-    account = await parts.login.register(
+    signed_in = await parts.login.register(
         body.email,
         body.password.get_secret_value(),
         _address(request),
+        _device(request),
         first_only=parts.settings.registration_open is None,
     )
     return Registered(
-        user_id=account.user_id,
-        access_token=parts.tokens.issue(account.user_id),
+        user_id=signed_in.account.user_id,
+        access_token=parts.login.token_of(signed_in),
         expires_in=parts.tokens.lifetime_seconds,
     )
 
@@ -36,19 +55,129 @@ async def register(body: Registration, request: Request, parts: Parts) -> Regist
 @router.post("/token", responses=documented(400, 401, 413, 422, 429, 503))
 async def token(form: Annotated[OAuth2PasswordRequestForm, Depends()], request: Request, parts: Parts) -> Token:
     """Log in with e-mail address (as `username`) and password."""
-    account = await parts.login.log_in(form.username, form.password, _address(request))
-    return Token(access_token=parts.tokens.issue(account.user_id), expires_in=parts.tokens.lifetime_seconds)
+    signed_in = await parts.login.log_in(form.username, form.password, _address(request), _device(request))
+    return Token(access_token=parts.login.token_of(signed_in), expires_in=parts.tokens.lifetime_seconds)
+
+
+@router.get("/browser", responses=documented(503))
+async def show_browser(request: Request, parts: Parts) -> BrowserState:
+    """Show who is signed in with the cookie of this browser."""
+    account = await _cookie_account(request, parts)
+    return BrowserState(account=account and _shown(account))
+
+
+@router.post("/browser", responses=documented(400, 401, 403, 409, 413, 422, 429, 503))
+async def sign_in_browser(body: BrowserSignIn, request: Request, response: Response, parts: Parts) -> Account:
+    """Sign a browser in: the answer sets a cookie. If somebody else is signed in, 409 asks for `replace`."""
+    device = _device(request, LoginKind.BROWSER)
+    replaced = None if body.replace else await _cookie_account(request, parts)
+    if body.code is not None:
+        signed_in = await parts.login.exchange_code(body.code, device, replaced)
+    elif body.token is not None:
+        signed_in = await parts.login.exchange_token(body.token.get_secret_value(), device, replaced)
+    else:
+        password = body.password.get_secret_value() if body.password else ""
+        signed_in = await parts.login.log_in(body.email or "", password, _address(request), device)
+    _set_cookie(response, request, parts.login.token_of(signed_in), int(signed_in.expires_at.timestamp() - time.time()))
+    return _shown(signed_in.account)
+
+
+@router.post("/codes", status_code=status.HTTP_201_CREATED, responses=documented(401, 403, 503))
+async def create_code(signed_in: CurrentLogin, parts: Parts) -> SignInCode:
+    """Make a code that signs a browser in once. Open `/#code=…` within its time; an earlier code is void."""
+    code = await parts.database.run(make_code, signed_in.account.user_id, signed_in.expires_at)
+    return SignInCode(code=code, expires_in=int(CODE_LIFETIME.total_seconds()))
+
+
+@router.post("/logout", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 403, 404, 409, 503))
+async def log_out(signed_in: CurrentLogin, request: Request, response: Response, parts: Parts) -> None:
+    """End the login of this request: its token, its cookie, and what was opened with them."""
+    if signed_in.login_id is None:
+        raise NoLogin("This token was not issued by a login here, so it is good until it expires.")
+    await parts.database.run(revoke_login, signed_in.account.user_id, signed_in.login_id)
+    if "authorization" not in request.headers:
+        _set_cookie(response, request, "", 0)
+
+
+@router.post(
+    "/password",
+    status_code=status.HTTP_204_NO_CONTENT,
+    responses=documented(400, 401, 403, 409, 413, 422, 429, 503),
+)
+async def change_password(body: PasswordChange, signed_in: CurrentLogin, request: Request, parts: Parts) -> None:
+    """Change the password. Every other login of the account ends."""
+    old, new = body.old_password.get_secret_value(), body.new_password.get_secret_value()
+    await parts.login.change_password(signed_in, old, new, _address(request))
+
+
+@router.get("/sessions", responses=documented(401, 422, 503))
+async def list_sessions(
+    signed_in: CurrentLogin, parts: Parts, limit: Limit = 50, offset: Offset = 0
+) -> Page[LoginSession]:
+    """List where you are signed in, the most recently used first."""
+    total, found = await parts.database.read(list_logins, signed_in.account.user_id, limit, offset)
+    items = [
+        LoginSession(
+            id=login.id,
+            kind=login.kind.value,
+            label=login.label,
+            created_at=login.created_at,
+            last_used_at=login.last_used_at,
+            expires_at=login.expires_at,
+            is_current=login.id == signed_in.login_id,
+        )
+        for login in found
+    ]
+    return Page(items=items, total=total, limit=limit, offset=offset)
+
+
+@router.delete(
+    "/sessions/{login_id}", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 403, 404, 422, 503)
+)
+async def end_session(login_id: LoginId, user: CurrentUser, parts: Parts) -> None:
+    """End a login. What was opened with it ends within seconds."""
+    await parts.database.run(revoke_login, user.user_id, login_id)
 
 
 @router.get("/me", responses=documented(401, 503))
-async def me(user: CurrentUser, parts: Parts) -> Account:
+async def me(signed_in: CurrentLogin) -> Account:
     """Say whom the token speaks for."""
-    account = await parts.database.read(account_by_id, user.user_id)
-    if account is None:
-        raise NotAuthenticated("The account of this token does not exist any more.")
+    return _shown(signed_in.account)
+
+
+async def _cookie_account(request: Request, parts: Container) -> accounts.Account | None:
+    found = cookie_token(request.scope)
+    if found is None:
+        return None
+    try:
+        signed_in = await parts.login.authenticate(found)
+    except TokenInvalid:
+        return None
+    return signed_in.account
+
+
+def _set_cookie(response: Response, request: Request, value: str, seconds: int) -> None:
+    response.set_cookie(
+        cookie_name(request.scope),
+        value,
+        max_age=max(seconds, 0),
+        path="/",
+        httponly=True,
+        samesite="strict",
+        secure=request.scope["scheme"] == "https",
+    )
+
+
+def _shown(account: accounts.Account) -> Account:
     return Account(
         user_id=account.user_id, email=account.email, is_admin=account.is_admin, created_at=account.created_at
     )
+
+
+def _device(request: Request, kind: LoginKind | None = None) -> Device:
+    label = request.headers.get("user-agent", "")
+    usual = LoginKind.CLI if label.startswith(COMMAND_LINE) else LoginKind.TOKEN
+    return Device(kind or usual, label, network_key(_address(request)))
 
 
 def _address(request: Request) -> str:

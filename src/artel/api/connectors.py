@@ -14,7 +14,6 @@ from starlette.websockets import WebSocketDisconnect
 
 from artel.api.dependencies import CurrentUser, Parts, ProjectId
 from artel.api.problems import documented, problem_of
-from artel.auth.middleware import bearer_token
 from artel.auth.principal import Principal
 from artel.connectors.connector_repository import who_serves
 from artel.connectors.line import Line, Misbehaved
@@ -77,9 +76,8 @@ async def connect(websocket: WebSocket, project_id: Annotated[int, Path(ge=0, le
         await websocket.close(CLOSE_REFUSED, f"Speak the subprotocol {PROTOCOL}.")
         return
     await websocket.accept(PROTOCOL)
-    authenticate = partial(parts.login.authenticate, bearer_token(websocket.scope))
     with contextlib.suppress(WebSocketDisconnect):
-        await _Conversation(websocket, parts, user, project_id, authenticate).hold()
+        await _Conversation(websocket, parts, user, project_id, websocket.state.recheck).hold()
 
 
 class _Closed(Exception):
@@ -100,7 +98,7 @@ class _Conversation:
         parts: Container,
         user: Principal,
         project_id: int,
-        authenticate: Callable[[], Awaitable[Principal]],
+        authenticate: Callable[[], Awaitable[object]],
     ) -> None:
         self._websocket = websocket
         self._parts = parts

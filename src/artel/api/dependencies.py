@@ -5,6 +5,7 @@ from typing import Annotated
 import structlog
 from fastapi import Depends, Path, Query, Request
 
+from artel.auth.login import SignedIn
 from artel.auth.principal import Principal
 from artel.container import Container
 from artel.contract.http import MAX_ID
@@ -31,6 +32,11 @@ async def _administrator(principal: Annotated[Principal, Depends(_principal)]) -
     return principal
 
 
+async def _signed_in(request: Request, _: Annotated[Principal, Depends(_principal)]) -> SignedIn:
+    signed_in: SignedIn = request.state.signed_in
+    return signed_in
+
+
 def _log_path_ids(request: Request) -> None:
     """Put the ids in the path on every log line of the request."""
     ids = {name: int(value) if _is_id(value) else value[:64] for name, value in request.path_params.items()}
@@ -44,6 +50,7 @@ def _is_id(text: str) -> bool:
 Parts = Annotated[Container, Depends(_container)]
 CurrentUser = Annotated[Principal, Depends(_principal)]
 Administrator = Annotated[Principal, Depends(_administrator)]
+CurrentLogin = Annotated[SignedIn, Depends(_signed_in)]
 Limit = Annotated[int, Query(ge=1, le=100, description="At most so many items.")]
 Offset = Annotated[int, Query(ge=0, le=MAX_ID, description="Leave out so many items at the beginning.")]
 ProjectId = Annotated[int, Path(ge=0, le=MAX_ID, examples=[1])]
@@ -55,4 +62,5 @@ ArchiveId = Annotated[
 ]
 TurnId = SessionId
 MemoryId = SessionId
+LoginId = SessionId
 AgentId = Annotated[int, Path(ge=0, le=MAX_ID, examples=[2])]

@@ -2,19 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from artel.contract.events import StoredEvent
-from artel.errors import ArtelError
+from artel.errors import ArtelError, Kind
 from artel.events.hub import Delta, Item, ReaderTooSlow, Snapshot, StreamsEnd
 from artel.logs import get_logger
 
 HEARTBEAT_SECONDS = 15.0
 SEND_SECONDS = 30.0  # a reader that takes nothing for so long is cut off
 MAX_STREAM_SECONDS = 3600.0  # then the reader connects again, with a token that is still good
+LOGIN_CHECK_SECONDS = 10.0  # how long a stream may go on after its login was ended
 RETRY = b"retry: 1000\n\n"
 HEARTBEAT = b": still here\n\n"
 
@@ -32,17 +33,20 @@ class EventStream(Response):
         self._items = items
         self._session_id = session_id
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until something ends it."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         writing = asyncio.ensure_future(self._write(send))
         leaving = asyncio.ensure_future(_gone(receive))
+        ending = asyncio.ensure_future(_login_over(scope["state"]["recheck"]))
         try:
-            await asyncio.wait({writing, leaving}, timeout=MAX_STREAM_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                {writing, leaving, ending}, timeout=MAX_STREAM_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
-            for task in (writing, leaving):
+            for task in (writing, leaving, ending):
                 task.cancel()
-            await asyncio.gather(writing, leaving, return_exceptions=True)
+            await asyncio.gather(writing, leaving, ending, return_exceptions=True)
         await _end(send)
 
     async def _write(self, send: Send) -> None:
@@ -95,6 +99,18 @@ async def _end(send: Send) -> None:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
     except (TimeoutError, OSError):
         return
+
+
+async def _login_over(recheck: Callable[[], Awaitable[object]]) -> None:
+    """Return once the login that the stream was opened with has ended."""
+    while True:
+        await asyncio.sleep(LOGIN_CHECK_SECONDS)
+        try:
+            await recheck()
+        except ArtelError as failure:  # who can't be asked now is asked again soon
+            if failure.kind is Kind.UNAUTHENTICATED:
+                log.info("stream_ended", reason=failure.detail)
+                return
 
 
 async def _gone(receive: Receive) -> None:

@@ -4,9 +4,9 @@ import re
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from artel.auth.middleware import SAFE_METHODS
 from artel.errors import HostNotAllowed, OriginRefused
 
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[^:\[\]/@\s]{1,253})(?::[0-9]{0,5})?")
 

@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from artel.auth.principal import Principal
 from artel.db.prepared import Statement
-from artel.db.tables import installation, projects, users
+from artel.db.tables import installation, login_codes, logins, projects, users
 from artel.errors import AccountNotFound, EmailTaken
 from artel.settings import RESERVED_ISSUER
 
@@ -29,6 +29,11 @@ class Account:
     created_at: datetime
     password_hash: str | None
     tokens_since: datetime | None
+
+    @property
+    def name(self) -> str:
+        """What the account is called in a sentence."""
+        return self.email or f"user {self.user_id}"
 
     @property
     def principal(self) -> Principal:
@@ -61,7 +66,7 @@ _LIVING_BY_ID = Statement(select(users).where(users.c.deleted_at.is_(None), user
 def account_by_id(connection: Connection, user_id: int) -> Account | None:
     """Answer the account, unless there is none or it was deleted."""
     row = _LIVING_BY_ID.run(connection, {"user_id": user_id}).one_or_none()
-    return _account(row) if row else None
+    return account_of_row(row) if row else None
 
 
 def account_by_email(connection: Connection, email: str) -> Account | None:
@@ -69,7 +74,7 @@ def account_by_email(connection: Connection, email: str) -> Account | None:
     row = connection.execute(
         _living().where(users.c.email == normal_email(email), users.c.issuer.is_(None))
     ).one_or_none()
-    return _account(row) if row else None
+    return account_of_row(row) if row else None
 
 
 def account_by_subject(connection: Connection, issuer: str, subject: str) -> tuple[bool, Account | None]:
@@ -77,24 +82,28 @@ def account_by_subject(connection: Connection, issuer: str, subject: str) -> tup
     row = connection.execute(select(users).where(users.c.issuer == issuer, users.c.subject == subject)).one_or_none()
     if row is None:
         return False, None
-    return True, None if row.deleted_at else _account(row)
+    return True, None if row.deleted_at else account_of_row(row)
 
 
 def list_accounts(connection: Connection, limit: int, offset: int) -> list[Account]:
     """Answer some accounts, oldest first."""
-    return [_account(row) for row in connection.execute(_living().order_by(users.c.id).limit(limit).offset(offset))]
+    return [
+        account_of_row(row) for row in connection.execute(_living().order_by(users.c.id).limit(limit).offset(offset))
+    ]
 
 
-def set_password_hash(connection: Connection, user_id: int, password_hash: str) -> None:
-    """Replace the password."""
-    connection.execute(update(users).where(users.c.id == user_id).values(password_hash=password_hash))
+def lock_account(connection: Connection, user_id: int) -> Account | None:
+    """Return the account, locked until the transaction ends."""
+    row = connection.execute(_living().where(users.c.id == user_id).with_for_update()).one_or_none()
+    return account_of_row(row) if row else None
 
 
-def change_password(connection: Connection, email: str, password_hash: str) -> None:
-    """Replace the password of the account with this address; tokens from before are good no longer."""
-    user_id = _required(account_by_email(connection, email), email).user_id
-    set_password_hash(connection, user_id, password_hash)
-    connection.execute(update(users).where(users.c.id == user_id).values(tokens_since=datetime.now(UTC)))
+def set_password_hash(connection: Connection, user_id: int, password_hash: str, *, end_tokens: bool = False) -> None:
+    """Replace the password; with `end_tokens` tokens from before that no login has issued are refused."""
+    values: dict[str, Any] = {"password_hash": password_hash} | (
+        {"tokens_since": datetime.now(UTC)} if end_tokens else {}
+    )
+    connection.execute(update(users).where(users.c.id == user_id).values(**values))
 
 
 def find_account(connection: Connection, email_or_id: str) -> Account:
@@ -118,6 +127,8 @@ def delete_account(connection: Connection, email_or_id: str) -> None:
         update(users).where(users.c.id == user_id, users.c.issuer == LOCAL_ISSUER).values(issuer=None, subject=None)
     )
     connection.execute(delete(projects).where(projects.c.user_id == user_id))
+    for table in (logins, login_codes):
+        connection.execute(delete(table).where(table.c.user_id == user_id))
 
 
 def ensure_local_account(connection: Connection) -> Account:
@@ -142,7 +153,7 @@ def _create(connection: Connection, **values: Any) -> Account:
         row = connection.execute(
             update(users).where(users.c.id == row.id).values(is_admin=True).returning(*users.c)
         ).one()
-    return _account(row)
+    return account_of_row(row)
 
 
 def _required(account: Account | None, name: str) -> Account:
@@ -155,5 +166,6 @@ def _living() -> Any:
     return select(users).where(users.c.deleted_at.is_(None))
 
 
-def _account(row: Row[Any]) -> Account:
+def account_of_row(row: Row[Any]) -> Account:
+    """Return the account of a row of `users`."""
     return Account(row.id, row.email, row.is_admin, row.created_at, row.password_hash, row.tokens_since)

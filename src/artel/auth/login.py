@@ -1,5 +1,8 @@
 """Registering, logging in, and finding out whom a token speaks for."""
 
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
@@ -12,15 +15,25 @@ from artel.auth.accounts import (
     create_account,
     create_external_account,
     has_accounts,
+    lock_account,
     normal_email,
     set_password_hash,
 )
+from artel.auth.logins import (
+    Device,
+    begin_login,
+    record_use,
+    refuse_to_replace,
+    revoke_other_logins,
+    sign_in_by_code,
+    signed_in_account,
+)
 from artel.auth.passwords import Passwords, needs_rehash
 from artel.auth.principal import Principal
-from artel.auth.tokens import ExternalSubject, LocalSubject, Tokens
+from artel.auth.tokens import ExternalSubject, Tokens
 from artel.contract.http import MAX_EMAIL_CHARACTERS, MAX_PASSWORD_CHARACTERS, is_encodable
 from artel.db.engine import Database
-from artel.errors import CredentialsWrong, RegistrationClosed, TokenInvalid
+from artel.errors import ArtelError, CredentialsWrong, NoPassword, PasswordWrong, RegistrationClosed, TokenInvalid
 from artel.logs import get_logger
 
 WRONG = "The e-mail address or the password is wrong."
@@ -32,6 +45,20 @@ REGISTRATION_CLOSED = (
 log = get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """An account, and the login by which it is used; a token that no login of ours issued has none."""
+
+    account: Account
+    login_id: str | None
+    expires_at: datetime
+
+    @property
+    def principal(self) -> Principal:
+        """Who requests of this login speak for."""
+        return self.account.principal
+
+
 class Login:
     """The door: who comes in, and by which proof."""
 
@@ -39,8 +66,9 @@ class Login:
         self._database = database
         self._passwords = passwords
         self._tokens = tokens
+        self._recording: set[str] = set()  # logins whose use is being written down
 
-    async def register(self, email: str, password: str, address: str, *, first_only: bool) -> Account:
+    async def register(self, email: str, password: str, address: str, device: Device, *, first_only: bool) -> SignedIn:
         """Make an account; with `first_only` raise RegistrationClosed if the server already has one."""
         counter = throttle.registrations_from(address)
         async with self._passwords.places_to_register.take():
@@ -48,10 +76,10 @@ class Login:
             password_hash = await self._passwords.hash(password)
             account = await self._database.run(_register, email, password_hash, counter, first_only)
         log.info("account_created", user_id=account.user_id, is_admin=account.is_admin)
-        return account
+        return await self.begin(account, device)
 
-    async def log_in(self, email: str, password: str, address: str) -> Account:
-        """Answer the account if the password is right."""
+    async def log_in(self, email: str, password: str, address: str, device: Device) -> SignedIn:
+        """Begin a login if the password is right."""
         if not (_is_possible(email, MAX_EMAIL_CHARACTERS) and _is_possible(password, MAX_PASSWORD_CHARACTERS)):
             raise CredentialsWrong(WRONG)  # nobody has these: not worth the work, which grows with the length
         counters = throttle.counters_of(normal_email(email), address)
@@ -64,23 +92,82 @@ class Login:
                 await self._database.run(throttle.count, counters)
                 log.info("login_failed", address=address)
                 raise CredentialsWrong(WRONG)
-            await self._database.run(throttle.forget_failures, counters[0])
-            if needs_rehash(password_hash):
-                await self._database.run(set_password_hash, account.user_id, await self._passwords.hash(password))
-        return account
+            new_hash = await self._passwords.hash(password) if needs_rehash(password_hash) else None
+            expires_at = self._end()
+            login_id = await self._database.run(_logged_in, account, new_hash, counters[0], device, expires_at)
+        return SignedIn(account, login_id, expires_at)
 
-    async def authenticate(self, token: str) -> Principal:
-        """Answer whom the token speaks for; an external subject becomes a user on first sight."""
-        match await self._tokens.verify(token):
-            case LocalSubject(user_id, issued_at):
-                account = await self._database.read(account_by_id, user_id)
-                if account and account.tokens_since and issued_at < int(account.tokens_since.timestamp()):
-                    raise TokenInvalid("The password was changed since. Log in again.")
-            case ExternalSubject() as subject:
-                account = await self._external_account(subject)
+    async def begin(self, account: Account, device: Device, not_after: datetime | None = None) -> SignedIn:
+        """Begin a login of an account that has proven itself, which ends at `not_after` at the latest."""
+        expires_at = min(self._end(), not_after or self._end())
+        login_id = await self._database.run(begin_login, account.user_id, device, expires_at)
+        return SignedIn(account, login_id, expires_at)
+
+    async def exchange_code(self, code: str, device: Device, replaced: Account | None) -> SignedIn:
+        """Begin a login by a one-time code; `replaced` is somebody who must not be signed out for it."""
+        account, login_id, expires_at = await self._database.run(sign_in_by_code, code, device, replaced)
+        return SignedIn(account, login_id, expires_at)
+
+    async def exchange_token(self, token: str, device: Device, replaced: Account | None) -> SignedIn:
+        """Begin a login by a token, which does not outlive it; `replaced` must not be signed out for it."""
+        known = await self.authenticate(token)
+        refuse_to_replace(replaced, known.account)
+        return await self.begin(known.account, device, known.expires_at)
+
+    async def change_password(self, signed_in: SignedIn, old: str, new: str, address: str) -> None:
+        """Replace the password; every other login and every older token ends."""
+        email = signed_in.account.email
+        if signed_in.account.password_hash is None or email is None:
+            raise NoPassword("This account has no password here: it signs in by a link or with its identity provider.")
+        counters = throttle.counters_of(email, address)
+        async with self._passwords.places_to_log_in.take():
+            account = await self._database.read(_account_to_try, email, counters)
+            old_hash = account.password_hash if account and _is_possible(old, MAX_PASSWORD_CHARACTERS) else None
+            if old_hash is None or not await self._passwords.verify(old_hash, old):
+                await self._database.run(throttle.count, counters)
+                raise PasswordWrong("The old password is wrong. Nothing was changed.")
+            new_hash = await self._passwords.hash(new)
+            await self._database.run(_change_password, signed_in, old_hash, new_hash, counters[0])
+        log.info("password_changed", user_id=signed_in.account.user_id)
+
+    async def authenticate(self, token: str) -> SignedIn:
+        """Return whom the token speaks for; an external subject becomes a user on first sight."""
+        subject = await self._tokens.verify(token)
+        account: Account | None
+        login_id = None
+        if isinstance(subject, ExternalSubject):
+            account = await self._external_account(subject)
+        elif subject.login_id is not None:
+            login_id = subject.login_id
+            account, is_stale = await self._database.read(signed_in_account, subject.user_id, login_id)
+            if is_stale:
+                await self._record_use(login_id)
+        else:
+            account = await self._database.read(account_by_id, subject.user_id)
+            # A token of the very second of the change may be from before it.
+            if account and account.tokens_since and subject.issued_at <= int(account.tokens_since.timestamp()):
+                raise TokenInvalid("The password was changed since. Log in again.")
         if account is None:
             raise TokenInvalid("The account of this token does not exist any more.")
-        return account.principal
+        return SignedIn(account, login_id, datetime.fromtimestamp(subject.expires_at, UTC))
+
+    def token_of(self, signed_in: SignedIn) -> str:
+        """Return a token for a login."""
+        return self._tokens.issue(signed_in.account.user_id, signed_in.login_id, signed_in.expires_at)
+
+    def _end(self) -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=self._tokens.lifetime_seconds)
+
+    async def _record_use(self, login_id: str) -> None:
+        if login_id in self._recording:
+            return
+        self._recording.add(login_id)
+        try:
+            await self._database.run(record_use, login_id)
+        except ArtelError as failure:  # the request itself may only need to read
+            log.warning("login_use_not_recorded", reason=failure.detail)
+        finally:
+            self._recording.discard(login_id)
 
     async def _external_account(self, subject: ExternalSubject) -> Account | None:
         known, account = await self._database.read(account_by_subject, subject.issuer, subject.subject)
@@ -119,3 +206,33 @@ def _register(
 def _account_to_try(connection: Connection, email: str, counters: tuple[throttle.Counter, ...]) -> Account | None:
     throttle.refuse_if_paused(connection, counters)
     return account_by_email(connection, email)
+
+
+def _logged_in(
+    connection: Connection,
+    account: Account,
+    new_hash: str | None,
+    counter: throttle.Counter,
+    device: Device,
+    expires_at: datetime,
+) -> str:
+    """Begin a login, unless the password was changed since it was verified; replace a hash of weaker parameters."""
+    locked = lock_account(connection, account.user_id)
+    if locked is None or locked.password_hash != account.password_hash:
+        raise CredentialsWrong(WRONG)
+    if new_hash is not None:
+        set_password_hash(connection, account.user_id, new_hash)
+    throttle.forget_failures(connection, counter)
+    return begin_login(connection, account.user_id, device, expires_at)
+
+
+def _change_password(
+    connection: Connection, signed_in: SignedIn, old_hash: str, new_hash: str, counter: throttle.Counter
+) -> None:
+    user_id = signed_in.account.user_id
+    locked = lock_account(connection, user_id)
+    if locked is None or locked.password_hash != old_hash:
+        raise PasswordWrong("The password was changed in this moment. Nothing was changed.")
+    set_password_hash(connection, user_id, new_hash, end_tokens=True)
+    revoke_other_logins(connection, user_id, signed_in.login_id)
+    throttle.forget_failures(connection, counter)

@@ -1,12 +1,16 @@
-"""Puts the principal of the bearer token into the request, or refuses it."""
+"""Puts the principal of the token or cookie into the request, or refuses it."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from typing import Any
 
 import structlog
 
-from artel.auth.principal import Principal
-from artel.errors import NotAuthenticated
+from artel.auth.login import SignedIn
+from artel.errors import NotAuthenticated, OriginRefused
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+DEFAULT_PORT = "80"
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -15,10 +19,13 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class AuthMiddleware:
-    """Everything that is not public needs a token."""
+    """Everything that is not public needs a token, or the cookie of a browser.
+
+    In the request's state it sets `principal`, `signed_in`, and `recheck`, which raises once the login has ended.
+    """
 
     def __init__(
-        self, app: ASGIApp, authenticate: Callable[[str], Awaitable[Principal]], is_public: Callable[[str], bool]
+        self, app: ASGIApp, authenticate: Callable[[str], Awaitable[SignedIn]], is_public: Callable[[str], bool]
     ) -> None:
         self._app = app
         self._authenticate = authenticate
@@ -26,17 +33,49 @@ class AuthMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and not self._is_public(scope["path"]):
-            principal = await self._authenticate(bearer_token(scope))
-            scope.setdefault("state", {})["principal"] = principal
-            structlog.contextvars.bind_contextvars(user_id=principal.user_id)
+            token = _token(scope)
+            signed_in = await self._authenticate(token)
+            state = scope.setdefault("state", {})
+            state["principal"] = signed_in.principal
+            state["signed_in"] = signed_in
+            state["recheck"] = partial(self._authenticate, token)
+            structlog.contextvars.bind_contextvars(user_id=signed_in.principal.user_id)
         await self._app(scope, receive, send)
 
 
-def bearer_token(scope: Scope) -> str:
-    """Answer the token that came with a request, or raise."""
-    values = [value for name, value in scope["headers"] if name == b"authorization"]
-    if not values:
+def cookie_name(scope: Scope) -> str:
+    """Return the name of our cookie. Cookies don't know ports, so that it says which server of a machine it is for."""
+    if scope["scheme"] == "https":
+        return "__Host-artel"
+    host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
+    port = host.rpartition(":")[2]
+    return f"artel-{port if port.isascii() and port.isdecimal() else DEFAULT_PORT}"
+
+
+def cookie_token(scope: Scope) -> str | None:
+    """Return the token in our cookie; of two cookies with its name, one of which somebody has planted, neither."""
+    wanted = cookie_name(scope)
+    found = []
+    for name, value in scope["headers"]:
+        if name == b"cookie":
+            pairs = (pair.strip().partition("=") for pair in value.decode("latin-1").split(";"))
+            found += [content for key, _, content in pairs if key == wanted]
+    return found[0] if len(found) == 1 and found[0] else None
+
+
+def _token(scope: Scope) -> str:
+    if any(name == b"authorization" for name, _ in scope["headers"]):
+        return _bearer_token(scope)
+    token = cookie_token(scope) if scope["type"] == "http" else None  # a socket needs a token
+    if token is None:
         raise NotAuthenticated("Send a token in the header: Authorization: Bearer …")
+    if scope["method"] not in SAFE_METHODS and not scope["state"]["same_origin"]:
+        raise OriginRefused("With a cookie only pages of this server may change anything. Programs send a token.")
+    return token
+
+
+def _bearer_token(scope: Scope) -> str:
+    values = [value for name, value in scope["headers"] if name == b"authorization"]
     scheme, _, token = values[0].decode("latin-1").partition(" ")
     if len(values) > 1 or scheme.lower() != "bearer" or not token.strip():
         raise NotAuthenticated("Send one token in the header: Authorization: Bearer …")

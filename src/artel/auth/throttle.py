@@ -81,6 +81,11 @@ def forget_failures(connection: Connection, counter: Counter) -> None:
     connection.execute(delete(login_attempts).where(login_attempts.c.key == counter.key))
 
 
+def network_key(address: str) -> str:
+    """Return what a login stores of the network it came from."""
+    return _key("network", _network_of(address))
+
+
 def _network_of(address: str) -> str:
     """Answer what one person controls: an IPv4 address, or the whole network of an IPv6 address."""
     try:

@@ -3,6 +3,7 @@
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import jwt
@@ -18,6 +19,7 @@ ISSUER = AUDIENCE = "artel"
 MAX_TOKEN_CHARACTERS = 8192
 MAX_VERIFIED = 4_096  # tokens whose signature was checked
 MAX_SUBJECT_CHARACTERS = 500
+MAX_LOGIN_ID_CHARACTERS = 36
 # Our own clock signs and checks our own tokens; another issuer's clock may be a little off.
 EXTERNAL_LEEWAY_SECONDS = 5
 
@@ -28,6 +30,8 @@ class LocalSubject:
 
     user_id: int
     issued_at: int
+    expires_at: int
+    login_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class ExternalSubject:
     issuer: str
     subject: str
     email: str | None
+    expires_at: int
 
 
 class Tokens:
@@ -52,18 +57,20 @@ class Tokens:
         self._audience = audience
         self._verified: OrderedDict[str, tuple[LocalSubject, int]] = OrderedDict()
 
-    def issue(self, user_id: int) -> str:
-        """Answer a token that speaks for the user."""
+    def issue(self, user_id: int, login_id: str | None = None, expires_at: datetime | None = None) -> str:
+        """Return a token that speaks for the user while the login lasts."""
         now = int(time.time())
-        claims = {
+        claims: dict[str, Any] = {
             "sub": str(user_id),
             "iss": ISSUER,
             "aud": AUDIENCE,
             "iat": now,
             "nbf": now,
-            "exp": now + self.lifetime_seconds,
+            "exp": int(expires_at.timestamp()) if expires_at else now + self.lifetime_seconds,
             "jti": uuid7(),
         }
+        if login_id is not None:
+            claims["sid"] = login_id
         return jwt.encode(claims, self._secret, LOCAL_ALGORITHM)
 
     async def verify(self, token: str) -> LocalSubject | ExternalSubject:
@@ -99,8 +106,11 @@ class Tokens:
         user_id = int(claims["sub"])
         if not 0 < user_id <= MAX_ID:
             raise ValueError("no such number")
-        subject = LocalSubject(user_id, int(claims["iat"]))
-        self._verified[token] = subject, int(claims["exp"])  # what it says never changes, only when it ends
+        login_id = claims.get("sid")
+        if login_id is not None and not _is_storable(login_id, MAX_LOGIN_ID_CHARACTERS):
+            raise ValueError("no usable login")
+        subject = LocalSubject(user_id, int(claims["iat"]), int(claims["exp"]), login_id)
+        self._verified[token] = subject, subject.expires_at  # what it says never changes, only when it ends
         if len(self._verified) > MAX_VERIFIED:
             self._verified.popitem(last=False)
         return subject
@@ -119,7 +129,8 @@ class Tokens:
         subject, email = claims["sub"], claims.get("email")
         if not _is_storable(subject, MAX_SUBJECT_CHARACTERS):
             raise ValueError("no usable subject")
-        return ExternalSubject(self._issuer, subject, email if _is_storable(email, MAX_EMAIL_CHARACTERS) else None)
+        email = email if _is_storable(email, MAX_EMAIL_CHARACTERS) else None
+        return ExternalSubject(self._issuer, subject, email, int(claims["exp"]))
 
 
 def _is_storable(value: Any, max_characters: int) -> bool:

@@ -38,13 +38,17 @@ def up(
     async def serve_folder(container: "Container") -> None:
         from artel.api.server import serve as run_server
         from artel.auth.accounts import ensure_local_account
+        from artel.auth.logins import Device, LoginKind, make_code
+        from artel.auth.throttle import network_key
         from artel.cli.own_connector import OwnConnector, Place, why_not
         from artel.connectors.connector_repository import who_serves
         from artel.projects.projects import ensure_default_project
 
         account = await container.database.run(ensure_local_account)
         project = await container.database.run(ensure_default_project, account.principal, container.project_rules)
-        token = container.tokens.issue(account.user_id)
+        login = await container.login.begin(account, Device(LoginKind.CLI, "artel up", network_key("127.0.0.1")))
+        token = container.login.token_of(login)
+        code = await container.database.run(make_code, account.user_id, login.expires_at)
         mine = folder or Path.cwd()
         problem = "--no-folder" if no_folder else why_not(mine, container.folder.path)
         if folder is not None and problem is not None:
@@ -56,11 +60,11 @@ def up(
             return await container.database.read(who_serves, account.principal, project.id) is None
 
         def ready(url: str) -> None:
-            _remember(url, token)
+            is_current = _remember(url, token)
             if problem is None:
                 issue = partial(container.tokens.issue, account.user_id)
                 connector.start(Place(url, project.id, issue, container.tokens.lifetime_seconds, is_free))
-            link = f"{url}/#token={token}"
+            link = f"{url}/#code={code}"
             if as_json:
                 typer.echo(json.dumps({"url": url, "link": link, "token": token, "project_id": project.id}))
                 return
@@ -72,7 +76,8 @@ def up(
             typer.echo(f"  Folder    {visible(_folder(mine, problem), keep='')}")
             typer.echo(f"  Models    {_models(container)}")
             typer.echo("  Talk      artel chat, in another terminal\n")
-            typer.echo("  The link logs in whoever has it: keep it to yourself. Ctrl-C stops Artel.\n")
+            again = "artel link" if is_current else f"artel link --server {url}"
+            typer.echo(f"  The link works once, within a minute. For a new one: {again}. Ctrl-C stops Artel.\n")
 
         try:
             await run_server(container, ready)
@@ -118,17 +123,17 @@ def _models(container: "Container") -> str:
     return ", ".join(provider.name for provider in brain.providers)
 
 
-def _remember(url: str, token: str) -> None:
-    """Log the command line in to this server, unless it is logged in to one on another machine."""
+def _remember(url: str, token: str) -> bool:
+    """Log the command line in to this server; return whether it is the current one, not one on another machine."""
     from artel.client.credentials import Credentials
 
     credentials = Credentials.load()
-    if credentials.is_elsewhere:
-        return
+    is_current = not credentials.is_elsewhere
     try:
-        credentials.remember(url, token)
+        credentials.remember(url, token, make_current=is_current)
     except OSError as failure:
         typer.echo(f"artel: the command line is not logged in ({failure.strerror}: {credentials.path})", err=True)
+    return is_current
 
 
 def _run(

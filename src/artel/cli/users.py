@@ -46,7 +46,7 @@ def create_user(email: Annotated[str, typer.Argument(help="The e-mail address.")
 @app.command("set-password")
 def set_password(email: Annotated[str, typer.Argument(help="The e-mail address.")], as_json: AsJson = False) -> None:
     """Give an account a new password. It is asked for, or read from standard input."""
-    from artel.auth.accounts import change_password
+    from artel.auth.logins import change_password
 
     address, password_hash = _new_login(email, "New password")
     _with_database(lambda database: database.run(change_password, address, password_hash))

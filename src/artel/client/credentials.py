@@ -36,12 +36,15 @@ class Credentials:
         """Write the file, whole or not at all."""
         write_private(self.path, json.dumps({"current": self.current, "tokens": self.tokens}, indent=2))
 
-    def remember(self, server: str, token: str) -> None:
-        """Keep a token for a server, which is the current one from now on; the oldest of too many is forgotten."""
+    def remember(self, server: str, token: str, *, make_current: bool = True) -> None:
+        """Keep a token for a server, which becomes the current one; the oldest of too many is forgotten."""
         self.tokens.pop(server, None)
         self.tokens[server] = token
+        if not make_current and self.current in self.tokens:  # not the one that is forgotten
+            self.tokens[self.current] = self.tokens.pop(self.current)
         self.tokens = dict(list(self.tokens.items())[-MAX_SERVERS:])
-        self.current = server
+        if make_current:
+            self.current = server
         self.save()
 
     @property

@@ -73,7 +73,7 @@ class Lines:
         log.info("connector_online", connector_id=hello.connector_id, project_id=hello.project_id, mode=hello.mode)
         return serving
 
-    async def keep(self, line: Line, authenticate: Callable[[], Awaitable[Principal]]) -> Ending:
+    async def keep(self, line: Line, authenticate: Callable[[], Awaitable[object]]) -> Ending:
         """Say again and again that a line is open; answer why it has to end.
 
         Another line has taken its place, its project was deleted, or `authenticate` does not accept its token any more.
@@ -124,7 +124,7 @@ class Lines:
             end(ending)
 
 
-async def _login_over(authenticate: Callable[[], Awaitable[Principal]]) -> Ending | None:
+async def _login_over(authenticate: Callable[[], Awaitable[object]]) -> Ending | None:
     try:
         await authenticate()
     except ArtelError as failure:

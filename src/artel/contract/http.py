@@ -2,7 +2,7 @@
 
 import math
 from datetime import datetime
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -218,6 +218,55 @@ class Registered(Token):
     user_id: int = Field(examples=[1])
 
 
+class BrowserSignIn(Request):
+    """What signs a browser in: a one-time code, a token, or e-mail address and password."""
+
+    code: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,100}$")] | None = Field(
+        default=None, description="The one-time code in a link of `artel up` or `artel link`."
+    )
+    token: SecretStr | None = Field(default=None, min_length=1, max_length=8192)
+    email: Annotated[str, Field(max_length=MAX_EMAIL_CHARACTERS)] | None = Field(
+        default=None, examples=["ada@example.org"]
+    )
+    password: SecretStr | None = Field(default=None, examples=["correct horse battery staple"])
+    replace: bool = Field(
+        default=False, description="Whether somebody else who is signed in here is signed out for it."
+    )
+
+    @model_validator(mode="after")
+    def _one_proof(self) -> Self:
+        given = {name for name in ("code", "token", "email", "password") if getattr(self, name) is not None}
+        if given not in ({"code"}, {"token"}, {"email", "password"}):
+            raise ValueError("needs either code, or token, or email and password")
+        return self
+
+
+class PasswordChange(Request):
+    """The password of an account, and the one that replaces it."""
+
+    old_password: SecretStr = Field(max_length=MAX_PASSWORD_CHARACTERS, examples=["correct horse battery staple"])
+    new_password: Password = Field(examples=["seven green bottles on the wall"])
+
+
+class SignInCode(Answer):
+    """A code that signs a browser in once, at `/#code=…`."""
+
+    code: str
+    expires_in: int = Field(description="Seconds from now.", examples=[60])
+
+
+class LoginSession(Answer):
+    """Where you are signed in."""
+
+    id: str = Field(examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
+    kind: Literal["browser", "cli", "token"]
+    label: str = Field(description="What the client called itself.", examples=["artel/0.1.0"])
+    created_at: datetime
+    last_used_at: datetime = Field(description="To the minute.")
+    expires_at: datetime
+    is_current: bool = Field(description="Whether it is the one of this request.")
+
+
 class Account(Answer):
     """Who the token speaks for."""
 
@@ -225,6 +274,12 @@ class Account(Answer):
     email: str | None = Field(examples=["ada@example.org"])
     is_admin: bool
     created_at: datetime
+
+
+class BrowserState(Answer):
+    """Who is signed in with the browser's cookie, if anybody."""
+
+    account: Account | None
 
 
 class NewAgent(Request):

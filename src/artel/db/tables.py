@@ -100,6 +100,33 @@ login_attempts = Table(
     Index(None, "forget_at"),
 )
 
+# Where users are signed in. Tokens and cookies carry the id; one whose login was revoked or deleted is refused.
+logins = Table(
+    "logins",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("user_id", Id, ForeignKey("users.id"), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("label", String(200), nullable=False),
+    Column("network", String(64), nullable=False),  # hashed
+    Column("created_at", Moment, nullable=False),
+    Column("last_used_at", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=False),
+    Column("revoked_at", Moment),
+    Index(None, "user_id", "last_used_at"),
+)
+
+# Codes that sign a browser in, once.
+login_codes = Table(
+    "login_codes",
+    metadata,
+    Column("code_hash", String(64), primary_key=True),
+    Column("user_id", Id, ForeignKey("users.id"), nullable=False),
+    Column("expires_at", Moment, nullable=False),
+    Column("login_expires_at", Moment, nullable=False),
+    Index(None, "expires_at"),
+)
+
 projects = Table(
     "projects",
     metadata,

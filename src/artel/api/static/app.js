@@ -1,12 +1,11 @@
 // The page at `/`. What users wrote reaches the document as text only, never as HTML.
 
-import { $, Problem, call, copyOf, day, field, fill, isBusy, keepToken, onSubmit, token, valuesOf, view } from "./basics.js";
+import { $, Problem, call, clock, copyOf, day, field, fill, isBusy, onSubmit, valuesOf, view } from "./basics.js";
 import * as chat from "./chat.js";
 import * as space from "./space.js";
 
 const PAGE_SIZE = 50;
 
-let account = null; // whom the token speaks for
 let project = null; // the one that is open
 
 function tidy() {
@@ -16,30 +15,61 @@ function tidy() {
 
 function show(name, title, focused) {
   for (const section of document.querySelectorAll(".view")) section.hidden = section.id !== name;
-  $("account").hidden = !token();
+  $("account").hidden = !view.account;
   document.title = `${title} – Artel`;
   focused?.focus();
 }
 
 // --- Signing in and out ----------------------------------------------------------------------------------------------
 
-/** The link of `artel up` carries a token: it stays neither in the address bar nor in the history. */
-function takeTokenFromAddress() {
-  const found = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (found === null) return;
+// Tabs share the cookie: when somebody else is signed in with it, no tab may go on showing the one before.
+const tabs = new BroadcastChannel("artel");
+tabs.addEventListener("message", ({ data }) => data !== (view.account?.user_id ?? null) && location.reload());
+
+/** The link of `artel up` carries a code, or a token: it stays neither in the address bar nor in the history. */
+function proofInAddress() {
+  const found = new URLSearchParams(location.hash.slice(1));
+  const name = ["code", "token"].find((one) => found.has(one));
+  if (!name) return null;
   history.replaceState(null, "", location.pathname);
-  keepToken(found);
-  account = null;
+  return { [name]: found.get(name) };
+}
+
+async function signIn(proof) {
+  const before = view.account?.user_id ?? null;
+  view.account = await call("POST", "/auth/browser", proof);
+  if (before !== view.account.user_id) tabs.postMessage(view.account.user_id);
+}
+
+/** Sign in by a link, after a question if somebody else is signed in; return what is wrong with the link, if anything. */
+async function signInByLink(proof) {
+  try {
+    await signIn(proof).catch(async (trouble) => {
+      if (trouble.code !== "other_account") throw trouble;
+      if (await isAgreed(trouble.message)) await signIn({ ...proof, replace: true });
+    });
+  } catch (trouble) {
+    if (![401, 403, 422].includes(trouble.status)) throw trouble;
+    return trouble.message;
+  }
+  return "";
+}
+
+function isAgreed(question) {
+  return new Promise((answer) => {
+    fill($("replace-dialog"), { question });
+    openDialog("replace-dialog", () => answer(true));
+    $("replace-dialog").addEventListener("close", () => answer(false), { once: true });
+  });
 }
 
 function signOut(reason) {
   view.round += 1;
   space.close();
   chat.forget();
-  keepToken(null);
-  account = project = null;
+  view.account = project = null;
   for (const form of document.forms) form.reset();
-  for (const shown of document.querySelectorAll(".data, #project-list, #agent-list")) shown.replaceChildren();
+  for (const shown of document.querySelectorAll(".data, #project-list, #agent-list, #login-list")) shown.replaceChildren();
   $("sign-in-reason").textContent = reason;
   show("sign-in", "Sign in");
   setMode("known");
@@ -57,11 +87,11 @@ function setMode(mode) {
 
 onSubmit($("sign-in-form"), async (form) => {
   const { email, password } = valuesOf(form);
-  const { access_token } =
-    form.dataset.mode === "new"
-      ? await call("POST", "/auth/register", { email, password })
-      : await call("POST", "/auth/token", new URLSearchParams({ username: email, password }));
-  keepToken(access_token);
+  if (form.dataset.mode === "new") {
+    const { access_token } = await call("POST", "/auth/register", { email, password });
+    await signIn({ token: access_token, replace: true });
+    await call("POST", "/auth/logout", null, { Authorization: `Bearer ${access_token}` }); // the cookie is enough
+  } else await signIn({ email, password });
   form.reset();
   await route();
 });
@@ -70,10 +100,45 @@ for (const button of $("sign-in-form").querySelectorAll("[data-mode]")) {
   button.addEventListener("click", () => isBusy($("sign-in-form")) || setMode(button.dataset.mode));
 }
 
-$("sign-out").addEventListener("click", () => {
+$("sign-out").addEventListener("click", async () => {
+  try {
+    await call("POST", "/auth/logout");
+  } catch (trouble) {
+    if (trouble.message) showTrouble(trouble);
+    return;
+  }
   history.replaceState(null, "", location.pathname);
+  tabs.postMessage(null);
   signOut("You are signed out.");
 });
+
+$("open-account").addEventListener("click", async () => {
+  const form = openDialog("account-dialog", () => call("POST", "/auth/password", valuesOf(form)));
+  $("login-list").replaceChildren();
+  try {
+    const { items } = await call("GET", "/auth/sessions?limit=100");
+    $("login-list").replaceChildren(...items.map(loginItem));
+  } catch (trouble) {
+    form.querySelector("[role=alert]").textContent = trouble.message;
+  }
+});
+
+function loginItem({ id, kind, label, last_used_at, is_current }) {
+  const item = copyOf("login-item");
+  fill(item, { label: label || kind, used: is_current ? "this browser" : `used ${day(last_used_at)} ${clock(last_used_at)}` });
+  const button = item.querySelector("button");
+  button.hidden = is_current;
+  button.ariaLabel = `End ${label || kind}`;
+  button.addEventListener("click", async () => {
+    try {
+      await call("DELETE", `/auth/sessions/${id}`);
+      item.remove();
+    } catch (trouble) {
+      $("account-dialog").querySelector("[role=alert]").textContent = trouble.message;
+    }
+  });
+  return item;
+}
 
 // --- What the address asks for ---------------------------------------------------------------------------------------
 
@@ -84,8 +149,7 @@ function placeOf(hash) {
 }
 
 async function route() {
-  takeTokenFromAddress();
-  if (!token()) return signOut("");
+  const proof = proofInAddress();
   tidy();
   const mine = ++view.round;
   const place = placeOf(location.hash);
@@ -94,16 +158,22 @@ async function route() {
   space.close();
   if (!isOpen) show("loading", "Loading…");
   try {
-    account ??= await call("GET", "/auth/me");
-    $("account-name").textContent = account.email ?? `User ${account.user_id}`;
+    const wrong = proof ? await signInByLink(proof) : "";
+    view.account ??= (await call("GET", "/auth/browser")).account;
+    if (!view.account) return signOut(wrong);
+    const { email, user_id } = view.account;
+    $("account-name").textContent = email ?? `User ${user_id}`;
     if (place) showProject(await call("GET", `/my/projects/${place.id}`), place, isOpen);
     else showProjects(await call("GET", `/my/projects?limit=${PAGE_SIZE}`));
   } catch (trouble) {
-    if (mine !== view.round) return;
-    $("trouble-detail").textContent = trouble.message;
-    show("trouble", "Trouble", $("trouble-title"));
-    if (!(trouble instanceof Problem)) throw trouble;
+    if (mine === view.round) showTrouble(trouble);
   }
+}
+
+function showTrouble(trouble) {
+  $("trouble-detail").textContent = trouble.message;
+  show("trouble", "Trouble", $("trouble-title"));
+  if (!(trouble instanceof Problem)) throw trouble;
 }
 
 addEventListener("hashchange", route);

@@ -4,14 +4,14 @@ const DEADLINE_SECONDS = 30;
 const SILENT_SECONDS = 40; // the server sends a sign of life every 15 seconds
 const HIDDEN_SECONDS = 60; // a tab that nobody looks at gives its connection back: browsers have only six
 const MAX_WAIT_SECONDS = 15;
-const TOKEN = "artel.token";
 
 export const $ = (id) => document.getElementById(id);
-export const token = () => sessionStorage.getItem(TOKEN);
-export const keepToken = (value) => (value ? sessionStorage.setItem(TOKEN, value) : sessionStorage.removeItem(TOKEN));
 
-/** `round` grows when something else is to be shown: answers to earlier calls are of no use then. */
-export const view = { round: 0, signOut: () => {} };
+/**
+ * `round` grows when something else is to be shown: answers to earlier calls are of no use then.
+ * `account` is whom the browser's cookie signs in.
+ */
+export const view = { round: 0, account: null, signOut: () => {} };
 
 /** Something that is said to the user; without a text it needs no saying. */
 export class Problem extends Error {
@@ -23,11 +23,9 @@ export class Problem extends Error {
 
 // --- The API ---------------------------------------------------------------------------------------------------------
 
-const authorization = () => (token() ? { Authorization: `Bearer ${token()}` } : {});
-
 export async function call(method, path, body, headers = {}) {
-  const [mine, bearer] = [view.round, token()];
-  headers = { ...authorization(), ...headers };
+  const [mine, account] = [view.round, view.account];
+  headers = { ...headers };
   if (body && !(body instanceof URLSearchParams)) {
     headers["Content-Type"] = "application/json";
     body = JSON.stringify(body);
@@ -45,7 +43,7 @@ export async function call(method, path, body, headers = {}) {
   if (mine !== view.round) throw new Problem("");
   if (response.ok) return answer ? JSON.parse(answer) : null;
   const problem = problemOf(response, answer);
-  if (response.status !== 401 || !bearer) throw problem;
+  if (response.status !== 401 || !account || path === "/auth/browser") throw problem;
   view.signOut(`You were signed out: ${problem.message}`);
   throw new Problem("");
 }
@@ -65,7 +63,7 @@ function problemOf(response, answer) {
 
 /**
  * Follow a stream of events after a number until `signal` says stop; a line that drops is taken up where it was.
- * `heard` gets type and data, `line` whether there is a connection. (EventSource can't send the token.)
+ * `heard` gets type and data, `line` whether there is a connection. (EventSource does not say why it was refused.)
  */
 export async function follow(path, after, signal, heard, line = () => {}) {
   const place = { last: after };
@@ -103,7 +101,7 @@ async function read(path, place, signal, heard, connected) {
   signal.addEventListener("abort", end);
   document.addEventListener("visibilitychange", look);
   try {
-    const headers = { ...authorization(), ...(place.last === null ? {} : { "Last-Event-ID": String(place.last) }) };
+    const headers = place.last === null ? {} : { "Last-Event-ID": String(place.last) };
     const response = await fetch(path, { headers, signal: stop.signal });
     if (!response.ok) throw problemOf(response, await response.text());
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

@@ -1,0 +1,189 @@
+"""Logins: where a user is signed in, and the one-time codes that sign a browser in."""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, update
+
+from artel.auth.accounts import Account, account_by_id, account_of_row, find_account, set_password_hash
+from artel.db.prepared import Statement
+from artel.db.tables import login_codes, logins, users
+from artel.errors import CodeExpired, LoginNotFound, OtherAccount, TokenInvalid
+from artel.ids import uuid7
+
+CODE_LIFETIME = timedelta(seconds=60)
+USED_AGAIN_AFTER = timedelta(minutes=1)  # how exact `last_used_at` is
+# Rows per user, ended ones included: the throttle looks there for networks that have signed in before.
+MAX_LOGINS = 1000
+MAX_LABEL_CHARACTERS = 200
+
+
+class LoginKind(StrEnum):
+    """What is signed in."""
+
+    BROWSER = "browser"
+    CLI = "cli"
+    TOKEN = "token"  # noqa: S105 - a kind of login, no secret
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What a user signs in with: its kind, its own description (User-Agent), and a hash of its network."""
+
+    kind: LoginKind
+    label: str
+    network: str
+
+
+@dataclass(frozen=True, slots=True)
+class LiveLogin:
+    """A login that has neither ended nor been revoked."""
+
+    id: str
+    kind: LoginKind
+    label: str
+    created_at: datetime
+    last_used_at: datetime
+    expires_at: datetime
+
+
+# One statement for account and login, because every request runs it.
+_SIGNED_IN = Statement(
+    select(users, logins.c.revoked_at, logins.c.last_used_at)
+    .select_from(users.join(logins, logins.c.user_id == users.c.id))
+    .where(users.c.id == bindparam("user_id"), logins.c.id == bindparam("login_id"))
+)
+
+
+def signed_in_account(connection: Connection, user_id: int, login_id: str) -> tuple[Account, bool]:
+    """Return the account of a live login, and whether its last use should be recorded; raise if it has ended."""
+    row = _SIGNED_IN.run(connection, {"user_id": user_id, "login_id": login_id}).one_or_none()
+    if row is None or row.revoked_at is not None:
+        raise TokenInvalid("This login was ended. Log in again.")
+    if row.deleted_at is not None:
+        raise TokenInvalid("The account of this token does not exist any more.")
+    return account_of_row(row), datetime.now(UTC) - row.last_used_at > USED_AGAIN_AFTER
+
+
+def begin_login(connection: Connection, user_id: int, device: Device, expires_at: datetime) -> str:
+    """Store a new login and return its id; of too many the least recently used ones are deleted."""
+    now, login_id = datetime.now(UTC), uuid7()
+    label = "".join(character for character in device.label if character.isprintable())[:MAX_LABEL_CHARACTERS]
+    connection.execute(
+        insert(logins).values(
+            id=login_id,
+            user_id=user_id,
+            kind=device.kind,
+            label=label,
+            network=device.network,
+            created_at=now,
+            last_used_at=now,
+            expires_at=expires_at,
+        )
+    )
+    too_many = (
+        select(logins.c.id)
+        .where(logins.c.user_id == user_id)
+        .order_by(logins.c.last_used_at.desc(), logins.c.id.desc())
+        .limit(100)
+        .offset(MAX_LOGINS)
+    )
+    connection.execute(delete(logins).where(logins.c.user_id == user_id, logins.c.id.in_(too_many)))
+    return login_id
+
+
+def record_use(connection: Connection, login_id: str) -> None:
+    """Record that a login is in use, at most once a minute."""
+    now = datetime.now(UTC)
+    connection.execute(
+        update(logins)
+        .where(logins.c.id == login_id, logins.c.last_used_at < now - USED_AGAIN_AFTER)
+        .values(last_used_at=now)
+    )
+
+
+def list_logins(connection: Connection, user_id: int, limit: int, offset: int) -> tuple[int, list[LiveLogin]]:
+    """Return how many live logins a user has, and some of them, the most recently used first."""
+    live = _live(user_id)
+    total = connection.execute(select(func.count()).select_from(logins).where(*live)).scalar_one()
+    rows = connection.execute(
+        select(logins)
+        .where(*live)
+        .order_by(logins.c.last_used_at.desc(), logins.c.id.desc())
+        .limit(limit)
+        .offset(offset)
+    )
+    return total, [
+        LiveLogin(row.id, LoginKind(row.kind), row.label, row.created_at, row.last_used_at, row.expires_at)
+        for row in rows
+    ]
+
+
+def revoke_login(connection: Connection, user_id: int, login_id: str) -> None:
+    """End a login of a user."""
+    ended = connection.execute(
+        update(logins).where(*_live(user_id), logins.c.id == login_id).values(revoked_at=datetime.now(UTC))
+    )
+    if not ended.rowcount:
+        raise LoginNotFound("You have no such login. GET /auth/sessions lists them.")
+
+
+def revoke_other_logins(connection: Connection, user_id: int, login_id: str | None) -> None:
+    """End all logins of a user but one, and the codes that could begin another."""
+    connection.execute(
+        update(logins).where(*_live(user_id), logins.c.id != (login_id or "")).values(revoked_at=datetime.now(UTC))
+    )
+    connection.execute(delete(login_codes).where(login_codes.c.user_id == user_id))
+
+
+def change_password(connection: Connection, email: str, password_hash: str) -> None:
+    """Replace the password of the account with this address; all its logins and tokens end."""
+    user_id = find_account(connection, email).user_id
+    set_password_hash(connection, user_id, password_hash, end_tokens=True)
+    revoke_other_logins(connection, user_id, None)
+
+
+def make_code(connection: Connection, user_id: int, login_expires_at: datetime) -> str:
+    """Return a new code that signs a browser in once, until `login_expires_at`; earlier codes of the user are void."""
+    now, code = datetime.now(UTC), secrets.token_urlsafe(16)
+    connection.execute(delete(login_codes).where(or_(login_codes.c.expires_at < now, login_codes.c.user_id == user_id)))
+    connection.execute(
+        insert(login_codes).values(
+            code_hash=_hash(code), user_id=user_id, expires_at=now + CODE_LIFETIME, login_expires_at=login_expires_at
+        )
+    )
+    return code
+
+
+def sign_in_by_code(
+    connection: Connection, code: str, device: Device, replaced: Account | None
+) -> tuple[Account, str, datetime]:
+    """Use up a code; return its account, and the new login with its end. `replaced` may not be signed out for it."""
+    used = connection.execute(
+        delete(login_codes)
+        .where(login_codes.c.code_hash == _hash(code))
+        .returning(login_codes.c.user_id, login_codes.c.expires_at, login_codes.c.login_expires_at)
+    ).one_or_none()
+    account = account_by_id(connection, used.user_id) if used and used.expires_at > datetime.now(UTC) else None
+    if used is None or account is None:
+        raise CodeExpired("This link has expired. Run `artel link` for a new one.")
+    refuse_to_replace(replaced, account)
+    return account, begin_login(connection, account.user_id, device, used.login_expires_at), used.login_expires_at
+
+
+def refuse_to_replace(current: Account | None, account: Account) -> None:
+    """Raise OtherAccount if somebody else is signed in, so that the user is asked first."""
+    if current is not None and current.user_id != account.user_id:
+        raise OtherAccount(f"Sign in as {account.name}? You are signed in as {current.name}.")
+
+
+def _live(user_id: int) -> tuple[Any, ...]:
+    return logins.c.user_id == user_id, logins.c.revoked_at.is_(None), logins.c.expires_at > datetime.now(UTC)
+
+
+def _hash(code: str) -> str:
+    return hashlib.sha256(code.encode()).hexdigest()
