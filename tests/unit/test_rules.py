@@ -40,7 +40,7 @@ def test_ids_are_uuids_of_version_7_that_differ_and_sort_by_time() -> None:
 
 @given(st.integers(0, 10_000))
 def test_a_pause_is_nothing_at_first_then_never_shorter_and_never_endless(failures: int) -> None:
-    for counter in counters_of("ada@example.org", "192.0.2.1"):
+    for counter in counters_of("ada@example.org", "192.0.2.1").all:
         pause, next_pause = counter.pause(failures), counter.pause(failures + 1)
         assert timedelta() <= pause <= next_pause <= counter.longest_pause
         assert (pause == timedelta()) == (failures < counter.free)
@@ -48,19 +48,18 @@ def test_a_pause_is_nothing_at_first_then_never_shorter_and_never_endless(failur
 
 @given(st.text(), st.text(), st.text(), st.text())
 def test_counters_are_shared_only_by_the_same_account_or_address(e1: str, a1: str, e2: str, a2: str) -> None:
-    (account1, address1), (account2, address2) = (
-        counters_of(_plain(e1), _plain(a1)),
-        counters_of(_plain(e2), _plain(a2)),
-    )
+    one, two = counters_of(_plain(e1), _plain(a1)), counters_of(_plain(e2), _plain(a2))
+    same_account, same_network = _plain(e1) == _plain(e2), _plain(a1) == _plain(a2)
 
-    assert (account1.key == account2.key) == (_plain(e1) == _plain(e2))
-    assert (address1.key == address2.key) == (_plain(a1) == _plain(a2))
-    assert account1.key != address1.key
+    assert (one.account.key == two.account.key) == same_account
+    assert (one.network.key == two.network.key) == same_network
+    assert (one.account_here.key == two.account_here.key) == (same_account and same_network)
+    assert len({counter.key for counter in one.all}) == 3
 
 
 def test_all_addresses_of_one_ipv6_network_share_a_counter() -> None:
     keys = {
-        address: counters_of("ada@example.org", address)[1].key
+        address: counters_of("ada@example.org", address).network.key
         for address in (
             "2001:db8::1",
             "2001:db8::ffff:2",

@@ -22,6 +22,7 @@ from artel.auth.accounts import (
 from artel.auth.logins import (
     Device,
     begin_login,
+    has_signed_in_from,
     record_use,
     refuse_to_replace,
     revoke_other_logins,
@@ -85,16 +86,17 @@ class Login:
         counters = throttle.counters_of(normal_email(email), address)
         # Held from the look at the counters to the count, so that many guesses at once don't slip by.
         async with self._passwords.places_to_log_in.take():
-            account = await self._database.read(_account_to_try, email, counters)
+            account = await self._database.read(_account_to_try, email, counters, device.network)
             password_hash = account.password_hash if account else None
             matches = await self._passwords.verify(password_hash, password)
             if not matches or account is None or password_hash is None:
-                await self._database.run(throttle.count, counters)
+                await self._database.run(throttle.count, counters.all)
                 log.info("login_failed", address=address)
                 raise CredentialsWrong(WRONG)
             new_hash = await self._passwords.hash(password) if needs_rehash(password_hash) else None
             expires_at = self._end()
-            login_id = await self._database.run(_logged_in, account, new_hash, counters[0], device, expires_at)
+            counter = counters.account_here
+            login_id = await self._database.run(_logged_in, account, new_hash, counter, device, expires_at)
         return SignedIn(account, login_id, expires_at)
 
     async def begin(self, account: Account, device: Device, not_after: datetime | None = None) -> SignedIn:
@@ -121,13 +123,13 @@ class Login:
             raise NoPassword("This account has no password here: it signs in by a link or with its identity provider.")
         counters = throttle.counters_of(email, address)
         async with self._passwords.places_to_log_in.take():
-            account = await self._database.read(_account_to_try, email, counters)
+            account = await self._database.read(_account_to_try, email, counters, throttle.network_key(address))
             old_hash = account.password_hash if account and _is_possible(old, MAX_PASSWORD_CHARACTERS) else None
             if old_hash is None or not await self._passwords.verify(old_hash, old):
-                await self._database.run(throttle.count, counters)
+                await self._database.run(throttle.count, counters.all)
                 raise PasswordWrong("The old password is wrong. Nothing was changed.")
             new_hash = await self._passwords.hash(new)
-            await self._database.run(_change_password, signed_in, old_hash, new_hash, counters[0])
+            await self._database.run(_change_password, signed_in, old_hash, new_hash, counters.account_here)
         log.info("password_changed", user_id=signed_in.account.user_id)
 
     async def authenticate(self, token: str) -> SignedIn:
@@ -203,9 +205,13 @@ def _register(
     return account
 
 
-def _account_to_try(connection: Connection, email: str, counters: tuple[throttle.Counter, ...]) -> Account | None:
-    throttle.refuse_if_paused(connection, counters)
-    return account_by_email(connection, email)
+def _account_to_try(
+    connection: Connection, email: str, counters: throttle.LoginCounters, network: str
+) -> Account | None:
+    account = account_by_email(connection, email)
+    is_known = account is not None and has_signed_in_from(connection, account.user_id, network)
+    throttle.refuse_if_paused(connection, counters.of(is_known_network=is_known))
+    return account
 
 
 def _logged_in(

@@ -96,6 +96,12 @@ def begin_login(connection: Connection, user_id: int, device: Device, expires_at
     return login_id
 
 
+def has_signed_in_from(connection: Connection, user_id: int, network: str) -> bool:
+    """Return whether a login of the user came from the network, as far as logins are kept."""
+    known = select(logins.c.id).where(logins.c.user_id == user_id, logins.c.network == network).limit(1)
+    return connection.execute(known).first() is not None
+
+
 def record_use(connection: Connection, login_id: str) -> None:
     """Record that a login is in use, at most once a minute."""
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Slows down those who try too often, per account and per address, for all processes together: the counts are rows."""
+"""Slows down those who try too often, per account and network, for all processes together: the counts are rows."""
 
 import hashlib
 import ipaddress
@@ -33,11 +33,31 @@ class Counter:
         return min(doubled, self.longest_pause)
 
 
-def counters_of(email: str, address: str) -> tuple[Counter, Counter]:
-    """Answer the two counters of a log-in. One account is guessed at slowly, one address may hold an office."""
-    return (
-        Counter(_key("account", email), free=5, longest_pause=timedelta(minutes=1)),
-        Counter(_key("address", _network_of(address)), free=30, longest_pause=timedelta(minutes=5)),
+@dataclass(frozen=True, slots=True)
+class LoginCounters:
+    """What a log-in counts for."""
+
+    account_here: Counter  # one account from one network: guessed at slowly
+    account: Counter  # one account from everywhere: a botnet is slowed down, a user who mistypes is not
+    network: Counter  # all accounts from one network, which may be an office
+
+    def of(self, *, is_known_network: bool) -> tuple[Counter, ...]:
+        """Return those that can make a log-in wait: failures elsewhere don't keep out a network that was let in."""
+        return (self.account_here, self.network) if is_known_network else self.all
+
+    @property
+    def all(self) -> tuple[Counter, ...]:
+        """All of them, in which a failure is counted."""
+        return self.account_here, self.account, self.network
+
+
+def counters_of(email: str, address: str) -> LoginCounters:
+    """Return the counters of a log-in."""
+    network = _network_of(address)
+    return LoginCounters(
+        Counter(_key(_key("account", email), network), free=5, longest_pause=timedelta(minutes=1)),
+        Counter(_key("account", email), free=100, longest_pause=timedelta(minutes=1)),
+        Counter(_key("address", network), free=30, longest_pause=timedelta(minutes=5)),
     )
 
 
