@@ -4,12 +4,14 @@ The file is never taken from the current folder: agents and cloned repositories 
 """
 
 import functools
+import ipaddress
 import os
 import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
@@ -205,6 +207,8 @@ class Settings(BaseSettings):
             scheme = url.partition("://")[0]
             if scheme not in schemes:
                 raise ValueError(f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}")
+            if info.field_name == "jwks_url" and scheme == "http" and not _is_loopback(_host_of(url)):
+                raise ValueError("must begin with https://, except for an issuer on this machine")
             if scheme == "sqlite" and not url.removeprefix("sqlite://").strip("/"):
                 raise ValueError("must name a file, as in sqlite:///artel.db or sqlite:////var/lib/artel.db")
         return value
@@ -258,7 +262,7 @@ class Settings(BaseSettings):
     @property
     def listens_on_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+        return _is_loopback(self.host)
 
     @property
     def hosts(self) -> frozenset[str] | None:
@@ -319,6 +323,23 @@ def without_password(url: str) -> str:
     scheme, separator, rest = url.partition("://")
     login, at, place = rest.rpartition("@")
     return f"{scheme}{separator}{'***@' if login or at else ''}{place.partition('?')[0].partition('#')[0]}"
+
+
+def _is_loopback(host: str) -> bool:
+    """Return whether only this machine has the address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _config_file(data_dir: Path | None) -> Path:

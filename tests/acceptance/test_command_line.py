@@ -145,6 +145,16 @@ def test_a_token_is_never_sent_to_another_server(logged_in: Terminal) -> None:
     assert "Not logged in to http://127.0.0.1:1" in refused
 
 
+@pytest.mark.req("SEC-04.8")
+def test_the_token_of_the_environment_is_never_sent_to_another_server(terminal: Terminal, person: Person) -> None:
+    terminal.env["ARTEL_TOKEN"] = person.token
+
+    said = terminal.run("projects", "list", "--server", "http://127.0.0.1:1", code=4)  # else it can't be reached: 6
+
+    assert "ARTEL_SERVER=http://127.0.0.1:1" in said
+    assert terminal.json("projects", "list") == []
+
+
 def test_a_server_that_does_not_answer_is_named(terminal: Terminal, person: Person) -> None:
     terminal.env |= {"ARTEL_TOKEN": person.token, "ARTEL_SERVER": "http://127.0.0.1:1"}
 

@@ -77,3 +77,19 @@ def test_a_page_of_the_server_itself_changes_things(person: Person, server: Serv
     headers = {"Origin": server.url, "Sec-Fetch-Site": "same-origin"}
 
     assert person.http.post("/my/projects", json={"name": "Website"}, headers=headers).status_code == 201
+
+
+@pytest.mark.req("SEC-04.1")
+def test_over_https_the_cookie_is_secure(start_server: StartServer) -> None:
+    server = start_server(ARTEL_TRUSTED_PROXIES='["127.0.0.1"]')
+    person = Person.register(server.url)
+    headers = {"X-Forwarded-Proto": "https"}
+
+    answer = httpx.post(f"{server.url}/auth/browser", json={"token": person.token}, headers=headers, timeout=30)
+
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith("__Host-artel=")
+    assert "Secure" in cookie
+    value = cookie.partition(";")[0]
+    me = httpx.get(f"{server.url}/auth/me", headers=headers | {"Cookie": value}, timeout=30)
+    assert me.json()["user_id"] == person.user_id

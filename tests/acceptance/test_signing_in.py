@@ -4,10 +4,10 @@ import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
-import jwt
 import pytest
 import sqlalchemy
 from websockets.exceptions import InvalidStatus
@@ -15,8 +15,8 @@ from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
 from artel.contract.connector import CLOSE_LOGIN_OVER, PROTOCOL
-from tests.acceptance.test_tokens import claims_for
-from tests.conftest import JWT_SECRET, Rows
+from tests.acceptance.test_tokens import claims_for, signed
+from tests.conftest import Rows, StartServer
 from tests.connector import connected
 from tests.people import PASSWORD, Person, assert_problem, client
 from tests.running import Server, artel, clean_environment
@@ -212,10 +212,10 @@ def test_signing_out_of_a_browser_takes_the_cookie_away(server: Server, person: 
 
 
 @pytest.mark.req("SEC-04.6")
-def test_a_new_password_ends_every_other_login(server: Server, person: Person) -> None:
+def test_a_new_password_ends_every_other_login(server: Server, person: Person, rows: Rows) -> None:
     second, third, code = log_in(person), log_in(person), new_code(person)
     now = int(time.time())
-    old_style = client(server.url, jwt.encode(claims_for(person.user_id, iat=now, exp=now + 600), JWT_SECRET))
+    old_style = client(server.url, signed(claims_for(person.user_id, iat=now, exp=now + 600)))
     assert old_style.get("/auth/me").status_code == 200
     change = {"old_password": PASSWORD, "new_password": "seven green bottles"}
 
@@ -227,6 +227,11 @@ def test_a_new_password_ends_every_other_login(server: Server, person: Person) -
     assert second.get("/auth/me").status_code == 200
     for ended in (person.http, third, old_style):
         assert_problem(ended.get("/auth/me"), 401, "invalid_token")
+    [(changed_at,)] = rows("SELECT tokens_since FROM users WHERE id = :user_id", user_id=person.user_id)
+    moment = datetime.fromisoformat(str(changed_at))
+    second_of_change = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    same_second = signed(claims_for(person.user_id, iat=second_of_change, nbf=second_of_change))
+    assert_problem(client(server.url, same_second).get("/auth/me"), 401, "invalid_token")
     assert_problem(sign_in_browser(client(server.url), code=code), 403, "code_expired")
     assert log_in(person, "seven green bottles").get("/auth/me").status_code == 200
 
@@ -284,3 +289,48 @@ def test_logins_from_the_command_line(server: Server, person: Person, tmp_path: 
     assert client(server.url, token).get("/auth/me").status_code == 200
     run("logout")
     assert client(server.url, token).get("/auth/me").status_code == 401
+
+
+@pytest.mark.req("SEC-04.7")
+def test_failures_from_elsewhere_keep_nobody_out_of_a_known_network(start_server: StartServer) -> None:
+    url = start_server(ARTEL_TRUSTED_PROXIES='["127.0.0.1"]').url
+    victim = Person.register(url)  # from 127.0.0.1
+
+    def attempt(address: str, password: str) -> int:
+        form, headers = {"username": victim.email, "password": password}, {"X-Forwarded-For": address}
+        return httpx.post(f"{url}/auth/token", data=form, headers=headers, timeout=30).status_code
+
+    with ThreadPoolExecutor(4) as threads:
+        guesses = list(threads.map(lambda n: attempt(f"192.0.2.{n // 4}", "guess"), range(110)))
+
+    assert set(guesses) == {401, 429}
+    assert guesses.count(401) >= 100  # four from each network, which none of them has to wait for
+    assert attempt("198.51.100.1", PASSWORD) == 429  # from everywhere together it was too much
+    assert attempt("127.0.0.1", PASSWORD) == 200
+    assert [attempt("127.0.0.1", "mistyped") for _ in range(5)] == [401] * 5
+    assert attempt("127.0.0.1", PASSWORD) == 429  # its own failures count
+
+
+@pytest.mark.req("SEC-04.8")
+def test_a_secret_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    secret = tmp_path / "data" / "jwt_secret"
+    secret.parent.mkdir(mode=0o700)
+    secret.write_text("x" * 40)
+    secret.chmod(0o640)
+
+    refused = artel("serve", "--port", "0", env=clean_environment(tmp_path))
+
+    assert refused.returncode == 2, refused.stderr
+    assert f"chmod 600 {secret}" in refused.stderr
+
+
+@pytest.mark.req("SEC-04.8")
+@pytest.mark.parametrize("url", ["http://issuer.example.org/keys", "http://127.0.0.1.example.org/keys"])
+def test_keys_of_an_issuer_elsewhere_come_over_https(tmp_path: Path, url: str) -> None:
+    env = clean_environment(tmp_path, ARTEL_JWKS_URL=url, ARTEL_ISSUER="https://issuer", ARTEL_AUDIENCE="artel")
+
+    refused = artel("serve", "--port", "0", env=env)
+
+    assert refused.returncode == 2
+    assert "ARTEL_JWKS_URL" in refused.stderr
+    assert "https://" in refused.stderr

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import stat
 from pathlib import Path
 
 from artel.errors import ConfigurationInvalid
@@ -15,6 +16,8 @@ def load_or_make_secret(data_dir: Path) -> str:
     path = data_dir / FILE_NAME
     if not path.exists():
         _make(path)
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        raise ConfigurationInvalid(f"Others may read or write {path}, which signs all tokens. Run: chmod 600 {path}")
     secret = path.read_text().strip()
     if len(secret) < MIN_LENGTH:
         raise ConfigurationInvalid(f"{path} holds no usable secret. Remove it; all tokens are refused then.")

@@ -96,9 +96,11 @@ def _data_folder(settings: "Settings") -> Finding:
         return Finding("data folder", Verdict.OK, f"{folder} will be made on first start")
     if not os.access(folder, os.W_OK | os.X_OK):
         return Finding("data folder", Verdict.FAILED, f"{folder} can't be written to", "set ARTEL_DATA_DIR to another")
-    private = [folder / "jwt_secret", settings.sqlite_file]
-    for file in private:
-        if file and file.exists() and _is_open_to_others(file) and _is_open_to_others(file.parent):
+    secret, database = folder / "jwt_secret", settings.sqlite_file
+    for file in (secret, database):
+        if not file or not file.exists() or not _is_open_to_others(file):
+            continue
+        if file == secret or _is_open_to_others(file.parent):
             return Finding("data folder", Verdict.FAILED, f"others can read {file}", f"chmod 600 {file}")
     return Finding("data folder", Verdict.OK, str(folder))
 

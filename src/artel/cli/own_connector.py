@@ -85,7 +85,12 @@ class OwnConnector:
         command = [sys.executable, "-P", "-m", "artel", "connect", str(self.folder), "--project", str(place.project_id)]
         mode = [] if {"--read-only", "--yes"} & {*self._options} else ["--ask", "browser"]
         options = [*mode, *self._options, *(["--take-over"] if take_over else []), "--server", place.url]
-        env = os.environ | {"ARTEL_TOKEN": place.token(), PARENT_VARIABLE: str(os.getpid()), "PYTHONSAFEPATH": "1"}
+        env = os.environ | {
+            "ARTEL_SERVER": place.url,
+            "ARTEL_TOKEN": place.token(),
+            PARENT_VARIABLE: str(os.getpid()),
+            "PYTHONSAFEPATH": "1",
+        }
         if config_dir := os.environ.get("ARTEL_CONFIG_DIR"):
             env["ARTEL_CONFIG_DIR"] = str(Path(config_dir).absolute())  # the connector starts in another folder
         self._process = subprocess.Popen(  # noqa: S603 - our own command

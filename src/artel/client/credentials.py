@@ -65,8 +65,15 @@ class Credentials:
         return normal_server(asked or os.environ.get("ARTEL_SERVER") or self.current or DEFAULT_SERVER)
 
     def token(self, server: str) -> str:
-        """Answer ARTEL_TOKEN, or the token of the login to just this server."""
-        token = (os.environ.get("ARTEL_TOKEN") or self.tokens.get(server) or "").strip()
+        """Return ARTEL_TOKEN if it is for this server, or the token of the login to just this server."""
+        given = os.environ.get("ARTEL_TOKEN")
+        is_for_it = server == self.server(None)
+        token = ((given if is_for_it else None) or self.tokens.get(server) or "").strip()
+        if not token and given and not is_for_it:
+            raise NotAuthenticated(
+                f"ARTEL_TOKEN is for {self.server(None)} and is not sent to {server}. Set ARTEL_SERVER={server} "
+                f"if it is for that server, or run: artel login --server {server}"
+            )
         if not token:
             raise NotAuthenticated(f"Not logged in to {server}. Run: artel login --server {server}")
         if not (token.isascii() and token.isprintable()):

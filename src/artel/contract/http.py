@@ -244,7 +244,7 @@ class BrowserSignIn(Request):
 class PasswordChange(Request):
     """The password of an account, and the one that replaces it."""
 
-    old_password: SecretStr = Field(max_length=MAX_PASSWORD_CHARACTERS, examples=["correct horse battery staple"])
+    old_password: SecretStr = Field(max_length=MAX_PASSWORD_CHARACTERS, examples=["an old passphrase of mine"])
     new_password: Password = Field(examples=["seven green bottles on the wall"])
 
 

@@ -1,0 +1,58 @@
+"""Logging in while the password changes, on SQLite and PostgreSQL."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import argon2
+import pytest
+
+from artel.auth.accounts import account_by_email, create_account
+from artel.auth.login import Login
+from artel.auth.logins import Device, LoginKind, change_password, list_logins
+from artel.auth.passwords import Passwords, hash_password
+from artel.auth.tokens import Tokens
+from artel.db import schema
+from artel.db.engine import Database
+from artel.errors import CredentialsWrong
+
+pytestmark = pytest.mark.anyio
+
+EMAIL = "ada@example.org"
+OLD, NEW = "the old password", "the new password"
+DEVICE = Device(LoginKind.TOKEN, "test", "network")
+
+
+class Interrupted(Passwords):
+    """Lets something happen while a password is hashed."""
+
+    def __init__(self, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        super().__init__()
+        self._meanwhile = meanwhile
+
+    async def hash(self, password: str) -> str:
+        await self._meanwhile()
+        return await super().hash(password)
+
+
+@pytest.mark.req("SEC-04.6")
+async def test_a_login_with_a_password_that_is_changed_meanwhile_fails_and_keeps_the_change(
+    upgraded_database: Callable[[], str],
+) -> None:
+    database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"), connections=4)
+    await asyncio.to_thread(schema.upgrade, database.engine)
+    weak = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(OLD)  # so that it is hashed anew
+    account = await database.run(create_account, EMAIL, weak)
+    new_hash = hash_password(NEW)
+    passwords = Interrupted(lambda: database.run(change_password, EMAIL, new_hash))
+    login = Login(database, passwords, Tokens("x" * 32, 60))
+
+    with pytest.raises(CredentialsWrong):
+        await login.log_in(EMAIL, OLD, "127.0.0.1", DEVICE)
+
+    changed = await database.read(account_by_email, EMAIL)
+    assert changed is not None
+    assert changed.password_hash == new_hash
+    assert await database.read(list_logins, account.user_id, 10, 0) == (0, [])
+    assert (await login.log_in(EMAIL, NEW, "127.0.0.1", DEVICE)).account.user_id == account.user_id
+    passwords.close()
+    await database.close()
