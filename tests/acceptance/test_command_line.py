@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import StartServer
 from tests.people import PASSWORD, Person
 from tests.running import Server, artel, clean_environment
 
@@ -45,6 +46,20 @@ def logged_in(terminal: Terminal, person: Person) -> Terminal:
     return terminal
 
 
+@pytest.mark.req("UWS-08.5")
+def test_an_administrator_resets_the_space_of_another_user(start_server: StartServer, tmp_path: Path) -> None:
+    server = start_server()
+    first, second = Person.register(server.url), Person.register(server.url)  # the first is administrator
+    project = second.project()["id"]
+    for name, person, code in (("second", second, 4), ("first", first, 0)):
+        terminal = Terminal(tmp_path / name, server)
+        terminal.run("login", "--email", person.email, stdin=f"{PASSWORD}\n")
+        said = terminal.run("projects", "reset", str(project), "--as-administrator", "--yes", code=code)
+        assert ("Only an administrator" if code else f"project {project}") in said
+    [audited] = second.get(f"/my/projects/{project}/audit")["items"]
+    assert audited["arguments"] == {"initiator": "administrator", "user_id": first.user_id}
+
+
 def test_registering_and_logging_in_and_out(terminal: Terminal, server: Server, tmp_path: Path) -> None:
     email = f"cli{tmp_path.name}@example.org"
 
@@ -73,6 +88,7 @@ def test_projects_from_making_to_deleting(logged_in: Terminal) -> None:
     assert logged_in.json("projects", "update", number, "--settings", "{}")["settings"] == {}
     assert "--name or --settings" in logged_in.run("projects", "update", number, code=2)
     assert "not JSON" in logged_in.run("projects", "update", number, "--settings", "{", code=2)
+    assert logged_in.json("projects", "reset", number, "--yes") == {"reset": made["id"]}
     assert "--yes" in logged_in.run("projects", "delete", number, code=2)
     assert logged_in.json("projects", "delete", number, "--yes") == {"deleted": made["id"]}
     assert "Project not found" in logged_in.run("projects", "show", number, code=3)

@@ -80,6 +80,23 @@ def delete_project(project_id: ProjectId, yes: Yes = False, server: Server = Non
     show({"deleted": project_id}, as_json, f"Deleted project {project_id}.")
 
 
+@app.command("reset")
+def reset_space(
+    project_id: ProjectId,
+    as_administrator: Annotated[
+        bool, typer.Option("--as-administrator", help="Reset the worker space of another user's project.")
+    ] = False,
+    yes: Yes = False,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Stop everything that runs in a project at once and begin its worker space anew; memories and files stay."""
+    confirm(f"Stop everything that runs in project {project_id}?", yes)
+    with connect(server) as client:
+        client.call("POST", f"/{'admin' if as_administrator else 'my'}/projects/{project_id}/space/reset")
+    show({"reset": project_id}, as_json, f"Reset the worker space of project {project_id}.")
+
+
 def _settings(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
