@@ -9,6 +9,7 @@ import stat
 import uuid
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,16 +50,18 @@ def test_a_file_is_written_whole_and_keeps_its_mode(line: Line, connect: Connect
 
 
 @pytest.mark.req("WSA-03.2", "WSA-06.3")
-def test_folders_are_made_when_wanted_and_never_at_the_top(line: Line, connect: Connecting) -> None:
+def test_folders_are_made_when_wanted_at_the_top_too(line: Line, connect: Connecting) -> None:
     assert line.refused("write", "file_not_found", path="src/a/b.txt", content=NEW) == "Path src/a/b.txt does not exist"
     assert connect.files() == {"file.txt": OLD.encode()}
 
     assert line.ok("write", path="src/a/b/c.txt", content=NEW, create_dirs=True)
 
-    refused = line.refused("write", "permission_denied", path="top/x.txt", content=NEW, create_dirs=True)
-    assert refused == "Permission denied to write to top/x.txt"
-    assert [*connect.files()] == ["file.txt", "src/a/b/c.txt"]
-    assert not (connect.work / "top").exists()
+    assert line.ok("write", path="top/level/x.txt", content=NEW, create_dirs=True)
+    assert [*connect.files()] == ["file.txt", "src/a/b/c.txt", "top/level/x.txt"]
+
+    for root in (".", "", "./"):
+        refused = line.refused("write", "invalid_path", path=root, content=NEW, create_dirs=True)
+        assert refused == "That is the folder itself, not a file in it"
 
 
 def test_a_file_that_changed_meanwhile_is_not_overwritten(line: Line, connect: Connecting) -> None:
@@ -126,6 +129,34 @@ def test_a_link_to_a_protected_name_is_protected(line: Line, connect: Connecting
     # Also by a name that is protected itself: the user would approve another name than the one that is written.
     assert line.refused("write", "refused", path="plain/HEAD", content=NEW, approval=APPROVED)
     assert line.ok("write", path=".git/HEAD", content=NEW, approval=APPROVED)
+
+
+@pytest.mark.req("SEC-03.5")
+def test_rules_of_the_project_hold_for_the_real_name_too(line: Line, connect: Connecting) -> None:
+    (connect.work / "private").mkdir()
+    (connect.work / "private" / "plan.txt").write_text("theirs\n")
+    (connect.work / "src" / "link").symlink_to("../private")
+    (connect.work / "src" / "mine.txt").write_text("mine\n")
+    before = connect.files()
+    for rules in ({"denied_paths": ["private/**"]}, {"allowed_paths": ["src/**"]}):
+        calls: list[tuple[str, str, dict[str, Any]]] = [
+            ("read", "src/link/plan.txt", {}),
+            ("stat", "src/link/plan.txt", {}),
+            ("list", "src/link", {}),
+            ("search", "src/link", {"query": "theirs"}),
+            ("write", "src/link/plan.txt", {"content": NEW}),
+            ("write", "src/link/new.txt", {"content": NEW}),
+            ("edit", "src/link/plan.txt", {"old": "theirs", "new": "x"}),
+            ("delete", "src/link/plan.txt", {"approval": APPROVED}),
+        ]
+        for method, path, more in calls:
+            refused = line.refused(method, "refused", path=path, **more, **rules)
+            assert refused == f"The rules of this project keep {path} from agents"
+        assert connect.files() == before
+        assert line.ok("read", path="src/mine.txt", **rules)["content"] == "mine\n"
+    found = line.ok("search", query="i", path=".", denied_paths=["private/**"])["matches"]
+    assert [match["path"] for match in found] == ["src/mine.txt"]
+    assert line.ok("write", path="src/mine.txt", content=NEW, allowed_paths=["src/**"])
 
 
 @pytest.mark.req("WSA-05.2", "WSA-05.5", "WSA-06.3")

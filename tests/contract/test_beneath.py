@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -25,7 +26,6 @@ from artel.paths.errors import (
     PathError,
     ReadDenied,
     ReadFailed,
-    WriteDenied,
     WriteFailed,
 )
 from artel.paths.policy import Parts, is_secret
@@ -288,16 +288,20 @@ def test_without_being_asked_to_no_folder_is_made(files: Beneath, folder: Path) 
 
 
 @pytest.mark.req("WSA-06.3")
-def test_top_level_folders_are_the_users_where_that_is_the_rule(folder: Path, resolver: Resolver) -> None:
-    with Beneath(folder, resolver=resolver, new_top_folders=False) as files:
-        with pytest.raises(WriteDenied, match=r"^Permission denied to write to new/x$"):
-            files.write("new/x", b"x", create_dirs=True)
-        files.write("src/new/x", b"x", create_dirs=True)
-        files.write("top.txt", b"x")
-        for path in (".", "", "src"):
-            with pytest.raises((InvalidPath, WriteFailed)):
-                files.delete(path)
-    assert not (folder / "new").exists()
+def test_folders_are_made_at_the_top_too_and_the_root_stays(files: Beneath, folder: Path) -> None:
+    files.write("new/x", b"x", create_dirs=True)
+    files.write("src/new/x", b"x", create_dirs=True)
+
+    assert (folder / "new" / "x").read_bytes() == b"x"
+    for path in (".", "", "src"):
+        with pytest.raises((InvalidPath, WriteFailed)):
+            files.delete(path)
+        with pytest.raises((InvalidPath, WriteFailed)):
+            files.write(path, b"x", create_dirs=True)
+    shutil.rmtree(folder)
+    with pytest.raises(FolderMoved):
+        files.write("new/x", b"x", create_dirs=True)
+    assert not folder.exists()
 
 
 def test_a_write_keeps_the_mode_and_leaves_nothing_else(files: Beneath, folder: Path) -> None:
@@ -354,7 +358,7 @@ def test_a_file_with_another_name_elsewhere_is_not_written(files: Beneath, folde
     assert (folder.parent / "outside.txt").read_text() == "outside"
 
 
-def test_what_writing_would_raise_can_be_known_before(files: Beneath, folder: Path, resolver: Resolver) -> None:
+def test_what_writing_would_raise_can_be_known_before(files: Beneath, folder: Path) -> None:
     (folder / "twin").hardlink_to(folder.parent / "outside.txt")
     (folder / "out").symlink_to("..")
     tries: list[tuple[str, dict[str, str | bool]]] = [
@@ -372,20 +376,18 @@ def test_what_writing_would_raise_can_be_known_before(files: Beneath, folder: Pa
         ("src/none/x", {"create_dirs": True}),
         ("readme.txt/x", {"create_dirs": True}),
     ]
-    for new_top_folders in (True, False):
-        with Beneath(folder, resolver=resolver, new_top_folders=new_top_folders) as these:
-            for path, options in tries:
-                before = sorted(folder.rglob("*"))
-                said = _raised(lambda p=path, o=options: these.require_writable(p, **o))  # type: ignore[misc]
-                assert sorted(folder.rglob("*")) == before
-                done = _raised(lambda p=path, o=options: these.write(p, b"x", **o))  # type: ignore[misc]
-                assert said == done, (path, options)
-                (folder / "readme.txt").write_text("hello")
-                for made in ("added", "src/none/x", "none/x"):
-                    (folder / made).unlink(missing_ok=True)
-                for made in ("src/none", "none"):
-                    if (folder / made).exists():
-                        (folder / made).rmdir()
+    for path, options in tries:
+        before = sorted(folder.rglob("*"))
+        said = _raised(lambda p=path, o=options: files.require_writable(p, **o))  # type: ignore[misc]
+        assert sorted(folder.rglob("*")) == before
+        done = _raised(lambda p=path, o=options: files.write(p, b"x", **o))  # type: ignore[misc]
+        assert said == done, (path, options)
+        (folder / "readme.txt").write_text("hello")
+        for made in ("added", "src/none/x", "none/x"):
+            (folder / made).unlink(missing_ok=True)
+        for made in ("src/none", "none"):
+            if (folder / made).exists():
+                (folder / made).rmdir()
     assert files.read("readme.txt").data == b"hello"
 
 

@@ -47,7 +47,7 @@ def test_no_path_leads_out_while_folders_and_links_are_swapped(tmp_path: Path, r
     before = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
 
     seen: Counter[str] = Counter()
-    with Beneath(workspace, resolver=resolver, new_top_folders=False) as files:
+    with Beneath(workspace, resolver=resolver) as files:
         for _ in range(MAX_ROUNDS):
             with subprocess.Popen([sys.executable, "-c", SWAPPER, str(workspace), str(SWAPS)]) as swapper:
                 while swapper.poll() is None:

@@ -71,7 +71,7 @@ def _undone(state: "StateFolder", turn: str | None, path: str | None) -> "list[U
     from artel.paths.beneath import Beneath
 
     try:
-        files = Beneath(state.workspace, new_top_folders=False)
+        files = Beneath(state.workspace)
     except OSError as error:
         raise FolderUnsuitable(f"{state.workspace} can't be opened: {error.strerror}") from None
     with files, state.changing():

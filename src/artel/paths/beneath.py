@@ -121,18 +121,10 @@ class _Place:
 class Beneath:
     """The files beneath a folder."""
 
-    def __init__(
-        self,
-        path: Path,
-        limits: Limits | None = None,
-        resolver: Resolver | None = None,
-        *,
-        new_top_folders: bool = True,
-    ) -> None:
+    def __init__(self, path: Path, limits: Limits | None = None, resolver: Resolver | None = None) -> None:
         self._path = path
         self._limits = limits or Limits()
         self._resolve = resolver or best_resolver()
-        self._new_top_folders = new_top_folders
         self._new_mode = 0o666 & ~_umask()
         self._root = os.open(path, FOLDER)
         self._identity = _identity(os.fstat(self._root))
@@ -235,8 +227,6 @@ class Beneath:
             except FileNotFoundError:
                 if not create_dirs:
                     raise
-                if not self._new_top_folders and not self._is_there(split_path(path)[:1]):
-                    raise WriteDenied(path) from None
 
     def delete(
         self,
@@ -282,7 +272,7 @@ class Beneath:
         if real is not None:
             folder = self._resolve(self._root, real[:-1], FOLDER)
         else:
-            folder = self._folder(asked[:-1], path, create=create_dirs)
+            folder = self._folder(asked[:-1], create=create_dirs)
         try:
             place = _Place(folder.descriptor, (real or asked)[-1], (*folder.parts, (real or asked)[-1]))
             if place.parts != asked:
@@ -302,20 +292,15 @@ class Beneath:
             raise InvalidPath("That is the folder itself, not a file in it")
         return opened.parts
 
-    def _is_there(self, parts: Parts) -> bool:
-        return self._without_links(parts) is not None
-
-    def _folder(self, parts: Parts, path: str, *, create: bool) -> Opened:
+    def _folder(self, parts: Parts, *, create: bool) -> Opened:
         """Open a folder, and make it and those above it if they are missing and that is wanted."""
         try:
             return self._resolve(self._root, parts, FOLDER)
         except FileNotFoundError:
             if not create:
                 raise
-        above = self._folder(parts[:-1], path, create=True)
+        above = self._folder(parts[:-1], create=True)
         try:
-            if not above.parts and not self._new_top_folders:
-                raise WriteDenied(path)
             with suppress(FileExistsError):
                 os.mkdir(parts[-1], dir_fd=above.descriptor)
             return self._resolve(self._root, (*above.parts, parts[-1]), FOLDER)

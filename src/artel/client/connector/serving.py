@@ -152,7 +152,7 @@ class _Service:
 
 def _opened(folder: Path) -> Beneath:
     try:
-        return Beneath(folder.resolve(), new_top_folders=False)
+        return Beneath(folder.resolve())
     except OSError as error:
         raise FolderUnsuitable(f"{folder} can't be connected: {error.strerror}") from None
 
