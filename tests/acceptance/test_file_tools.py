@@ -675,7 +675,7 @@ def _answer(connector: ScriptedConnector, call: dict[str, Any], **result: Any) -
     connector.say({"jsonrpc": "2.0", "id": call["id"], "result": result})
 
 
-@pytest.mark.req("AGT-02.7", "AGT-02.6")
+@pytest.mark.req("AGT-02.7", "AGT-02.6", "SEC-03.5")
 def test_a_project_says_what_is_asked_for_and_where_agents_may_go(desk: Desk, person: Person, project: int) -> None:
     rules = {
         "tool_read_file": {"allowed_paths": ["src/**"], "denied_paths": ["**/private/**"]},
@@ -702,6 +702,8 @@ def test_a_project_says_what_is_asked_for_and_where_agents_may_go(desk: Desk, pe
         ("workspace/read", "src/a"),
         ("workspace/stat", "src/a"),
     ]
+    assert (calls[0]["allowed_paths"], calls[0]["denied_paths"]) == (["src/**"], ["**/private/**"])
+    assert (calls[1]["allowed_paths"], calls[1]["denied_paths"]) == ([], [])
     assert [heard["success"] for heard in desk.heard()] == [True, False, False, False, True]
     tools = {tool["name"]: tool for tool in person.http.get(f"/my/projects/{project}/tools").json()["items"]}
     assert tools["tool_stat"]["requires_approval"]

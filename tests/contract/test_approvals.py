@@ -21,6 +21,7 @@ from artel.projects.projects import create_project
 from artel.spaces import leases
 from artel.spaces.run_files import Caller, RunFiles
 from artel.tools.consent import Decision
+from artel.tools.policy import Policy
 from artel.turns.tool_calls import list_calls
 from artel.turns.transactions import MAX_UNFINISHED, TurnOver
 from artel.turns.turn import TurnStatus
@@ -186,12 +187,16 @@ async def test_what_is_asked_again_is_bound_to_what_was_shown(chat: Chat) -> Non
     assert again.details == shown
 
 
+async def everything_is_allowed() -> Policy:
+    return Policy()
+
+
 async def test_a_call_that_makes_no_sense_uses_no_approval_up_and_is_noted(chat: Chat) -> None:
     approval = await parked(chat)
     await decide(chat, approval)
     caller = Caller(chat.user, chat.project_id, approval.session_id, approval.turn_id, chat.agent_id, "agent_coder")
     parts: Any = SimpleNamespace(database=chat.database)
-    files = RunFiles(parts, caller, lambda: None)
+    files = RunFiles(parts, caller, lambda: None, everything_is_allowed)
 
     result = await files.ask("tool_delete_file", "workspace/delete", {"path": 5}, Decision(approval.id, "approved"))
 

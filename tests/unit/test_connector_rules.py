@@ -21,6 +21,7 @@ from artel.client.connector.questions import EXPIRE_SECONDS, Answer, Questions, 
 from artel.client.connector.rules import WriteRule
 from artel.client.connector.searching import ExpressionMatcher
 from artel.errors import ConfigurationInvalid
+from artel.paths.beneath import everything
 from artel.paths.errors import FileChanged
 from artel.paths.policy import PROTECTED, SECRET, is_protected, is_secret, matches
 
@@ -65,7 +66,7 @@ def test_grants_that_can_not_be_read_allow_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_is_written_only_under_the_names_that_were_looked_at() -> None:
-    rule = WriteRule(Ignored(None), "a", is_approved=False)
+    rule = WriteRule(Ignored(None), everything, "a", is_approved=False)
     rule(("a",))
     rule.again(("a",))
 

@@ -68,6 +68,7 @@ Holds = Literal["once", "session", "always"]
 
 CommandName = Annotated[str, Field(min_length=1, max_length=63)]
 Command = Annotated[str, Field(max_length=MAX_COMMAND_CHARACTERS)]
+Globs = Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_length=1_000)]
 
 
 class _Message(BaseModel):
@@ -122,6 +123,10 @@ class Call(_Message):
     turn_id: str = ""
     agent: str = ""
     approval: Approval | None = None
+    # The project's rules for this tool. The server has checked the name that was asked for, the connector checks the
+    # real one too; one that doesn't know these fields ignores them.
+    allowed_paths: Globs = []
+    denied_paths: Globs = []
 
 
 class ReadCall(Call):

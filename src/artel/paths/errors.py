@@ -53,6 +53,15 @@ class WriteDenied(PathError):
         super().__init__(f"Permission denied to write to {path}")
 
 
+class RuledOut(PathError):
+    """The project's rules keep the file from agents."""
+
+    code = "refused"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"The rules of this project keep {path} from agents")
+
+
 class ReadFailed(PathError):
     """The file could not be read."""
 

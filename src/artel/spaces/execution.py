@@ -268,7 +268,7 @@ class Execution:
         began = time.monotonic()
         total = min(task.deadline, began + self._parts.limits.task - before)
         watch = _Watch(task.listener, self._parts.limits.without_progress, total)
-        files = RunFiles(self._parts, self._caller(agent, task), watch.alive)
+        files = RunFiles(self._parts, self._caller(agent, task), watch.alive, self._policy)
         if task.waiting:
             files.hashes.update(task.waiting.hashes)
         try:
@@ -315,7 +315,7 @@ class Execution:
         return Toolbox(
             tools,
             allowed,
-            self._policy,
+            files.policy,
             Consent(task.waiting.decisions if task.waiting else {}, self._use),
             RunNotes(self._parts, self._caller(agent, task)),
             _goes_on(task.waiting),

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -25,6 +25,7 @@ from artel.spaces.patience import patiently
 from artel.tools.audit import Audited, without_contents
 from artel.tools.consent import Decision
 from artel.tools.files import CHANGING, READING, FileState
+from artel.tools.policy import Policy
 from artel.turns.tool_calls import ERROR_CHARACTERS, ToolCallRow, finish_call, note_call, status_of
 
 CALL_SECONDS = 25.0  # less than a run may go without progress
@@ -86,11 +87,25 @@ class RunNotes:
 class RunFiles:
     """The files of the caller's project."""
 
-    def __init__(self, parts: SpaceParts, caller: Caller, alive: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        parts: SpaceParts,
+        caller: Caller,
+        alive: Callable[[], None],
+        load_policy: Callable[[], Awaitable[Policy]],
+    ) -> None:
         self._parts = parts
         self._caller = caller
         self._alive = alive
+        self._load_policy = load_policy
+        self._policy: Policy | None = None
         self.hashes: dict[str, str] = {}
+
+    async def policy(self) -> Policy:
+        """Return what the project allows, as it was when the run first asked."""
+        if self._policy is None:
+            self._policy = await self._load_policy()
+        return self._policy
 
     async def look(self, path: str) -> FileState:
         """Return what a file is now."""
@@ -148,8 +163,9 @@ class RunFiles:
         self, row: ToolCallRow, method: str, params: Mapping[str, Any], approval: Decision | None
     ) -> Result:
         caller = self._caller
+        rules = (await self.policy()).paths(row.tool)
         try:
-            call = self._call(row.id, method, params, approval)
+            call = self._call(row.id, method, {**params, **rules}, approval)
         except ValidationError as wrong:
             return Result(success=False, code="failed", error=f"It was not sent: {_first(wrong)}. Correct it.")
         sent = await self._parts.database.run(_send, caller.principal, row)

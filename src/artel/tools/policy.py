@@ -141,6 +141,11 @@ class Policy:
             return entries
         return [one for one in entries if not (isinstance(one, dict) and _is_hidden(str(one.get("path", "")), rule))]
 
+    def paths(self, tool: str) -> dict[str, list[str]]:
+        """Return the globs for a tool's paths, for the connector to check on the real names."""
+        rule = self._rule(tool)
+        return {"allowed_paths": rule.allowed_paths, "denied_paths": rule.denied_paths}
+
     def requires_approval(self, tool: str, level: Level) -> bool:
         """Say whether a person must approve each call of a tool, whatever its arguments."""
         return level is Level.CRITICAL or self._rule(tool).requires_approval

@@ -13,7 +13,7 @@ from artel.paths.errors import FileMissing, PathError
 from artel.paths.policy import Parts
 
 # What may differ when the same call comes again.
-_OF_THE_LINE = {"call_id", "epoch", "timeout_ms", "approval"}
+_OF_THE_LINE = {"call_id", "epoch", "timeout_ms", "approval", "allowed_paths", "denied_paths"}
 
 
 def what_is_asked(call: Call) -> str:

@@ -26,7 +26,7 @@ class Reader:
 
     def read(self, call: ReadCall, deadline: Deadline) -> Result:
         """Answer a text file, or some of its lines."""
-        rule = self._rules.reading(call.path)
+        rule = self._rules.reading(call, call.path)
         beginning = self._files.read(call.path, rule, most=SNIFFED_BYTES)
         if b"\0" in beginning.data:
             raise _binary(call.path, beginning)
@@ -52,11 +52,11 @@ class Reader:
 
     def stat(self, call: StatCall, _deadline: Deadline) -> Result:
         """Answer what is at a path."""
-        entry = self._files.stat(call.path, self._rules.reading(call.path, is_folder=True))
+        entry = self._files.stat(call.path, self._rules.reading(call, call.path, is_folder=True))
         result = Result(success=True, **described(entry))
         if call.with_sha256 and entry.type == "file":
             with suppress(PathError):  # too big, for one
-                sha256 = self._files.read(call.path, self._rules.reading(call.path)).sha256
+                sha256 = self._files.read(call.path, self._rules.reading(call, call.path)).sha256
                 return result.model_copy(update={"sha256": sha256})
         return result
 
@@ -64,7 +64,7 @@ class Reader:
         """Answer what is in a folder."""
         listing = self._files.list(
             call.path,
-            self._rules.reading(call.path, is_folder=True),
+            self._rules.reading(call, call.path, is_folder=True),
             recursive=call.recursive,
             hidden=self._rules.hidden(deadline, recursive=call.recursive),
             keep=Pattern(call.path, call.pattern),
@@ -74,7 +74,7 @@ class Reader:
     def _part(self, call: ReadCall, beginning: Content, deadline: Deadline) -> Result:
         """Answer lines of a file that is too big to be read as a whole: as many as fit, from the first asked for."""
         first, at = max(1, call.first_line or 1), 0
-        rule, to_skip = self._rules.reading(call.path), first - 1
+        rule, to_skip = self._rules.reading(call, call.path), first - 1
         while to_skip:
             deadline.require()
             chunk = self._files.read(call.path, rule, offset=at, most=PART_BYTES).data

@@ -159,7 +159,7 @@ class Searcher:
         try:
             with closing(_matcher(call, most, time.left)) as matcher, self._noted(matcher):
                 matcher.begin()
-                for path, data in self._contents(entries, self._rules.reading(call.path), time):
+                for path, data in self._contents(entries, self._rules.reading(call, call.path), time):
                     found = matcher.find(data)
                     searched += 1
                     matches += [{"path": path, "line": number, "text": text} for number, text in found]
@@ -182,7 +182,7 @@ class Searcher:
 
     def _entries(self, call: SearchCall, deadline: Deadline) -> tuple[list[Entry], bool]:
         """Answer the files to look into: one, or those in a folder."""
-        rule, keep = self._rules.reading(call.path, is_folder=True), Pattern(call.path, call.pattern)
+        rule, keep = self._rules.reading(call, call.path, is_folder=True), Pattern(call.path, call.pattern)
         there = self._files.stat(call.path, rule)
         if there.type == "file":
             return [there], False

@@ -84,7 +84,7 @@ class Writer:
             if earlier is not None:
                 return earlier
             self._decider.require_not_read_only()
-            content = self._files.read(call.path, self._rules.reading(call.path))
+            content = self._files.read(call.path, self._rules.reading(call, call.path))
             if call.if_match is not None and call.if_match != content.sha256:
                 raise FileChanged(call.path)
             try:
@@ -105,7 +105,7 @@ class Writer:
             self._decider.require_not_read_only()
             if call.approval is None:
                 raise CallRefused("approval_needed", f"Deleting {call.path} needs an approval of the user's own")
-            rule = self._rules.writing(call.path, is_approved=True)
+            rule = self._rules.writing(call, call.path, is_approved=True)
             self._files.require_writable(call.path, rule, if_match=call.if_match)
             if len(rule.names) > 1:
                 raise CallRefused("refused", f"{call.path} is reached through a link: name the file itself")
@@ -169,7 +169,7 @@ class Writer:
         self._decider.require_not_read_only()
         data = content.encode()
         sha256 = hashlib.sha256(data).hexdigest()
-        rule = self._rules.writing(path, is_approved=call.approval is not None)
+        rule = self._rules.writing(call, path, is_approved=call.approval is not None)
         self._files.require_writable(path, rule, create_dirs=create_dirs, if_match=if_match)
         old = _Old(self._files, path, rule)
         wanted = self._wanted(call, path, data, sha256, rule, old)
