@@ -215,7 +215,7 @@ class Files:
         try:
             if not place.resolve().is_relative_to(self._root.resolve()):
                 return []
-            with Beneath(self._root, new_top_folders=False) as files:
+            with Beneath(self._root) as files:
                 ignored = GitIgnore(files)
                 names = []
                 for entry in islice(place.iterdir(), self.MAX_ENTRIES):
