@@ -1,10 +1,13 @@
 """What a user sees again after a stop, a failure or a reload, through HTTP, on SQLite and PostgreSQL."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+from tests.acceptance.test_file_tools import Desk
 from tests.deadlines import eventually
+from tests.folders import connected_folder
 from tests.model_server import ByMark, Cut, Fail, Hold, ModelServer, Say
 from tests.people import Person, assert_problem
 from tests.running import Server
@@ -168,3 +171,86 @@ def test_what_was_written_of_a_plans_answer_is_kept_when_it_is_stopped(
 
 def _task() -> dict[str, object]:
     return {"id": "a", "agent": "agent_coder", "description": "Say it", "depends_on": []}
+
+
+@pytest.mark.req("CHT-10.1", "CHT-10.6")
+def test_the_timeline_has_everything_that_was_done_and_decided_in_order(
+    person: Person, other: Person, model: ModelServer, mark: str, tmp_path: Path
+) -> None:
+    desk = Desk(person, person.project()["id"], model, mark)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("old\n")
+    desk.script(
+        ("tool_read_file", {"path": "a.txt"}),
+        ("tool_list_directory", {"path": "."}),
+        ("tool_read_file", {"path": "none.txt"}),
+        ("tool_write_file", {"path": "a.txt", "content": "new\nmore\n"}),
+        ("tool_delete_file", {"path": "a.txt"}),
+    )
+    with connected_folder(tmp_path, person, desk.project, "--ask", "browser"):
+        waiting = desk.ask()
+        turn = waiting["turn_id"]
+        desk.decide(waiting["approval_id"], decision="approve")
+        [asked] = eventually(lambda: [one for one in desk.approvals() if one["tool"] == "tool_delete_file"], 30)
+        assert "is deleted" not in json.dumps(asked["details"])
+        desk.decide(asked["id"], decision="reject", feedback="I need it")
+        assert desk.ended(turn, 30)["status"] == "completed"
+        undone = person.http.post(f"/my/projects/{desk.project}/undo", json={"turn_id": turn})
+        assert undone.status_code == 200, undone.text
+
+    whole = person.get(f"/my/chat/{desk.session}/timeline")
+    items = whole["items"]
+    words = [(item["kind"], item["text"]) for item in items]
+    assert words[:3] == [
+        ("message", mark),
+        ("tool_call", "agent_coder read a.txt."),
+        ("tool_call", "agent_coder listed the folder."),
+    ]
+    assert words[3][1].startswith("agent_coder did not read none.txt: ")
+    assert words[4:] == [
+        ("approval", "agent_coder asked to write a.txt. You approved it."),
+        ("file_change", "agent_coder wrote a.txt."),
+        ("approval", "agent_coder asked to delete a.txt. You refused. Nothing was deleted."),
+        ("tool_call", words[7][1]),
+        ("message", "Done."),
+        ("file_change", "a.txt was put back."),
+    ]
+    assert words[7][1].startswith("agent_coder was not allowed to delete a.txt")
+    assert {item["turn_id"] for item in items} == {turn}
+    assert [item["at"] for item in items] == sorted(item["at"] for item in items)
+    approval, change, refusal = items[4]["approval"], items[5]["file_change"], items[6]["approval"]
+    assert (approval["status"], approval["where"], "+new" in approval["details"]["diff"]) == ("used", "browser", True)
+    assert (refusal["status"], refusal["feedback"]) == ("rejected", "I need it")
+    assert (change["action"], change["path"], change["added"], change["removed"]) == ("write", "a.txt", 2, 1)
+    assert (change["undone"], change["approval_id"]) == (True, items[4]["id"])
+    assert items[-1]["file_change"]["files"] == [{"path": "a.txt", "outcome": "restored"}]
+
+    assert whole["total"] == len(items) == 10
+    pages = [person.get(f"/my/chat/{desk.session}/timeline", limit=4, offset=start)["items"] for start in (0, 4, 8)]
+    assert [item for page in pages for item in page] == items
+    newest = person.get(f"/my/chat/{desk.session}/timeline", last=3)
+    assert (newest["items"], newest["offset"], newest["total"]) == (items[-3:], 7, 10)
+    assert_problem(other.http.get(f"/my/chat/{desk.session}/timeline"), 404, "session_not_found")
+    for place in ("/my/approvals", f"/my/projects/{desk.project}/audit"):
+        assert {one["session_id"] for one in person.get(place, session_id=desk.session)["items"]} == {desk.session}
+        assert person.get(place, session_id=person.session(desk.project))["items"] == []
+        assert_problem(person.http.get(place, params={"session_id": other.session()}), 404, "session_not_found")
+
+
+@pytest.mark.req("CHT-10.1")
+def test_plans_and_notices_are_in_the_timeline(person: Person, script: ByMark, mark: str) -> None:
+    script[mark] = [Say(json.dumps({"tasks": [_task()]})), Say("Planned and done.")]
+    script[f"{mark} stop"] = hold = Hold()
+    session = person.session()
+    person.post(session, mark, None, {"Prefer": "wait=30"})
+    turn = person.submit(session, f"{mark} stop")
+    eventually(lambda: hold.arrived)
+    person.http.post(f"/my/chat/{session}/turns/{turn}/cancel")
+
+    items = person.get(f"/my/chat/{session}/timeline")["items"]
+
+    assert [item["kind"] for item in items] == ["message", "plan", "message", "message", "notice"]
+    plan = items[1]["plan"]
+    assert (plan["status"], plan["tasks"], plan["tasks_done"]) == ("completed", 1, 1)
+    assert plan["cost"] == person.get(f"/my/workflows/{plan['workflow_id']}")["cost"]
+    assert (items[-1]["text"], items[-1]["notice"]["code"]) == ("You stopped this.", "cancelled")

@@ -75,7 +75,7 @@ def test_what_a_turn_has_changed_is_put_back_once(desk: Desk, work: Path) -> Non
     noted = [one for one in desk.audit() if one["tool"] == "undo"]
     assert [one["status"] for one in noted] == ["failed", "done", "failed"]
     assert (noted[1]["turn_id"], noted[1]["session_id"], noted[1]["agent_id"]) == (turn, desk.session, None)
-    assert (noted[1]["agent"], noted[1]["arguments"]) == ("", {"turn_id": turn})
+    assert (noted[1]["agent"], noted[1]["arguments"]["turn_id"]) == ("", turn)
 
 
 def test_what_the_user_changed_since_stays_and_is_named(desk: Desk, work: Path) -> None:

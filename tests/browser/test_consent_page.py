@@ -289,7 +289,7 @@ def test_what_a_turn_has_changed_is_taken_back_by_keyboard(chat: Chat, models: M
         (work / "b <b>.txt").write_text("mine")
         chat.page.keyboard.press("Enter")
         chat.page.keyboard.press("Enter")
-        outcome = "1 file is as before. b <b>.txt was changed since, and stays."
+        outcome = "a.txt was put back. b <b>.txt was changed since, and stays."
         expect(chat.page.locator(".undo [data-field=outcome]")).to_have_text(outcome)
         expect(chat.page.locator(".undo [data-field=outcome]")).to_be_focused()
         expect(undo).to_have_count(0)
@@ -313,7 +313,7 @@ def test_what_can_not_be_taken_back_now_can_be_tried_again(
         assert folder.files() == {"a.txt": b"new"}
         folder.connect("--yes")
         put_back.click()
-        expect(chat.page.locator(".undo [data-field=outcome]")).to_have_text("1 file is as before.")
+        expect(chat.page.locator(".undo [data-field=outcome]")).to_have_text("a.txt was put back.")
         assert folder.files() == {}
 
     with chat.page.expect_response(lambda response: "/audit" in response.url) as looked:
@@ -341,3 +341,50 @@ def test_a_question_fits_the_screen(
         assert width_of_contents(chat.page) <= width
         chat.stop.click()
         expect(chat.stop).to_have_count(0)
+
+
+@pytest.mark.req("CHT-10.1", "CHT-10.6")
+def test_what_was_done_decided_and_put_back_is_shown_in_the_same_words_after_a_reload(
+    chat: Chat, models: ModelServer, tmp_path: Path
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("old\n")
+    models.script(
+        call("tool_read_file", path="a.txt"),
+        call("tool_stat", path="a.txt"),
+        call("tool_list_directory", path="."),
+        call("tool_write_file", path="a.txt", content="new\n"),
+        call("tool_delete_file", path="a.txt"),
+        Say("It is kept."),
+    )
+    chat.open()
+    expected = [
+        "You",
+        "agent_coder read a.txt.",
+        "agent_coder looked at a.txt.",
+        "agent_coder listed the folder.",
+        "agent_coder wants to write a.txt",
+        "agent_coder wrote a.txt.",
+        "agent_coder wants to delete a.txt",
+        "agent_coder was not allowed to delete a.txt",
+        "agent_coder",
+        "a.txt was put back.",
+    ]
+    log = chat.page.locator("#messages > li")
+
+    with connected_folder(tmp_path, chat.person, chat.id, "--ask", "browser"):
+        chat.send("Work")
+        question(chat.page).get_by_role("button", name="Approve").click()
+        expect(question(chat.page)).to_have_count(2)
+        question(chat.page).last.get_by_role("button", name="Refuse").click()
+        chat.page.get_by_role("button", name="Undo file changes").click()
+        chat.page.get_by_role("button", name="Put back").click()
+        expect(log).to_contain_text(expected)
+        shown = [text for text in log.all_inner_texts() if "It is kept." not in text]
+
+    chat.page.reload()
+    expect(log).to_contain_text(expected)
+    assert [text for text in log.all_inner_texts() if "It is kept." not in text] == shown
+    assert "You approved it." in shown[4]
+    assert "You refused. Nothing was deleted." in shown[6]
+    assert not any("is deleted" in text or "deleted a.txt" in text for text in shown)

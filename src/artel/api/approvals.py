@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, status
 
-from artel.api.dependencies import CurrentUser, Limit, Offset, Parts
+from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, Parts
 from artel.api.problems import documented
 from artel.approvals import approvals
 from artel.approvals.approval import Approval
@@ -31,12 +31,17 @@ ONLY_WITH_A_PLAN = (
 router = APIRouter(prefix="/my/approvals", tags=["approvals"])
 
 
-@router.get("", responses=documented(401, 422, 503))
+@router.get("", responses=documented(401, 404, 422, 503))
 async def list_approvals(
-    user: CurrentUser, parts: Parts, wanted: Wanted = None, limit: Limit = 50, offset: Offset = 0
+    user: CurrentUser,
+    parts: Parts,
+    wanted: Wanted = None,
+    limit: Limit = 50,
+    offset: Offset = 0,
+    session_id: OfSession = None,
 ) -> Page[ApprovalState]:
     """List what you were asked, newest first."""
-    page = await parts.database.read(approvals.list_approvals, user, wanted, limit, offset)
+    page = await parts.database.read(approvals.list_approvals, user, wanted, session_id, limit, offset)
     return Page(items=[_state(one) for one in page.items], total=page.total, limit=limit, offset=offset)
 
 

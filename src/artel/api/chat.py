@@ -13,6 +13,7 @@ from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, SessionId,
 from artel.api.event_stream import HEARTBEAT_SECONDS, EventStream
 from artel.api.problems import documented
 from artel.approvals.approvals import cancel_turn, pending_of
+from artel.approvals.timeline import read_timeline
 from artel.auth.principal import Principal
 from artel.brain.errors import ContextTooLarge
 from artel.brain.tokens import count_tokens, is_ready
@@ -28,6 +29,7 @@ from artel.contract.chat import (
     Usage,
 )
 from artel.contract.http import Page
+from artel.contract.timeline import TimelineItem
 from artel.errors import (
     AgentFailed,
     AgentInError,
@@ -156,6 +158,19 @@ async def list_messages(
     if last is not None:
         return await parts.database.read(history.newest_messages, user, session_id, role, last)
     return await parts.database.read(history.list_messages, user, session_id, role, limit, offset)
+
+
+@router.get("/my/chat/{session_id}/timeline", responses=documented(401, 404, 422, 503))
+async def show_timeline(
+    session_id: SessionId,
+    user: CurrentUser,
+    parts: Parts,
+    limit: Limit = 50,
+    offset: Offset = 0,
+    last: Last = None,
+) -> Page[TimelineItem]:
+    """List what happened, oldest first: messages, tool calls, approvals, plans, file changes, notices."""
+    return await parts.database.read(read_timeline, user, session_id, limit, offset, last)
 
 
 @router.get(

@@ -63,4 +63,7 @@ ArchiveId = Annotated[
 TurnId = SessionId
 MemoryId = SessionId
 LoginId = SessionId
+OfSession = Annotated[
+    str | None, Query(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", description="Only those of a session.")
+]
 AgentId = Annotated[int, Path(ge=0, le=MAX_ID, examples=[2])]

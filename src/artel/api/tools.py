@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, ProjectId
+from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, Parts, ProjectId
 from artel.api.problems import documented
 from artel.connectors.undoing import undo
 from artel.contract.approvals import AuditedCall, NewUndo, ToolShown, Undone
@@ -44,10 +44,15 @@ async def list_tools(
 
 @router.get("/audit", responses=documented(401, 404, 422, 503))
 async def list_audit(
-    project_id: ProjectId, user: CurrentUser, parts: Parts, limit: Limit = 50, offset: Offset = 0
+    project_id: ProjectId,
+    user: CurrentUser,
+    parts: Parts,
+    limit: Limit = 50,
+    offset: Offset = 0,
+    session_id: OfSession = None,
 ) -> Page[AuditedCall]:
     """List what agents did with tools, newest first; also what was refused."""
-    calls, total = await parts.database.read(list_calls, user, project_id, limit, offset)
+    calls, total = await parts.database.read(list_calls, user, project_id, limit, offset, session_id)
     items = [AuditedCall(**{name: getattr(call, name) for name in AuditedCall.model_fields}) for call in calls]
     return Page(items=items, total=total, limit=limit, offset=offset)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, status
 
 from artel.api.chat import cancel as cancel_turn_of
-from artel.api.dependencies import CurrentUser, Limit, Offset, Parts
+from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, Parts
 from artel.api.problems import documented
 from artel.budgets.money import dollars
 from artel.contract.http import Page
@@ -19,9 +19,6 @@ from artel.workflows.workflow import Workflow, WorkflowStatus, WorkflowTask
 WorkflowId = Annotated[str, Path(max_length=64, pattern=r"^[0-9a-zA-Z-]+$")]
 Wanted = Annotated[WorkflowStatus | None, Query(alias="status", description="Only these.")]
 OfProject = Annotated[int | None, Query(ge=1, le=2**53, description="Only those of a project.")]
-OfSession = Annotated[
-    str | None, Query(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", description="Only those of a session.")
-]
 
 SHORT_CHARACTERS = 2_000
 

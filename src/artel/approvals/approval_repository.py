@@ -1,10 +1,10 @@
 """Rows of approvals."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row
+from sqlalchemy import ColumnElement, Row, Select
 
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.db.tables import approvals
@@ -40,14 +40,25 @@ class ApprovalRepository(TenantRepository):
                 return _approval(row)
         raise ApprovalNotFound("Approval not found")
 
-    def page(self, status: str | None, limit: int, offset: int) -> list[Approval]:
-        """Answer some approvals, newest first."""
-        asked = self._select().where(*_with(status)).order_by(approvals.c.created_at.desc(), approvals.c.id.desc())
-        return [_approval(row) for row in self.connection.execute(asked.limit(limit).offset(offset))]
+    def page(self, status: str | None, session_id: str | None, limit: int, offset: int) -> list[Approval]:
+        """Return some approvals, newest first."""
+        newest = approvals.c.created_at.desc(), approvals.c.id.desc()
+        found = self._select().where(*_with(status, session_id)).order_by(*newest)
+        return [_approval(row) for row in self.connection.execute(found.limit(limit).offset(offset))]
 
-    def count(self, status: str | None) -> int:
-        """Answer how many there are."""
-        return self._count(*_with(status))
+    def count(self, status: str | None, session_id: str | None) -> int:
+        """Return how many there are."""
+        return self._count(*_with(status, session_id))
+
+    def of_timeline(self, session_id: str, rank: int) -> tuple[Select[Any], int]:
+        """Return the keys of the session's approvals for its timeline, and how many there are."""
+        in_session = approvals.c.session_id == session_id
+        return self._ranked(rank).where(in_session), self._count(in_session)
+
+    def by_ids(self, ids: Sequence[str]) -> list[Approval]:
+        """Return some approvals."""
+        found = self._select().where(approvals.c.id.in_(ids))
+        return [_approval(row) for row in self.connection.execute(found)] if ids else []
 
     def of_turn(self, turn_id: str, *statuses: ApprovalStatus) -> list[Approval]:
         """Answer those of a turn that stand there."""
@@ -74,8 +85,9 @@ class ApprovalRepository(TenantRepository):
         return pending
 
 
-def _with(status: str | None) -> tuple[ColumnElement[bool], ...]:
-    return () if status is None else (approvals.c.status == status,)
+def _with(status: str | None, session_id: str | None) -> list[ColumnElement[bool]]:
+    wanted = (approvals.c.status, status), (approvals.c.session_id, session_id)
+    return [column == value for column, value in wanted if value is not None]
 
 
 def _approval(row: Row[Any]) -> Approval:

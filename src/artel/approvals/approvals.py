@@ -23,6 +23,7 @@ from artel.contract.http import Page
 from artel.errors import ApprovalDecided
 from artel.events.session_log import SessionLog
 from artel.sessions import sessions
+from artel.sessions.session_repository import SessionRepository
 from artel.turns import cancel
 from artel.turns.lease import Lease, require_lease
 from artel.turns.transactions import Outcome, TurnOver, finish_turn, refuse_if_busy
@@ -240,11 +241,19 @@ def get_approval(connection: Connection, principal: Principal, approval_id: str)
 
 
 def list_approvals(
-    connection: Connection, principal: Principal, status: str | None, limit: int, offset: int
+    connection: Connection,
+    principal: Principal,
+    status: str | None,
+    session_id: str | None,
+    limit: int,
+    offset: int,
 ) -> Page[Approval]:
-    """Answer a page of approvals, newest first."""
+    """Return a page of approvals, of all sessions or of one, newest first."""
+    if session_id is not None:
+        SessionRepository(connection, principal).get(session_id)
     approvals = ApprovalRepository(connection, principal)
-    return Page(items=approvals.page(status, limit, offset), total=approvals.count(status), limit=limit, offset=offset)
+    items, total = approvals.page(status, session_id, limit, offset), approvals.count(status, session_id)
+    return Page(items=items, total=total, limit=limit, offset=offset)
 
 
 def _runs(turns: TurnRepository, approval: Approval) -> bool:

@@ -13,14 +13,16 @@ from artel.connectors.relay import Relay
 from artel.contract.approvals import NewUndo, UndoneFile
 from artel.contract.connector import Result, UndoCall
 from artel.db.engine import Database
+from artel.db.text import storable
 from artel.errors import ArtelError, ConnectorUnreachable, UndoRefused
 from artel.logs import get_logger
 from artel.turns.lease import current_epoch
-from artel.turns.tool_calls import ERROR_CHARACTERS, ToolCallRow, finish_call, note_call, status_of
+from artel.turns.tool_calls import ERROR_CHARACTERS, UNDO, ToolCallRow, finish_call, note_call, status_of
 from artel.turns.turn_repository import TurnRepository
 
-TOOL = "undo"
 UNDO_SECONDS = 25.0
+MAX_FILES = 100  # of which the record keeps what became of them
+MAX_PATH = 1_024
 _PUT_BACK = ("restored", "removed")
 
 log = get_logger(__name__)
@@ -51,8 +53,10 @@ async def undo(
     )
     result = await relay.call(principal, project_id, "workspace/undo", call, UNDO_SECONDS, sent.serving)
     error = result.error and result.error[:ERROR_CHARACTERS]
+    arguments = sent.row.arguments | {"files": _kept_files(result)}
+    ended = replace(sent.row, status=status_of(result), error=error, arguments=arguments)
     try:
-        await database.run(finish_call, principal, replace(sent.row, status=status_of(result), error=error))
+        await database.run(finish_call, principal, ended)
     except ArtelError as failure:  # that it was sent is on record
         log.warning("end_of_call_not_noted", call_id=call_id, reason=failure.detail)
     return _undone(result)
@@ -72,7 +76,7 @@ def _send(connection: Connection, principal: Principal, project_id: int, call_id
         turn_id=turn.id if turn else None,
         agent_id=None,
         agent="",
-        tool=TOOL,
+        tool=UNDO,
         arguments=arguments,
         level="restricted",
         status="sent",
@@ -80,6 +84,13 @@ def _send(connection: Connection, principal: Principal, project_id: int, call_id
     )
     note_call(connection, principal, row)
     return _Sent(row, serving, current_epoch(connection, principal, project_id))
+
+
+def _kept_files(result: Result) -> list[dict[str, str]]:
+    """Return what the record keeps of each file: what a connector says is cut to a size."""
+    files = (result.model_extra or {}).get("files")
+    told = [one for one in files[:MAX_FILES] if isinstance(one, dict)] if isinstance(files, list) else []
+    return [{name: storable(str(one.get(name)))[:MAX_PATH] for name in ("path", "outcome")} for one in told]
 
 
 def _undone(result: Result) -> list[UndoneFile]:

@@ -405,6 +405,7 @@ tool_calls = Table(
     Column("finished_at", Moment),
     _goes_with_its_project(),
     Index(None, "user_id", "project_id", "created_at"),
+    Index(None, "session_id", "created_at"),
 )
 
 # What the user is asked, bound to the very arguments of one call of one turn.
@@ -435,6 +436,7 @@ approvals = Table(
     _goes_with_its_session(),
     Index(None, "user_id", "created_at"),
     Index(None, "turn_id"),
+    Index(None, "session_id"),
     Index(
         "ix_approvals_pending",
         "expires_at",

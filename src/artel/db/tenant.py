@@ -16,6 +16,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    literal,
     or_,
     select,
     update,
@@ -107,6 +108,11 @@ class TenantRepository:
         if foreign:
             raise ValueError(f"{foreign} are not columns of {self.table.name}, and would come without an owner")
         return select(*(columns or self.table.c)).select_from(self.table).where(self._mine())
+
+    def _ranked(self, rank: int) -> Select[Any]:
+        """Select id and time of rows, and a rank among rows of other tables, to put them in one order."""
+        columns = self.table.c.id, self.table.c.created_at.label("at"), literal(rank).label("rank")
+        return select(*columns).where(self._mine())
 
     def _update(self, values: Mapping[str, Any]) -> Update:
         if "user_id" in values:

@@ -87,6 +87,11 @@ class AgentRepository(TenantRepository):
         rows = self.connection.execute(asked if project_id is None else asked.where(agents.c.project_id == project_id))
         return [(row.project_id, row.name) for row in rows]
 
+    def by_id(self, project_id: int) -> dict[int, str]:
+        """Return the names of a project's agents by their ids."""
+        found = self._select(agents.c.id, agents.c.name).where(agents.c.project_id == project_id)
+        return {row.id: row.name for row in self.connection.execute(found)}
+
     def ids(self, project_id: int | None = None) -> list[int]:
         """Answer all agents of a project, or of all projects; `root` is among them."""
         asked = self._select(agents.c.id)

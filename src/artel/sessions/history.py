@@ -17,7 +17,7 @@ def get_session(connection: Connection, principal: Principal, session_id: str) -
     sessions = SessionRepository(connection, principal)
     session, last_event = sessions.get(session_id), sessions.last_event(session_id)
     latest = MessageRepository(connection, principal).newest(session_id, LATEST)
-    return SessionWithMessages(**dict(session), last_event=last_event, messages=[_shown(m) for m in latest])
+    return SessionWithMessages(**dict(session), last_event=last_event, messages=[shown(m) for m in latest])
 
 
 def list_messages(
@@ -26,7 +26,7 @@ def list_messages(
     """Answer a page of a session's messages, oldest first."""
     SessionRepository(connection, principal).get(session_id)
     messages = MessageRepository(connection, principal)
-    items = [_shown(message) for message in messages.page(session_id, role, limit, offset)]
+    items = [shown(message) for message in messages.page(session_id, role, limit, offset)]
     return Page(items=items, total=messages.count(session_id, role), limit=limit, offset=offset)
 
 
@@ -36,7 +36,7 @@ def newest_messages(
     """Answer the newest messages of a session, oldest of them first."""
     SessionRepository(connection, principal).get(session_id)
     messages = MessageRepository(connection, principal)
-    items = [_shown(message) for message in messages.newest(session_id, last, role)]
+    items = [shown(message) for message in messages.newest(session_id, last, role)]
     total = messages.count(session_id, role)
     return Page(items=items, total=total, limit=last, offset=max(0, total - len(items)))
 
@@ -88,7 +88,8 @@ def _around(content: str, text: str) -> str:
     return f"{'…' if start else ''}{shown}{'…' if start + len(shown) < len(content) else ''}"
 
 
-def _shown(message: StoredMessage) -> ChatMessage:
+def shown(message: StoredMessage) -> ChatMessage:
+    """Return a message as the API shows it."""
     return ChatMessage(
         id=message.id,
         number=message.number,

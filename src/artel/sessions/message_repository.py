@@ -97,6 +97,16 @@ class MessageRepository(TenantRepository):
             raise MessageNotFound("Message not found")
         return _message(row)
 
+    def of_timeline(self, session_id: str, rank: int) -> tuple[Select[Any], int]:
+        """Return the keys of the session's messages for its timeline, and how many there are."""
+        in_session = messages.c.session_id == session_id
+        return self._ranked(rank).where(in_session), self._count(in_session)
+
+    def by_ids(self, session_id: str, ids: Sequence[str]) -> list[StoredMessage]:
+        """Return some messages of the session."""
+        found = messages.c.session_id == session_id, messages.c.id.in_(ids)
+        return [_message(row) for row in self.connection.execute(self._select().where(*found))] if ids else []
+
     def up_to(self, session_id: str, number: int) -> list[dict[str, Any]]:
         """Answer the rows of the session up to a number, as they are."""
         asked = messages.c.session_id == session_id, messages.c.number <= number

@@ -1,19 +1,22 @@
 """Rows of calls of tools: the audit log of a project."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import ColumnElement, Connection, Row, Select
 
 from artel.auth.principal import Principal
 from artel.contract.connector import Result
 from artel.db.tables import tool_calls
 from artel.db.tenant import TenantRepository
 from artel.projects.project_repository import ProjectRepository
+from artel.sessions.session_repository import SessionRepository
 
 ERROR_CHARACTERS = 1_000
-
+UNDO = "undo"
+MAX_UNDONE = 1_000
 
 _STATUSES = {"asks": "asked", "unknown": "unknown", "refused": "refused"}
 
@@ -53,20 +56,42 @@ class ToolCallRepository(TenantRepository):
         """Say whether a call is kept."""
         return bool(self._count(tool_calls.c.id == call_id))
 
-    def finish(self, call_id: str, status: str, error: str | None) -> bool:
-        """Say what came of a call that was sent; answer whether it is kept."""
-        values = {"status": status, "error": error, "finished_at": datetime.now(UTC)}
+    def finish(self, call: ToolCallRow) -> bool:
+        """Store what came of a call that was sent; return whether it is kept."""
+        values: dict[str, Any] = {"status": call.status, "error": call.error, "finished_at": datetime.now(UTC)}
+        if call.tool == UNDO:
+            values["arguments"] = call.arguments  # now with what became of each file
+        call_id = call.id
         return bool(self.connection.execute(self._update(values).where(tool_calls.c.id == call_id)).rowcount)
 
-    def page(self, project_id: int, limit: int, offset: int) -> list[ToolCallRow]:
-        """Answer some calls, newest first."""
-        asked = self._select().where(tool_calls.c.project_id == project_id)
-        asked = asked.order_by(tool_calls.c.created_at.desc(), tool_calls.c.id.desc()).limit(limit).offset(offset)
-        return [_call(row) for row in self.connection.execute(asked)]
+    def page(self, project_id: int, session_id: str | None, limit: int, offset: int) -> list[ToolCallRow]:
+        """Return some calls, newest first."""
+        newest = tool_calls.c.created_at.desc(), tool_calls.c.id.desc()
+        found = self._select().where(*_in(project_id, session_id)).order_by(*newest)
+        return [_call(row) for row in self.connection.execute(found.limit(limit).offset(offset))]
 
-    def count(self, project_id: int) -> int:
-        """Answer how many calls there were."""
-        return self._count(tool_calls.c.project_id == project_id)
+    def count(self, project_id: int, session_id: str | None) -> int:
+        """Return how many calls there were."""
+        return self._count(*_in(project_id, session_id))
+
+    def of_timeline(self, session_id: str, rank: int) -> tuple[Select[Any], int]:
+        """Return the keys of the session's calls for its timeline, and how many there are.
+
+        Calls that only made the connector ask are left out: the approval tells of them.
+        """
+        told = tool_calls.c.session_id == session_id, tool_calls.c.status != "asked"
+        return self._ranked(rank).where(*told), self._count(*told)
+
+    def by_ids(self, ids: Sequence[str]) -> list[ToolCallRow]:
+        """Return some calls."""
+        found = self._select().where(tool_calls.c.id.in_(ids))
+        return [_call(row) for row in self.connection.execute(found)] if ids else []
+
+    def undone(self, session_id: str) -> list[ToolCallRow]:
+        """Return the newest calls by which the user has put files of the session's turns back."""
+        done = tool_calls.c.session_id == session_id, tool_calls.c.tool == UNDO, tool_calls.c.status == "done"
+        found = self._select().where(*done).order_by(tool_calls.c.created_at.desc()).limit(MAX_UNDONE)
+        return [_call(row) for row in self.connection.execute(found)]
 
 
 def note_call(connection: Connection, principal: Principal, call: ToolCallRow) -> None:
@@ -79,22 +104,34 @@ def note_call(connection: Connection, principal: Principal, call: ToolCallRow) -
 def finish_call(connection: Connection, principal: Principal, call: ToolCallRow) -> None:
     """Say what came of a call, whether it was kept before or not."""
     calls = ToolCallRepository(connection, principal)
-    if not calls.finish(call.id, call.status, call.error):
+    if not calls.finish(call):
         calls.add(replace(call, finished_at=datetime.now(UTC)))
 
 
 def list_calls(
-    connection: Connection, principal: Principal, project_id: int, limit: int, offset: int
+    connection: Connection,
+    principal: Principal,
+    project_id: int,
+    limit: int,
+    offset: int,
+    session_id: str | None = None,
 ) -> tuple[list[ToolCallRow], int]:
-    """Answer some calls of a project, newest first, and how many there are."""
+    """Return some calls of a project, or of a session of it, newest first, and how many there are."""
     ProjectRepository(connection, principal).get(project_id)
+    if session_id is not None:
+        SessionRepository(connection, principal).get(session_id)
     calls = ToolCallRepository(connection, principal)
-    return calls.page(project_id, limit, offset), calls.count(project_id)
+    return calls.page(project_id, session_id, limit, offset), calls.count(project_id, session_id)
 
 
 def status_of(result: Result) -> str:
     """Answer what is kept of what a connector has answered."""
     return "done" if result.success else _STATUSES.get(result.code or "", "failed")
+
+
+def _in(project_id: int, session_id: str | None) -> list[ColumnElement[bool]]:
+    wanted = (tool_calls.c.project_id, project_id), (tool_calls.c.session_id, session_id)
+    return [column == value for column, value in wanted if value is not None]
 
 
 def _call(row: Row[Any]) -> ToolCallRow:

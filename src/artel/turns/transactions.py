@@ -189,6 +189,7 @@ def accept_message(
             "turn_id": turn.id,
             "role": "user",
             "content": new.content,
+            "created_at": turn.created_at,
             "retry_of": new.retry_of,
             "tokens": new.tokens,
         }

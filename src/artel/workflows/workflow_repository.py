@@ -50,6 +50,16 @@ class WorkflowRepository(TenantRepository):
         asked = self._select(workflows.c.id).where(*begun, workflows.c.finished_at.is_(None))
         return set(self.connection.execute(asked).scalars())
 
+    def of_timeline(self, session_id: str, rank: int) -> tuple[Select[Any], int]:
+        """Return the keys of the session's plans for its timeline, and how many there are."""
+        planned = workflows.c.session_id == session_id, workflows.c.plan_id.is_not(None)
+        return self._ranked(rank).where(*planned), self._count(*planned)
+
+    def by_ids(self, ids: Sequence[str]) -> list[Workflow]:
+        """Return some workflows."""
+        found = self._select().where(workflows.c.id.in_(ids))
+        return [_workflow(row) for row in self.connection.execute(found)] if ids else []
+
     def of_session(self, session_id: str) -> list[str]:
         """Answer the ids of all workflows of a session."""
         asked = self._select(workflows.c.id).where(workflows.c.session_id == session_id)

@@ -5,7 +5,7 @@ import { isOver } from "./plan_card.js";
 import { Plans } from "./plans.js";
 import { setText } from "./text.js";
 import { changedFiles, hasChanged, offerUndo } from "./undo.js";
-import { visible } from "./visible.js";
+import { setVisible, visible } from "./visible.js";
 import { $, Problem, call, clock, copyOf, day, field, fill, follow, isBusy, onSubmit } from "./basics.js";
 
 const NEW = "new"; // in the address, instead of a conversation's id
@@ -33,6 +33,10 @@ class Talk {
   turns = new Map(); // those that are not over, in order: { agent, tool }; without an agent it waits
   plans = new Plans(project.agents.map(({ name }) => name), { place: placePlan, stands, drawn: keepAtEnd, say });
   drafts = new Map(); // answers that are being written, by message id: { item, turn, n, text, frame }
+  activity = new Map(); // what is on record besides messages, as far as it was looked at
+  activityFrom = Infinity; // the number of the oldest thing on record that is shown
+  isLooking = false; // at the record
+  looksAgain = false;
   wrote = new Set(); // turns at work that have changed files
   changed = new Map(); // the files that ended turns have changed, by turn
   over = new Set(); // turns that have ended: what still comes of them is dropped
@@ -144,6 +148,7 @@ async function load(mine, id) {
   if (mine !== talk) return;
   listen(mine, session.last_event);
   showQuestions(mine);
+  showActivity(mine);
   showUndo(mine);
   lookUpTurns(mine, session.messages.findLast(({ role, turn_id }) => role === "assistant" && turn_id)?.turn_id);
 }
@@ -195,6 +200,47 @@ const showQuestions = (mine) =>
     for (const approval of here.toReversed()) if (approval.kind === "tool") ask(approval); // plans ask on their cards
   });
 
+/** Show what agents did and what was decided, as it is on record: the same words now and after a reload. */
+const showActivity = (mine, isOlder = false) =>
+  quietly(async () => {
+    if (mine.isLooking && !isOlder) return (mine.looksAgain = true);
+    mine.isLooking = true;
+    try {
+      const before = Math.max(0, mine.activityFrom - LISTED);
+      const part = isOlder ? `limit=${LISTED}&offset=${before}` : `last=${LISTED}`;
+      const { items, offset } = await call("GET", `/my/chat/${mine.id}/timeline?${part}`);
+      if (mine !== talk) return;
+      mine.activityFrom = Math.min(mine.activityFrom, offset);
+      for (const item of items) mine.activity.set(item.id, item);
+      for (const item of isOlder ? mine.activity.values() : items) showActed(item);
+      keepAtEnd();
+    } finally {
+      mine.isLooking = false;
+      if (mine.looksAgain && mine === talk) showActivity(mine);
+      mine.looksAgain = false;
+    }
+  });
+
+/** Show one thing that happened, after what happened before it in the same turn; messages and plans are shown as such. */
+function showActed({ id, kind, at, turn_id, text, approval }) {
+  const [moment, shown] = [Date.parse(at), [...list.children]];
+  const known = shown.find(({ dataset: { acted, approval: of } }) => [acted, of].includes(id));
+  if (known?.dataset.acted) setVisible(known, text, ""); // it may have ended since
+  const before = shown.findLast(({ dataset: { turn, at: of } }) => turn === turn_id && Number(of) <= moment);
+  if (!before || known) return;
+  let item;
+  if (["tool_call", "file_change"].includes(kind)) {
+    item = Object.assign(document.createElement("li"), { className: "acted muted data" });
+    setVisible(item, text, "");
+    Object.assign(item.dataset, { acted: id, turn: turn_id });
+  } else if (kind === "approval" && approval.kind === "tool" && approval.status !== "pending") {
+    item = question({ ...approval, id, turn_id }, agentName(approval.agent_id));
+    settle(item, approval.status);
+  } else return;
+  item.dataset.at = moment;
+  before.after(item);
+}
+
 /** Show the plans that belong to what is shown of the conversation. */
 const showPlans = (mine) =>
   quietly(async () => {
@@ -216,13 +262,14 @@ const showUndo = (mine) =>
 function offerUndos() {
   for (const [turn, files] of talk.changed) {
     const item = talk.turns.has(turn) ? null : answerOf(turn);
-    if (item) offerUndo(item, project.id, turn, files.size);
+    if (item) offerUndo(item, project.id, turn, files.size, () => showActivity(talk));
   }
 }
 
 function ask(approval) {
   if (questionCard(approval.id)) return;
   const item = question(approval, agentName(approval.agent_id));
+  item.dataset.at = Date.parse(approval.created_at ?? approval.timestamp);
   const before = approval.turn_id && lastOf(approval.turn_id);
   if (before) before.after(item);
   else list.append(item);
@@ -364,6 +411,7 @@ onSubmit($("earlier"), async () => {
   const added = items.filter(({ id }) => !known.has(id)).map(add);
   for (const item of added) list.insertBefore(item, first);
   await showPlans(talk);
+  await showActivity(talk, true);
   offerUndos();
   log.scrollTop += log.scrollHeight - height;
   $("earlier").hidden = start === 0;
@@ -423,6 +471,7 @@ const happened = {
     if (hasChanged(result.tool, result.success)) talk.wrote.add(result.turn_id);
     talk.plans.uses(result, null);
     useTool(result.turn_id, null);
+    showActivity(talk);
   },
   tool_request({ approval_id, ...asked }) {
     talk.plans.waits(asked);
@@ -514,6 +563,7 @@ function ended(turn) {
   if (!talk.plans.changed(turn) && talk.turns.get(turn)?.isPlanning) showPlans(talk); // it ended without a plan
   talk.over.add(turn);
   talk.turns.delete(turn);
+  showActivity(talk);
   if (talk.wrote.delete(turn)) showUndo(talk);
   showWork();
 }

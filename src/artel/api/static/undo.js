@@ -5,6 +5,7 @@ import { visible } from "./visible.js";
 
 const CHANGING = new Set(["tool_write_file", "tool_edit_file", "tool_delete_file"]);
 const LOOKED_AT = 100; // so many of the newest calls
+const NAMED = 5; // as many files are named
 const STAYS = {
   changed_since: "was changed since, and stays",
   not_kept: "could not be kept, and stays",
@@ -28,7 +29,7 @@ export async function changedFiles(project, session) {
 }
 
 /** Offer, under an answer, to put back the files that its turn has changed. */
-export function offerUndo(item, project, turn, count) {
+export function offerUndo(item, project, turn, count, undone) {
   if (!count || item.querySelector(".undo")) return;
   const form = copyOf("undo");
   const [ask, sure, keep] = [".ask", ".sure", ".keep"].map((name) => form.querySelector(name));
@@ -47,6 +48,7 @@ export function offerUndo(item, project, turn, count) {
   });
   onSubmit(form, async () => {
     const { files } = await call("POST", `/my/projects/${project}/undo`, { turn_id: turn });
+    undone();
     const hadFocus = form.contains(document.activeElement);
     form.dataset.done = outcomeOf(files);
     fill(form, { outcome: form.dataset.done });
@@ -59,7 +61,7 @@ export function offerUndo(item, project, turn, count) {
 
 function outcomeOf(files) {
   const staying = files.filter(({ outcome }) => STAYS[outcome]);
-  const back = files.length - staying.length;
-  const said = [`${back} ${back === 1 ? "file is" : "files are"} as before.`];
+  const back = files.filter(({ outcome }) => !STAYS[outcome]).map(({ path }) => `${visible(path, "")} was put back.`);
+  const said = back.length > NAMED ? [`${back.length} files were put back.`] : back;
   return said.concat(staying.map(({ path, outcome }) => `${visible(path, "")} ${STAYS[outcome]}.`)).join(" ");
 }

@@ -1,0 +1,288 @@
+"""What happened in a session, in order: messages, calls of tools, approvals, plans, changed files, notices."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from artel.approvals.approval import Approval, ApprovalStatus
+from artel.approvals.approval_repository import ApprovalRepository
+from artel.auth.principal import Principal
+from artel.budgets.money import dollars
+from artel.contract.http import Page
+from artel.contract.timeline import (
+    FileOutcome,
+    TimelineApproval,
+    TimelineFileChange,
+    TimelineItem,
+    TimelineNotice,
+    TimelinePlan,
+    TimelineToolCall,
+)
+from artel.projects.agent_repository import AgentRepository
+from artel.sessions.history import shown
+from artel.sessions.message_repository import MessageRepository, StoredMessage
+from artel.sessions.session_repository import SessionRepository
+from artel.turns.tool_calls import UNDO, ToolCallRepository, ToolCallRow
+from artel.workflows.workflow import TaskStatus, Workflow
+from artel.workflows.workflow_repository import TaskRepository, WorkflowRepository
+
+TEXT_CHARACTERS = 300
+VALUE_CHARACTERS = 1_000
+DIFF_CHARACTERS = 20_000
+MAX_VALUES = 30
+MAX_FILES = 100
+NAMED_FILES = 5
+_ACTIONS = {"tool_write_file": "write", "tool_edit_file": "edit", "tool_delete_file": "delete"}
+# What an agent does with a tool, and what it did.
+_VERBS = {
+    "tool_read_file": ("read", "read"),
+    "tool_list_directory": ("list", "listed"),
+    "tool_search_files": ("search for", "searched for"),
+    "tool_stat": ("look at", "looked at"),
+    "tool_write_file": ("write", "wrote"),
+    "tool_edit_file": ("change", "changed"),
+    "tool_delete_file": ("delete", "deleted"),
+    "tool_run_command": ("run", "ran"),
+}
+_SUBJECTS = ("path", "pattern", "query", "text", "name")
+_STAYS = {
+    "changed_since": "was changed since, and stays",
+    "not_kept": "could not be kept, and stays",
+    "failed": "could not be put back",
+}
+_DECIDED = {
+    ApprovalStatus.PENDING: "You have not answered yet.",
+    ApprovalStatus.APPROVED: "You approved it.",
+    ApprovalStatus.USED: "You approved it.",
+    ApprovalStatus.EXPIRED: "Nobody answered in time, so it was not done.",
+    ApprovalStatus.WITHDRAWN: "No longer needed.",
+}
+_DONE = {
+    "tool_write_file": "written",
+    "tool_edit_file": "changed",
+    "tool_delete_file": "deleted",
+    "tool_run_command": "run",
+}
+# The order of what happened at the same moment.
+_MESSAGE, _PLAN, _APPROVAL, _CALL = range(4)
+
+
+def read_timeline(
+    connection: Connection, principal: Principal, session_id: str, limit: int, offset: int, last: int | None
+) -> Page[TimelineItem]:
+    """Return a page of what happened in a session, oldest first; with `last` the newest so many."""
+    session = SessionRepository(connection, principal).get(session_id)
+    messages, plans = MessageRepository(connection, principal), WorkflowRepository(connection, principal)
+    approvals, calls = ApprovalRepository(connection, principal), ToolCallRepository(connection, principal)
+    found = [
+        messages.of_timeline(session_id, _MESSAGE),
+        plans.of_timeline(session_id, _PLAN),
+        approvals.of_timeline(session_id, _APPROVAL),
+        calls.of_timeline(session_id, _CALL),
+    ]
+    total = sum(count for _, count in found)
+    if last is not None:
+        limit, offset = last, max(0, total - last)
+    (first, _), *others = found
+    keys = first.union_all(*(select for select, _ in others)).order_by("at", "rank", "id")
+    order = [(row.rank, row.id) for row in connection.execute(keys.limit(limit).offset(offset))]
+    ids = {rank: [key for of, key in order if of == rank] for rank in (_MESSAGE, _PLAN, _APPROVAL, _CALL)}
+    names = AgentRepository(connection, principal).by_id(session.project_id) if ids[_APPROVAL] else {}
+    items = {
+        _MESSAGE: {one.id: _message(one) for one in messages.by_ids(session_id, ids[_MESSAGE])},
+        _PLAN: _plans(connection, principal, plans.by_ids(ids[_PLAN])),
+        _APPROVAL: {one.id: _approval(one, names) for one in approvals.by_ids(ids[_APPROVAL])},
+        _CALL: _calls(calls.by_ids(ids[_CALL]), approvals, calls.undone(session_id)),
+    }
+    page = [items[rank][key] for rank, key in order if key in items[rank]]
+    return Page(items=page, total=total, limit=limit, offset=offset)
+
+
+def _message(message: StoredMessage) -> TimelineItem:
+    place = {"id": message.id, "at": message.created_at, "turn_id": message.turn_id}
+    text = _short(message.content, TEXT_CHARACTERS)
+    if message.role == "system":
+        return TimelineItem(**place, kind="notice", text=text, notice=TimelineNotice(code=message.error_code))
+    return TimelineItem(**place, kind="message", text=text, message=shown(message))
+
+
+def _plans(connection: Connection, principal: Principal, found: Sequence[Workflow]) -> dict[str, TimelineItem]:
+    tasks = TaskRepository(connection, principal).of_many([plan.id for plan in found]) if found else []
+    items = {}
+    for plan in found:
+        own = [task for task in tasks if task.workflow_id == plan.id]
+        done = sum(task.status is TaskStatus.COMPLETED for task in own)
+        items[plan.id] = TimelineItem(
+            id=plan.id,
+            kind="plan",
+            at=plan.created_at,
+            turn_id=plan.turn_id,
+            text=f"Plan: {done} of {len(own)} {'task' if len(own) == 1 else 'tasks'} done, {plan.status}.",
+            plan=TimelinePlan(
+                workflow_id=plan.id,
+                status=plan.status,
+                tasks=len(own),
+                tasks_done=done,
+                cost=None if plan.price_unknown else dollars(plan.spent_micros),
+            ),
+        )
+    return items
+
+
+def _approval(asked: Approval, names: Mapping[int, str]) -> TimelineItem:
+    if asked.kind == "tool":
+        verb, _ = _VERBS.get(asked.tool, (f"use {asked.tool}", ""))
+        wanted = f"{names.get(asked.agent_id or 0, 'An agent')} asked to {verb} {_subject(asked.arguments)}".rstrip()
+    else:
+        wanted = "You were asked to approve a plan" if asked.kind == "plan" else "You were asked for more money"
+    refused = f"You refused. Nothing was {_DONE[asked.tool]}." if asked.tool in _DONE else "You refused. It was not done."
+    where = asked.details.get("where")
+    return TimelineItem(
+        id=asked.id,
+        kind="approval",
+        at=asked.created_at,
+        turn_id=asked.turn_id,
+        text=f"{wanted}. {_DECIDED.get(asked.status, refused)}",
+        approval=TimelineApproval(
+            kind=asked.kind,
+            agent_id=asked.agent_id,
+            tool=asked.tool,
+            arguments=_shortened(asked.arguments),
+            details=_shortened(asked.details, DIFF_CHARACTERS),
+            risk=asked.risk,
+            status=asked.status,
+            holds=asked.holds,
+            feedback=asked.feedback,
+            where=where if isinstance(where, str) else None,
+            expires_at=asked.expires_at,
+            decided_at=asked.decided_at,
+        ),
+    )
+
+
+def _calls(
+    found: Sequence[ToolCallRow], approvals: ApprovalRepository, undone: Sequence[ToolCallRow]
+) -> dict[str, TimelineItem]:
+    diffs = {one.id: one.details.get("diff") for one in approvals.by_ids(_given(call.approval_id for call in found))}
+    return {call.id: _call(call, diffs.get(call.approval_id or ""), undone) for call in found}
+
+
+def _call(call: ToolCallRow, diff: Any, undone: Sequence[ToolCallRow]) -> TimelineItem:
+    place = {"id": call.id, "at": call.created_at, "turn_id": call.turn_id}
+    action = UNDO if call.tool == UNDO else _ACTIONS.get(call.tool)
+    if action is None or (action != UNDO and call.status != "done"):
+        payload = TimelineToolCall(
+            agent_id=call.agent_id,
+            agent=call.agent,
+            tool=call.tool,
+            arguments=_shortened(call.arguments),
+            status=call.status,
+            error=call.error and _short(call.error, VALUE_CHARACTERS),
+            approval_id=call.approval_id,
+        )
+        return TimelineItem(**place, kind="tool_call", text=_said_of_call(call), tool_call=payload)
+    path = call.arguments.get("path")
+    added, removed = _lines(diff) if isinstance(diff, str) else (None, None)
+    files = _files(call)
+    change = TimelineFileChange(
+        agent=call.agent,
+        action=action,
+        path=path if isinstance(path, str) else None,
+        status=call.status,
+        added=added,
+        removed=removed,
+        undone=action != UNDO and any(_puts_back(undo, call) for undo in undone),
+        files=files,
+        approval_id=call.approval_id,
+    )
+    text = _said_of_undo(call, files) if action == UNDO else _said_of_call(call)
+    return TimelineItem(**place, kind="file_change", text=text, file_change=change)
+
+
+def _said_of_call(call: ToolCallRow) -> str:
+    """Say what an agent did; what was not done, or may not have been, is never said to be done."""
+    verb, past = _VERBS.get(call.tool, (f"use {call.tool}", f"used {call.tool}"))
+    what = _subject(call.arguments)
+    why = f": {_short(call.error, TEXT_CHARACTERS)}" if call.error else "."
+    match call.status:
+        case "done":
+            return f"{call.agent} {past} {what}".rstrip() + "."
+        case "sent":
+            return f"{call.agent} began to {verb} {what}".rstrip() + "."
+        case "unknown":
+            return f"Whether {call.agent} {past} {what}".rstrip() + " is not known."
+        case "refused":
+            return f"{call.agent} was not allowed to {verb} {what}".rstrip() + why
+        case _:
+            return f"{call.agent} did not {verb} {what}".rstrip() + why
+
+
+def _said_of_undo(call: ToolCallRow, files: Sequence[FileOutcome]) -> str:
+    if call.status != "done":
+        why = f": {_short(call.error, TEXT_CHARACTERS)}" if call.error else "."
+        return f"Nothing is known to be put back{why}" if call.status in ("sent", "unknown") else f"Not put back{why}"
+    return undo_in_words([(file.path, file.outcome) for file in files])
+
+
+def undo_in_words(files: Sequence[tuple[str, str]]) -> str:
+    """Say which files were put back, and which were not and why."""
+    if not files:
+        return "What this turn changed was put back."
+    back = [path for path, outcome in files if outcome not in _STAYS]
+    if len(back) <= NAMED_FILES:
+        words = [f"{path} was put back." for path in back]
+    else:
+        words = [f"{len(back)} files were put back."]
+    words += [f"{path} {_STAYS[outcome]}." for path, outcome in files if outcome in _STAYS]
+    return _short(" ".join(words), VALUE_CHARACTERS)
+
+
+def _files(call: ToolCallRow) -> list[FileOutcome]:
+    files = call.arguments.get("files")
+    if call.tool != UNDO or not isinstance(files, list):
+        return []
+    return [FileOutcome(path=str(one["path"]), outcome=str(one["outcome"])) for one in files[:MAX_FILES]]
+
+
+def _puts_back(undo: ToolCallRow, call: ToolCallRow) -> bool:
+    """Return whether an undo has put back what a call changed."""
+    is_later = undo.created_at is not None and call.created_at is not None and undo.created_at > call.created_at
+    if undo.turn_id != call.turn_id or not is_later:
+        return False
+    path, files = call.arguments.get("path"), _files(undo)
+    if files:
+        return any(file.path == path and file.outcome not in _STAYS for file in files)
+    return undo.arguments.get("path") in (None, path)
+
+
+def _subject(arguments: Mapping[str, Any]) -> str:
+    subject = next((str(arguments[name]) for name in _SUBJECTS if arguments.get(name)), "")
+    return "the folder" if subject == "." else _short(subject, TEXT_CHARACTERS)
+
+
+def _lines(diff: str) -> tuple[int, int]:
+    lines = [line for line in diff.splitlines() if not line.startswith(("+++", "---"))]
+    return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
+
+
+def _shortened(values: Mapping[str, Any], diff: int = VALUE_CHARACTERS) -> dict[str, Any]:
+    """Return values for a list: texts are shortened, and nested ones are written as text where they are long."""
+    shortened = {}
+    for name, value in list(values.items())[:MAX_VALUES]:
+        most = diff if name == "diff" else VALUE_CHARACTERS
+        if isinstance(value, str):
+            shortened[name] = _short(value, most)
+        elif isinstance(value, dict | list) and len(text := str(value)) > VALUE_CHARACTERS:
+            shortened[name] = _short(text, VALUE_CHARACTERS)
+        else:
+            shortened[name] = value
+    return shortened
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _given(ids: Iterable[str | None]) -> list[str]:
+    return [one for one in ids if one is not None]
