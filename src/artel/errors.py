@@ -380,6 +380,13 @@ class PlanRejected(ArtelError):
     code = "plan_rejected"
 
 
+class RangeInvalid(ArtelError):
+    """A range of days is too long, or ends before it begins."""
+
+    kind = Kind.INVALID
+    code = "range_invalid"
+
+
 class PlanNotPossible(ArtelError):
     """A plan as the user wants it can't be run."""
 

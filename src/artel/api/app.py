@@ -24,6 +24,7 @@ from artel.api import (
     spaces,
     tools,
     ui,
+    usage,
     workflows,
     workspace,
 )
@@ -59,6 +60,7 @@ ROUTERS = (
     workflows.router,
     tools.router,
     admin.router,
+    usage.router,
     health.router,
     ui.router,
 )

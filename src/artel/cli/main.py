@@ -18,6 +18,7 @@ from artel.cli import (
     projects,
     serve,
     undo,
+    usage,
     users,
     workflows,
 )
@@ -40,6 +41,7 @@ app.command()(serve.serve)
 app.command()(chat.chat)
 app.command()(connect.connect)
 app.command()(undo.undo)
+app.command()(usage.usage)
 app.command()(doctor.doctor)
 app.command()(login.login)
 app.command()(login.logout)

@@ -556,6 +556,29 @@ reservations = Table(
     Index(None, "turn_id"),
 )
 
+# What calls to models have taken: one row for every agent and model of a turn that has ended. It outlives sessions and
+# agents, which is why it has the agent's name.
+usage = Table(
+    "usage",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("user_id", Id, nullable=False),
+    Column("project_id", Id, nullable=False),
+    Column("session_id", String(36), nullable=False),
+    Column("turn_id", String(36), nullable=False),
+    Column("agent_id", Id),  # None: the orchestrator
+    Column("agent", String(63), nullable=False),
+    Column("model", String(200), nullable=False),
+    Column("day", String(10), nullable=False),
+    Column("calls", Integer, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("cost_micros", BigInteger),  # None when the price is not known
+    _goes_with_its_project(),
+    Index(None, "user_id", "day"),
+    Index(None, "user_id", "project_id"),
+)
+
 alerts = Table(
     "alerts",
     metadata,

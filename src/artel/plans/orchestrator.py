@@ -24,7 +24,7 @@ from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, Wish, read
 from artel.plans.pricing import before, habits, price, told_tokens
 from artel.plans.proposal import Proposal
 from artel.plans.records import Begun, MonthTooShort
-from artel.plans.spending import plus, used_before, with_used
+from artel.plans.spending import Shares, plus, used_before, with_used
 from artel.plans.task_graph import PlanInvalid, TaskGraph
 from artel.spaces.asking import required
 from artel.spaces.patience import patiently
@@ -105,7 +105,9 @@ class _OrchestratedTurn:
             return await self._end(TurnStatus.FAILED, short.detail, short.code)
         except _PlannedElsewhere:
             return None
-        self._turn = with_used(self._turn, plus(used_before(self._turn, self._planner_model), plan.usage))
+        shares = Shares.before(self._turn)
+        shares.add(plan.usage)
+        self._turn = with_used(self._turn, plus(used_before(self._turn, self._planner_model), plan.usage), shares)
         proposal = await self._proposal(plan, key=key, is_revision=bool(feedback))
         return await self._propose(proposal)
 
@@ -307,6 +309,7 @@ class _OrchestratedTurn:
             time.monotonic() - self._began,
             error_code=code,
             mode=Mode.ORCHESTRATED,
+            shares=Shares.before(self._turn).to_json(),
         )
         return await end_turn(self._space, self._turn, outcome, None)
 

@@ -76,6 +76,7 @@ class PlanEnd:
             error_code=code,
             mode=Mode.ORCHESTRATED,
             partial=hub.written_of(self.turn.session_id, self.turn.id) if code else "",
+            shares=spending.shares.to_json(),
         )
         workflow = replace(
             self.workflow,

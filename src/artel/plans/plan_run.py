@@ -4,7 +4,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from artel.agents.context import Said
@@ -25,7 +25,7 @@ from artel.plans.plan_end import PlanEnd, memories_of
 from artel.plans.purse import BUDGET, NEEDS_MICROS, PlanPurse
 from artel.plans.questions import budget_approval, tool_request
 from artel.plans.records import Begun
-from artel.plans.spending import Spending, Spent, used_before, with_used
+from artel.plans.spending import Shares, Spending, Spent, used_before, with_used
 from artel.plans.task_board import TaskBoard
 from artel.plans.task_events import PlanListener, TaskVoice, went_on
 from artel.plans.task_records import TaskEnd
@@ -37,7 +37,7 @@ from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.tools.consent import Decision, Question
 from artel.tools.policy import Policy, PolicySettings
 from artel.turns.endings import Ended
-from artel.turns.transactions import AgentAtWork, TurnOver
+from artel.turns.transactions import AgentAtWork, TurnOver, note_usage
 from artel.turns.turn import Turn
 from artel.workflows.workflow import TaskStatus, Workflow, WorkflowTask
 
@@ -77,6 +77,7 @@ class PlanRun:
                 used_before(turn, planner_model),
                 begun.workflow.spent_micros,
                 price_unknown=begun.workflow.price_unknown,
+                shares=Shares.before(turn),
             ),
         )
         self._running: set[asyncio.Task[None]] = set()
@@ -105,6 +106,9 @@ class PlanRun:
                 await self._goes_on_elsewhere()
                 return None
             return await self._end().store()
+        except asyncio.CancelledError:
+            await self._note_usage()
+            raise
         finally:
             await self._cancel_running()
             await self._listener.written()
@@ -335,7 +339,7 @@ class PlanRun:
             left = [task for task in self._board.all if not task.status.is_terminal]
             spent, seconds = self._board.spending.micros, self._limits.approval_seconds
             budget = budget_approval(self._turn, self._workflow, left, spent, seconds)
-        turn = with_used(self._turn, self._board.spending.usage)
+        turn = with_used(self._turn, self._board.spending.usage, self._board.spending.shares)
         step = self._space.principal, turn, self._workflow, asked, budget, self._spent, self._space.lease
         if not await patiently(lambda: self._parts.database.run(records.park_run, *step), "run"):
             return False
@@ -348,7 +352,7 @@ class PlanRun:
     async def _goes_on_elsewhere(self) -> None:
         """Leave the rest to the next worker space, which begins where this one ends."""
         await self._listener.written()
-        turn = with_used(self._turn, self._board.spending.usage)
+        turn = with_used(self._turn, self._board.spending.usage, self._board.spending.shares)
         step = self._space.principal, turn, self._workflow, self._spent, self._space.lease
         await patiently(lambda: self._parts.database.run(records.requeue, *step), "run")
         self._parts.signals.work(self._turn.project_id)
@@ -380,6 +384,14 @@ class PlanRun:
     @property
     def _spent(self) -> Spent:
         return self._board.spending.spent
+
+    async def _note_usage(self) -> None:
+        """Store what was used in a turn that somebody else has ended."""
+        spending = self._board.spending
+        if spending.usage.calls:
+            place = self._space.principal, self._turn.session_id, self._turn.id
+            used = asdict(spending.usage), spending.shares.to_json()
+            await self._parts.database.run(note_usage, *place, *used)
 
     def _worked(self, task_id: str) -> float:
         """Answer the seconds that a task which runs has taken, all its tries together, without waiting for the user."""

@@ -348,7 +348,8 @@ def spent_on(workflow: Workflow, cost_usd: float | None, calls: int) -> tuple[in
 
 def _kept(turn: Turn, workflow: Workflow) -> dict[str, Any]:
     """Answer what a turn that waits is stored with: what it works on, and what it has used until then."""
-    return {"workflow_id": workflow.id, "usage": (turn.parked or {}).get("usage")}
+    kept = turn.parked or {}
+    return {"workflow_id": workflow.id, "usage": kept.get("usage"), "shares": kept.get("shares")}
 
 
 def _started(

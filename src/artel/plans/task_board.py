@@ -99,8 +99,8 @@ class TaskBoard:
         """Count what an attempt has cost, for the task and for the workflow."""
         if not usage.calls:
             return
-        self.spending.add(usage)
         task = self._tasks[task_id]
+        self.spending.add(usage, task.agent_id, task.agent)
         total = plus(Usage(**task.usage) if task.usage else None, usage)
         cost = None if total.cost_usd is None else micros(total.cost_usd)
         self._tasks[task_id] = replace(task, usage=asdict(total), cost_micros=cost)

@@ -25,15 +25,18 @@ def cancel_turn(
     """
     turns = TurnRepository(connection, principal)
     turn = turns.get(session_id, turn_id)
+    # What was used before it began to wait; who runs it says what it uses.
+    used = (turn.parked or {}) if turn.status is not TurnStatus.RUNNING else {}
     outcome = Outcome(
         TurnStatus.CANCELLED,
         message_id,
         CANCELLED,
         tokens,
-        None,
+        used.get("usage"),
         error_code="cancelled",
         mode=turn.mode,
         partial=partial,
+        shares=used.get("shares") or (),
     )
     if not turn.status.is_terminal:
         finish_turn(connection, principal, session_id, turn_id, None, outcome)

@@ -13,6 +13,7 @@ from artel.auth.principal import Principal
 from artel.brain.tokens import count_tokens
 from artel.budgets.budget_repository import BudgetRepository, settle_turn
 from artel.budgets.month import month_of, monthly_limit
+from artel.budgets.usage_repository import Share, UsageRepository
 from artel.contract.events import (
     AgentStatusChanged,
     DirectAgentCall,
@@ -122,6 +123,7 @@ class Outcome:
     context: list[dict[str, Any]] | None = None
     mode: Mode = Mode.DIRECT
     partial: str = ""  # what was streamed before a failure; without it the draft of the turn is taken
+    shares: Sequence[Share] = ()  # whose usage it is; without them the agent's of the turn
     has_draft: bool = True  # whether a draft may be stored; looking is left out where it can't be
 
     @property
@@ -246,10 +248,20 @@ def note_events(
 
 
 def note_usage(
-    connection: Connection, principal: Principal, session_id: str, turn_id: str, usage: dict[str, Any]
+    connection: Connection,
+    principal: Principal,
+    session_id: str,
+    turn_id: str,
+    usage: dict[str, Any],
+    shares: Sequence[Share] = (),
 ) -> None:
-    """Say what a turn has cost that somebody else has ended."""
-    TurnRepository(connection, principal).note_usage(session_id, turn_id, usage)
+    """Store what a turn has cost that somebody else has ended."""
+    turns = TurnRepository(connection, principal)
+    if turns.note_usage(session_id, turn_id, usage):
+        turn = turns.get(session_id, turn_id)
+        shares = shares or [_share(connection, principal, turn.project_id, turn.agent_id, usage)]
+        now = turn.finished_at or datetime.now(UTC)
+        UsageRepository(connection, principal).add(turn.project_id, session_id, turn_id, now, shares)
 
 
 def finish_turn(
@@ -307,7 +319,6 @@ def finish_turn(
         log.expect(len(told))
         happened += told
     log.write(turn_id, *happened, _turn_ending(outcome))
-    messages = MessageRepository(connection, principal)
     place = {
         "project_id": log.project_id,
         "session_id": session_id,
@@ -315,27 +326,13 @@ def finish_turn(
         "turn_id": turn_id,
         "error_code": outcome.error_code,
     }
-    number = log.first
     if cut_off is not None:
-        messages.add(
-            place
-            | {
-                "id": cut_off.message_id,
-                "number": number,
-                "role": cut_off.role,
-                "content": cut_off.content,
-                "agent_id": cut_off.agent_id,
-                "agent": _name_of(connection, principal, log.project_id, cut_off.agent_id),
-                "status": cut_off.status,
-                "tokens": count_tokens(cut_off.content),
-            }
-        )
-        number += 1
-    messages.add(
+        _add_cut_off(connection, principal, cut_off, place | {"number": log.first})
+    MessageRepository(connection, principal).add(
         place
         | {
             "id": outcome.message_id,
-            "number": number,
+            "number": log.first + (cut_off is not None),
             "role": role,
             "content": outcome.content,
             "agent_id": agent_id,
@@ -344,9 +341,38 @@ def finish_turn(
             "tokens": outcome.tokens,
         }
     )
+    _keep_usage(connection, principal, log.project_id, session_id, turn_id, agent or ended.agent_id, outcome, now)
     if memories and agent_id is not None:
         remember(connection, principal, log.project_id, agent_id, memories)
     return now
+
+
+def _keep_usage(
+    connection: Connection,
+    principal: Principal,
+    project_id: int,
+    session_id: str,
+    turn_id: str,
+    agent: AgentAtWork | int | None,
+    outcome: Outcome,
+    now: datetime,
+) -> None:
+    if outcome.usage:
+        shares = outcome.shares or [_share(connection, principal, project_id, agent, outcome.usage)]
+        UsageRepository(connection, principal).add(project_id, session_id, turn_id, now, shares)
+
+
+def _share(
+    connection: Connection,
+    principal: Principal,
+    project_id: int,
+    agent: AgentAtWork | int | None,
+    usage: dict[str, Any],
+) -> Share:
+    if isinstance(agent, AgentAtWork):
+        return {"agent_id": agent.id, "agent": agent.name, "usage": usage}
+    name = _name_of(connection, principal, project_id, agent) or ""
+    return {"agent_id": agent, "agent": name, "usage": usage}
 
 
 def _cut_off(
@@ -366,6 +392,23 @@ def _cut_off(
         agent_id=agent_id,
         status="cut_off",
         error_code=outcome.error_code,
+    )
+
+
+def _add_cut_off(
+    connection: Connection, principal: Principal, cut_off: MessageCompleted, place: dict[str, Any]
+) -> None:
+    MessageRepository(connection, principal).add(
+        place
+        | {
+            "id": cut_off.message_id,
+            "role": cut_off.role,
+            "content": cut_off.content,
+            "agent_id": cut_off.agent_id,
+            "agent": _name_of(connection, principal, place["project_id"], cut_off.agent_id),
+            "status": cut_off.status,
+            "tokens": count_tokens(cut_off.content),
+        }
     )
 
 

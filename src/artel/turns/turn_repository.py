@@ -167,10 +167,11 @@ class TurnRepository(TenantRepository):
         ended: Row[Any] | None = self._run(self._finish, **asked, **new).one_or_none()
         return ended
 
-    def note_usage(self, session_id: str, turn_id: str, usage: dict[str, Any]) -> None:
-        """Say what a turn has cost that was ended by somebody else."""
+    def note_usage(self, session_id: str, turn_id: str, usage: dict[str, Any]) -> bool:
+        """Store what a turn has cost that was ended by somebody else; return whether it was not known."""
         ended = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.usage.is_(None)
-        self.connection.execute(self._update({"usage": usage}).where(*ended))
+        is_over = turns.c.finished_at.is_not(None)  # else its end says what it has cost
+        return bool(self.connection.execute(self._update({"usage": usage}).where(*ended, is_over)).rowcount)
 
     def answered_by(self, project_id: int, agent_id: int, since: datetime, most: int) -> list[Any]:
         """Answer the last turns that an agent has answered, or failed to, newest first, with what they took."""

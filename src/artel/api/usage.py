@@ -1,0 +1,50 @@
+"""What your calls to models have taken."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from artel.api.dependencies import CurrentUser, Limit, Offset, Parts
+from artel.api.problems import documented
+from artel.budgets.usage import report_usage
+from artel.contract.http import MAX_ID
+from artel.contract.usage import UsageReport
+from artel.errors import RangeInvalid
+
+MAX_DAYS = 366
+USUAL_DAYS = 30
+
+From = Annotated[date | None, Query(alias="from", description="The first day, in UTC; without it, 30 days.")]
+To = Annotated[date | None, Query(description="The last day, in UTC; without it, today.")]
+Group = Annotated[
+    str,
+    Query(
+        pattern=r"^(day|project|agent|model)(,(day|project|agent|model)){0,3}$",
+        description="What to add up by: day, project, agent, model, or several of them with commas.",
+        examples=["day,model"],
+    ),
+]
+InProject = Annotated[int | None, Query(ge=0, le=MAX_ID, description="Only of this project.", examples=[1])]
+
+router = APIRouter(prefix="/my/usage", tags=["usage"])
+
+
+@router.get("", responses=documented(401, 404, 422, 503))
+async def show_usage(
+    user: CurrentUser,
+    parts: Parts,
+    first: From = None,
+    to: To = None,
+    group: Group = "day",
+    project_id: InProject = None,
+    limit: Limit = 50,
+    offset: Offset = 0,
+) -> UsageReport:
+    """Show tokens and cost of your own calls by day, project, agent and model; deleted sessions and agents count."""
+    last = to or datetime.now(UTC).date()
+    first = first or date.fromordinal(max(1, last.toordinal() - USUAL_DAYS + 1))
+    if not timedelta(0) <= last - first < timedelta(days=MAX_DAYS):
+        raise RangeInvalid(f"Ask for 1 to {MAX_DAYS} days: `from` must not be after `to`.")
+    groups = list(dict.fromkeys(group.split(",")))
+    return await parts.database.read(report_usage, user, first, last, groups, project_id, limit, offset)

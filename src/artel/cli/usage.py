@@ -1,0 +1,43 @@
+"""`artel usage`."""
+
+from typing import Annotated
+
+import typer
+
+from artel.cli.connection import connect
+from artel.cli.output import AsJson, Server, show, table
+
+COLUMNS = {"day": "day", "project": "project_id", "agent": "agent", "model": "model"}
+SUMS = ("calls", "input_tokens", "output_tokens", "cost_usd")
+PAGE = 100
+
+
+def usage(
+    first: Annotated[str | None, typer.Option("--from", help="The first day, like 2026-11-01; else 30 days.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="The last day; else today.")] = None,
+    group: Annotated[str, typer.Option(help="day, project, agent, model, or several with commas.")] = "day",
+    project: Annotated[int | None, typer.Option(help="Only of the project with this number.")] = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the tokens and the cost of your calls to models."""
+    wanted = {"from": first, "to": last, "group": group, "project_id": project}
+    query = {name: value for name, value in wanted.items() if value is not None} | {"limit": PAGE}
+    with connect(server) as client:
+        report = client.call("GET", "/my/usage", params=query)
+        while len(report["items"]) < report["total"]:
+            page = client.call("GET", "/my/usage", params=query | {"offset": len(report["items"])})
+            if not page["items"]:
+                break
+            report["items"] += page["items"]
+    if as_json:
+        show(report, as_json)
+        return
+    names = [COLUMNS[name] for name in dict.fromkeys(group.split(","))]
+    rows = [item | {"agent": item["agent"] or "(orchestrator)"} for item in report["items"]]
+    days = f"{report['first_day']} to {report['last_day']}"
+    table(rows, [*names, *SUMS], as_json, f"No calls to models from {days}.")
+    total = report["sum"]
+    unpriced = f", and {total['unpriced_calls']} calls without a known price" if total["unpriced_calls"] else ""
+    tokens = total["input_tokens"] + total["output_tokens"]
+    typer.echo(f"{days}: {total['calls']} calls, {tokens} tokens, ${total['cost_usd']:.4f}{unpriced}")
