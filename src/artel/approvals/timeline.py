@@ -136,7 +136,8 @@ def _approval(asked: Approval, names: Mapping[int, str]) -> TimelineItem:
         wanted = f"{names.get(asked.agent_id or 0, 'An agent')} asked to {verb} {_subject(asked.arguments)}".rstrip()
     else:
         wanted = "You were asked to approve a plan" if asked.kind == "plan" else "You were asked for more money"
-    refused = f"You refused. Nothing was {_DONE[asked.tool]}." if asked.tool in _DONE else "You refused. It was not done."
+    done = _DONE.get(asked.tool)
+    refused = f"You refused. Nothing was {done}." if done else "You refused. It was not done."
     where = asked.details.get("where")
     return TimelineItem(
         id=asked.id,
