@@ -39,12 +39,12 @@ class UsageRepository(TenantRepository):
                     "turn_id": turn_id,
                     "agent_id": share["agent_id"],
                     "agent": share["agent"],
-                    "model": share["usage"]["model"][:200],
+                    "model": str(share["usage"].get("model", ""))[:200],
                     "day": now.date().isoformat(),
-                    "calls": share["usage"]["calls"],
-                    "input_tokens": share["usage"]["input_tokens"],
-                    "output_tokens": share["usage"]["output_tokens"],
-                    "cost_micros": _micros(share["usage"]["cost_usd"]),
+                    "calls": share["usage"].get("calls", 0),
+                    "input_tokens": share["usage"].get("input_tokens", 0),
+                    "output_tokens": share["usage"].get("output_tokens", 0),
+                    "cost_micros": _micros(share["usage"].get("cost_usd")),
                 }
                 for share in shares
             ]

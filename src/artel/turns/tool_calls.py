@@ -11,6 +11,7 @@ from artel.auth.principal import Principal
 from artel.contract.connector import Result
 from artel.db.tables import tool_calls
 from artel.db.tenant import TenantRepository
+from artel.errors import SessionNotFound
 from artel.projects.project_repository import ProjectRepository
 from artel.sessions.session_repository import SessionRepository
 
@@ -118,8 +119,8 @@ def list_calls(
 ) -> tuple[list[ToolCallRow], int]:
     """Return some calls of a project, or of a session of it, newest first, and how many there are."""
     ProjectRepository(connection, principal).get(project_id)
-    if session_id is not None:
-        SessionRepository(connection, principal).get(session_id)
+    if session_id is not None and SessionRepository(connection, principal).get(session_id).project_id != project_id:
+        raise SessionNotFound("Session not found")
     calls = ToolCallRepository(connection, principal)
     return calls.page(project_id, session_id, limit, offset), calls.count(project_id, session_id)
 
