@@ -333,6 +333,7 @@ def test_without_a_bus_processes_find_everything_in_the_database(new_team: NewTe
     assert talk.http.get(talk.space("/space")).status_code == 200
 
 
+@pytest.mark.req("UWS-10.2")
 def test_chat_goes_on_while_rabbitmq_and_redis_are_away(new_team: NewTeam, services: ServiceRun) -> None:
     with Line(services.rabbitmq()).running() as bus, Line(services.redis()).running() as cache:
         team = new_team(ARTEL_BUS_URL=bus.url, ARTEL_REDIS_URL=cache.url)
@@ -342,7 +343,13 @@ def test_chat_goes_on_while_rabbitmq_and_redis_are_away(new_team: NewTeam, servi
         team.at(running).say(talk.session(), "Hello")
         assert talk.say(session, "With them") == "You said: With them"
 
-        for line in (bus, cache):
+        def findings() -> set[str]:
+            health = talk.http.get(talk.space("/space/health")).json()
+            assert health["status"] == ("degraded" if health["details"] else "healthy")
+            return {detail["part"] for detail in health["details"]}
+
+        assert findings() == set()
+        for line, parts in ((bus, {"message_bus"}), (cache, {"message_bus", "shared_cache"})):
             line.cut()
             assert talk.say(session, "Without one") == "You said: Without one"
             changed = talk.http.patch(talk.space(f"/agents/{talk.agent_id}"), json={"system_prompt": "Be brief."})
@@ -350,6 +357,7 @@ def test_chat_goes_on_while_rabbitmq_and_redis_are_away(new_team: NewTeam, servi
             assert team.at(running).say(session, "Without one") == "You said: Without one"
             assert "Be brief." in team.model.asked[-1].body["messages"][0]["content"]
             assert talk.http.get("/readyz").status_code == 200
+            assert until(lambda: findings() == parts, PATIENCE), findings()  # noqa: B023
         bus.mend()
         cache.mend()
 
@@ -360,6 +368,8 @@ def test_chat_goes_on_while_rabbitmq_and_redis_are_away(new_team: NewTeam, servi
         team.model.script(SLOW, about="With them again")
         talk.begin(session, "With them again")
         assert until(lambda: follower.saw("message_snapshot"), PATIENCE), "hints do not flow again"
+        talk.http.delete(talk.space("/space/cache"))  # Redis is asked again
+        assert until(lambda: not findings(), PATIENCE), findings()
         team.stop()
 
 

@@ -57,6 +57,11 @@ class Signals:
         """Whether there may be other processes that hear the signals."""
         return self._bus is not None
 
+    @property
+    def connected(self) -> bool:
+        """Whether signals reach other processes now, if there are any."""
+        return self._bus is None or self._bus.connected
+
     def add(self, listener: OnSignal) -> None:
         """Let somebody hear of signals."""
         self._listeners.append(listener)

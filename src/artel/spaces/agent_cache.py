@@ -19,6 +19,8 @@ log = get_logger(__name__)
 class SharedCache(Protocol):
     """A cache beside the process. It may forget anything at any time, and never answers what was invalidated."""
 
+    reachable: bool
+
     async def get(self, prefix: str, agent_id: int) -> Agent | None:
         """Answer an agent of the worker space with this prefix, if it is there."""
 
@@ -40,6 +42,8 @@ class SharedCache(Protocol):
 
 class NoSharedCache:
     """There is none: the process's own memory is enough."""
+
+    reachable = True
 
     async def get(self, prefix: str, agent_id: int) -> Agent | None:  # noqa: ARG002
         """Answer nothing."""

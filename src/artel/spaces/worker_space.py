@@ -478,6 +478,12 @@ class WorkerSpace:
             detail = memory.detail or "It does not answer."
             message = f"The memory index is down; agents answer without memory. {detail}"
             findings.append(Finding("memory_index", "", "warning", message))
+        if not self.parts.signals.connected:
+            message = "The message bus can't be reached; other processes hear of changes later."
+            findings.append(Finding("message_bus", "", "warning", message))
+        if not self.parts.shared_cache.reachable:
+            message = "Redis can't be reached; agents are read from the database."
+            findings.append(Finding("shared_cache", "", "warning", message))
         if self.cache.overflows:
             message = "The agent cache is too small and forgets agents. Raise ARTEL_AGENT_CACHE_SIZE."
             findings.append(Finding("cache_overflow", "", "warning", message))
