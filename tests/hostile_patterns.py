@@ -31,6 +31,7 @@ MADE_OF_VARIABLES = {
     "artel.client.connector.matcher",  # the pattern of a model, in a process that is killed when it takes long
     "artel.brain.demo.chat",
     "artel.brain.demo.plans",
+    "artel.brain.demo.review",
     "artel.brain.demo.tools",
 }
 _WHOLE = frozenset({"match", "fullmatch"})

@@ -13,6 +13,7 @@ from artel.brain.brain import Brain, Usage
 from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
 from artel.budgets.money import dollars
+from artel.connectors.connector_repository import who_serves
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -179,7 +180,9 @@ class _OrchestratedTurn:
             for agent in agents
         ]
         old = records.graph_of(self._begun.tasks) if feedback else None
-        return Wish(self._workflow.request, briefs, self._before(), old, feedback)
+        place = self._space.principal, self._space.project_id
+        has_folder = await self._parts.database.read(who_serves, *place) is not None
+        return Wish(self._workflow.request, briefs, self._before(), old, feedback, has_folder)
 
     async def _habits(self) -> Mapping[str, Habits]:
         """Answer what the agents usually do; looked up once."""

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from artel.brain.brain import Brain
+from artel.brain.demo.review import introduction
 from artel.brain.tokens import count_tokens
 from artel.contract.http import Agent
 from artel.db.text import storable
@@ -52,8 +53,9 @@ class PlanEnd:
 
     async def _merged(self) -> str:
         tasks, parts = self.board.all, self.space.parts
-        if parts.is_demo:  # it has rules, and none for this
-            return plain(tasks)
+        if parts.is_demo:
+            done = [task.result or "" for task in tasks if task.status is TaskStatus.COMPLETED]
+            return "\n\n".join(part for part in (introduction(self.workflow.request, done), plain(tasks)) if part)
         voice = TaskVoice(self.listener, self.turn.id, 0, self.message_id)
         voice.open()
         voice.phase("merging")

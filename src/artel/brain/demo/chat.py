@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from artel.brain.brain import Message, ToolSchema
 from artel.brain.demo.arithmetic import NoSum, find_sum, work_out
 from artel.brain.demo.tools import missing_tool
+from artel.brain.demo.user_words import Language, language_of
 
 QUOTED_CHARACTERS = 140
 REMEMBERED = 3
@@ -72,14 +73,14 @@ class _Talk:
     def tries(self) -> str:
         """What the user can try here."""
         offered = [_SUGGESTIONS[tool.name] for tool in self.tools if tool.name in _SUGGESTIONS]
-        return ", ".join(dict.fromkeys([*offered, "“17 * 23”", "“what did I say?”"]))
+        review = {"en": "“review this folder”", "ru": "«проверь эту папку»", "zh": "“检查这个文件夹”"}[self.language]
+        first = [review] if any(tool.name == "tool_list_directory" for tool in self.tools) else []
+        return ", ".join(dict.fromkeys([*first, *offered, "“17 * 23”", "“what did I say?”"]))
 
     @property
-    def language(self) -> str:
+    def language(self) -> Language:
         """The language of the text, as far as its letters tell."""
-        if re.search(r"[\u4e00-\u9fff]", self.text):
-            return "zh"
-        return "ru" if re.search(r"[а-яё]", self.text, re.IGNORECASE) else "en"
+        return language_of(self.text)
 
 
 def reply(messages: tuple[Message, ...], tools: tuple[ToolSchema, ...]) -> str:

@@ -1,5 +1,7 @@
 """A plan by rules: the request cut into steps, each given to the agent whose role fits best."""
 
+# ruff: noqa: RUF001 - Russian and Chinese have letters and signs that look like others
+
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -8,9 +10,11 @@ from itertools import pairwise
 from typing import Any
 
 from artel.brain.brain import Message
+from artel.brain.demo.review import asks_for_review, review_tasks
 
 MAX_TASKS = 6
 MAX_STEP_CHARACTERS = 300
+NO_FOLDER = "No folder of the user's is connected"  # as the planner is told
 
 _CODE = "code|function|script|tests?|class|module|program"
 # Kinds of work in the order in which one builds on another: the words of a request, and the words of a role.
@@ -31,10 +35,18 @@ _KINDS = {
 }
 _SURELY_CODE = re.compile(r"(?i)\b(?:fix|debug|refactor|implement|bug)\b")
 _FINDING = ("research", "analysis")
+# The same in Russian and Chinese, which have no word boundaries that would help.
+_ELSEWHERE = {
+    "research": r"найди|исследу|узна|собери|поищи|研究|调查|查找|搜索|了解",
+    "analysis": r"анализ|сравни|провер|оцени|объясни|изучи|分析|比较|检查|评估|解释",
+    "code": r"реализу|исправ|почини|код|программ|функци|тест|实现|修复|代码|编程|函数|测试",
+    "writing": r"напиши|опиши|составь|перевед|подготовь|отчёт|写|描述|总结|翻译|报告",
+}
 _ANY_KIND = "|".join(words for words, _ in _KINDS.values())
 _IN_TURN = re.compile(
-    r"(?i)(?<!\s)[;,.]?\s*+\b(?:and then|after that|afterwards|then|finally|next)\b[,:]?\s*+"
-    r"|\n++|;\s*+|(?<!\d)\.\s++(?=[A-Z])"
+    r"(?i)(?<!\s)[;,.]?\s*+\b(?:and then|after that|afterwards|then|finally|next"
+    r"|а потом|а затем|потом|затем|после этого|наконец)\b[,:]?\s*+"
+    r"|\n++|;\s*+|(?<!\d)\.\s++(?=[A-ZА-ЯЁ])|[，。；,]?(?:然后|接着|最后)|[。；]"
 )
 _BESIDE = re.compile(rf"(?i)(?:,\s*+(?:and\s++)?|(?<!\s)\s++and\s++)(?=(?:{_ANY_KIND})\b)")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s*")
@@ -42,7 +54,7 @@ _LINE = re.compile(
     r"^\s*+(?:[-*•]\s*+)?`?(?P<name>[a-z][a-z0-9_-]{0,62})`?\s*(?:\([^)]*\)\s*)?(?::|—|\u2013| - )\s*(?P<role>\S.*)$"
 )
 _ASKED = re.compile(r"(?im)^[^\S\n]*+(?:user'?s? )?(?:request|task|goal|message)\s*+:\s*+")
-_OF_KIND = {kind: re.compile(rf"(?i)\b(?:{words})\b") for kind, (words, _) in _KINDS.items()}
+_OF_KIND = {kind: re.compile(rf"(?i)\b(?:{words})\b|{_ELSEWHERE[kind]}") for kind, (words, _) in _KINDS.items()}
 _ROLE_OF_KIND = {kind: re.compile(rf"(?i){words}") for kind, (_, words) in _KINDS.items()}
 
 
@@ -56,8 +68,13 @@ def plan(schema: Mapping[str, Any], messages: tuple[Message, ...]) -> list[dict[
     """Answer the tasks for what the user said last, for the agents that the prompt names."""
     asked = next((message.content for message in reversed(messages) if message.role == "user"), "")
     agents = _agents(schema, messages)
+    if asks_for_review(asked) and not any(NO_FOLDER in one.content for one in messages if one.role == "system"):
+        return [
+            {"id": str(number), "agent": _best(agents, kind, ""), "description": text, "depends_on": []}
+            for number, (text, kind) in enumerate(review_tasks(asked), 1)
+        ]
     steps = steps_of(_request(asked, agents))
-    kinds = [_kind(text) for text, _ in steps]
+    kinds = [kind_of(text) for text, _ in steps]
     tasks = []
     for number, (text, level) in enumerate(steps):
         needed = [
@@ -108,7 +125,8 @@ def _request(asked: str, agents: list[_Agent]) -> str:
     return "\n".join(lines)
 
 
-def _kind(text: str) -> str:
+def kind_of(text: str) -> str:
+    """Return the kind of work that a text speaks of."""
     if _SURELY_CODE.search(text):
         return "code"
     found = {kind: pattern.search(text) for kind, pattern in _OF_KIND.items()}
