@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from artel.cli.chat_screen import BEGINS_AGAIN, AnswerPrinter, ChatScreen
 from artel.cli.status_line import StatusLine
+from artel.cli.tool_question import ToolQuestion
 from artel.cli.visible_text import visible
 from artel.client.api_client import ApiClient
 from artel.client.conversation import Conversation
@@ -123,3 +124,24 @@ def test_an_answer_of_one_task_waits_until_it_is_known_whose_it_is(capsys: pytes
         shown.append(capsys.readouterr().out)
 
     assert shown == ["", "", "agent_coder:\nAll"]
+
+
+@pytest.mark.req("SEC-03.1", "SEC-03.3")
+def test_what_is_asked_in_the_chat_shows_hidden_characters_and_what_is_lost() -> None:
+    notes: list[str] = []
+    warning = "Would replace 10,000,001 bytes that are not shown and can't be undone."
+    request = {
+        "approval_id": "a",
+        "tool": "tool_write_file",
+        "arguments": {"path": "big.csv", "content": "x"},
+        "details": {"diff": "+small\x9d\n", "warning": warning, "where": "terminal"},
+    }
+
+    ToolQuestion(NoConversation(), request, "agent_coder", lambda text, *_, **__: notes.append(text)).ask()
+
+    assert notes[:4] == [
+        "agent_coder wants to write big.csv:",
+        warning,
+        "This has 1 hidden character (U+009D); it is shown as \\x9d.",
+        "+small\\x9d",
+    ]

@@ -24,6 +24,12 @@ _OUTCOMES = {
     "rejected": "It was refused elsewhere.",
     "expired": "Nobody answered in time, so it was not done.",
 }
+_DONE = {
+    "tool_write_file": "written",
+    "tool_edit_file": "changed",
+    "tool_delete_file": "deleted",
+    "tool_run_command": "run",
+}
 NO_LONGER_NEEDED = "No longer needed."
 
 Note = Callable[..., None]
@@ -65,7 +71,8 @@ class ToolQuestion:
         self._what = f"{verb} {one_line(str(name))}" if verb else f"use {one_line(str(self._request['tool']))}"
         diff = str(self._details.get("diff") or _whole(given, has_verb=verb is not None))
         self._note(f"{self._agent} wants to {self._what}:", "bold")
-        for words in (self._details.get("reason"), announcement("This", str(name), diff)):
+        warning, reason = self._details.get("warning"), self._details.get("reason")
+        for words in (reason, warning, announcement("This", str(name), diff)):
             if words:
                 self._note(str(words), "yellow")
         for line in visible(diff).removesuffix("\n").split("\n") if diff else ():
@@ -98,7 +105,8 @@ class ToolQuestion:
         return True
 
     def _say_refused(self) -> bool:
-        self._note(f"refused: {self._what}", "")
+        done = _DONE.get(self._request["tool"])
+        self._note(f"You refused: {self._what}. {f'Nothing was {done}' if done else 'It was not done'}.", "")
         return True
 
 
