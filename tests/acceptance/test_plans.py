@@ -1,5 +1,6 @@
 """Requests to the orchestrator: planned, priced, approved, carried out in parallel, answered once."""
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -41,6 +42,7 @@ class Team:
     asked: list[str] = field(default_factory=list)
     planned: int = 0
     merged: int = 0
+    merges: list[Asked] = field(default_factory=list)
     told: dict[str, Asked] = field(default_factory=dict)
 
     async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
@@ -51,6 +53,7 @@ class Team:
         task = next((name for name in self.needs if asked.text.startswith(f"{self.mark} do {name}.")), None)
         if task is None:
             self.merged += 1
+            self.merges.append(asked)
             return await self.does.get("merge", Say("All of it, in one."))(asked, http)
         self.asked.append(task)
         self.told[task] = asked
@@ -66,6 +69,29 @@ class Team:
             }
             for name, after in self.needs.items()
         ]
+
+
+class Together:
+    """Answers requests only once so many are in flight at the same time."""
+
+    def __init__(self, parties: int) -> None:
+        self.most = 0
+        self._parties = parties
+        self._inside = 0
+        self._all = asyncio.Event()
+
+    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+        self._inside += 1
+        self.most = max(self.most, self._inside)
+        if self._inside >= self._parties:
+            self._all.set()
+        try:
+            await asyncio.wait_for(self._all.wait(), 25)
+        except TimeoutError:
+            return await Fail(400, {"message": "It is alone."})(asked, http)
+        finally:
+            self._inside -= 1
+        return await Say("Done together.")(asked, http)
 
 
 @dataclass
@@ -108,6 +134,15 @@ class Desk:
         waits = self.until(accepted["workflow_id"], "awaiting_approval")
         self.decide(waits["approval_id"], **more)
         return self.ended(accepted["workflow_id"])
+
+    def settings(self, **plans: Any) -> None:
+        answer = self.person.http.patch(f"/my/projects/{self.project['id']}", json={"settings": {"plans": plans}})
+        assert answer.status_code == 200, answer.text
+
+    def change_agent(self, name: str = "agent_coder", **fields: Any) -> None:
+        agent = next(one["id"] for one in self.project["agents"] if one["name"] == name)
+        answer = self.person.http.patch(f"/my/projects/{self.project['id']}/agents/{agent}", json=fields)
+        assert answer.status_code == 200, answer.text
 
     def statuses(self, workflow: dict[str, Any]) -> dict[str, str]:
         return {task["id"]: task["status"] for task in workflow["tasks"]}
@@ -166,6 +201,63 @@ def test_a_plan_is_shown_approved_carried_out_and_answered(desk: Desk) -> None:
     assert [told.index(name) for name in ordered] == sorted(told.index(name) for name in ordered)
     assert told.count("task_started") == told.count("task_completed") == 4
     assert "task_progress" in told
+
+
+@pytest.mark.req("UWS-23.2")
+def test_independent_tasks_run_at_the_same_time(desk: Desk) -> None:
+    together = Together(3)
+    desk.team.needs, desk.team.does = {"a": "", "b": "", "c": ""}, dict.fromkeys("abc", together)
+
+    workflow = desk.approved()
+
+    assert (workflow["status"], together.most) == ("completed", 3)
+
+
+@pytest.mark.req("UWS-23.2", "UWS-24.2")
+def test_the_answer_is_merged_from_every_result(desk: Desk) -> None:
+    desk.team.needs = {"a": "", "b": "", "c": "a"}
+    agents = {"a": "agent_writer", "b": "agent_analyzer", "c": "agent_coder"}
+    desk.team.agent = agents.__getitem__
+    desk.team.does = {name: Say(f"Found out by {name}: {name * 7}.") for name in "abc"}
+
+    workflow = desk.approved()
+
+    assert workflow["answer"] == "All of it, in one."
+    [asked] = desk.team.merges
+    told = [json.loads(line) for line in asked.body["messages"][0]["content"].splitlines() if line.startswith("{")]
+    assert [(one["agent"], one["result"]) for one in told] == [
+        (agents[name], f"Found out by {name}: {name * 7}.") for name in "abc"
+    ]
+    assert asked.text.endswith("Please do it all.")
+
+
+@pytest.mark.req("UWS-13.4")
+def test_a_task_of_an_agent_at_capacity_goes_to_a_free_one_of_the_same_role(desk: Desk, script: ByMark) -> None:
+    pid = desk.project["id"]
+    busy, free = (desk.person.agent(pid, name=name, role="tester", concurrency_limit=1) for name in ("first", "second"))
+    script[f"busy{desk.team.mark}"] = hold = Hold()
+    asking: list[Asked] = []
+
+    async def plan(asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+        asking.append(asked)
+        return await Say(json.dumps({"tasks": desk.team.tasks()}))(asked, http)
+
+    desk.team.needs, desk.team.agent, desk.team.plans = {"1": ""}, lambda _: busy["name"], [plan, plan, plan]
+    other = desk.person.session(pid)
+    desk.person.submit(other, f"busy{desk.team.mark}", busy["id"])
+    eventually(lambda: hold.arrived)
+    try:
+        workflow = desk.ended(desk.ask("Test it.")["workflow_id"])
+        assert [task["agent"] for task in workflow["tasks"]] == [free["name"]]
+        assert workflow["status"] == "completed"
+        told = asking[0].body["messages"][0]["content"]
+        assert f'"name": "{busy["name"]}"' in told
+        assert '"status": "at_capacity"' in told
+        named = desk.ask(f"Let {busy['name']} test it.")["workflow_id"]
+        assert [task["agent"] for task in desk.until(named, "running")["tasks"]] == [busy["name"]]
+    finally:
+        hold.release()
+    assert desk.ended(named)["status"] == "completed"
 
 
 def test_every_task_is_told_the_request_and_a_long_one_is_lost_to_nobody(desk: Desk) -> None:
@@ -503,17 +595,86 @@ def test_what_costs_more_than_the_threshold_is_asked_for(desk: Desk) -> None:
     assert desk.ended(accepted["workflow_id"])["status"] == "completed"
 
 
-def test_what_a_session_spent_unasked_counts(desk: Desk) -> None:
-    desk.team.needs = {"1": ""}
-    desk.team.does = {"1": Say("Much.", tokens=(2_000, 100))}
+@pytest.mark.req("CHT-11.1")
+def test_what_a_session_spent_unasked_counts_for_plans_of_two_tasks_only(desk: Desk) -> None:
+    desk.settings(approve_over_usd=0.3)
+    desk.team.needs = {"1": "", "2": ""}
+    desk.team.does = {name: Say("Much.", tokens=(1_500, 500)) for name in "12"}
     first = desk.ended(desk.ask("Do something first of all.")["workflow_id"])
     assert first["status"] == "completed"
-    assert 0.05 < first["cost"] < 0.1
+    assert first["estimated_cost"] < 0.3 < first["cost"] + first["estimated_cost"]
 
-    accepted = desk.ask("Do something second of all.")
+    waits = desk.until(desk.ask("Do something second of all.")["workflow_id"], "awaiting_approval")
 
-    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
-    assert waits["estimated_cost"] < 0.1
+    assert waits["estimated_cost"] < 0.3
+    desk.decide(waits["approval_id"], "reject")
+    desk.team.needs = {"1": ""}
+    assert desk.ended(desk.ask("A single thing.")["workflow_id"])["status"] == "completed"
+
+
+@pytest.mark.req("CHT-11.1", "CHT-11.2")
+def test_small_talk_is_never_asked_about_however_long_it_goes_on(desk: Desk) -> None:
+    desk.team.needs = {"1": ""}
+    desk.team.does = {"1": Say("A monad is " + "a burrito, more or less; " * 25, tokens=(3_000, 180))}
+    spent = 0.0
+    for number in range(10):
+        workflow = desk.ended(desk.ask(f"And what is number {number}?")["workflow_id"])
+        assert (workflow["status"], workflow["approval_id"]) == ("completed", None)
+        spent += workflow["cost"]
+
+    assert spent > 0.5  # at the prices of gpt-4
+    assert desk.person.get("/my/approvals")["items"] == []
+
+
+@pytest.mark.req("CHT-11.2")
+def test_a_short_question_is_priced_by_the_agents_usual_output(desk: Desk) -> None:
+    desk.team.needs = {"1": ""}
+    desk.team.does = {"1": Say("Short.", tokens=(1_000, 20))}
+    before = desk.ended(desk.ask("What is it?")["workflow_id"])
+    after = desk.ended(desk.ask("What else is it?")["workflow_id"])
+
+    output = prices.cost("gpt-4", 0, 500)
+    assert output is not None
+    assert output < before["tasks"][0]["estimated_cost"] < 0.1  # 4,096 tokens alone would be $0.25
+    assert after["tasks"][0]["estimated_cost"] < before["tasks"][0]["estimated_cost"] - output / 2
+
+
+@pytest.mark.req("CHT-03.2")
+def test_three_cheap_tasks_are_asked_about_and_two_are_not(desk: Desk) -> None:
+    desk.change_agent(model="gpt-4o-mini")
+    desk.team.needs = {"1": "", "2": ""}
+    two = desk.ended(desk.ask("Do both.")["workflow_id"])
+    assert (two["status"], two["approval_id"]) == ("completed", None)
+
+    desk.team.needs = {"1": "", "2": "", "3": ""}
+    waits = desk.until(desk.ask("Do all three.")["workflow_id"], "awaiting_approval")
+
+    assert waits["estimated_cost"] < 0.05
+    assert sorted(desk.team.asked) == ["1", "2"]
+
+
+@pytest.mark.req("CHT-03.2", "CHT-11.1")
+def test_a_task_just_under_ten_cents_is_not_asked_about_and_one_just_over_is(desk: Desk) -> None:
+    per_word = prices.cost("gpt-4", 1, 0)
+    assert per_word is not None
+    words = 2_000
+    desk.team.needs = {"1": ""}
+    desk.team.does = {"1": Say("Done.", tokens=(10, 500))}
+    free = Say(json.dumps({"tasks": desk.team.tasks()}), tokens=(1, 1))  # planning costs next to nothing
+
+    def ask(number_of_words: int) -> dict[str, Any]:
+        desk.change_agent(system_prompt="word " * number_of_words, tools=[], memory=False)
+        desk.team.plans = [free]
+        desk.session = desk.person.session(desk.project["id"])
+        workflow_id = desk.ask(f"With {number_of_words} words.")["workflow_id"]
+        return desk.until(workflow_id, "awaiting_approval", "completed")
+
+    measured = ask(words)
+    assert measured["status"] == "completed"
+    words += int((0.1 - measured["estimated_cost"]) / per_word)
+    under, over = ask(words - 5), ask(words + 5)
+    assert (under["status"], over["status"]) == ("completed", "awaiting_approval")
+    assert 0.0995 < under["estimated_cost"] <= 0.1 < over["estimated_cost"] < 0.1005
 
 
 def test_a_model_without_a_known_price_is_asked_for_and_named(desk: Desk) -> None:

@@ -75,14 +75,14 @@ def _seen(text: str) -> str:
     return without_status(text)
 
 
-@pytest.mark.req("CHT-03.2", "CHT-03.3", "CHT-03.4")
+@pytest.mark.req("CHT-03.2", "CHT-03.3", "CHT-03.4", "CHT-11.3")
 def test_a_plan_is_shown_with_its_price_approved_watched_and_answered(console: Console) -> None:
     with console.chat() as terminal:
         shown = _seen(terminal.until(QUESTION))
-        assert re.search(r"The plan: 4 tasks, \$0\.\d+–\$\d+\.\d+, about \d+ (s|min)\n", shown)
+        assert re.search(r"The plan: 4 tasks, about \$0\.\d\d, at most \$\d+\.\d\d, about \d+ (s|min)\n", shown)
         assert re.search(rf"  a  agent_coder: {console.team.mark} do a\. \(\$0\.\d+\)\n", shown)
         assert f"  d  agent_coder, after b, c: {console.team.mark} do d." in shown
-        assert re.search(r"\nYou can decide until (\S+ )?\d\d:\d\d(:\d\d)?\.\n", shown)
+        assert re.search(r"\nYou can decide until (\S+ )?\d\d:\d\d(:\d\d)?\. Stops and asks at \$\d+\.\d\d\.\n", shown)
         assert console.team.asked == []
         terminal.type("y")
         code, rest = terminal.end()
@@ -93,7 +93,7 @@ def test_a_plan_is_shown_with_its_price_approved_watched_and_answered(console: C
         begins = next(n for n, line in enumerate(lines) if line.startswith(f"  {task}  agent_coder begins:"))
         done = next(n for n, line in enumerate(lines) if line.startswith(f"  {task}  agent_coder is done after"))
         assert begins < done < lines.index("All of it, in one.")
-    assert re.fullmatch(r"\[It cost \$0\.\d+, estimated \$0\.\d+–\$\d+\.\d+\.\]", lines[-1])
+    assert re.fullmatch(r"\[It cost \$0\.\d+, estimated about \$0\.\d\d, at most \$\d+\.\d\d\.\]", lines[-1])
     assert sorted(console.team.asked) == ["a", "b", "c", "d"]
 
 

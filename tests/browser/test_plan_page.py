@@ -1,6 +1,7 @@
 """Plans of the orchestrator on the page: shown, priced, decided about, watched, tried again."""
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -85,7 +86,7 @@ def usd(amount: float) -> str:
     return f"${amount:.2f}" if amount >= 0.1 else f"${float(f'{amount:.1e}'):g}"
 
 
-@pytest.mark.req("CHT-03.1", "CHT-03.2", "CHT-03.3")
+@pytest.mark.req("CHT-03.1", "CHT-03.2", "CHT-03.3", "CHT-11.3")
 def test_a_plan_is_shown_with_its_price_and_carried_out_when_it_is_approved_by_keyboard(room: Room) -> None:
     room.team.needs = DIAMOND
     room.ask()
@@ -99,10 +100,10 @@ def test_a_plan_is_shown_with_its_price_and_carried_out_when_it_is_approved_by_k
     expect(room.task("d")).to_contain_text("agent_coder")
     expect(room.task("d")).to_contain_text("after b, c")
     waits = room.workflow()
-    expected, low, high = (usd(waits[f"estimated_cost{end}"]) for end in ("", "_low", "_high"))
-    expect(room.plan.locator(".figures")).to_contain_text(f"Expected {expected} ({low}–{high}) · about ")
+    about, high = f"${waits['estimated_cost']:.2f}", f"${math.ceil(waits['estimated_cost_high'] * 100) / 100:.2f}"
+    expect(room.plan.locator(".figures")).to_contain_text(f"About {about}, at most {high} · about ")
     expect(room.plan).to_contain_text("Answer until")
-    expect(room.plan).to_contain_text(f"Before it costs more than {high} you are asked again.")
+    expect(room.plan).to_contain_text(f"Stops and asks at {high}.")
     expect(room.page.locator("#working")).to_have_text("The team waits for your answer…")
     expect(room.page.locator("#chat-news")).to_contain_text("May a plan of 4 tasks be carried out?")
     assert room.team.asked == []
@@ -121,7 +122,7 @@ def test_a_plan_is_shown_with_its_price_and_carried_out_when_it_is_approved_by_k
         expect(room.task(name).locator(".badge")).to_have_text("done")
         assert "Write in French." in room.team.told[name].text
     cost = usd(room.workflow()["cost"])
-    expect(room.plan.locator(".figures")).to_have_text(f"Cost {cost} · expected {expected} ({low}–{high})")
+    expect(room.plan.locator(".figures")).to_have_text(f"Cost {cost} · expected: about {about}, at most {high}")
     room.task("a").get_by_text("Result", exact=True).click()
     expect(room.task("a").locator(".words")).to_have_text("Result of a.")
 

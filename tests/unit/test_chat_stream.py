@@ -358,6 +358,7 @@ PLAN: dict[str, Any] = {
         {"id": "a", "agent": "agent_coder", "description": "Begin.", "depends_on": [], "estimated_cost": 0.01},
         {"id": "b", "agent": "agent_writer", "description": "End.", "depends_on": ["a"], "estimated_cost": 0.02},
     ],
+    "estimated_cost": 0.04,
     "estimated_cost_low": 0.01,
     "estimated_cost_high": 0.2,
     "estimated_duration": 40.0,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from artel.cli.plan_question import until
 from artel.cli.plan_screen import PlanScreen, how_it_went
-from artel.cli.plan_text import described, duration, money, price
+from artel.cli.plan_text import at_most, described, duration, money, price
 from artel.cli.visible_text import one_line
 from artel.client.plan import Plan, PlanTask
 from artel.contract.approvals import TaskChange
@@ -45,16 +45,20 @@ def test_money(dollars: float | None, shown: str) -> None:
     assert money(dollars) == shown
 
 
+@pytest.mark.req("CHT-11.3")
 def test_prices_and_times() -> None:
-    assert price(0.01, 0.2) == "$0.01–$0.20"
-    assert price(0.2, 0.2) == "$0.20"
+    assert price(0.03, 0.1) == "about $0.03, at most $0.10"
+    assert price(0.0341, 0.1001) == "about $0.03, at most $0.11"
+    assert price(0.00123, 0.5) == "about $0.0012, at most $0.50"
+    assert price(0.0, 0.0) == "$0"
+    assert at_most(5.552) == "$5.56"
     assert price(None, 0.2) == "no known price"
     assert [duration(seconds) for seconds in (0.4, 89.4, 90, 5399, 7200)] == ["0 s", "89 s", "2 min", "90 min", "2.0 h"]
 
 
 def test_a_plan_says_who_does_what_after_what_and_for_how_much() -> None:
     assert described(plan()).splitlines() == [
-        "The plan: 3 tasks, $0.0213–$0.18, about 40 s",
+        "The plan: 3 tasks, about $0.02, at most $0.18, about 40 s",
         "  1  agent_researcher: Find examples. ($0.01)",
         "  2  agent_writer, after 1: Write the text. ($0.02)",
         "  3  agent_coder, after 1, 2: Build the page.",
@@ -171,13 +175,13 @@ def test_the_status_says_how_far_it_is() -> None:
 @pytest.mark.parametrize(
     ("status", "cost", "expected", "said"),
     [
-        ("completed", 0.05, 0.04, "[It cost $0.05, estimated $0.01–$0.20.]"),
+        ("completed", 0.05, 0.04, "[It cost $0.05, estimated about $0.04, at most $0.20.]"),
         ("completed", None, None, "[What it cost is not known, estimated no known price.]"),
         (
             "partial",
             0.05,
             0.04,
-            "[It cost $0.05, estimated $0.01–$0.20. To do what is missing: artel workflows retry w]",
+            "[It cost $0.05, estimated about $0.04, at most $0.20. To do what is missing: artel workflows retry w]",
         ),
     ],
 )

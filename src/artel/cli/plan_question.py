@@ -5,7 +5,7 @@ from copy import deepcopy
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from artel.cli.plan_text import described_changed, money
+from artel.cli.plan_text import at_most, described_changed, money
 from artel.cli.typed_lines import NobodyAnswers, Settled, TypedLines
 from artel.cli.visible_text import one_line
 from artel.errors import ArtelError, Kind
@@ -67,7 +67,8 @@ class PlanQuestion:
 
     def ask(self) -> None:
         """Ask; where nobody answers, say how it can be decided elsewhere."""
-        self._say(f"You can decide {self._until}.")
+        limit = None if self._is_about_money else self._plan.high
+        self._say(f"You can decide {self._until}." + (f" Stops and asks at {at_most(limit)}." if limit else ""))
         lines = TypedLines(lambda: self._conversation.is_asked(self._id))
         try:
             while not self._is_decided(lines):

@@ -1,8 +1,9 @@
 """Plans, prices and times in words, for a terminal."""
 
+import math
 import shutil
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from artel.cli.visible_text import announcement, one_line
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from artel.client.plan import Plan, PlanTask
 
 LEAST_SHOWN = 0.0001
+LEAST_CENTS = 0.01
 WIDEST = 120
 _STATES = {"pending": "", "completed": ", done before", "running": ", at work", "waiting": ", waits for you"}
 MINUTES_FROM, HOURS_FROM = 90.0, 5400.0
@@ -26,18 +28,29 @@ def money(dollars: float | None) -> str:
     return f"${whole}.{cents[:2]}" if dollars >= 1 else f"${whole}.{cents[:2]}{cents[2:].rstrip('0')}"
 
 
-def price(low: float | None, high: float | None) -> str:
-    """Answer what something is estimated to cost, from the least to the most."""
-    if low is None or high is None:
+def price(expected: float | None, high: float | None) -> str:
+    """Return the one price that is shown of a plan: "about $0.03, at most $0.10"."""
+    if expected is None or high is None:
         return "no known price"
-    return money(high) if money(low) == money(high) else f"{money(low)}–{money(high)}"  # noqa: RUF001 - a range
+    if high == 0:
+        return "$0"
+    return f"about {_in_cents(expected, round)}, at most {at_most(high)}"
+
+
+def at_most(dollars: float) -> str:
+    """Return an amount in cents, never less than it is: for what may be spent at most."""
+    return _in_cents(dollars, math.ceil)
 
 
 def estimated(workflow: Mapping[str, Any]) -> str:
-    """Answer what a workflow was estimated to cost."""
-    if workflow["estimated_cost"] is None:
-        return price(None, None)
-    return price(workflow["estimated_cost_low"], workflow["estimated_cost_high"])
+    """Return what a workflow was estimated to cost."""
+    return price(workflow["estimated_cost"], workflow["estimated_cost_high"])
+
+
+def _in_cents(dollars: float, rounded: Callable[[float], int]) -> str:
+    if dollars < LEAST_CENTS:
+        return money(dollars)
+    return f"${rounded(round(dollars * 100, 6)) / 100:.2f}"
 
 
 def duration(seconds: float) -> str:
@@ -50,7 +63,7 @@ def duration(seconds: float) -> str:
 def described(plan: "Plan") -> str:
     """Answer a plan with nothing left out, since the user agrees to it: who does what, after what, for how much."""
     unknown = ", ".join(plan.unknown_prices)
-    parts = [_count(plan), f"the price of {unknown} is not known" if unknown else price(plan.low, plan.high)]
+    parts = [_count(plan), f"the price of {unknown} is not known" if unknown else price(plan.expected, plan.high)]
     if plan.seconds:
         parts.append(f"about {duration(plan.seconds)}")
     return _with_tasks(one_line(f"The plan: {', '.join(parts)}"), plan)

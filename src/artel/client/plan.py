@@ -44,7 +44,7 @@ class Plan:
 
     workflow_id: str
     tasks: dict[str, PlanTask]
-    low: float | None = None
+    expected: float | None = None
     high: float | None = None
     seconds: float | None = None
     unknown_prices: list[str] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Plan:
         return cls(
             str(data["workflow_id"]),
             _tasks(data["tasks"] if asked is None else asked["tasks"]),
-            figures.get("estimated_cost_low"),
+            figures.get("estimated_cost"),
             figures.get("estimated_cost_high"),
             figures.get("estimated_duration"),
             list(figures.get("unknown_prices") or ()),
@@ -79,7 +79,7 @@ class Plan:
         return cls(
             str(workflow["id"]),
             _tasks(workflow["tasks"]),
-            workflow["estimated_cost_low"] if is_known else None,
+            workflow["estimated_cost"],
             workflow["estimated_cost_high"] if is_known else None,
             workflow["estimated_duration"],
         )

@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
+AT_CAPACITY = "at_capacity"
+
 _WORD = re.compile(r"\w{3,}")
 
 
@@ -18,19 +20,25 @@ class Described(Protocol):
     def about(self) -> str: ...
     @property
     def capabilities(self) -> Sequence[str]: ...
+    @property
+    def status(self) -> str: ...
 
 
 D = TypeVar("D", bound=Described)
 
 
 def best_agent(text: str, agents: Sequence[D]) -> D:
-    """Answer the agent that fits a request best: named in it, able to do it, described in its words; or the first."""
+    """Return the agent that fits a request best: named in it, able to do it, described in its words; or the first.
+
+    Of agents that fit alike, one that is free is taken before one at capacity.
+    """
     wanted = _words(text)
 
-    def fit(agent: D) -> tuple[bool, int, int]:
+    def fit(agent: D) -> tuple[bool, int, int, bool]:
         named = agent.name in text or agent.name.removeprefix("agent_") in wanted
         able = sum(capability.lower() in text.lower() for capability in agent.capabilities)
-        return named, able, len(wanted & _words(" ".join([agent.role, agent.about, *agent.capabilities])))
+        described = len(wanted & _words(" ".join([agent.role, agent.about, *agent.capabilities])))
+        return named, able, described, agent.status != AT_CAPACITY
 
     return max(agents, key=fit)
 

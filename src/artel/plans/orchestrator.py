@@ -21,7 +21,7 @@ from artel.plans import records
 from artel.plans.endings import end_turn
 from artel.plans.estimates import Habits, PlanEstimate
 from artel.plans.plan_run import PlanRun
-from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, Wish, read_tasks
+from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, Wish, read_tasks, spare_busy_agents
 from artel.plans.pricing import before, habits, price, told_tokens
 from artel.plans.proposal import Proposal
 from artel.plans.records import Begun, MonthTooShort
@@ -114,6 +114,13 @@ class _OrchestratedTurn:
 
     async def _planned(self, feedback: str) -> tuple[Plan, str | None]:
         wish = await self._wish(feedback)
+        plan, key = await self._planned_for(wish, feedback)
+        graph = spare_busy_agents(plan.graph, wish)
+        if graph is plan.graph:
+            return plan, key
+        return replace(plan, graph=graph), None  # not kept for the next time, when others may be busy
+
+    async def _planned_for(self, wish: Wish, feedback: str) -> tuple[Plan, str | None]:
         key = wish.key
         if not feedback:
             known = await self._parts.database.read(
@@ -206,6 +213,14 @@ class _OrchestratedTurn:
         )
         spent, _ = records.spent_on(workflow, plan.usage.cost_usd, plan.usage.calls)
         expected = estimate.expected_micros
+        if len(plan.graph) == 1:
+            # What was said before is sent with every message, also with those that nobody asks about: whether this
+            # one is asked about must not depend on how long the conversation is.
+            own_tokens = await asyncio.to_thread(told_tokens, (), workflow.request, plan.graph)
+            own = await asyncio.to_thread(
+                price, plan.graph, agents, known, own_tokens, self._planner_model, is_demo=is_demo
+            )
+            expected = own.expected_micros
         estimate = estimate.plus(spent)  # what planning has cost is part of it
         unasked = await self._parts.database.read(records.unasked, self._space.principal, workflow.session_id)
         asks = is_revision or limits.needs_approval(

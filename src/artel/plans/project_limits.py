@@ -52,6 +52,11 @@ class PlanLimits:
         )
 
     def needs_approval(self, tasks: int, expected_micros: int, unasked_micros: int, *, price_unknown: bool) -> bool:
-        """Say whether the user is asked: for many tasks, much money, or when nobody knows how much."""
-        too_dear = expected_micros + max(0, unasked_micros) > self.approve_over_micros
+        """Return whether the user is asked: for many tasks, much money, or when nobody knows how much.
+
+        A single task is asked about only for what it costs itself; what other plans of the session have cost that
+        nobody was asked about counts for plans of several tasks.
+        """
+        before = max(0, unasked_micros) if tasks > 1 else 0
+        too_dear = expected_micros + before > self.approve_over_micros
         return price_unknown or too_dear or tasks >= self.approve_from_tasks

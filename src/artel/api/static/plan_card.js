@@ -49,23 +49,30 @@ function timeOf(seconds) {
   return seconds < 90 ? `about ${Math.ceil(seconds)} s` : `about ${Math.ceil(seconds / 60)} min`;
 }
 
-/** What it is expected to cost, with the range. */
-function expected({ estimated_cost, estimated_cost_low: low, estimated_cost_high: high }, unknown) {
+/** Return an amount in cents, never less than it is: for what may be spent at most. */
+function atMost(amount) {
+  return amount < 0.01 ? usd(amount) : `$${(Math.ceil(amount * 100 - 1e-6) / 100).toFixed(2)}`;
+}
+
+/** Return the one price that is shown of a plan: "about $0.03, at most $0.10". */
+function priceOf({ estimated_cost: about, estimated_cost_high: high }, unknown) {
   if (high === null) return "";
-  const range = low === high ? usd(low) : `${usd(low)}–${usd(high)}`;
-  if (estimated_cost !== null) return high === 0 ? "$0" : low === high ? range : `${usd(estimated_cost)} (${range})`;
-  const models = unknown?.length ? ` for ${unknown.join(", ")}` : "";
-  return `${UNKNOWN}${models}${high > 0 ? `, ${range} for the rest` : ""}`;
+  if (about === null) {
+    const models = unknown?.length ? ` for ${unknown.join(", ")}` : "";
+    return `${UNKNOWN}${models}${high > 0 ? `, at most ${atMost(high)} for the rest` : ""}`;
+  }
+  if (high === 0) return "$0";
+  return `about ${about < 0.01 ? usd(about) : `$${about.toFixed(2)}`}, at most ${atMost(high)}`;
 }
 
 function figuresOf(plan, asked) {
-  const price = expected({ ...plan, ...(asked?.kind === "plan" ? asked.details : {}) }, asked?.details.unknown_prices);
+  const price = priceOf({ ...plan, ...(asked?.kind === "plan" ? asked.details : {}) }, asked?.details.unknown_prices);
   if (isOver(plan) && (plan.cost !== 0 || plan.status === "completed")) {
     const cost = plan.cost === null ? "Cost not known" : `Cost ${usd(plan.cost)}`;
-    return [cost, price && `expected ${price}`];
+    return [cost, price && `expected: ${price}`];
   }
-  const agreed = plan.agreed_cost > 0 && !isOver(plan) && !asked ? `at most ${usd(plan.agreed_cost)} agreed` : "";
-  const expects = price.startsWith(UNKNOWN) ? `P${price.slice(1)}` : price && `Expected ${price}`;
+  const agreed = plan.agreed_cost > 0 && !isOver(plan) && !asked ? `at most ${atMost(plan.agreed_cost)} agreed` : "";
+  const expects = price && `${price[0].toUpperCase()}${price.slice(1)}`;
   return [expects, timeOf(plan.estimated_duration), agreed];
 }
 
@@ -322,5 +329,5 @@ function drawQuestion(card) {
 
 /** Say what an approval allows to spend. */
 function limitOf({ details: { estimated_cost_high: high } }) {
-  return high > 0 ? ` Before it costs more than ${usd(high)} you are asked again.` : "";
+  return high > 0 ? ` Stops and asks at ${atMost(high)}.` : "";
 }
