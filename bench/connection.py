@@ -60,7 +60,7 @@ class Connection:
 def request(method: str, path: str, token: str = "", body: Any = None, headers: str = "") -> bytes:
     """Answer the bytes of a request."""
     content = b"" if body is None else json.dumps(body).encode()
-    lines = f"{method} {path} HTTP/1.1\r\nHost: bench\r\nContent-Length: {len(content)}\r\n{headers}"
+    lines = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(content)}\r\n{headers}"
     if content:
         lines += "Content-Type: application/json\r\n"
     if token:
