@@ -143,6 +143,19 @@ async def test_a_space_that_is_up_for_too_long_suggests_a_reset_which_cures_it(s
     assert await space.health() == ("healthy", [])
 
 
+@pytest.mark.req("UWS-10.2", "UWS-25.1")
+async def test_a_space_all_of_whose_agents_hang_is_unhealthy(space: WorkerSpace) -> None:
+    *some, last = space.bus.registered
+    space.hung.update(dict.fromkeys(some, "task"))
+    assert ((await space.health())[0], space.get_metrics().is_healthy) == ("degraded", True)
+
+    space.hung[last] = "task"
+
+    assert ((await space.health())[0], space.get_metrics().is_healthy) == ("unhealthy", False)
+    await space.register_agent(last)
+    assert ((await space.health())[0], space.get_metrics().is_healthy) == ("degraded", True)
+
+
 class Deaf(Heard):
     def recalled(self, found: Sequence[object]) -> None:
         pass
