@@ -142,7 +142,8 @@ def test_no_path_leads_out(line: Line, connect: Connecting, tmp_path: Path) -> N
         assert line.refused("read", "file_not_found", path=path) == f"Path {path} does not exist"
     assert "too many links" in line.refused("read", "read_failed", path="loop")
     listed = line.ok("list", recursive=True)
-    assert [entry["type"] for entry in listed["files"] if entry["path"] in ("out", "chain", "loop")] == ["link"] * 3
+    assert not {entry["path"] for entry in listed["files"]} & {"out", "chain", "loop"}
+    assert {"path": "out"} in listed["left_out"]
     assert line.ok("search", query="TREASURE")["matches"] == []
 
 
@@ -165,6 +166,25 @@ def test_half_characters_are_no_text(line: Line) -> None:
 
     assert line.wait("x")["error"]["code"] == -32602
     assert line.ok("read", path="README.md")
+
+
+@pytest.mark.req("WSA-04.1")
+def test_list_has_files_and_folders_and_names_what_it_leaves_out(line: Line, connect: Connecting) -> None:
+    for name, target in (("file", "README.md"), ("folder", "src"), ("out", ".."), ("gone", "nowhere"), ("env", ".env")):
+        (connect.work / name).symlink_to(target)
+    (connect.work / ".env").write_text("SECRET=1")
+    os.mkfifo(connect.work / "fifo")
+
+    listed = line.ok("list")
+    found = {entry["path"]: entry for entry in listed["files"]}
+
+    assert {entry["type"] for entry in found.values()} == {"file", "directory"}
+    assert (found["file"]["type"], found["file"]["size"]) == ("file", found["README.md"]["size"])
+    assert found["folder"]["type"] == "directory"
+    assert [one["path"] for one in listed["left_out"]] == ["env", "fifo", "gone", "out"]
+    assert not listed["is_cut"]
+    rules = {"denied_paths": ["src/**"]}
+    assert {"path": "folder"} in line.ok("list", **rules)["left_out"]
 
 
 def test_what_is_no_file_is_not_read_and_never_waited_for(line: Line, connect: Connecting) -> None:

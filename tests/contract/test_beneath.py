@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import json
 import os
 import shutil
 import socket
@@ -496,3 +497,41 @@ def test_permissions_are_respected_and_said(folder: Path) -> None:
         "Permission denied to read closed",
         "Permission denied to write to locked/y",
     ]
+
+
+LISTING = """
+import json, os, sys
+from pathlib import Path
+from artel.client.connector.deadline import Deadline
+from artel.client.connector.reading import Reader
+from artel.client.connector.rules import Rules
+from artel.contract.connector import ListCall
+from artel.paths.beneath import Beneath
+import pathspec
+if os.geteuid() == 0:
+    os.setgid(65534); os.setuid(65534)
+with Beneath(Path(sys.argv[1])) as files:
+    call = ListCall(call_id="x", user_id=1, timeout_ms=1, recursive=True)
+    print(Reader(files, Rules(files)).list(call, Deadline(30)).model_dump_json())
+"""
+
+
+@pytest.mark.req("WSA-04.3")
+def test_recursive_list_names_folders_that_it_could_not_read(folder: Path) -> None:
+    for above in (folder, *folder.parents):
+        if above.stat().st_uid == os.geteuid() and above != Path("/"):
+            above.chmod(above.stat().st_mode | 0o055)
+    for name, mode in (("src/closed", 0o000), ("src/names_only", 0o444), ("src/open", 0o755)):
+        (folder / name).mkdir()
+        (folder / name / "y").touch()
+        (folder / name).chmod(mode)
+
+    done = subprocess.run(
+        [sys.executable, "-c", LISTING, str(folder)], capture_output=True, text=True, check=True, timeout=60
+    )
+    listed = json.loads(done.stdout)
+
+    assert [one["path"] for one in listed["unreadable"]] == ["src/closed", "src/names_only"]
+    paths = {one["path"] for one in listed["files"]}
+    assert {"src/closed", "src/names_only", "src/open/y", "src/main.py"} <= paths
+    assert not {"src/closed/y", "src/names_only/y"} & paths

@@ -31,6 +31,7 @@ from artel.paths.resolve import FOLDER, LOOK, LOOK_ONLY, Opened, Resolver, best_
 MAX_FILE_BYTES = 10_000_000
 MAX_ENTRIES = 10_000
 MAX_SEEN = 100_000  # entries looked at for one listing
+MAX_UNREAD = 1_000  # folders named in one listing that could not be read
 TEMPORARY = ".artel-"
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -93,10 +94,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What is in a folder, by name; `is_cut` if there is more than was asked for."""
+    """What is in a folder, by name; `is_cut` if there is more; `unread` are folders that could not be looked into."""
 
     entries: list[Entry]
     is_cut: bool
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,7 @@ class Beneath:
             walk = _Walk(hidden, self._limits.seen, recursive=recursive)
             found = list(islice(filter(keep, walk.entries(descriptor, parts)), self._limits.entries + 1))
         most = self._limits.entries
-        return Listing(found[:most], is_cut=walk.is_cut or len(found) > most)
+        return Listing(found[:most], is_cut=walk.is_cut or len(found) > most, unread=tuple(walk.unread))
 
     # Writing
 
@@ -364,6 +366,7 @@ class _Walk:
         self._left = seen
         self._recursive = recursive
         self.is_cut = False
+        self.unread: list[str] = []
 
     def entries(self, descriptor: int, parts: Parts) -> Iterator[Entry]:
         """Answer the entries of an open folder."""
@@ -385,12 +388,23 @@ class _Walk:
             return
         try:
             below = os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
-        except OSError:  # it is gone, became a link, or is not for us
+        except OSError as failure:
+            self._note_unread(place, failure)
             return
         try:
             yield from self.entries(below, place)
+        except OSError as failure:  # its names can be read, but nothing about them
+            self._note_unread(place, failure)
         finally:
             os.close(below)
+
+    def _note_unread(self, place: Parts, failure: OSError) -> None:
+        if failure.errno in (*_ABSENT, errno.ELOOP):  # it is gone, or became a link
+            return
+        if len(self.unread) < MAX_UNREAD:
+            self.unread.append("/".join(place))
+        else:
+            self.is_cut = True
 
     def _names(self, descriptor: int) -> list[str]:
         with os.scandir(descriptor) as found:

@@ -16,7 +16,7 @@ from artel.paths.policy import is_secret, matches, split_path
 
 CALLS_PER_MINUTE = 60
 MAX_PACED = 1_000  # projects whose calls are remembered before idle ones are forgotten
-LISTS = ("files", "matches")  # of entries with a path, in what a tool answers
+LISTS = ("files", "matches", "left_out", "unreadable")  # of entries with a path, in what a tool answers
 APPROVAL_SECONDS = 300
 HIGH_RISK_SECONDS = 600
 MAX_APPROVAL_SECONDS = 7 * 24 * 3600

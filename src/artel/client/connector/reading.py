@@ -7,7 +7,7 @@ from artel.client.connector.deadline import Deadline
 from artel.client.connector.errors import CallRefused
 from artel.client.connector.rules import Rules
 from artel.contract.connector import MAX_CONTENT_BYTES, ListCall, ReadCall, Result, StatCall
-from artel.paths.beneath import Beneath, Content, Entry
+from artel.paths.beneath import Beneath, Content, Entry, Rule
 from artel.paths.errors import PathError
 from artel.paths.policy import matches, split_path
 
@@ -61,15 +61,37 @@ class Reader:
         return result
 
     def list(self, call: ListCall, deadline: Deadline) -> Result:
-        """Answer what is in a folder."""
+        """Return what is in a folder: files and folders, also those that a link in it leads to.
+
+        `left_out` names what is neither (a link that leads out or nowhere, a socket); `unreadable` are folders that
+        could not be looked into.
+        """
+        rule = self._rules.reading(call, call.path, is_folder=True)
         listing = self._files.list(
             call.path,
-            self._rules.reading(call, call.path, is_folder=True),
+            rule,
             recursive=call.recursive,
             hidden=self._rules.hidden(deadline, recursive=call.recursive),
             keep=Pattern(call.path, call.pattern),
         )
-        return Result(success=True, files=[described(entry) for entry in listing.entries], is_cut=listing.is_cut)
+        files: list[dict[str, str | int]] = []
+        left_out: list[dict[str, str]] = []
+        for entry in listing.entries:
+            deadline.require()
+            target = self._target(entry, rule)
+            if target.type in ("file", "directory"):
+                files.append(described(target) | {"path": entry.path})
+            else:
+                left_out.append({"path": entry.path})
+        unreadable = [{"path": path} for path in listing.unread]
+        return Result(success=True, files=files, is_cut=listing.is_cut, left_out=left_out, unreadable=unreadable)
+
+    def _target(self, entry: Entry, rule: Rule) -> Entry:
+        """Return what a link leads to, if that is inside and may be read; else the entry as it is."""
+        if entry.type == "link":
+            with suppress(PathError):
+                return self._files.stat(entry.path, rule)
+        return entry
 
     def _part(self, call: ReadCall, beginning: Content, deadline: Deadline) -> Result:
         """Answer lines of a file that is too big to be read as a whole: as many as fit, from the first asked for."""
