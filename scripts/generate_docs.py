@@ -149,7 +149,79 @@ def _fields(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from schema.get("properties", {}).items()
 
 
+# A call of each workspace tool, and what comes back.
+TOOL_EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "tool_read_file": (
+        {"path": "src/main.py", "first_line": 1, "lines": 2},
+        {"content": "import sys\n", "size": 120, "first_line": 1, "total_lines": 9, "is_cut": True},
+    ),
+    "tool_list_directory": (
+        {"path": "src", "recursive": True, "pattern": "*.py"},
+        {
+            "files": [{"path": "src/main.py", "type": "file", "size": 120, "modified": "2026-01-31T12:00:00+00:00"}],
+            "is_cut": False,
+            "left_out": [],
+            "unreadable": [{"path": "src/locked"}],
+        },
+    ),
+    "tool_search_files": (
+        {"query": "TODO", "path": "src", "pattern": "*.py"},
+        {"matches": [{"path": "src/main.py", "line": 3, "text": "# TODO: name it"}], "is_cut": False},
+    ),
+    "tool_stat": (
+        {"path": "src"},
+        {"path": "src", "type": "directory", "size": 4096, "modified": "2026-01-31T12:00:00+00:00"},
+    ),
+    "tool_write_file": (
+        {"path": "docs/plan.md", "content": "# Plan\n", "create_dirs": True},
+        {"size": 7, "sha256": "4c1f…", "timestamp": "2026-01-31T12:00:00+00:00", "is_new": True},
+    ),
+    "tool_edit_file": (
+        {"path": "src/main.py", "old": "hello", "new": "hello, world"},
+        {"size": 127, "sha256": "9ab0…", "timestamp": "2026-01-31T12:00:00+00:00", "is_new": False},
+    ),
+    "tool_delete_file": ({"path": "src/old.py"}, {}),
+    "tool_run_command": ({"name": "test"}, {"name": "test", "output": "3 passed\n", "exit_code": 0}),
+}
+_TYPES = {"string": "str", "integer": "int", "boolean": "bool"}
+
+
+def tools_page() -> str:
+    """Return the page about the tools for the user's folder."""
+    from artel.tools.files import CHANGING, READING
+
+    text = (
+        f"# Workspace tools\n\n{NOTE}\n"
+        "The tools with which an agent reaches the folder that you have connected. For whom a call is made is no\n"
+        "argument: the user and the project come from the run (`user_id`, to the connector). Paths are relative to\n"
+        "the folder. A call that fails has `success: false` and an `error` in words;\n"
+        "[the user's files](../concepts/files.md) says what is checked and when you are asked.\n"
+    )
+    for tool in (*READING, *CHANGING):
+        asked, answered = TOOL_EXAMPLES[tool.name]
+        rows = "\n".join(f"| `{name}` | {about['description']} |" for name, about in tool.properties.items())
+        text += (
+            f"\n## {tool.name}\n\n```python\n{signature(tool)}\n```\n\n{tool.description}\n\n"
+            f"| argument | meaning |\n|---|---|\n{rows}\n\n"
+            f"```json\n{json.dumps(asked, ensure_ascii=False)}\n"
+            f"{json.dumps({'success': True, 'data': answered}, ensure_ascii=False)}\n```\n"
+        )
+    return text
+
+
+def signature(tool: Any) -> str:
+    """Return a tool's arguments as those of a Python function."""
+    arguments = []
+    for name, about in tool.properties.items():
+        text = f"{name}: {_TYPES[about['type']]}"
+        if name not in tool.required:
+            text += f" = {about['default']!r}" if "default" in about else " | None = None"
+        arguments.append(text)
+    return f"{tool.name}({', '.join(arguments)})"
+
+
 PAGES = {
+    "tools.md": tools_page,
     "events.md": events_page,
     "settings.md": settings_page,
     "command-line.md": command_line_page,

@@ -1,11 +1,14 @@
 """The examples of the documentation run, and what it says of the code is so."""
 
+import json
 import re
 import subprocess
 from pathlib import Path
 
+import jsonschema
 import pytest
 
+from artel.tools.files import CHANGING, READING
 from tests.running import ARTEL, Server, clean_environment
 
 ROOT = Path(__file__).parents[2]
@@ -59,3 +62,18 @@ def test_the_readers_copy_has_the_ids_of_the_requirements() -> None:
 
     assert len(ids) >= 150
     assert {"UWS-02.1", "WSA-08.1", "CHT-01.1", "TWS-01.1", "AGT-10.8"} <= ids
+
+
+@pytest.mark.req("WSA-01.3")
+def test_every_workspace_tool_is_documented_with_its_signature_and_an_example() -> None:
+    text = (ROOT / "docs" / "reference" / "tools.md").read_text()
+
+    for tool in (*READING, *CHANGING):
+        section = text.partition(f"\n## {tool.name}\n")[2].partition("\n## ")[0]
+        written = re.search(rf"```python\n{tool.name}\((.*)\)\n```", section)
+        assert written, tool.name
+        assert [one.partition(":")[0] for one in written[1].split(", ")] == list(tool.properties)
+        example = re.search(r"```json\n(.*)\n(.*)\n```", section)
+        assert example, tool.name
+        jsonschema.validate(json.loads(example[1]), tool.schema.parameters)
+        assert json.loads(example[2])["success"]
