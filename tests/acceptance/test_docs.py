@@ -5,7 +5,7 @@ import re
 import subprocess
 from pathlib import Path
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from artel.tools.files import CHANGING, READING
