@@ -1,7 +1,7 @@
-"""Logging in while the password changes, on SQLite and PostgreSQL."""
+"""What happens in the middle of registering and logging in, on SQLite and PostgreSQL."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import argon2
 import pytest
@@ -13,7 +13,7 @@ from artel.auth.passwords import Passwords, hash_password
 from artel.auth.tokens import Tokens
 from artel.db import schema
 from artel.db.engine import Database
-from artel.errors import CredentialsWrong
+from artel.errors import CredentialsWrong, RegistrationClosed
 
 pytestmark = pytest.mark.anyio
 
@@ -34,12 +34,31 @@ class Interrupted(Passwords):
         return await super().hash(password)
 
 
+@pytest.fixture
+async def database(upgraded_database: Callable[[], str]) -> AsyncIterator[Database]:
+    opened = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"), connections=4)
+    await asyncio.to_thread(schema.upgrade, opened.engine)
+    yield opened
+    await opened.close()
+
+
+@pytest.mark.req("SEC-04.5")
+async def test_registration_closes_for_somebody_who_is_just_registering(database: Database) -> None:
+    async def another_process_registers() -> None:
+        await database.run(create_account, "first@example.org", "hash")
+
+    passwords = Interrupted(another_process_registers)
+    login = Login(database, passwords, Tokens("x" * 32, 60))
+
+    with pytest.raises(RegistrationClosed):
+        await login.register(EMAIL, NEW, "127.0.0.1", DEVICE, first_only=True)
+
+    assert await database.read(account_by_email, EMAIL) is None
+    passwords.close()
+
+
 @pytest.mark.req("SEC-04.6")
-async def test_a_login_with_a_password_that_is_changed_meanwhile_fails_and_keeps_the_change(
-    upgraded_database: Callable[[], str],
-) -> None:
-    database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"), connections=4)
-    await asyncio.to_thread(schema.upgrade, database.engine)
+async def test_a_login_with_a_password_that_is_changed_meanwhile_fails_and_keeps_the_change(database: Database) -> None:
     weak = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(OLD)  # so that it is hashed anew
     account = await database.run(create_account, EMAIL, weak)
     new_hash = hash_password(NEW)
@@ -55,4 +74,3 @@ async def test_a_login_with_a_password_that_is_changed_meanwhile_fails_and_keeps
     assert await database.read(list_logins, account.user_id, 10, 0) == (0, [])
     assert (await login.log_in(EMAIL, NEW, "127.0.0.1", DEVICE)).account.user_id == account.user_id
     passwords.close()
-    await database.close()
