@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from artel import __version__
 from tests.conftest import StartServer
 from tests.people import PASSWORD, Person
 from tests.running import Server, artel, clean_environment
@@ -95,7 +96,7 @@ def test_projects_from_making_to_deleting(logged_in: Terminal) -> None:
 
 
 def test_agents_from_making_to_deleting(logged_in: Terminal, tmp_path: Path) -> None:
-    assert "--project" in logged_in.run("agents", "list", code=2)
+    assert "You have no project yet" in logged_in.run("agents", "list", code=3)
     project = logged_in.json("projects", "create", "Website")
     prompt = tmp_path / "prompt.txt"
     prompt.write_text("Проверь всё.\nДважды.", encoding="utf-8")
@@ -116,10 +117,52 @@ def test_agents_from_making_to_deleting(logged_in: Terminal, tmp_path: Path) -> 
     assert (
         logged_in.json("agents", "update", number, "--model", "gpt-4o", "--concurrency-limit", "7")["model"] == "gpt-4o"
     )
-    assert "body.temperature" in logged_in.run("agents", "update", number, "--temperature", "3", code=2)
+    assert "'--temperature'" in logged_in.run("agents", "update", number, "--temperature", "3", code=2)
+    assert "--model must not be empty" in logged_in.run("agents", "update", number, "--model", "", code=2)
+    assert logged_in.json("agents", "show", "reviewer") == logged_in.json("agents", "show", "agent_reviewer")
+    assert "Its agents: agent_coder" in logged_in.run("agents", "show", "nobody", code=3)
     assert "what to change" in logged_in.run("agents", "update", number, code=2)
     assert logged_in.json("agents", "delete", number, "--yes") == {"deleted": made["id"]}
     assert "Agent not found" in logged_in.run("agents", "show", number, code=3)
+
+
+@pytest.mark.req("CLI-01.7")
+def test_projects_are_named_in_every_command(logged_in: Terminal, tmp_path: Path) -> None:
+    made = logged_in.json("projects", "create", "Website")
+    logged_in.run("projects", "create", "Shop")
+    known = f"No project is called Nope. Say --project NUMBER. Yours: {made['id']} (Website)"
+    work = tmp_path / "work"
+    work.mkdir()
+
+    for command in (("agents", "list"), ("workflows", "list"), ("chat", "hello"), ("connect", str(work), "--yes")):
+        assert known in logged_in.run(*command, "--project", "Nope", code=3)
+    assert len(logged_in.json("agents", "list", "--project", "Website")) == 4
+    assert logged_in.json("agents", "list", "-p", str(made["id"])) == logged_in.json("agents", "list", "-p", "Website")
+    assert logged_in.json("agents", "show", "coder", "-p", "Website")["project_id"] == made["id"]
+    assert logged_in.json("projects", "show", "Website") == made
+    assert "must not be empty" in logged_in.run("projects", "update", "Website", "--name", "", code=2)
+    assert known in logged_in.run("projects", "show", "Nope", code=3)
+    assert logged_in.json("projects", "delete", "Website", "--yes") == {"deleted": made["id"]}
+
+
+@pytest.mark.req("CLI-01.8")
+def test_doctor_shows_the_server_first(logged_in: Terminal, person: Person, server: Server) -> None:
+    logged_in.run("projects", "create", "Website")
+
+    shown = logged_in.run("doctor")
+
+    first, second = shown.split("This machine, if you run a server here\n")
+    assert first.startswith(f"The server you use\n  ok       server         {server.url}, version {__version__}\n")
+    assert f"account        {person.email}\n" in first
+    assert "its models     none is configured, the demo brain answers" in first
+    assert "(Website): no folder connected" in first
+    assert "data folder" in second
+    findings = logged_in.json("doctor")
+    assert [finding["section"] for finding in findings][:4] == ["server"] * 4
+    logged_in.env["ARTEL_TOKEN"] = "wrong"
+    assert "→ artel login --server" in logged_in.run("doctor")
+    logged_in.env["ARTEL_SERVER"] = "http://127.0.0.1:1"
+    assert "warning  server         No answer from http://127.0.0.1:1" in logged_in.run("doctor")
 
 
 def test_a_token_in_the_environment_wins_and_errors_are_json_when_asked_for(terminal: Terminal, person: Person) -> None:

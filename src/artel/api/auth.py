@@ -170,7 +170,11 @@ def _set_cookie(response: Response, request: Request, value: str, seconds: int) 
 
 def _shown(account: accounts.Account) -> Account:
     return Account(
-        user_id=account.user_id, email=account.email, is_admin=account.is_admin, created_at=account.created_at
+        user_id=account.user_id,
+        email=account.email,
+        is_admin=account.is_admin,
+        created_at=account.created_at,
+        demo=not parts.brain.configured,
     )
 
 

@@ -1,21 +1,20 @@
 """`artel agents …`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from artel.cli.connection import connect
+from artel.cli.connection import connect, project_number
 from artel.cli.group import QuickGroup
-from artel.cli.output import AsJson, Server, Yes, confirm, show, table
+from artel.cli.output import AsJson, Project, Server, Yes, confirm, show, table
+
+if TYPE_CHECKING:
+    from artel.client.api_client import ApiClient
 
 app = typer.Typer(help="The agents of a project.", no_args_is_help=True, cls=QuickGroup)
 
-AgentId = Annotated[int, typer.Argument(help="The agent's number.", show_default=False)]
-Project = Annotated[
-    int | None,
-    typer.Option("--project", "-p", help="The project's number; else your default project, or the only one."),
-]
+Agent = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name or number.", show_default=False)]
 Name = Annotated[str | None, typer.Option("--name", help="Unique in the project.")]
 Role = Annotated[str | None, typer.Option("--role", help="What the agent is, such as reviewer.")]
 Model = Annotated[str | None, typer.Option("--model", help="The model it thinks with, such as gpt-4.")]
@@ -23,9 +22,9 @@ Prompt = Annotated[str | None, typer.Option("--prompt", help="The system prompt.
 PromptFile = Annotated[
     Path | None, typer.Option("--prompt-file", help="A file with the system prompt.", exists=True, dir_okay=False)
 ]
-Temperature = Annotated[float | None, typer.Option("--temperature", help="0 to 2.")]
-MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="Longest answer, in tokens.")]
-Concurrency = Annotated[int | None, typer.Option("--concurrency-limit", help="Tasks at once, 1 to 10.")]
+Temperature = Annotated[float | None, typer.Option("--temperature", help="0 to 2.", min=0, max=2)]
+MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="Longest answer, in tokens.", min=1)]
+Concurrency = Annotated[int | None, typer.Option("--concurrency-limit", help="Tasks at once, 1 to 10.", min=1, max=10)]
 Tool = Annotated[list[str] | None, typer.Option("--tool", help="A tool it may use; repeat for more.")]
 Capability = Annotated[list[str] | None, typer.Option("--capability", help="Something it can do; repeat for more.")]
 Memory = Annotated[bool | None, typer.Option("--memory/--no-memory", help="Whether it remembers.")]
@@ -50,7 +49,7 @@ _FIELDS = {
 def list_agents(project: Project = None, server: Server = None, as_json: AsJson = False) -> None:
     """List the agents of a project."""
     with connect(server) as client:
-        rows = client.all_items(f"/my/projects/{_project(client, project)}/agents")
+        rows = client.all_items(f"/my/projects/{project_number(client, project)}/agents")
     table(rows, ("id", "name", "role", "model", "temperature", "max_tokens", "runtime"), as_json, "No agents.")
 
 
@@ -77,21 +76,21 @@ def create_agent(
     if "system_prompt" not in body:
         raise typer.BadParameter("say what the agent is told: --prompt or --prompt-file")
     with connect(server) as client:
-        agent = client.call("POST", f"/my/projects/{_project(client, project)}/agents", json=body)
-    show(agent, as_json, f"Made agent {agent['id']} ({agent['name']}) in project {agent['project_id']}.")
+        made = client.call("POST", f"/my/projects/{project_number(client, project)}/agents", json=body)
+    show(made, as_json, f"Made agent {made['id']} ({made['name']}) in project {made['project_id']}.")
 
 
 @app.command("show")
-def show_agent(agent_id: AgentId, project: Project = None, server: Server = None, as_json: AsJson = False) -> None:
+def show_agent(agent: Agent, project: Project = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show an agent."""
     with connect(server) as client:
-        agent = client.call("GET", f"/my/projects/{_project(client, project)}/agents/{agent_id}")
-    show(agent, as_json)
+        found = client.call("GET", _place(client, project, agent))
+    show(found, as_json)
 
 
 @app.command("update")
 def update_agent(
-    agent_id: AgentId,
+    agent: Agent,
     name: Name = None,
     role: Role = None,
     model: Model = None,
@@ -113,36 +112,43 @@ def update_agent(
     if not body:
         raise typer.BadParameter("say what to change, for example --model gpt-4o")
     with connect(server) as client:
-        agent = client.call("PATCH", f"/my/projects/{_project(client, project)}/agents/{agent_id}", json=body)
-    show(agent, as_json, f"Changed agent {agent['id']} ({agent['name']}).")
+        changed = client.call("PATCH", _place(client, project, agent), json=body)
+    show(changed, as_json, f"Changed agent {changed['id']} ({changed['name']}).")
 
 
 @app.command("delete")
 def delete_agent(
-    agent_id: AgentId, yes: Yes = False, project: Project = None, server: Server = None, as_json: AsJson = False
+    agent: Agent, yes: Yes = False, project: Project = None, server: Server = None, as_json: AsJson = False
 ) -> None:
     """Delete an agent."""
-    confirm(f"Delete agent {agent_id}?", yes)
+    confirm(f"Delete agent {agent}?", yes)
     with connect(server) as client:
-        client.call("DELETE", f"/my/projects/{_project(client, project)}/agents/{agent_id}")
-    show({"deleted": agent_id}, as_json, f"Deleted agent {agent_id}.")
+        place = _place(client, project, agent)
+        client.call("DELETE", place)
+    show({"deleted": int(place.rpartition("/")[2])}, as_json, f"Deleted agent {agent}.")
 
 
-def _project(client: Any, asked: int | None) -> int:
-    if asked is not None:
-        return asked
-    projects = client.all_items("/my/projects")
-    chosen = [project for project in projects if project["is_default"]] or projects
-    if len(chosen) != 1:
-        raise typer.BadParameter("say which project: --project NUMBER (artel projects list shows them)")
-    number: int = chosen[0]["id"]
-    return number
+def _place(client: "ApiClient", project: str | None, agent: str) -> str:
+    """Return the address of an agent by its name, its name without `agent_`, or its number."""
+    from artel.client.conversation import NoSuchAgent
+
+    agents = f"/my/projects/{project_number(client, project)}/agents"
+    if agent.isdecimal():
+        return f"{agents}/{agent}"
+    known = {str(one["name"]): one["id"] for one in client.all_items(agents)}
+    number = known.get(agent, known.get(f"agent_{agent}"))
+    if number is None:
+        raise NoSuchAgent(f"This project has no agent called {agent}. Its agents: {', '.join(known)}.")
+    return f"{agents}/{number}"
 
 
 def _body(options: dict[str, Any]) -> dict[str, Any]:
     """Answer the fields of an agent that the options of a command name."""
     fields = {field: options[option] for option, field in _FIELDS.items()}
     fields["system_prompt"] = _prompt(options["prompt"], options["prompt_file"])
+    for option, field in (_FIELDS | {"prompt": "system_prompt"}).items():
+        if fields[field] == "":
+            raise typer.BadParameter(f"--{option.replace('_', '-')} must not be empty")
     return {field: value for field, value in fields.items() if value is not None}
 
 

@@ -7,19 +7,14 @@ import typer
 
 from artel.cli.connection import connect
 from artel.cli.exit_codes import ExitCode
-from artel.cli.output import AsJson, Server
+from artel.cli.output import AsJson, Project, Server
 
 
 def chat(
     message: Annotated[
         str | None, typer.Argument(help="What to say; else it is asked for, or read from standard input.")
     ] = None,
-    project: Annotated[
-        str | None,
-        typer.Option(
-            "--project", "-p", help="The project's number or name; else your default project, or the only one."
-        ),
-    ] = None,
+    project: Project = None,
     session: Annotated[str | None, typer.Option("--session", help="The session to go on with; else the last.")] = None,
     agent: Annotated[
         str | None, typer.Option("--agent", "-a", help="Who is spoken to, such as coder; else the orchestrator.")

@@ -4,19 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 from artel.cli.chat_screen import ChatScreen
 from artel.client.api_client import ServerRefused
+from artel.client.conversation import NoSuchAgent
 from artel.client.turn import Turn
 from artel.client.turn_stream import OUTCOMES, TurnStream
-from artel.errors import ArtelError, Kind
 
 if TYPE_CHECKING:
     from artel.client.conversation import Conversation
-
-
-class NoSuchAgent(ArtelError):
-    """The project has no agent of this name."""
-
-    kind = Kind.NOT_FOUND
-    code = "agent_not_found"
 
 
 def run_turn(conversation: "Conversation", screen: ChatScreen, content: str, agent: str | None) -> tuple[Turn, bool]:

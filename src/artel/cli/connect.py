@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from artel.cli.connection import connect as connected_client
-from artel.cli.output import Server
+from artel.cli.connection import project_number
+from artel.cli.output import Project, Server
 
 if TYPE_CHECKING:
     from artel.client.connector.deciding import Mode
@@ -25,12 +26,7 @@ class Ask(StrEnum):
 
 def connect(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that agents may work in.")],
-    project: Annotated[
-        str | None,
-        typer.Option(
-            "--project", "-p", help="The project's number or name; else your default project, or the only one."
-        ),
-    ] = None,
+    project: Project = None,
     server: Server = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Let agents read, and change nothing.")] = False,
     take_over: Annotated[
@@ -104,13 +100,8 @@ def _order(
 
 
 def _project_id(project: str | None, server: str | None) -> int:
-    from artel.client.conversation import NoSuchProject, find_project_id
-
     with connected_client(server) as client:
-        project_id = find_project_id(client, project)
-    if project_id is None:
-        raise NoSuchProject("You have no project yet. Make one: artel projects create NAME")
-    return project_id
+        return project_number(client, project)
 
 
 def _user_id(server: str | None) -> int:

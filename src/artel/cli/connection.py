@@ -15,3 +15,13 @@ def connect(server: str | None) -> "ApiClient":
     credentials = Credentials.load()
     url = credentials.server(server)
     return ApiClient(url, credentials.token(url))
+
+
+def project_number(client: "ApiClient", asked: str | None) -> int:
+    """Return the number of the project asked for by name or number, else of the default or the only one."""
+    from artel.client.conversation import NoSuchProject, find_project_id
+
+    number = find_project_id(client, asked)
+    if number is None:
+        raise NoSuchProject("You have no project yet. Make one: artel projects create NAME")
+    return number

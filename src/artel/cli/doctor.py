@@ -17,9 +17,11 @@ from artel.cli.visible_text import json_text, visible
 from artel.errors import ArtelError
 
 if TYPE_CHECKING:
+    from artel.client.api_client import ApiClient
     from artel.settings import Settings
 
 DEADLINE_SECONDS = 10
+MAX_PROJECTS = 10  # whose connector is looked at
 
 
 class Verdict(StrEnum):
@@ -38,20 +40,70 @@ class Finding:
     verdict: Verdict
     detail: str
     advice: str = ""
+    section: str = "machine"  # or "server": the one that the command line is logged in to
+
+
+SECTIONS = {"server": "The server you use", "machine": "This machine, if you run a server here"}
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Check every configured part of the server and say what to do about what is wrong."""
-    findings = list(_examine())
+    """Check the server you use, then every part of a server on this machine; say what to do about what is wrong."""
+    findings = [*_examine_server(), *_examine()]
     if as_json:
         typer.echo(json_text([asdict(finding) for finding in findings]))
     else:
-        for finding in findings:
-            typer.echo(f"{finding.verdict:8} {finding.part:14} {visible(finding.detail)}")
-            if finding.advice:
-                typer.echo(f"{'':23} → {visible(finding.advice)}")
+        for section, title in SECTIONS.items():
+            typer.echo(title)
+            for finding in findings:
+                if finding.section == section:
+                    _print(finding)
     if any(finding.verdict is Verdict.FAILED for finding in findings):
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _print(finding: Finding) -> None:
+    typer.echo(f"  {finding.verdict:8} {finding.part:14} {visible(finding.detail)}")
+    if finding.advice:
+        typer.echo(f"{'':25} → {visible(finding.advice)}")
+
+
+def _examine_server() -> Iterator[Finding]:
+    """Yield how the server is doing that the other commands talk to. That none runs is no failure of this machine."""
+    from artel.client.api_client import ApiClient
+    from artel.client.credentials import Credentials
+
+    credentials = Credentials.load()
+    url = credentials.server(None)
+    try:
+        with ApiClient(url) as client:
+            version = client.call("GET", "/healthz")["version"]
+    except (ArtelError, KeyError, TypeError) as error:
+        detail = error.detail if isinstance(error, ArtelError) else f"{url} is no Artel server"
+        yield Finding("server", Verdict.WARNING, detail, "artel up starts one, artel login chooses another", "server")
+        return
+    yield Finding("server", Verdict.OK, f"{url}, version {version}", section="server")
+    try:
+        with ApiClient(url, credentials.token(url)) as client:
+            yield from _examine_login(client)
+    except ArtelError as error:
+        yield Finding("account", Verdict.WARNING, error.detail, f"artel login --server {url}", "server")
+
+
+def _examine_login(client: "ApiClient") -> Iterator[Finding]:
+    account = client.call("GET", "/auth/me")
+    role = ", administrator" if account["is_admin"] else ""
+    yield Finding("account", Verdict.OK, f"{account['email'] or account['user_id']}{role}", section="server")
+    if account.get("demo"):
+        advice = "docs/how-to/models.md says how to use a real one"
+        yield Finding("its models", Verdict.WARNING, "none is configured, the demo brain answers", advice, "server")
+    else:
+        yield Finding("its models", Verdict.OK, "configured", section="server")
+    for project in client.all_items("/my/projects")[:MAX_PROJECTS]:
+        connector = client.call("GET", f"/my/projects/{project['id']}/connector")
+        folder = (
+            f"{connector['workspace_name']} ({connector['mode']})" if connector["online"] else "no folder connected"
+        )
+        yield Finding("project", Verdict.OK, f"{project['id']} ({project['name']}): {folder}", section="server")
 
 
 def _examine() -> Iterator[Finding]:

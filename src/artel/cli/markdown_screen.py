@@ -65,6 +65,8 @@ class MarkdownPrinter:
     def show(self, answer: "Answer") -> None:
         """Print the blocks that are finished, and the end of the one that is not."""
         text = answer.text
+        if not answer.complete and time.monotonic() - self._drawn < REDRAW_SECONDS:
+            return  # looking for the end of a block takes as long as the block is
         if not text.startswith(self._done):
             if not answer.complete and self._done.startswith(text):
                 return  # it may grow to be the same again
@@ -75,7 +77,7 @@ class MarkdownPrinter:
         end = len(self._rest) if answer.complete else end_of_blocks(self._rest)
         if end:
             self._finish(end)
-        if self._rest.strip() and time.monotonic() - self._drawn >= REDRAW_SECONDS:
+        if self._rest.strip():
             self._draw()
 
     def end_line(self) -> None:

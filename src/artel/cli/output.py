@@ -13,6 +13,10 @@ Server = Annotated[
     str | None,
     typer.Option("--server", help="The server's URL; else ARTEL_SERVER, the last login, or this machine."),
 ]
+Project = Annotated[
+    str | None,
+    typer.Option("--project", "-p", help="The project's number or name; else your default project, or the only one."),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 

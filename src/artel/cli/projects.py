@@ -5,13 +5,15 @@ from typing import Annotated, Any
 
 import typer
 
-from artel.cli.connection import connect
+from artel.cli.connection import connect, project_number
 from artel.cli.group import QuickGroup
 from artel.cli.output import AsJson, Server, Yes, confirm, show, table
 
 app = typer.Typer(help="Your projects.", no_args_is_help=True, cls=QuickGroup)
 
-ProjectId = Annotated[int, typer.Argument(help="The project's number.", show_default=False)]
+ProjectName = Annotated[
+    str, typer.Argument(metavar="PROJECT", help="The project's name or number.", show_default=False)
+]
 SettingsOption = Annotated[str | None, typer.Option("--settings", help="Settings of the project, a JSON object.")]
 
 
@@ -36,6 +38,8 @@ def create_project(
     as_json: AsJson = False,
 ) -> None:
     """Make a project with the starter pack of agents."""
+    if not name.strip():
+        raise typer.BadParameter("the project's name must not be empty")
     body: dict[str, Any] = {"name": name} | _settings(settings)
     with connect(server) as client:
         project = client.call("POST", "/my/projects", json=body)
@@ -44,40 +48,43 @@ def create_project(
 
 
 @app.command("show")
-def show_project(project_id: ProjectId, server: Server = None, as_json: AsJson = False) -> None:
+def show_project(project: ProjectName, server: Server = None, as_json: AsJson = False) -> None:
     """Show a project and its agents."""
     with connect(server) as client:
-        project = client.call("GET", f"/my/projects/{project_id}")
+        found = client.call("GET", f"/my/projects/{project_number(client, project)}")
     if not as_json:
-        project["agents"] = [agent["name"] for agent in project["agents"]]
-        project["settings"] = json.dumps(project["settings"], ensure_ascii=False)
-    show(project, as_json)
+        found["agents"] = [agent["name"] for agent in found["agents"]]
+        found["settings"] = json.dumps(found["settings"], ensure_ascii=False)
+    show(found, as_json)
 
 
 @app.command("update")
 def update_project(
-    project_id: ProjectId,
+    project: ProjectName,
     name: Annotated[str | None, typer.Option(help="A new name.")] = None,
     settings: SettingsOption = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Change a project's name or settings."""
+    if name == "":
+        raise typer.BadParameter("--name must not be empty")
     body = ({"name": name} if name is not None else {}) | _settings(settings)
     if not body:
         raise typer.BadParameter("say what to change: --name or --settings")
     with connect(server) as client:
-        project = client.call("PATCH", f"/my/projects/{project_id}", json=body)
-    show(project, as_json, f"Changed project {project['id']} ({project['name']}).")
+        changed = client.call("PATCH", f"/my/projects/{project_number(client, project)}", json=body)
+    show(changed, as_json, f"Changed project {changed['id']} ({changed['name']}).")
 
 
 @app.command("delete")
-def delete_project(project_id: ProjectId, yes: Yes = False, server: Server = None, as_json: AsJson = False) -> None:
+def delete_project(project: ProjectName, yes: Yes = False, server: Server = None, as_json: AsJson = False) -> None:
     """Delete a project with its agents; the files in your folder stay."""
-    confirm(f"Delete project {project_id} with all its agents?", yes)
+    confirm(f"Delete project {project} with all its agents?", yes)
     with connect(server) as client:
-        client.call("DELETE", f"/my/projects/{project_id}")
-    show({"deleted": project_id}, as_json, f"Deleted project {project_id}.")
+        number = project_number(client, project)
+        client.call("DELETE", f"/my/projects/{number}")
+    show({"deleted": number}, as_json, f"Deleted project {project}.")
 
 
 @app.command("reset")

@@ -20,6 +20,13 @@ class NoSuchProject(ArtelError):
     code = "project_not_found"
 
 
+class NoSuchAgent(ArtelError):
+    """The project has no agent of this name."""
+
+    kind = Kind.NOT_FOUND
+    code = "agent_not_found"
+
+
 @dataclass
 class Conversation:
     """One session in one project."""

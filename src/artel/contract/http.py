@@ -274,6 +274,7 @@ class Account(Answer):
     email: str | None = Field(examples=["ada@example.org"])
     is_admin: bool
     created_at: datetime
+    demo: bool = Field(False, description="Whether no model is configured, so that the demo brain answers.")
 
 
 class BrowserState(Answer):
