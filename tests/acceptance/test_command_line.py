@@ -83,6 +83,7 @@ def test_projects_from_making_to_deleting(logged_in: Terminal) -> None:
     assert "agent_coder" in logged_in.run("projects", "create", "Second")
 
     assert [line.split()[0] for line in logged_in.run("projects", "list").splitlines()][:2] == ["id", number]
+    assert "just now" in logged_in.run("projects", "list")
     assert "agent_researcher" in logged_in.run("projects", "show", number)
     assert logged_in.json("projects", "show", number) == made
     assert logged_in.json("projects", "update", number, "--name", "Renamed")["name"] == "Renamed"
@@ -253,6 +254,16 @@ def test_help_needs_none_of_the_heavy_packages(command: tuple[str, ...], tmp_pat
 
     assert "Usage: artel" in done.stdout
     assert done.stdout.rstrip().endswith("HEAVY set()"), done.stdout
+
+
+def test_help_fits_into_80_columns_in_sections_with_examples(tmp_path: Path) -> None:
+    shown = artel("--help", env=clean_environment(tmp_path, COLUMNS="80")).stdout
+
+    sections = ["Start:", "Work:", "Files:", "Manage:", "Operate:", "Examples:"]
+    assert [line for line in shown.splitlines() if line in sections] == sections
+    assert "More:" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "...\n" not in shown.replace("[ARGS]...\n", "")
 
 
 def test_the_version_is_printed(tmp_path: Path) -> None:

@@ -422,9 +422,10 @@ def test_workflows_are_listed_shown_and_say_what_they_wait_for(console: Console)
 
     listed = console.run("workflows", "list")
     assert [line.split()[:2] for line in listed.splitlines()[1:]] == [
-        [waits["id"], "awaiting_approval"],
-        [done["id"], "completed"],
+        [waits["id"][-8:], "awaiting_approval"],
+        [done["id"][-8:], "completed"],
     ]
+    assert console.json("workflows", "show", done["id"][-8:])["id"] == done["id"]
     assert "4 of 4" in listed
     assert [one["id"] for one in console.json("workflows", "list", "--status", "completed")] == [done["id"]]
     assert len(console.json("workflows", "list", "--limit", "1")) == 1

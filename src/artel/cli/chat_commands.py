@@ -1,11 +1,10 @@
 """What the commands of `artel chat` print and do with the current conversation."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from artel.cli.output import table
+from artel.cli.output import ago, table
 from artel.cli.plan_text import money
 from artel.cli.tool_question import diff_style
 from artel.cli.visible_text import one_line, visible
@@ -19,7 +18,6 @@ LISTED = 20
 LOOKED_AT = 100  # of the newest calls of the project, for /undo and /diff
 LOOKED_AT_MESSAGES = 100  # of the newest messages of the session, for /cost
 TITLE_CHARACTERS = 50
-MINUTE, HOUR, DAY = 60, 3600, 86400
 STAYS = {
     "changed_since": "was changed since, and stays",
     "not_kept": "could not be kept, and stays",
@@ -32,19 +30,6 @@ class WrongCommand(ArtelError):
 
     kind = Kind.INVALID
     code = "wrong_command"
-
-
-def ago(moment: str) -> str:
-    """Return how long ago something was, in the unit that fits."""
-    then = datetime.fromisoformat(moment)
-    seconds = (datetime.now(UTC) - then).total_seconds()
-    if seconds < MINUTE:
-        return "just now"
-    if seconds < HOUR:
-        return f"{seconds // MINUTE:.0f} min ago"
-    if seconds < DAY:
-        return f"{seconds // HOUR:.0f} h ago"
-    return f"{seconds // DAY:.0f} d ago" if seconds < LISTED * DAY else f"{then.astimezone():%Y-%m-%d}"
 
 
 def show_sessions(conversation: "Conversation") -> None:

@@ -1,8 +1,10 @@
 """The group of commands that ours are in."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from typer.core import TyperGroup
+
+SHORT = 60  # characters of a command's own text in a list
 
 
 class QuickGroup(TyperGroup):
@@ -16,3 +18,37 @@ class QuickGroup(TyperGroup):
         if option is not None:
             option.default = False
         return option
+
+
+class SectionedGroup(QuickGroup):
+    """Lists its commands in sections, and examples at the end."""
+
+    sections: ClassVar[dict[str, tuple[str, ...]]] = {
+        "Start": ("up", "link", "login", "logout"),
+        "Work": ("chat", "workflows"),
+        "Files": ("connect", "undo", "grants"),
+        "Manage": ("projects", "agents", "usage", "sessions", "password", "token"),
+        "Operate": ("serve", "doctor", "users", "db", "memory"),
+    }
+    examples = (
+        "artel up                            start here, and get a link",
+        "artel chat                          talk to the agents of a project",
+        'artel chat "Why does it fail?" -a coder',
+        "artel connect . -p Website          let agents work in this folder",
+    )
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands section by section; what no section names comes last."""
+        named = {name for names in self.sections.values() for name in names}
+        others = tuple(name for name in self.list_commands(ctx) if name not in named)
+        for title, names in (*self.sections.items(), ("More", others)):
+            rows = [(name, self.commands[name].get_short_help_str(SHORT)) for name in names if name in self.commands]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """Write the examples, each on its line."""
+        with formatter.section("Examples"):
+            for example in self.examples:
+                formatter.write(f"{'':{formatter.current_indent}}{example}\n")

@@ -23,7 +23,7 @@ from artel.cli import (
     workflows,
 )
 from artel.cli.exit_codes import OF_KIND, ExitCode
-from artel.cli.group import QuickGroup
+from artel.cli.group import SectionedGroup
 from artel.cli.visible_text import json_text, visible
 from artel.errors import ArtelError
 
@@ -31,31 +31,31 @@ app = typer.Typer(
     name="artel",
     help="A team of AI agents for every project, on your own server, while the files stay on your machine.",
     no_args_is_help=True,
-    cls=QuickGroup,
+    cls=SectionedGroup,
     pretty_exceptions_enable=False,
     add_completion=False,  # its options make every --help import pydantic
     rich_markup_mode=None,  # rich takes longer to import than all the rest of --help
 )
-app.command()(serve.up)
-app.command()(serve.serve)
-app.command()(chat.chat)
-app.command()(connect.connect)
-app.command()(undo.undo)
-app.command()(usage.usage)
-app.command()(doctor.doctor)
-app.command()(login.login)
-app.command()(login.logout)
-app.command()(login.token)
-app.command()(login.link)
-app.command()(login.password)
-app.add_typer(projects.app, name="projects")
-app.add_typer(agents.app, name="agents")
-app.add_typer(workflows.app, name="workflows")
-app.add_typer(grants.app, name="grants")
-app.add_typer(login.sessions, name="sessions")
-app.add_typer(users.app, name="users")
-app.add_typer(database.app, name="db")
-app.add_typer(memory.app, name="memory")
+app.command(short_help="Start Artel for you and this folder")(serve.up)
+app.command(short_help="Start a server for others")(serve.serve)
+app.command(short_help="Talk to the agents of a project")(chat.chat)
+app.command(short_help="Let agents work in a folder")(connect.connect)
+app.command(short_help="Put back what agents changed")(undo.undo)
+app.command(short_help="Show tokens and cost")(usage.usage)
+app.command(short_help="Say what is wrong, and what to do")(doctor.doctor)
+app.command(short_help="Log in to a server")(login.login)
+app.command(short_help="Forget the login to a server")(login.logout)
+app.command(short_help="Print the token, for programs")(login.token)
+app.command(short_help="Print a new link that logs you in")(login.link)
+app.command(short_help="Change your password")(login.password)
+app.add_typer(projects.app, name="projects", short_help="Your projects")
+app.add_typer(agents.app, name="agents", short_help="The agents of a project")
+app.add_typer(workflows.app, name="workflows", short_help="Plans: list, follow, retry, cancel")
+app.add_typer(grants.app, name="grants", short_help="What you always allow agents")
+app.add_typer(login.sessions, name="sessions", short_help="Where you are logged in")
+app.add_typer(users.app, name="users", short_help="The accounts of the server")
+app.add_typer(database.app, name="db", short_help="The database of the server")
+app.add_typer(memory.app, name="memory", short_help="The memory of agents")
 
 
 def _print_version(wanted: bool) -> None:

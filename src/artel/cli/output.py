@@ -2,11 +2,16 @@
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from artel.cli.visible_text import announcement, json_text, visible
+
+MINUTE, HOUR, DAY = 60, 3600, 86400
+DAYS_TOLD = 20
+SHORT_CHARACTERS = 8
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Server = Annotated[
@@ -44,6 +49,24 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bo
         widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
         for line in cells:
             typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def ago(moment: str | datetime) -> str:
+    """Return how long ago something was, in the unit that fits; after some weeks the date."""
+    then = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    seconds = (datetime.now(UTC) - then).total_seconds()
+    if seconds < MINUTE:
+        return "just now"
+    if seconds < HOUR:
+        return f"{seconds // MINUTE:.0f} min ago"
+    if seconds < DAY:
+        return f"{seconds // HOUR:.0f} h ago"
+    return f"{seconds // DAY:.0f} d ago" if seconds < DAYS_TOLD * DAY else f"{then.astimezone():%Y-%m-%d}"
+
+
+def short_id(whole: str) -> str:
+    """Return the end of an id, which is random; its beginning is a time and the same for all of a minute."""
+    return whole[-SHORT_CHARACTERS:]
 
 
 def confirm(question: str, yes: bool) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from artel.cli.connection import connect, project_number
 from artel.cli.group import QuickGroup
-from artel.cli.output import AsJson, Server, Yes, confirm, show, table
+from artel.cli.output import AsJson, Server, Yes, ago, confirm, show, table
 
 app = typer.Typer(help="Your projects.", no_args_is_help=True, cls=QuickGroup)
 
@@ -22,9 +22,19 @@ def list_projects(server: Server = None, as_json: AsJson = False) -> None:
     """List your projects."""
     with connect(server) as client:
         rows = client.all_items("/my/projects")
+    if not as_json:
+        rows = [
+            {
+                "id": row["id"],
+                "name": row["name"],
+                "default": "*" if row["is_default"] else "",
+                "made": ago(row["created_at"]),
+            }
+            for row in rows
+        ]
     table(
         rows,
-        ("id", "name", "is_default", "created_at"),
+        ("id", "name", "default", "made"),
         as_json,
         "No projects yet. Make one: artel projects create NAME",
     )

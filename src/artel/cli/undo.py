@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from artel.cli.output import AsJson, show, table
+from artel.cli.output import AsJson, ago, short_id, show, table
 from artel.cli.visible_text import visible
 
 if TYPE_CHECKING:
@@ -82,8 +82,11 @@ def _target(
     what: str | None, changes: "list[Change]", place: Path, states: "list[StateFolder]"
 ) -> tuple[str | None, str | None]:
     """Answer the turn, or the path in the workspace, that is meant."""
-    if what is None or any(change.turn == what for change in changes):
-        return what, None
+    if what is None:
+        return None, None
+    turns = {change.turn for change in changes if what in (change.turn, short_id(change.turn))}
+    if len(turns) == 1:
+        return turns.pop(), None
     there = Path(os.path.normpath(place.resolve() / what))
     for state in states:
         if there.is_relative_to(state.workspace):
@@ -94,14 +97,15 @@ def _target(
 def _list(changes: "list[Change]", as_json: bool) -> None:
     from datetime import UTC, datetime
 
+    moments = [datetime.fromtimestamp(change.at, UTC) for change in changes]
     rows: list[dict[str, Any]] = [
         {
-            "turn": change.turn,
+            "turn": change.turn if as_json else short_id(change.turn),
             "file": change.path,
-            "at": datetime.fromtimestamp(change.at, UTC).isoformat(timespec="seconds"),
+            "at": at.isoformat(timespec="seconds") if as_json else ago(at),
             "undone": change.is_undone,
         }
-        for change in changes
+        for change, at in zip(changes, moments, strict=True)
     ]
     table(rows, ("turn", "file", "at", "undone"), as_json, "Nothing was changed that could be undone.")
 

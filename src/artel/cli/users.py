@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from artel.cli.group import QuickGroup
-from artel.cli.output import AsJson, Yes, confirm, secret_from_user, show, table
+from artel.cli.output import AsJson, Yes, ago, confirm, secret_from_user, show, table
 
 if TYPE_CHECKING:
     from artel.db.engine import Database
@@ -30,6 +30,8 @@ def list_users(
         {"user_id": a.user_id, "email": a.email, "is_admin": a.is_admin, "created_at": a.created_at.isoformat()}
         for a in accounts
     ]
+    if not as_json:
+        rows = [row | {"created_at": ago(a.created_at)} for row, a in zip(rows, accounts, strict=True)]
     table(rows, ("user_id", "email", "is_admin", "created_at"), as_json, "No accounts yet.")
 
 

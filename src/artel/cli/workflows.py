@@ -1,18 +1,22 @@
 """`artel workflows …`."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from artel.cli.connection import connect
 from artel.cli.exit_codes import ExitCode
 from artel.cli.group import QuickGroup
-from artel.cli.output import AsJson, Server, show, table
+from artel.cli.output import SHORT_CHARACTERS, AsJson, Server, short_id, show, table
+
+if TYPE_CHECKING:
+    from artel.client.api_client import ApiClient
 
 app = typer.Typer(help="What you asked the orchestrator for.", no_args_is_help=True, cls=QuickGroup)
 
-WorkflowId = Annotated[str, typer.Argument(help="The workflow's id.", show_default=False)]
+WorkflowId = Annotated[str, typer.Argument(help="The workflow's id, or the short one of the list.", show_default=False)]
 SHOWN_CHARACTERS = 60
+LOOKED_AT = 100  # of the newest workflows, for a short id
 
 
 @app.command("list")
@@ -48,7 +52,7 @@ def list_workflows(
 def show_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJson = False) -> None:
     """Show a workflow: its price, its tasks, its answer."""
     with connect(server) as client:
-        workflow = client.call("GET", _place(workflow_id))
+        workflow = client.call("GET", _place(client, workflow_id))
     if as_json:
         show(workflow, as_json)
     else:
@@ -63,7 +67,7 @@ def follow_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJ
     with connect(server) as client:
         from artel.cli.workflow_follow import follow
 
-        code = follow(client, _place(workflow_id), as_json=as_json)
+        code = follow(client, _place(client, workflow_id), as_json=as_json)
     if code is not ExitCode.OK:
         raise typer.Exit(code)
 
@@ -72,7 +76,7 @@ def follow_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJ
 def cancel_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJson = False) -> None:
     """Stop a workflow; what is done stays, and one that is over is left as it is."""
     with connect(server) as client:
-        workflow = client.call("POST", f"{_place(workflow_id)}/cancel")
+        workflow = client.call("POST", f"{_place(client, workflow_id)}/cancel")
     is_cancelled = workflow["status"] == "cancelled"
     said = "It is cancelled." if is_cancelled else f"It was over already: {workflow['status']}. Nothing was cancelled."
     show(workflow, as_json, said)
@@ -90,21 +94,25 @@ def retry_workflow(
         if wait:
             from artel.cli.workflow_follow import follow_retry
 
-            code = follow_retry(client, _place(workflow_id), as_json=as_json)
+            code = follow_retry(client, _place(client, workflow_id), as_json=as_json)
         else:
-            workflow = client.call("POST", f"{_place(workflow_id)}/retry")
+            workflow = client.call("POST", f"{_place(client, workflow_id)}/retry")
             show(workflow, as_json, f"It goes on. To see how: artel workflows follow {workflow['id']}")
             code = ExitCode.OK
     if code is not ExitCode.OK:
         raise typer.Exit(code)
 
 
-def _place(workflow_id: str) -> str:
-    """Answer where the API has a workflow, whatever was typed as its id."""
+def _place(client: "ApiClient", workflow_id: str) -> str:
+    """Return the address of a workflow by its id, or by the end of it that `artel workflows list` shows."""
     from urllib.parse import quote
 
     if not workflow_id.strip():
         raise typer.BadParameter("say which workflow; artel workflows list shows them")
+    if len(workflow_id) == SHORT_CHARACTERS and workflow_id.isalnum():
+        newest = client.call("GET", "/my/workflows", params={"limit": LOOKED_AT})["items"]
+        found = [str(one["id"]) for one in newest if str(one["id"]).endswith(workflow_id)]
+        workflow_id = found[0] if len(found) == 1 else workflow_id
     return f"/my/workflows/{quote(workflow_id, safe='')}"
 
 
@@ -115,7 +123,7 @@ def _row(workflow: dict[str, Any]) -> dict[str, Any]:
     tasks = workflow["tasks"]
     done = sum(task["status"] == "completed" for task in tasks)
     return {
-        "id": workflow["id"],
+        "id": short_id(workflow["id"]),
         "status": workflow["status"],
         "done": f"{done} of {len(tasks)}" if tasks else "",
         "cost": money(workflow["cost"]),
