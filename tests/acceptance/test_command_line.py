@@ -135,7 +135,13 @@ def test_projects_are_named_in_every_command(logged_in: Terminal, tmp_path: Path
     work = tmp_path / "work"
     work.mkdir()
 
-    for command in (("agents", "list"), ("workflows", "list"), ("chat", "hello"), ("connect", str(work), "--yes")):
+    for command in (
+        ("agents", "list"),
+        ("workflows", "list"),
+        ("usage",),
+        ("chat", "hello"),
+        ("connect", str(work), "--yes"),
+    ):
         assert known in logged_in.run(*command, "--project", "Nope", code=3)
     assert len(logged_in.json("agents", "list", "--project", "Website")) == 4
     assert logged_in.json("agents", "list", "-p", str(made["id"])) == logged_in.json("agents", "list", "-p", "Website")

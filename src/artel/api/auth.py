@@ -63,7 +63,7 @@ async def token(form: Annotated[OAuth2PasswordRequestForm, Depends()], request: 
 async def show_browser(request: Request, parts: Parts) -> BrowserState:
     """Show who is signed in with the cookie of this browser."""
     account = await _cookie_account(request, parts)
-    return BrowserState(account=account and _shown(account))
+    return BrowserState(account=account and _shown(account, parts))
 
 
 @router.post("/browser", responses=documented(400, 401, 403, 409, 413, 422, 429, 503))
@@ -79,7 +79,7 @@ async def sign_in_browser(body: BrowserSignIn, request: Request, response: Respo
         password = body.password.get_secret_value() if body.password else ""
         signed_in = await parts.login.log_in(body.email or "", password, _address(request), device)
     _set_cookie(response, request, parts.login.token_of(signed_in), int(signed_in.expires_at.timestamp() - time.time()))
-    return _shown(signed_in.account)
+    return _shown(signed_in.account, parts)
 
 
 @router.post("/codes", status_code=status.HTTP_201_CREATED, responses=documented(401, 403, 503))
@@ -140,9 +140,9 @@ async def end_session(login_id: LoginId, user: CurrentUser, parts: Parts) -> Non
 
 
 @router.get("/me", responses=documented(401, 503))
-async def me(signed_in: CurrentLogin) -> Account:
+async def me(signed_in: CurrentLogin, parts: Parts) -> Account:
     """Say whom the token speaks for."""
-    return _shown(signed_in.account)
+    return _shown(signed_in.account, parts)
 
 
 async def _cookie_account(request: Request, parts: Container) -> accounts.Account | None:
@@ -168,7 +168,7 @@ def _set_cookie(response: Response, request: Request, value: str, seconds: int) 
     )
 
 
-def _shown(account: accounts.Account) -> Account:
+def _shown(account: accounts.Account, parts: Container) -> Account:
     return Account(
         user_id=account.user_id,
         email=account.email,

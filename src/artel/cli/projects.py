@@ -99,7 +99,7 @@ def delete_project(project: ProjectName, yes: Yes = False, server: Server = None
 
 @app.command("reset")
 def reset_space(
-    project_id: ProjectId,
+    project: ProjectName,
     as_administrator: Annotated[
         bool, typer.Option("--as-administrator", help="Reset the worker space of another user's project.")
     ] = False,
@@ -108,10 +108,11 @@ def reset_space(
     as_json: AsJson = False,
 ) -> None:
     """Stop everything that runs in a project at once and begin its worker space anew; memories and files stay."""
-    confirm(f"Stop everything that runs in project {project_id}?", yes)
+    confirm(f"Stop everything that runs in project {project}?", yes)
     with connect(server) as client:
-        client.call("POST", f"/{'admin' if as_administrator else 'my'}/projects/{project_id}/space/reset")
-    show({"reset": project_id}, as_json, f"Reset the worker space of project {project_id}.")
+        number = project_number(client, project)
+        client.call("POST", f"/{'admin' if as_administrator else 'my'}/projects/{number}/space/reset")
+    show({"reset": number}, as_json, f"Reset the worker space of project {project}.")
 
 
 def _settings(text: str | None) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """`artel usage`."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from artel.cli.connection import connect
+from artel.cli.connection import connect, project_number
 from artel.cli.output import AsJson, Server, show, table
 
 COLUMNS = {"day": "day", "project": "project_id", "agent": "agent", "model": "model"}
@@ -16,14 +16,17 @@ def usage(
     first: Annotated[str | None, typer.Option("--from", help="The first day, like 2026-11-01; else 30 days.")] = None,
     last: Annotated[str | None, typer.Option("--to", help="The last day; else today.")] = None,
     group: Annotated[str, typer.Option(help="day, project, agent, model, or several with commas.")] = "day",
-    project: Annotated[int | None, typer.Option(help="Only of the project with this number.")] = None,
+    project: Annotated[
+        str | None, typer.Option("--project", "-p", help="Only of this project: its number or name.")
+    ] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the tokens and the cost of your calls to models."""
-    wanted = {"from": first, "to": last, "group": group, "project_id": project}
-    query = {name: value for name, value in wanted.items() if value is not None} | {"limit": PAGE}
+    wanted: dict[str, Any] = {"from": first, "to": last, "group": group, "limit": PAGE}
     with connect(server) as client:
+        wanted["project_id"] = None if project is None else project_number(client, project)
+        query = {name: value for name, value in wanted.items() if value is not None}
         report = client.call("GET", "/my/usage", params=query)
         while len(report["items"]) < report["total"]:
             page = client.call("GET", "/my/usage", params=query | {"offset": len(report["items"])})
