@@ -31,6 +31,7 @@ def clean_environment(folder: Path, **variables: str) -> dict[str, str]:
         "ARTEL_CONFIG_DIR": str(folder / "config"),
         "ARTEL_LOG_FORMAT": "json",
         "ARTEL_REGISTRATION_OPEN": "true",  # tests make many users
+        "ARTEL_MODELS_UNPRICED": '["*"]',  # and ask models that nobody else knows
     }
     return inherited | own | variables
 

@@ -16,7 +16,9 @@ from artel.auth.passwords import Passwords
 from artel.auth.principal import Principal
 from artel.auth.secret import load_or_make_secret
 from artel.auth.tokens import Tokens
+from artel.brain.model_rules import ModelRules
 from artel.brain.router import BrainRouter
+from artel.budgets.money import micros
 from artel.bus.bus import Bus
 from artel.connectors.lines import Lines
 from artel.connectors.relay import Relay
@@ -48,6 +50,7 @@ from artel.spaces.parts import AlertLimits, FamilyLimits, SpaceParts, TimeLimits
 from artel.spaces.project_news import ProjectNews
 from artel.spaces.spaces import Spaces
 from artel.turns.endings import Endings
+from artel.workspace.storage_quota import StorageQuota
 from artel.workspace.task_workspace import Quota
 from artel.workspace.task_workspaces import TaskWorkspaces
 
@@ -69,6 +72,7 @@ class Container:
     project_rules: ProjectRules
     memories: Memories
     workspaces: TaskWorkspaces
+    storage: StorageQuota
     brain: BrainRouter
     bus: Bus
     hub: EventHub
@@ -130,12 +134,13 @@ class Container:
         alone = settings.is_embedded or settings.bus_url is None  # or others only see what is in the database
         signals = Signals(hub, project_hub, None if alone else bus)
         endings = Endings(database)
-        brain = BrainRouter(os.environ)
+        brain = BrainRouter(os.environ, model_rules(settings))
         news, process_id = ProjectNews(database, signals), uuid7()
         lines = Lines(database, process_id, news.add)
         relay = Relay(database, signals, lines, process_id)
         signals.add(relay)
         workspaces = task_workspaces(settings)
+        storage = StorageQuota(database, workspaces, settings.user_storage_bytes)
         parts = SpaceParts(
             database=database,
             brain=brain,
@@ -148,6 +153,7 @@ class Container:
             relay=relay,
             figures=ChatFigures(registry),
             workspaces=workspaces,
+            storage=storage,
             limits=TimeLimits(
                 without_progress=settings.progress_timeout_seconds,
                 task=settings.task_timeout_seconds,
@@ -164,6 +170,9 @@ class Container:
             cached_agents=settings.agent_cache_size,
             fallback_model=settings.fallback_model,
             max_context_tokens=settings.max_context_tokens,
+            user_monthly_micros=None
+            if settings.user_monthly_budget_usd is None
+            else micros(settings.user_monthly_budget_usd),
             is_demo=not brain.configured,
             families=FamilyLimits(
                 depth=settings.max_family_depth,
@@ -194,6 +203,7 @@ class Container:
             ),
             memories=memories,
             workspaces=workspaces,
+            storage=storage,
             brain=brain,
             bus=bus,
             hub=hub,
@@ -346,6 +356,12 @@ def task_workspaces(settings: Settings) -> TaskWorkspaces:
     """Answer the task workspaces of agents; nothing is made on disk."""
     quota = Quota(settings.workspace_max_bytes, settings.workspace_max_files)
     return TaskWorkspaces(settings.workspaces_dir or settings.data_dir, quota)
+
+
+def model_rules(settings: Settings) -> ModelRules:
+    """Return which models agents may use; without a rule none whose price is not known."""
+    chosen = [model for model in (settings.planner_model, settings.fallback_model) if model]
+    return ModelRules(settings.models_allowed, settings.models_unpriced or (), chosen)
 
 
 def memory_settings(settings: Settings) -> MemorySettings:

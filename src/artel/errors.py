@@ -345,6 +345,14 @@ class IdempotencyKeyReused(ArtelError):
     code = "idempotency_key_reused"
 
 
+class StorageFull(ArtelError):
+    """The user has stored as much as an administrator allows."""
+
+    kind = Kind.CONFLICT
+    code = "storage_full"
+    is_agents_fault = False
+
+
 class LimitReached(ArtelError):
     """The user has as many of these as the server allows."""
 

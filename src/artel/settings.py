@@ -192,6 +192,29 @@ class Settings(BaseSettings):
         "never more than the model's window.",
     )
     planner_model: str = Field(default="gpt-4o", min_length=1, description="The orchestrator's model.")
+    models_allowed: list[str] = Field(
+        default=["*"],
+        min_length=1,
+        description='Globs of the models that agents may use, as `["gpt-4o*", "ollama/*"]`.',
+    )
+    user_monthly_budget_usd: float | None = Field(
+        default=None,
+        ge=0,
+        le=1_000_000_000,
+        description="What a user may spend in a month over all projects, unless an administrator has set another limit "
+        "for the user; no limit by default.",
+    )
+    user_storage_bytes: int | None = Field(
+        default=None,
+        ge=0,
+        description="How many bytes of messages, memories and task workspaces a user may have, unless an administrator "
+        "has set another limit for the user; no limit by default.",
+    )
+    models_unpriced: list[str] | None = Field(
+        default=None,
+        description="Globs of the models that agents may use though their price is not known, so that no budget limits "
+        "them; none by default, and all under `artel up`.",
+    )
 
     log_format: Literal["auto", "console", "json"] = Field(
         default="auto", description="`auto` is console in a terminal and JSON elsewhere."

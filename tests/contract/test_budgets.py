@@ -3,14 +3,16 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
+from artel.approvals.approvals import delete_project
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
 from artel.budgets.budget_repository import Budget, BudgetRepository, reserve, settle, settle_turn
+from artel.budgets.user_month import UserBudgetRepository, UserMonth
 from artel.contract.http import NewProject
 from artel.db import schema
 from artel.db.engine import Database
@@ -80,6 +82,42 @@ async def test_fifty_calls_at_once_with_a_dollar_left_spend_at_most_a_dollar(mon
     assert DOLLAR - 90_000 < budget.spent_micros <= DOLLAR
     assert budget.reserved_micros == 0
     assert (await money.stands(month)).spent_micros == sum(spent)
+
+
+@pytest.mark.req("SEC-05.2")
+async def test_fifty_calls_at_once_in_two_projects_spend_no_more_than_the_users_month(money: Money) -> None:
+    other = await money.database.run(create_project, money.user, NewProject(name="Other"), RULES)
+    budgets = [
+        await replace(money, project_id=project).budget(100 * DOLLAR, "month")
+        for project in (money.project_id, other.id)
+    ]
+    month = UserMonth("2026-11", DOLLAR)
+
+    async def call(number: int) -> int:
+        call_id, project = uuid7(), (money.project_id, other.id)[number % 2]
+        place = money.user, call_id, [budgets[number % 2]], project, "turn"
+        try:
+            await money.database.run(reserve, *place, 90_000, month)
+        except BudgetExceeded:
+            return 0
+        await money.settle(call_id, 85_000)
+        return 85_000
+
+    spent = await asyncio.gather(*(call(number) for number in range(50)))
+
+    assert DOLLAR - 90_000 < sum(spent) <= DOLLAR
+    assert await money.database.run(lambda c: UserBudgetRepository(c, money.user).spent("2026-11")) == sum(spent)
+
+
+@pytest.mark.req("SEC-05.2")
+async def test_what_calls_of_a_deleted_project_may_cost_counts_as_spent(money: Money) -> None:
+    month = await money.budget(DOLLAR, "month")
+    place = money.user, uuid7(), [month], money.project_id, "turn"
+    await money.database.run(reserve, *place, 90_000, UserMonth("2026-11", DOLLAR))
+
+    await money.database.run(delete_project, money.user, money.project_id)
+
+    assert await money.database.run(lambda c: UserBudgetRepository(c, money.user).spent("2026-11")) == 90_000
 
 
 async def test_a_call_that_one_of_its_budgets_can_not_pay_takes_nothing_of_the_other(money: Money) -> None:

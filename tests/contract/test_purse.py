@@ -17,7 +17,7 @@ from artel.db import schema
 from artel.db.engine import Database
 from artel.ids import uuid7
 from artel.projects.projects import create_project
-from artel.spaces.purse import BudgetPurse, _reserve
+from artel.spaces.purse import BudgetPurse, _reserve, _Wanted
 from artel.turns.transactions import TurnOver, finish_turn
 from tests.contract.test_turns import RULES, Chat, answer
 from tests.deadlines import POLL_SECONDS
@@ -126,9 +126,9 @@ async def test_nothing_is_reserved_for_a_session_that_is_being_deleted(payer: Pa
 @pytest.mark.parametrize("end", ["finished", "deleted"])
 async def test_what_is_being_reserved_when_a_turn_ends_counts_as_spent(payer: Payer, end: str) -> None:
     await payer.begin()
-    reserves = payer.user, uuid7(), [payer.month], payer.project_id, payer.turn_id, 100_000, True
+    wanted = _Wanted(uuid7(), [payer.month], payer.project_id, payer.turn_id, 100_000, None)
 
-    async with payer.held(lambda c: _reserve(c, *reserves)) as commit:
+    async with payer.held(lambda c: _reserve(c, payer.user, wanted, True)) as commit:
         ending: asyncio.Future[Any]
         if end == "finished":
             ending = asyncio.ensure_future(payer.finish(payer.session_id, payer.turn_id))

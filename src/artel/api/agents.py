@@ -25,6 +25,7 @@ router = APIRouter(prefix="/my/projects/{project_id}/agents", tags=["agents"])
 @router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 401, 404, 409, 413, 422, 503))
 async def create_agent(project_id: ProjectId, body: NewAgent, user: CurrentUser, parts: Parts) -> Agent:
     """Add an agent to the project."""
+    parts.brain.require_allowed(body.model)
     agent = await parts.database.run(agents.create_agent, user, project_id, body, parts.project_rules.max_agents)
     await _tell_space(parts, user, project_id, "register", agent.id)
     return agent
@@ -49,6 +50,8 @@ async def update_agent(
     project_id: ProjectId, agent_id: AgentId, body: AgentChanges, user: CurrentUser, parts: Parts
 ) -> Agent:
     """Change an agent."""
+    if "model" in body.model_fields_set:
+        parts.brain.require_allowed(body.model)
     agent = await parts.database.run(changes.update_agent, user, project_id, agent_id, body)
     parts.memories.wake()
     parts.signals.agents_changed(project_id, agent_id)

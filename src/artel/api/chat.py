@@ -238,6 +238,7 @@ async def _accept(
     key: str | None,
     retry_of: str | None = None,
 ) -> Turn:
+    await parts.storage.take(user, len(content.encode()))
     if is_ready() and len(content) <= LONG_TEXT:
         tokens = count_tokens(content)
     else:

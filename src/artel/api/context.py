@@ -61,8 +61,9 @@ async def list_memories(
 
 
 @router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 401, 404, 409, 413, 422, 503))
-async def add_memory(body: AddMemory, context: Context) -> Memory:
+async def add_memory(body: AddMemory, context: Context, user: CurrentUser, parts: Parts) -> Memory:
     """Let the agent remember something."""
+    await parts.storage.take(user, len(body.content.encode()))
     return memory_of(await context.add(NewMemory(**dict(body))))
 
 

@@ -66,4 +66,5 @@ LoginId = SessionId
 OfSession = Annotated[
     str | None, Query(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", description="Only those of a session.")
 ]
+UserId = Annotated[int, Path(ge=0, le=MAX_ID, examples=[2])]
 AgentId = Annotated[int, Path(ge=0, le=MAX_ID, examples=[2])]

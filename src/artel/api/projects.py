@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, ProjectId
 from artel.api.problems import documented
+from artel.approvals import approvals
 from artel.contract.http import NewProject, Page, Project, ProjectChanges, ProjectWithAgents
 from artel.errors import SpaceUnavailable
 from artel.logs import get_logger
-from artel.memories import changes
 from artel.plans.project_limits import PlanSettings
 from artel.projects import projects
 from artel.tools.policy import PolicySettings
@@ -58,7 +58,7 @@ async def update_project(project_id: ProjectId, body: ProjectChanges, user: Curr
 @router.delete("/{project_id}", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 404, 422, 503))
 async def delete_project(project_id: ProjectId, user: CurrentUser, parts: Parts) -> None:
     """Delete a project with its agents. The files in your folder are not touched."""
-    gone = await parts.database.run(changes.delete_project, user, project_id)
+    gone = await parts.database.run(approvals.delete_project, user, project_id)
     parts.memories.wake()
     if parts.spaces is not None:
         await parts.spaces.discard(project_id)

@@ -11,6 +11,7 @@ from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.approval_repository import ApprovalRepository
 from artel.auth.principal import Principal
 from artel.budgets.budget_repository import BudgetRepository, settle_turn
+from artel.budgets.user_month import settle_project
 from artel.contract.events import (
     AgentStatusChanged,
     ApprovalResolved,
@@ -22,6 +23,7 @@ from artel.contract.events import (
 from artel.contract.http import Page
 from artel.errors import ApprovalDecided
 from artel.events.session_log import SessionLog
+from artel.memories import changes
 from artel.sessions import sessions
 from artel.sessions.session_repository import SessionRepository
 from artel.turns import cancel
@@ -226,6 +228,12 @@ def delete_session(connection: Connection, principal: Principal, session_id: str
     asked = ApprovalRepository(connection, principal).of_session(session_id)
     sessions.delete_session(connection, principal, session_id)
     return asked
+
+
+def delete_project(connection: Connection, principal: Principal, project_id: int) -> list[int]:
+    """Delete a project with everything in it; return which agents went. What its calls may cost counts as spent."""
+    settle_project(connection, principal, project_id)
+    return changes.delete_project(connection, principal, project_id)
 
 
 def pending_of(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> tuple[Turn, str | None]:

@@ -1,10 +1,11 @@
 """Accounts: rows, and the rules about them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from artel.auth.principal import Principal
@@ -29,6 +30,9 @@ class Account:
     created_at: datetime
     password_hash: str | None
     tokens_since: datetime | None
+    # What an administrator has set: None is the server's default, -1 is no limit.
+    monthly_micros: int | None = None
+    storage_bytes: int | None = None
 
     @property
     def name(self) -> str:
@@ -106,6 +110,20 @@ def set_password_hash(connection: Connection, user_id: int, password_hash: str, 
     connection.execute(update(users).where(users.c.id == user_id).values(**values))
 
 
+def set_limits(connection: Connection, user_id: int, values: Mapping[str, int | None]) -> Account:
+    """Set what a user may spend in a month (`monthly_micros`) and store (`storage_bytes`); return the account."""
+    if values:
+        living = users.c.id == user_id, users.c.deleted_at.is_(None)
+        connection.execute(update(users).where(*living).values(**values))
+    return _required(account_by_id(connection, user_id), str(user_id))
+
+
+def count_accounts(connection: Connection) -> int:
+    """Return how many accounts there are."""
+    number: int = connection.execute(select(func.count()).where(users.c.deleted_at.is_(None))).scalar_one()
+    return number
+
+
 def find_account(connection: Connection, email_or_id: str) -> Account:
     """Answer the account that an operator means."""
     found = (
@@ -168,4 +186,13 @@ def _living() -> Any:
 
 def account_of_row(row: Row[Any]) -> Account:
     """Return the account of a row of `users`."""
-    return Account(row.id, row.email, row.is_admin, row.created_at, row.password_hash, row.tokens_since)
+    return Account(
+        row.id,
+        row.email,
+        row.is_admin,
+        row.created_at,
+        row.password_hash,
+        row.tokens_since,
+        row.monthly_micros,
+        row.storage_bytes,
+    )

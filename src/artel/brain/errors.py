@@ -56,6 +56,15 @@ class ModelRefused(ModelError):
         self.parameter = parameter
 
 
+class ModelNotAllowed(ModelError):
+    """The operator does not let agents use this model."""
+
+    kind = Kind.INVALID
+    code = "model_not_allowed"
+    unbilled = True
+    is_agents_fault = False
+
+
 class ContextTooLarge(ModelError):
     """Not even the prompt and the message fit into what the model takes, or may be sent."""
 

@@ -10,6 +10,7 @@ from artel.brain.demo import DemoBrain
 from artel.brain.errors import ModelRefused
 from artel.brain.failures import Place
 from artel.brain.litellm_client import LiteLLM
+from artel.brain.model_rules import ModelRules
 from artel.brain.openai_compatible import OPENAI_URL, OpenAICompatible
 from artel.brain.providers import OPENAI, PROVIDERS, Provider, provider_of
 from artel.brain.retries import Persistent
@@ -35,8 +36,9 @@ class BrainDescription:
 class BrainRouter:
     """The brain of a server. It owns the clients, and answers for every model that the environment configures."""
 
-    def __init__(self, env: Mapping[str, str]) -> None:
+    def __init__(self, env: Mapping[str, str], rules: ModelRules | None = None) -> None:
         self._env = dict(env)
+        self._rules = rules or ModelRules()
         self._configured = tuple(provider for provider in PROVIDERS.values() if provider.is_configured(self._env))
         self._demo = DemoBrain()
         self._clients: dict[str, Brain] = {}
@@ -66,7 +68,13 @@ class BrainRouter:
         for client in self._clients.values():
             await client.close()
 
+    def require_allowed(self, model: str) -> None:
+        """Raise ModelNotAllowed unless agents may use the model; the demo brain answers for any."""
+        if self.configured:
+            self._rules.require(model)
+
     def _choose(self, model: str) -> Brain:
+        self.require_allowed(model)
         provider, full_name = provider_of(model, self._env)
         if not provider.is_configured(self._env):
             if self.configured:

@@ -4,7 +4,7 @@ A call to a model reserves the most that it can cost before it is made, in one s
 not enough left. So however many calls are made at once, never more is spent than the limit.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, Update, bindparam
 from sqlalchemy.sql.dml import ReturningDelete
 
 from artel.auth.principal import Principal
+from artel.budgets.user_month import UserMonth, require_left, spend
 from artel.db.prepared import Rows
 from artel.db.tables import budgets, reservations
 from artel.db.tenant import TenantRepository, prepared
@@ -120,8 +121,16 @@ class ReservationRepository(TenantRepository):
         """Say whether calls of a turn have reserved something; hardly any turn has, when it is over."""
         return self._run(self._of_turn, turn=turn_id).one_or_none() is not None
 
-    def add(self, call_id: str, budget_ids: Sequence[str], project_id: int, turn_id: str, amount: int) -> None:
-        """Note what a call has reserved, of each budget that it draws on."""
+    def add(
+        self,
+        call_id: str,
+        budget_ids: Sequence[str],
+        project_id: int,
+        turn_id: str,
+        amount: int,
+        user_month: str | None = None,
+    ) -> None:
+        """Note what a call has reserved, of each budget that it draws on; the last also of the user's month."""
         row = {
             "id": call_id,
             "project_id": project_id,
@@ -129,25 +138,39 @@ class ReservationRepository(TenantRepository):
             "micros": amount,
             "created_at": datetime.now(UTC),
         }
-        self._add([row | {"budget_id": budget_id} for budget_id in budget_ids])
+        last = len(budget_ids) - 1
+        self._add(
+            [
+                row | {"budget_id": budget_id, "user_month": user_month if place == last else None}
+                for place, budget_id in enumerate(budget_ids)
+            ]
+        )
 
     @prepared
     def _take(cls) -> ReturningDelete[Any]:  # noqa: N805
         gone = cls._prepare_delete().where(reservations.c.id == bindparam("call"))
-        return gone.returning(reservations.c.budget_id, reservations.c.micros)
+        return gone.returning(reservations.c.budget_id, reservations.c.micros, reservations.c.user_month)
 
     @prepared
     def _take_of_turn(cls) -> ReturningDelete[Any]:  # noqa: N805
         gone = cls._prepare_delete().where(reservations.c.turn_id == bindparam("turn"))
-        return gone.returning(reservations.c.budget_id, reservations.c.micros)
+        return gone.returning(reservations.c.budget_id, reservations.c.micros, reservations.c.user_month)
 
-    def take(self, call_id: str) -> dict[str, int]:
-        """Remove what a call has reserved, and answer how much of which budgets it was."""
-        return _by_budget(self._run(self._take, call=call_id))
+    def take(self, call_id: str) -> "Taken":
+        """Remove what a call has reserved, and return how much of which budgets it was."""
+        return _taken(self._run(self._take, call=call_id))
 
-    def take_of_turn(self, turn_id: str) -> dict[str, int]:
-        """Remove what all calls of a turn have reserved, and answer how much of which budgets it was."""
-        return _by_budget(self._run(self._take_of_turn, turn=turn_id))
+    def take_of_turn(self, turn_id: str) -> "Taken":
+        """Remove what all calls of a turn have reserved, and return how much of which budgets it was."""
+        return _taken(self._run(self._take_of_turn, turn=turn_id))
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was reserved, by budget and by month of the user."""
+
+    budgets: dict[str, int]
+    user_months: dict[str, int]
 
 
 def reserve(
@@ -158,13 +181,20 @@ def reserve(
     project_id: int,
     turn_id: str,
     amount: int,
+    user_month: UserMonth | None = None,
 ) -> None:
-    """Reserve what a call may cost, of every budget that it draws on; raise BudgetExceeded if one has not enough."""
+    """Reserve what a call may cost, of every budget that it draws on; raise BudgetExceeded if one has not enough.
+
+    Lock order: a plan's budget, its project's, its user's.
+    """
     rows = BudgetRepository(connection, principal)
-    for budget_id in budget_ids:  # always a plan's before its project's: nobody waits for each other
+    for budget_id in budget_ids:
         if not rows.reserve(budget_id, amount):
             raise BudgetExceeded(_words(rows.get(budget_id), amount), budget_id=budget_id)
-    ReservationRepository(connection, principal).add(call_id, budget_ids, project_id, turn_id, amount)
+    if user_month is not None:
+        require_left(connection, principal, user_month, amount)
+    scope = user_month.scope if user_month else None
+    ReservationRepository(connection, principal).add(call_id, budget_ids, project_id, turn_id, amount, scope)
 
 
 def settle(connection: Connection, principal: Principal, call_id: str, spent: int | None) -> None:
@@ -179,16 +209,20 @@ def settle_turn(connection: Connection, principal: Principal, turn_id: str) -> N
         _settle(connection, principal, rows.take_of_turn(turn_id), None)
 
 
-def _settle(connection: Connection, principal: Principal, reserved: Mapping[str, int], spent: int | None) -> None:
+def _settle(connection: Connection, principal: Principal, taken: Taken, spent: int | None) -> None:
     rows = BudgetRepository(connection, principal)
-    for budget_id in rows.in_order(reserved):
-        rows.settle(budget_id, reserved[budget_id], reserved[budget_id] if spent is None else spent)
+    for budget_id in rows.in_order(taken.budgets):
+        reserved = taken.budgets[budget_id]
+        rows.settle(budget_id, reserved, reserved if spent is None else spent)
+    spend(connection, principal, {scope: most if spent is None else spent for scope, most in taken.user_months.items()})
 
 
-def _by_budget(rows: Rows) -> dict[str, int]:
-    taken: dict[str, int] = {}
+def _taken(rows: Rows) -> Taken:
+    taken = Taken({}, {})
     for row in rows:
-        taken[row.budget_id] = taken.get(row.budget_id, 0) + row.micros
+        taken.budgets[row.budget_id] = taken.budgets.get(row.budget_id, 0) + row.micros
+        if row.user_month is not None:
+            taken.user_months[row.user_month] = taken.user_months.get(row.user_month, 0) + row.micros
     return taken
 
 

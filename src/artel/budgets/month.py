@@ -1,7 +1,7 @@
-"""What a project may spend in a month."""
+"""What a project may spend in a month, and its user over all projects."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection
@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from artel.auth.principal import Principal
 from artel.budgets.budget_repository import Budget, BudgetRepository
 from artel.budgets.money import micros
+from artel.budgets.user_month import NO_LIMIT, UserMonth, this_month
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
 
@@ -20,10 +21,33 @@ def monthly_limit(settings: Mapping[str, Any]) -> int | None:
     return micros(float(said)) if is_amount and said is not None and said >= 0 else None
 
 
+@dataclass(frozen=True, slots=True)
+class Month:
+    """What the calls of a turn are paid out of: the project's budget, and the user's limit if there is one."""
+
+    budget_id: str
+    user: UserMonth | None
+
+
+def month_for(
+    connection: Connection,
+    principal: Principal,
+    project_id: int,
+    settings: Mapping[str, Any],
+    user_micros: int | None,
+) -> Month | None:
+    """Return what limits calls in a project; None if neither the project nor its user has a limit."""
+    own = monthly_limit(settings)
+    if own is None and user_micros is None:
+        return None
+    budget_id = month_of(connection, principal, project_id, NO_LIMIT if own is None else own)
+    return Month(budget_id, None if user_micros is None else UserMonth(this_month(), user_micros))
+
+
 def month_of(connection: Connection, principal: Principal, project_id: int, limit: int) -> str:
     """Answer the budget of a project for this month, with the limit that the project has now."""
     rows = BudgetRepository(connection, principal)
-    scope = f"{datetime.now(UTC):%Y-%m}"
+    scope = this_month()
     known = rows.find(project_id, "month", scope)
     if known is None:  # others may open it in this moment too
         rows.add(Budget(uuid7(), project_id, "month", scope, limit, 0, 0))

@@ -139,7 +139,11 @@ def _remember(url: str, token: str) -> bool:
 def _run(
     run: "Callable[[Container], Coroutine[Any, Any, None]]", *, is_personal: bool = False, **overrides: Any
 ) -> None:
-    """Run a server; a personal one logs only warnings and lets nobody register, unless the settings say otherwise."""
+    """Run a server.
+
+    A personal one, unless the settings say otherwise, logs only warnings, lets nobody register, and needs no permission
+    for models without a known price: who runs it is who pays.
+    """
     # Imported here: the server takes half a second to import, and `artel --help` must not.
     import asyncio
 
@@ -155,8 +159,11 @@ def _run(
     settings = load_settings(**overrides)
     chosen = "log_level" in settings.model_fields_set
     configure_logs(settings.log_format, "warning" if is_personal and not chosen else settings.log_level)
-    if is_personal and settings.registration_open is None:
-        settings = settings.model_copy(update={"registration_open": False})
+    if is_personal:
+        personal = {"registration_open": False, "models_unpriced": ["*"]}
+        settings = settings.model_copy(
+            update={name: value for name, value in personal.items() if getattr(settings, name) is None}
+        )
 
     async def whole() -> None:
         container = await Container.open(settings)

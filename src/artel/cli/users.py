@@ -9,9 +9,13 @@ from artel.cli.group import QuickGroup
 from artel.cli.output import AsJson, Yes, ago, confirm, secret_from_user, show, table
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from artel.auth.accounts import Account
     from artel.db.engine import Database
 
 T = TypeVar("T")
+MAX_LIMIT = 1_000_000_000
 
 app = typer.Typer(help="Accounts, for the operator of the server.", no_args_is_help=True, cls=QuickGroup)
 
@@ -53,6 +57,47 @@ def set_password(email: Annotated[str, typer.Argument(help="The e-mail address."
     address, password_hash = _new_login(email, "New password")
     _with_database(lambda database: database.run(change_password, address, password_hash))
     show({"email": email}, as_json, f"{email} has a new password.")
+
+
+@app.command("limit")
+def limit_user(
+    account: Annotated[str, typer.Argument(help="The e-mail address, or the number that `artel users list` shows.")],
+    monthly_usd: Annotated[
+        str | None, typer.Option(help="Dollars a month over all projects; `none` or `default`.")
+    ] = None,
+    storage_mb: Annotated[str | None, typer.Option(help="Megabytes stored; `none` or `default`.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set what a user may spend and store."""
+    from artel.auth.accounts import find_account, set_limits
+
+    values: dict[str, int | None] = {}
+    if monthly_usd is not None:
+        values["monthly_micros"] = _limit(monthly_usd, 1_000_000, "--monthly-usd")
+    if storage_mb is not None:
+        values["storage_bytes"] = _limit(storage_mb, 1_000_000, "--storage-mb")
+    if not values:
+        raise typer.BadParameter("give --monthly-usd, --storage-mb, or both")
+
+    def change(connection: "Connection") -> "Account":
+        return set_limits(connection, find_account(connection, account).user_id, values)
+
+    changed = _with_database(lambda database: database.run(change))
+    limits = {"monthly_micros": changed.monthly_micros, "storage_bytes": changed.storage_bytes}
+    show({"user_id": changed.user_id, **limits}, as_json, f"Set the limits of {account}.")
+
+
+def _limit(text: str, unit: int, option: str) -> int | None:
+    """Return a limit as it is stored: None is the server's default, -1 no limit."""
+    if text in ("default", "none"):
+        return None if text == "default" else -1
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = -1.0
+    if not 0 <= amount <= MAX_LIMIT:
+        raise typer.BadParameter(f"{option} is a number from 0 to {MAX_LIMIT:,}, `none` or `default`, not {text!r}")
+    return round(amount * unit)
 
 
 @app.command("delete")

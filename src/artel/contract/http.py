@@ -131,7 +131,15 @@ ProjectSettings = Annotated[
 ]
 AgentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$", description="Unique in the project.")]
 Role = Annotated[str, Field(min_length=1, max_length=64, pattern=_VISIBLE_LINE)]
-ModelName = Annotated[str, Field(min_length=1, max_length=200, pattern=_VISIBLE_LINE)]
+# Never a URL, nor a path upwards: a model's library might go there.
+ModelName = Annotated[
+    str,
+    Field(
+        max_length=200,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+:@-]*(/[A-Za-z0-9_+@-][A-Za-z0-9_.+:@-]*)*$",
+        description="A model as LiteLLM names it: `gpt-4o`, `anthropic/claude-sonnet-4-5`, `ollama/llama3:8b`.",
+    ),
+]
 Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)]
 MaxTokens = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_whole)]
 SystemPrompt = Annotated[str, Field(max_length=100_000, pattern=_ANY_TEXT)]
@@ -281,6 +289,27 @@ class BrowserState(Answer):
     """Who is signed in with the browser's cookie, if anybody."""
 
     account: Account | None
+
+
+class UserLimits(Request):
+    """What an administrator lets a user spend and store. What is left out stays; null is the server's default."""
+
+    monthly_budget_usd: Annotated[float, Field(ge=-1, le=1_000_000_000, allow_inf_nan=False)] | None = Field(
+        default_factory=_unset, description="In a month, over all projects; -1 is no limit.", examples=[20]
+    )
+    storage_bytes: Annotated[int, Field(ge=-1, le=MAX_JSON_INTEGER), BeforeValidator(_whole)] | None = Field(
+        default_factory=_unset,
+        description="Messages, memories and files of task workspaces; -1 is no limit.",
+        examples=[1_000_000_000],
+    )
+
+
+class UserAccount(Account):
+    """An account as administrators see it."""
+
+    monthly_budget_usd: float | None = Field(description="null is the server's default, -1 no limit.")
+    storage_bytes: int | None = Field(description="null is the server's default, -1 no limit.")
+    spent_usd: float = Field(description="In this month, as far as a limit was set.")
 
 
 class NewAgent(Request):

@@ -65,6 +65,9 @@ users = Table(
     Column("subject", String(500)),
     Column("is_admin", Boolean, nullable=False, default=False),
     Column("tokens_since", Moment),  # tokens from before are refused
+    # What an administrator allows: NULL is the server's default, -1 is no limit.
+    Column("monthly_micros", BigInteger),
+    Column("storage_bytes", BigInteger),
     Column("created_at", Moment, nullable=False),
     Column("deleted_at", Moment),
     UniqueConstraint("issuer", "subject"),
@@ -551,6 +554,7 @@ reservations = Table(
     Column("project_id", Id, nullable=False),
     Column("turn_id", String(36), nullable=False),
     Column("micros", BigInteger, nullable=False),
+    Column("user_month", String(7)),  # if it is drawn from the user's month too
     Column("created_at", Moment, nullable=False),
     _goes_with_its_project(),
     Index(None, "turn_id"),
@@ -577,6 +581,15 @@ usage = Table(
     _goes_with_its_project(),
     Index(None, "user_id", "day"),
     Index(None, "user_id", "project_id"),
+)
+
+# What a user whom an administrator has set a limit has spent, over all projects; it outlives them.
+user_budgets = Table(
+    "user_budgets",
+    metadata,
+    Column("user_id", Id, ForeignKey("users.id"), primary_key=True),
+    Column("scope", String(7), primary_key=True),
+    Column("spent_micros", BigInteger, nullable=False),
 )
 
 alerts = Table(

@@ -8,11 +8,13 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Delete,
+    LargeBinary,
     Row,
     Select,
     Table,
     Update,
     bindparam,
+    cast,
     delete,
     func,
     insert,
@@ -73,6 +75,11 @@ class TenantRepository:
     @classmethod
     def _prepare_select(cls, *columns: ColumnElement[Any]) -> Select[Any]:
         return select(*(columns or cls.table.c)).select_from(cls.table).where(cls._owned())
+
+    @classmethod
+    def _of_owner(cls, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Return a column of the owner's account, for a prepared statement that reads rows of the owner."""
+        return select(column).where(users.c.id == bindparam(OWNER)).scalar_subquery()
 
     @classmethod
     def _prepare_update(cls, **values: Any) -> Update:
@@ -138,6 +145,13 @@ class TenantRepository:
     def _count(self, *conditions: ColumnElement[bool]) -> int:
         number: int = self.connection.execute(self._select(func.count()).where(*conditions)).scalar_one()
         return number
+
+    def _bytes_of(self, column: ColumnElement[Any]) -> int:
+        """Return how many bytes the texts of a column take."""
+        is_sqlite = self.connection.dialect.name == "sqlite"
+        size = func.length(cast(column, LargeBinary)) if is_sqlite else func.octet_length(column)
+        number: int = self.connection.execute(self._select(func.coalesce(func.sum(size), 0))).scalar_one()
+        return int(number)
 
     def _lock_owner(self) -> None:
         """Let nobody else count or add rows of this user until the commit."""

@@ -88,6 +88,10 @@ class MemoryRepository(TenantRepository):
 
     table = memories
 
+    def stored_bytes(self) -> int:
+        """Return how many bytes the memories of the user's agents take."""
+        return self._bytes_of(memories.c.content)
+
     @prepared
     def _not_indexed(cls) -> Select[Any]:  # noqa: N805
         begin = func.substr(memories.c.content, 1, SEARCHED_CHARACTERS).label("content")

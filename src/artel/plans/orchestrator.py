@@ -61,7 +61,12 @@ class Orchestrator:
         space.refuse_to_begin()
         try:
             begun = await space.parts.database.run(
-                records.begin, space.principal, turn, MAX_HISTORY_MESSAGES, space.lease
+                records.begin,
+                space.principal,
+                turn,
+                MAX_HISTORY_MESSAGES,
+                space.lease,
+                space.parts.user_monthly_micros,
             )
             space.parts.signals.session_changed(turn.session_id)
             return await _OrchestratedTurn(space, turn, begun, self._planner_model).run()
@@ -165,7 +170,8 @@ class _OrchestratedTurn:
         if self._begun.month is None or self._parts.is_demo:
             return self._parts.brain
         place = self._parts.database, self._space.principal, self._turn.project_id, self._turn.id
-        return PaidBrain(self._parts.brain, BudgetPurse(*place, [self._begun.month], self._pay))
+        month = self._begun.month
+        return PaidBrain(self._parts.brain, BudgetPurse(*place, [month.budget_id], self._pay, month.user))
 
     def _pay(self, amount: int) -> None:
         self._paid += amount

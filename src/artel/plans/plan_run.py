@@ -403,9 +403,10 @@ class PlanRun:
             return self._parts.brain
         principal, database = self._space.principal, self._parts.database
         plan = await database.read(records.budget_of, principal, self._workflow)
-        others = [self._month] if self._month else []
+        others = [self._month.budget_id] if self._month else []
+        user_month = self._month.user if self._month else None
         place = database, principal, self._turn.project_id, self._turn.id
-        purse = PlanPurse(*place, plan.id, others, self._board.spending.pay)
+        purse = PlanPurse(*place, plan.id, others, self._board.spending.pay, user_month)
         return PaidBrain(self._parts.brain, purse)
 
     async def _store(self, step: Callable[..., None], *what: Any) -> None:

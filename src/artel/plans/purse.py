@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from artel.auth.principal import Principal
 from artel.budgets.money import micros
+from artel.budgets.user_month import UserMonth
 from artel.db.engine import Database
 from artel.errors import BudgetExceeded
 from artel.spaces.purse import BudgetPurse
@@ -27,8 +28,9 @@ class PlanPurse(BudgetPurse):
         plan: str,
         others: Sequence[str],
         spends: Callable[[int], None],
+        user_month: UserMonth | None = None,
     ) -> None:
-        super().__init__(database, principal, project_id, turn_id, [plan, *others], spends)
+        super().__init__(database, principal, project_id, turn_id, [plan, *others], spends, user_month)
         self._plan = plan
 
     async def reserve(self, amount: float) -> str:

@@ -13,6 +13,7 @@ from artel.auth.principal import Principal
 from artel.brain.brain import Usage
 from artel.budgets.budget_repository import Budget, BudgetRepository
 from artel.budgets.money import micros
+from artel.budgets.month import Month
 from artel.contract.events import EventData
 from artel.contract.http import Agent
 from artel.errors import WorkflowNotFound
@@ -52,7 +53,7 @@ class Begun:
     agents: list[Agent]
     limits: PlanLimits
     decision: Approval | None
-    month: str | None  # the project's budget for the month, if it has one
+    month: Month | None  # what limits calls of the project in this month, if anything does
 
 
 def add_workflow(connection: Connection, principal: Principal, turn: Turn, workflow_id: str, request: str) -> None:
@@ -83,9 +84,16 @@ def add_workflow(connection: Connection, principal: Principal, turn: Turn, workf
     )
 
 
-def begin(connection: Connection, principal: Principal, turn: Turn, history: int, lease: Lease | None) -> Begun:
+def begin(
+    connection: Connection,
+    principal: Principal,
+    turn: Turn,
+    history: int,
+    lease: Lease | None,
+    default_user_micros: int | None = None,
+) -> Begun:
     """Mark the turn as running, and answer everything that it takes to go on; raise TurnOver if it is not its turn."""
-    started = start_turn(connection, principal, turn, None, history, lease)
+    started = start_turn(connection, principal, turn, None, history, lease, default_user_micros)
     rows = WorkflowRepository(connection, principal)
     workflow = rows.of_turn(turn.id)
     if workflow is None:  # an older version has accepted it

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Row, Select, bindparam
 
 from artel.contract.http import NewProject, Project, ProjectChanges
-from artel.db.tables import projects
+from artel.db.tables import projects, users
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import ProjectNotFound
 
@@ -18,7 +18,8 @@ class ProjectRepository(TenantRepository):
 
     @prepared
     def _settings(cls) -> Select[Any]:  # noqa: N805
-        return cls._prepare_select(projects.c.settings).where(projects.c.id == bindparam("project"))
+        columns = projects.c.settings, cls._of_owner(users.c.monthly_micros).label("user_micros")
+        return cls._prepare_select(*columns).where(projects.c.id == bindparam("project"))
 
     def add(self, new: NewProject, *, is_default: bool) -> Project:
         """Add a project."""
@@ -52,10 +53,10 @@ class ProjectRepository(TenantRepository):
             raise ProjectNotFound("Project not found")
         return _project(row)
 
-    def settings(self, project_id: int) -> dict[str, Any]:
-        """Answer what the user has set for a project; nothing if there is none."""
+    def settings(self, project_id: int) -> tuple[dict[str, Any], int | None]:
+        """Return what the user has set for a project, and what an administrator lets the user spend in a month."""
         row = self._run(self._settings, project=project_id).one_or_none()
-        return dict(row.settings) if row else {}
+        return (dict(row.settings), row.user_micros) if row else ({}, None)
 
     def default(self) -> Project | None:
         """Answer the project that is used where none is named."""

@@ -49,6 +49,10 @@ class MessageRepository(TenantRepository):
 
     table = messages
 
+    def stored_bytes(self) -> int:
+        """Return how many bytes the user's messages take."""
+        return self._bytes_of(messages.c.content)
+
     @prepared
     def _told(cls) -> Select[Any]:  # noqa: N805
         return (

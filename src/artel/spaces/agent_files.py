@@ -24,6 +24,7 @@ class AgentFiles:
 
     async def write(self, path: str, data: bytes) -> Written:
         """Make a file with the folders that it needs, or replace it."""
+        await self._parts.storage.take(self._principal, len(data))
         return await self._on_thread(lambda workspace: workspace.write(self._agent_id, path, data))
 
     async def read(self, path: str) -> Content:

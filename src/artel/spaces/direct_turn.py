@@ -141,7 +141,13 @@ class DirectTurn:
     async def _begin(self, agent: Agent, at_work: AgentAtWork) -> tuple[Agent, list[Said]]:
         self._space.refuse_to_begin()
         started = await self._parts.database.run(
-            start_turn, self._space.principal, self._turn, at_work, MAX_HISTORY_MESSAGES, self._space.lease
+            start_turn,
+            self._space.principal,
+            self._turn,
+            at_work,
+            MAX_HISTORY_MESSAGES,
+            self._space.lease,
+            self._parts.user_monthly_micros,
         )
         self._started = True
         self._parts.signals.session_changed(self._turn.session_id)
@@ -149,7 +155,8 @@ class DirectTurn:
         await self._space.note_version(started.config_version)
         if started.month is not None and not self._parts.is_demo:
             place = self._parts.database, self._space.principal, self._space.project_id, self._turn.id
-            self._brain = PaidBrain(self._parts.brain, BudgetPurse(*place, [started.month]))
+            purse = BudgetPurse(*place, [started.month.budget_id], user_month=started.month.user)
+            self._brain = PaidBrain(self._parts.brain, purse)
         agent = await self._space.cache.get(agent.id)  # it may have been changed since it was queued
         said = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in started.said]
         return agent, said

@@ -13,6 +13,7 @@ from artel.spaces.chat_figures import ChatFigures
 from artel.spaces.project_news import ProjectNews
 from artel.tools.policy import ToolCalls
 from artel.turns.endings import Endings
+from artel.workspace.storage_quota import StorageQuota
 from artel.workspace.task_workspaces import TaskWorkspaces
 
 
@@ -61,11 +62,13 @@ class SpaceParts:
     relay: Relay
     figures: ChatFigures
     workspaces: TaskWorkspaces
+    storage: StorageQuota
     limits: TimeLimits = field(default_factory=TimeLimits)
     alerts: AlertLimits = field(default_factory=AlertLimits)
     cached_agents: int = MAX_CACHED
     fallback_model: str | None = None
     max_context_tokens: int = 8_000  # of what an agent is sent, its tools included
+    user_monthly_micros: int | None = None  # what a user may spend in a month, unless an administrator has set it
     is_demo: bool = False  # nobody asks a model, and nothing costs anything
     families: FamilyLimits = field(default_factory=FamilyLimits)
     tool_calls: ToolCalls = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from sqlalchemy import Connection
@@ -9,6 +10,7 @@ from sqlalchemy import Connection
 from artel.auth.principal import Principal
 from artel.budgets.budget_repository import BudgetRepository, reserve, settle
 from artel.budgets.money import dollars, micros
+from artel.budgets.user_month import UserMonth
 from artel.db.engine import Database
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
@@ -34,19 +36,21 @@ class BudgetPurse:
         turn_id: str,
         budgets: Sequence[str],
         spends: Callable[[int], None] = lambda _: None,
+        user_month: UserMonth | None = None,
     ) -> None:
         self._database = database
         self._principal = principal
         self._place = project_id, turn_id
         self._budgets = list(budgets)
         self._spends = spends
+        self._user_month = user_month
         self._reserved: dict[str, int] = {}  # by calls that are being made
 
     async def reserve(self, amount: float) -> str:
         """Take an amount out of every budget; who is cancelled meanwhile has taken nothing."""
         name, most, loop = uuid7(), micros(amount), asyncio.get_running_loop()
-        place = self._principal, name, self._budgets, *self._place
-        taking = loop.create_task(self._database.run(_reserve, *place, most, self.keeps_promises))
+        wanted = _Wanted(name, self._budgets, *self._place, most, self._user_month)
+        taking = loop.create_task(self._database.run(_reserve, self._principal, wanted, self.keeps_promises))
         try:
             await asyncio.shield(taking)
         except asyncio.CancelledError:
@@ -69,22 +73,26 @@ class BudgetPurse:
         await self._database.run(settle, self._principal, name, spent)
 
 
-def _reserve(
-    connection: Connection,
-    principal: Principal,
-    name: str,
-    budgets: Sequence[str],
-    project_id: int,
-    turn_id: str,
-    amount: int,
-    keeps_promises: bool,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a call may cost, and what pays for it."""
+
+    name: str
+    budgets: Sequence[str]
+    project_id: int
+    turn_id: str
+    amount: int
+    user_month: UserMonth | None
+
+
+def _reserve(connection: Connection, principal: Principal, wanted: _Wanted, keeps_promises: bool) -> None:
     """Reserve for a turn that goes on: one that has ended was settled, and nobody would settle this."""
-    if not TurnRepository(connection, principal).keep_unfinished(turn_id):
+    if not TurnRepository(connection, principal).keep_unfinished(wanted.turn_id):
         raise TurnOver
-    reserve(connection, principal, name, budgets, project_id, turn_id, amount)
+    place = wanted.name, wanted.budgets, wanted.project_id, wanted.turn_id
+    reserve(connection, principal, *place, wanted.amount, wanted.user_month)
     if keeps_promises:
-        _keep_promises(connection, principal, budgets, project_id, amount)
+        _keep_promises(connection, principal, wanted.budgets, wanted.project_id, wanted.amount)
 
 
 def _keep_promises(

@@ -12,8 +12,9 @@ from sqlalchemy import Connection
 from artel.auth.principal import Principal
 from artel.brain.tokens import count_tokens
 from artel.budgets.budget_repository import BudgetRepository, settle_turn
-from artel.budgets.month import month_of, monthly_limit
+from artel.budgets.month import Month, month_for
 from artel.budgets.usage_repository import Share, UsageRepository
+from artel.budgets.user_month import effective_limit
 from artel.contract.events import (
     AgentStatusChanged,
     DirectAgentCall,
@@ -106,7 +107,7 @@ class Started:
 
     said: list[StoredMessage]
     config_version: int
-    month: str | None = None  # the budget that its calls are paid out of, if the project has one
+    month: Month | None = None  # what its calls are paid out of, if the project or its user has a limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +219,7 @@ def start_turn(
     agent: AgentAtWork | None,
     history: int,
     lease: Lease | None = None,
+    default_user_micros: int | None = None,
 ) -> Started:
     """Mark the turn as running and answer what was said; raise TurnOver if it is not the session's next queued turn."""
     version = require_lease(connection, principal, turn.project_id, lease)
@@ -231,9 +233,9 @@ def start_turn(
     if happened:
         log.write(turn.id, *happened)
     said = MessageRepository(connection, principal).conversation(turn.session_id, turn.number, history)
-    limit = monthly_limit(ProjectRepository(connection, principal).settings(turn.project_id))
-    month = None if limit is None else month_of(connection, principal, turn.project_id, limit)
-    return Started(said, version, month)
+    settings, own = ProjectRepository(connection, principal).settings(turn.project_id)
+    user_micros = effective_limit(own, default_user_micros)
+    return Started(said, version, month_for(connection, principal, turn.project_id, settings, user_micros))
 
 
 def note_events(

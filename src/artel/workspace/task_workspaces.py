@@ -28,6 +28,11 @@ class TaskWorkspaces:
         folder = self._folders / str(owner_id)
         return Record(owner_id, f"{self._folders.name}/{owner_id}", created_at, lazy_created=folder.is_dir())
 
+    def size_of(self, owner_ids: Iterable[int]) -> int:
+        """Return how many bytes the files of some agents' task workspaces have."""
+        written = [owner_id for owner_id in owner_ids if (self._folders / str(owner_id)).is_dir()]
+        return sum(self.of(owner_id).info().total_size for owner_id in written)
+
     def remove(self, owner_ids: Iterable[int]) -> None:
         """Remove the task workspaces of agents that are gone; what can't be removed is left, and logged."""
         for owner_id in owner_ids:

@@ -1,0 +1,101 @@
+"""What a user may spend in a month over all projects, as an administrator has set it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection
+
+from artel.auth.principal import Principal
+from artel.budgets.money import dollars
+from artel.db.tables import reservations, user_budgets
+from artel.db.tenant import TenantRepository
+from artel.errors import BudgetExceeded
+
+NO_LIMIT = 2**62  # of a project's month that only its owner's limit binds
+
+
+@dataclass(frozen=True, slots=True)
+class UserMonth:
+    """A user's limit for one month, in millionths of a dollar."""
+
+    scope: str
+    limit_micros: int
+
+
+def effective_limit(own: int | None, default: int | None) -> int | None:
+    """Return a user's limit: what an administrator has set (-1: none), or the server's default."""
+    limit = default if own is None else own
+    return None if limit is None or limit < 0 else limit
+
+
+def this_month() -> str:
+    """Return the scope of budgets that are spent now."""
+    return f"{datetime.now(UTC):%Y-%m}"
+
+
+class UserBudgetRepository(TenantRepository):
+    """What one user has spent, by month."""
+
+    table = user_budgets
+
+    def lock(self, scope: str) -> int:
+        """Return what was spent in a month, which nobody else changes until the commit."""
+        self._add_unless_there({"scope": scope, "spent_micros": 0})
+        row = self._select(user_budgets.c.spent_micros).where(user_budgets.c.scope == scope).with_for_update()
+        spent: int = self.connection.execute(row).scalar_one()
+        return spent
+
+    def spent(self, scope: str) -> int:
+        """Return what was spent in a month."""
+        row = self._select(user_budgets.c.spent_micros).where(user_budgets.c.scope == scope)
+        return self.connection.execute(row).scalar_one_or_none() or 0
+
+    def spend(self, scope: str, amount: int) -> None:
+        """Count what a call has cost."""
+        changed = self._update({"spent_micros": user_budgets.c.spent_micros + amount})
+        self.connection.execute(changed.where(user_budgets.c.scope == scope))
+
+
+class _UserReservations(TenantRepository):
+    table = reservations
+
+    def by_scope(self, project_id: int | None = None) -> dict[str, int]:
+        """Return what calls that are being made may cost, by month; of one project, or of all."""
+        drawn = self._select(reservations.c.user_month, reservations.c.micros)
+        drawn = drawn.where(reservations.c.user_month.is_not(None))
+        if project_id is not None:
+            drawn = drawn.where(reservations.c.project_id == project_id)
+        amounts: dict[str, int] = {}
+        for row in self.connection.execute(drawn):
+            amounts[row.user_month] = amounts.get(row.user_month, 0) + row.micros
+        return amounts
+
+
+def require_left(connection: Connection, principal: Principal, month: UserMonth, amount: int) -> None:
+    """Raise BudgetExceeded unless the user's month has room for a call; others of the user wait until the commit."""
+    spent = UserBudgetRepository(connection, principal).lock(month.scope)
+    reserved = _UserReservations(connection, principal).by_scope().get(month.scope, 0)
+    left = month.limit_micros - spent - reserved
+    if amount > left:
+        raise BudgetExceeded(
+            f"Monthly budget exceeded: the next call may cost ${dollars(amount):.4f}, and ${dollars(max(0, left)):.4f} "
+            f"of your ${dollars(month.limit_micros):.2f} for {month.scope} are left. Ask an administrator for more."
+        )
+
+
+def spend(connection: Connection, principal: Principal, costs: Mapping[str, int]) -> None:
+    """Count what calls have cost, by month."""
+    rows = UserBudgetRepository(connection, principal)
+    for scope, amount in costs.items():
+        rows.spend(scope, amount)
+
+
+def spent_by(connection: Connection, principal: Principal) -> int:
+    """Return what a user with a limit has spent in this month."""
+    return UserBudgetRepository(connection, principal).spent(this_month())
+
+
+def settle_project(connection: Connection, principal: Principal, project_id: int) -> None:
+    """Take for spent what calls of a project may cost that is about to be deleted with them."""
+    spend(connection, principal, _UserReservations(connection, principal).by_scope(project_id))

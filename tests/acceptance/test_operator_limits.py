@@ -1,0 +1,237 @@
+"""What an operator limits: models, money and storage of users."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.test_task_workspaces import Desk
+from tests.conftest import JWT_SECRET, StartServer, with_model
+from tests.model_server import ByMark, ModelServer
+from tests.people import Person, assert_problem, client, new_agent
+from tests.running import Server, artel, clean_environment
+
+
+@pytest.fixture(scope="module")
+def limited(start_shared_server: StartServer, model: ModelServer) -> Server:
+    """A server on which two kinds of models may be used, and those without a price not at all."""
+    rules = {"ARTEL_MODELS_ALLOWED": '["gpt-4o*", "openai/*"]', "ARTEL_MODELS_UNPRICED": "[]"}
+    return start_shared_server(**with_model(model), **rules)
+
+
+@pytest.fixture(scope="module")
+def first(limited: Server) -> Person:
+    """The first account of the server, which is its administrator."""
+    return Person.register(limited.url)
+
+
+@pytest.fixture
+def administrator(limited: Server, first: Person) -> Person:
+    return replace(first, http=client(limited.url, first.token))
+
+
+@pytest.fixture
+def user(limited: Server, administrator: Person) -> Person:
+    assert administrator.user_id
+    return Person.register(limited.url)
+
+
+Limits = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def limits(administrator: Person, user: Person) -> Limits:
+    def change(**values: Any) -> dict[str, Any]:
+        answer = administrator.http.patch(f"/admin/users/{user.user_id}", json=values)
+        assert answer.status_code == 200, answer.text
+        account: dict[str, Any] = answer.json()
+        return account
+
+    return change
+
+
+def _agent(person: Person, project_id: int, name: str) -> int:
+    agent_id: int = person.agent(project_id, name=name, model="gpt-4o", memory=False)["id"]
+    return agent_id
+
+
+@pytest.mark.any_database
+@pytest.mark.req("SEC-05.1")
+def test_only_allowed_models_can_be_chosen_and_asked(user: Person, model: ModelServer, mark: str) -> None:
+    project = user.project()
+    url = f"/my/projects/{project['id']}/agents"
+
+    refused = user.http.post(url, json=new_agent(model="gpt-3.5-turbo"))
+    problem = assert_problem(refused, 422, "model_not_allowed")
+    assert "gpt-4o*" in problem["detail"]
+
+    agent = user.agent(project["id"], model="gpt-4o-mini")
+    assert_problem(user.http.patch(f"{url}/{agent['id']}", json={"model": "o1"}), 422, "model_not_allowed")
+
+    answer = user.post(user.session(project["id"]), mark, "coder")  # the starter pack has gpt-4
+    assert answer.status_code == 502
+    assert "not allowed on this server" in answer.json()["detail"]
+    assert model.asked_about(mark) == []
+
+
+@pytest.mark.any_database
+@pytest.mark.req("SEC-05.1")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "http://127.0.0.1/v1",
+        "huggingface/http://127.0.0.1:18799/x",
+        "openai/../../etc",
+        "openai//x",
+        "/etc/passwd",
+        "a\\b",
+        "a b",
+        "gpt-4\u202e",
+        "-x",
+    ],
+)
+def test_a_model_is_a_name_and_never_an_address(person: Person, name: str) -> None:
+    answer = person.http.post(f"/my/projects/{person.project()['id']}/agents", json=new_agent(model=name))
+
+    assert_problem(answer, 422, "invalid_request")
+
+
+@pytest.mark.any_database
+@pytest.mark.req("SEC-05.1")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "anthropic/claude-sonnet-4-5",
+        "ollama/llama3:8b",
+        "bedrock/us.amazon.nova-v1:0",
+        "vertex_ai/m@001",
+        "ft:gpt-4o:o::1",
+    ],
+)
+def test_the_usual_names_of_models_are_taken(person: Person, name: str) -> None:
+    assert person.agent(person.project()["id"], model=name)["model"] == name
+
+
+@pytest.mark.any_database
+@pytest.mark.req("SEC-05.4")
+def test_a_model_without_a_price_needs_permission(user: Person) -> None:
+    url = f"/my/projects/{user.project()['id']}/agents"
+
+    problem = assert_problem(
+        user.http.post(url, json=new_agent(model="openai/nobody-knows-this")), 422, "model_not_allowed"
+    )
+
+    assert "models_unpriced" in problem["detail"]
+
+
+@pytest.mark.any_database
+@pytest.mark.req("SEC-05.4")
+@pytest.mark.parametrize(("command", "status"), [("serve", 422), ("up", 201)])
+def test_without_a_setting_only_artel_up_asks_models_without_a_price(
+    tmp_path: Path, model: ModelServer, command: str, status: int
+) -> None:
+    env = clean_environment(tmp_path, ARTEL_JWT_SECRET=JWT_SECRET, **with_model(model))
+    del env["ARTEL_MODELS_UNPRICED"]
+    server = Server.start(tmp_path, env, command, *(["--no-folder"] if command == "up" else []))
+    try:
+        http = client(server.url, server.ready.get("token")) if command == "up" else Person.register(server.url).http
+        project = http.post("/my/projects", json={"name": "Own models"}).json()
+        answer = http.post(f"/my/projects/{project['id']}/agents", json=new_agent(model="openai/own"))
+    finally:
+        server.stop()
+
+    assert answer.status_code == status, answer.text
+
+
+@pytest.mark.req("SEC-05.2")
+def test_a_users_month_holds_over_all_projects_and_outlives_them(
+    user: Person, limits: Limits, administrator: Person, mark: str
+) -> None:
+    first, second = user.project(), user.project("Other")
+    for project in (first, second):
+        _agent(user, project["id"], "thrifty")
+    assert limits(monthly_budget_usd=100)["spent_usd"] == 0
+    user.say(user.session(first["id"]), mark, "thrifty")
+    spent = limits()["spent_usd"]
+    assert spent > 0
+
+    limits(monthly_budget_usd=spent)
+    refused = user.post(user.session(second["id"]), mark, "thrifty")
+    problem = assert_problem(refused, 409, "budget_exceeded")
+    assert "Ask an administrator" in problem["detail"]
+
+    assert user.http.delete(f"/my/projects/{first['id']}").status_code == 204
+    assert limits()["spent_usd"] == spent
+    assert_problem(user.post(user.session(second["id"]), mark, "thrifty"), 409, "budget_exceeded")
+
+    limits(monthly_budget_usd=-1)
+    user.say(user.session(second["id"]), mark, "thrifty")
+    _agent(administrator, administrator.project()["id"], "thrifty")  # others are not concerned
+
+
+@pytest.mark.req("SEC-05.2")
+def test_a_users_month_pays_for_plans_too(user: Person, limits: Limits, mark: str) -> None:
+    session = user.session(user.project()["id"])
+    limits(monthly_budget_usd=0)
+
+    answer = user.post(session, mark, None, {"Prefer": "wait=60"})
+
+    assert_problem(answer, 409, "budget_exceeded")
+
+
+@pytest.mark.req("SEC-05.3")
+def test_a_user_stores_no_more_than_the_quota(
+    user: Person, limits: Limits, model: ModelServer, script: ByMark, mark: str
+) -> None:
+    desk = Desk(user, model, script, mark)
+    agent_id = _agent(user, desk.project["id"], "agent_keeper")
+    user.http.patch(f"/my/projects/{desk.project['id']}/agents/{agent_id}", json={"tools": ["write_file"]})
+    memory = f"/my/projects/{desk.project['id']}/agents/{agent_id}/context"
+    assert user.http.post(memory, json={"content": "x" * 3000}).status_code == 201
+
+    limits(storage_bytes=6000)
+
+    full = user.http.post(memory, json={"content": "y" * 5000})
+    assert "3,000 of 6,000 bytes" in assert_problem(full, 409, "storage_full")["detail"]
+    assert_problem(user.post(desk.session, "z" * 5000), 409, "storage_full")
+    assert user.history(desk.session) == []
+
+    told = desk.call("write_file", "agent_keeper", path="big.txt", content="w" * 4000)
+    assert not told["success"]
+    assert "storage is full" in told["error"]
+
+    limits(storage_bytes=None)
+    assert user.http.post(memory, json={"content": "y" * 5000}).status_code == 201
+
+
+@pytest.mark.any_database
+@pytest.mark.req("SEC-05.2", "SEC-05.3")
+def test_only_administrators_see_and_set_limits(user: Person, administrator: Person, limits: Limits) -> None:
+    assert_problem(user.http.get("/admin/users"), 403, "administrator_only")
+    assert_problem(user.http.patch(f"/admin/users/{user.user_id}", json={}), 403, "administrator_only")
+    assert_problem(administrator.http.patch("/admin/users/999999", json={}), 404, "account_not_found")
+
+    limits(monthly_budget_usd=2.5, storage_bytes=10)
+
+    everybody = administrator.get("/admin/users", limit=100)
+    [mine] = [one for one in everybody["items"] if one["user_id"] == user.user_id]
+    assert (mine["monthly_budget_usd"], mine["storage_bytes"], mine["email"]) == (2.5, 10, user.email)
+    assert everybody["total"] == len(everybody["items"])
+
+
+@pytest.mark.req("SEC-05.2", "SEC-05.3")
+def test_the_operator_sets_limits_on_the_command_line(start_server: StartServer) -> None:
+    server = start_server()
+    person = Person.register(server.url)
+    server.stop()
+
+    limit = "users", "limit", person.email, "--monthly-usd"
+    done = artel(*limit, "2.5", "--storage-mb", "none", "--json", env=server.env)
+    wrong = artel(*limit, "much", env=server.env)
+
+    assert '"monthly_micros": 2500000' in done.stdout, done.stderr
+    assert '"storage_bytes": -1' in done.stdout
+    assert wrong.returncode == 2
+    assert "--monthly-usd is a number" in " ".join(wrong.stderr.split())
