@@ -198,6 +198,16 @@ def test_what_was_stopped_is_kept_after_a_reload_and_asked_again(chat: Chat, dic
     expect(chat.page.get_by_role("button", name="Again")).to_have_count(0)
 
 
+def test_after_a_reload_one_goes_on_with_who_has_answered_last(chat: Chat) -> None:
+    chat.open()
+    chat.send("Hello", to="agent_writer")
+    expect(said(chat.page)).to_have_text(["Hello", "You said: Hello"])
+
+    chat.page.reload()
+
+    expect(chat.page.get_by_label("To", exact=True)).to_have_value("agent_writer")
+
+
 def test_stop_ends_a_turn(chat: Chat, dictate: Dictate) -> None:
     chat.open()
     dictate.say("One ")

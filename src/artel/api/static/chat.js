@@ -19,7 +19,7 @@ const [list, log, text, to] = [$("messages"), $("log"), $("text"), $("to")];
 const wide = matchMedia("(min-width: 48rem)");
 const hasMouse = matchMedia("(hover: hover)");
 const unsent = new Map(); // what was written and not sent, by conversation
-const chosen = new Map(); // who was spoken to last, by project
+const chosen = new Map(); // who was chosen to speak to, by project; before that, who has answered last
 
 let project = null;
 let talk = null; // the conversation that is open
@@ -222,7 +222,8 @@ const showActivity = (mine, isOlder = false) =>
   });
 
 /** Show one thing that happened, after what happened before it in the same turn; messages and plans are shown as such. */
-function showActed({ id, kind, at, turn_id, text, approval }) {
+function showActed({ id, kind, at, turn_id, text, approval, tool_call }) {
+  if (tool_call?.status === "sent" && talk.turns.has(turn_id)) return; // it may turn into a question
   const [moment, shown] = [Date.parse(at), [...list.children]];
   const known = shown.find(({ dataset: { acted, approval: of } }) => [acted, of].includes(id));
   if (known?.dataset.acted) setVisible(known, text, ""); // it may have ended since
@@ -310,8 +311,10 @@ async function lookUpTurns(mine, last) {
   const look = async (id) => {
     const turn = await call("GET", `/my/chat/${mine.id}/turns/${id}`);
     if (mine !== talk) return;
-    if (id === last) showModel(turn.usage);
-    else if (turn.status === "waiting") waits(id, true);
+    if (id === last) {
+      showModel(turn.usage);
+      if (!chosen.has(project.id)) to.value = turn.mode === "direct" ? (agentName(turn.agent_id) ?? "") : "";
+    } else if (turn.status === "waiting") waits(id, true);
     else if (turn.finished_at === null && turn.started_at !== null) atWork(id, turn.agent_id);
   };
   const ids = [...mine.turns.keys(), ...(last ? [last] : [])];
