@@ -56,7 +56,7 @@ def test_a_plan_that_waits_is_shown_asked_about_and_followed_to_its_end(console:
     with _follow(console, waits["id"]) as terminal:
         shown = without_status(terminal.until(QUESTION))
         assert f"{console.team.mark} Please do it all. [awaiting_approval]" in shown
-        assert re.search(r"The plan: 3 tasks, \$0\.\d+–\$\d+\.\d+, about \d+ (s|min)\n", shown)
+        assert re.search(r"The plan: 3 tasks, about \$0\.\d\d, at most \$\d+\.\d\d, about \d+ (s|min)\n", shown)
         assert "You can decide until" in shown
         assert console.team.asked == []
         terminal.type("y")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -352,4 +353,5 @@ def test_one_memory_is_read_by_its_id_by_its_owner_alone(person: Person, other: 
     }
     assert_problem(other.http.get(f"{memory.url}/{added['id']}"), 404, "project_not_found")
     assert_problem(other.http.get(f"{foreign.url}/{added['id']}"), 404, "memory_not_found")
-    assert_problem(person.http.get(f"{memory.url}/{'0' * 36}"), 404, "memory_not_found")
+    assert_problem(person.http.get(f"{memory.url}/{uuid.uuid4()}"), 404, "memory_not_found")
+    assert person.http.request("OPTIONS", f"{memory.url}/search").headers["allow"] == "POST"

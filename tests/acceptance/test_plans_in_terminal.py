@@ -435,7 +435,9 @@ def test_workflows_are_listed_shown_and_say_what_they_wait_for(console: Console)
     assert "status" in console.run("workflows", "list", "--status", "nonsense", code=2)
 
     shown = console.run("workflows", "show", done["id"])
-    assert re.search(r"price +\$0\.\d+–\$\S+ estimated \(about .+\), \$\S+ agreed, \$0\.\d+ spent", shown)
+    assert re.search(
+        r"price +about \$0\.\d\d, at most \$\d+\.\d\d estimated \(about .+\), \$\S+ agreed, \$0\.\d+ spent", shown
+    )
     assert re.search(rf"\nd +completed +agent_coder +b, c +\$\S+ +\$\S+ +{console.team.mark} do d\.\n", shown)
     assert shown.endswith("\nAll of it, in one.\n")
     assert f"POST /my/approvals/{waits['approval_id']}/confirm" in console.run("workflows", "show", waits["id"])

@@ -1,11 +1,12 @@
 """What an agent remembers."""
 
 from typing import Annotated
+from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, status
 from pydantic.json_schema import SkipJsonSchema
 
-from artel.api.dependencies import AgentId, CurrentUser, Limit, MemoryId, Offset, Parts, ProjectId
+from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, Parts, ProjectId
 from artel.api.json_lines import DOCUMENTED, JsonLines, memory_lines, memory_of
 from artel.api.problems import documented
 from artel.contract.http import Page
@@ -112,7 +113,8 @@ async def export_memory(
     )
 
 
-@router.get("/{memory_id}", responses=documented(401, 404, 422, 503))
-async def show_memory(memory_id: MemoryId, context: Context) -> Memory:
+# Only a UUID, so that the path of the search is not taken for a memory's.
+@router.get("/{memory_id:uuid}", responses=documented(401, 404, 422, 503))
+async def show_memory(memory_id: UUID, context: Context) -> Memory:
     """Show one memory of the agent."""
-    return memory_of(await context.get(memory_id))
+    return memory_of(await context.get(str(memory_id)))

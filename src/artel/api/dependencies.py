@@ -39,7 +39,8 @@ async def _signed_in(request: Request, _: Annotated[Principal, Depends(_principa
 
 def _log_path_ids(request: Request) -> None:
     """Put the ids in the path on every log line of the request."""
-    ids = {name: int(value) if _is_id(value) else value[:64] for name, value in request.path_params.items()}
+    texts = {name: str(value) for name, value in request.path_params.items()}
+    ids = {name: int(value) if _is_id(value) else value[:64] for name, value in texts.items()}
     structlog.contextvars.bind_contextvars(**ids)
 
 
@@ -61,7 +62,6 @@ ArchiveId = Annotated[
     str, Path(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
 ]
 TurnId = SessionId
-MemoryId = SessionId
 LoginId = SessionId
 OfSession = Annotated[
     str | None, Query(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", description="Only those of a session.")
