@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 import artel
+from artel.paths import policy
 
 SIZES = (1_600, 6_400, 102_400)  # characters; the second, because what is quadratic would never end with the third
 FLOOR_SECONDS = 0.005  # of CPU; less can't be measured well, and nothing that is quadratic takes less
@@ -26,9 +27,10 @@ MAX_GROWTH = 2.3  # times that of the text: for four times the text linear is 4,
 CPU_SECONDS = 300
 MAX_WORDS = 6
 
-# Modules that make patterns from variables. All but the first do so while they are imported: found as objects.
+# Modules that make patterns from variables. All but the first two do so while they are imported: found as objects.
 MADE_OF_VARIABLES = {
     "artel.client.connector.matcher",  # the pattern of a model, in a process that is killed when it takes long
+    "artel.paths.policy",  # see below
     "artel.brain.demo.chat",
     "artel.brain.demo.plans",
     "artel.brain.demo.review",
@@ -73,7 +75,9 @@ def find_patterns() -> tuple[dict[Found, str], list[str]]:
             except NameError:
                 if info.name not in MADE_OF_VARIABLES:
                     unread.append(f"{info.name}:{line}")
-    return patterns, unread
+    made_later = [*policy._compiled(policy.SECRET)[:2], *policy._compiled(policy.PROTECTED)[:2]]
+    path_patterns = {Found(one.pattern, one.flags, "whole"): "artel.paths.policy" for one in made_later}
+    return patterns | path_patterns, unread
 
 
 def _uses(tree: ast.Module) -> dict[str, Use]:

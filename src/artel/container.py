@@ -20,17 +20,18 @@ from artel.brain.model_rules import ModelRules
 from artel.brain.router import BrainRouter
 from artel.budgets.money import micros
 from artel.bus.bus import Bus
+from artel.connectors.frames import UserTurns
 from artel.connectors.lines import Lines
 from artel.connectors.relay import Relay
 from artel.contract.connector import Decided
 from artel.contract.events import StoredEvent
 from artel.data_folder import DataFolder
 from artel.db import schema
-from artel.db.engine import Database
+from artel.db.engine import SEARCHERS, Database
 from artel.db.tenant import Tenant
 from artel.errors import ArtelError
 from artel.events.event_pulse import EventPulse
-from artel.events.hub import EventHub
+from artel.events.hub import EventHub, Readers
 from artel.events.project_log import read_project_events
 from artel.events.session_log import read_events
 from artel.events.signals import Signals
@@ -88,6 +89,7 @@ class Container:
     registry: CollectorRegistry
     opened: AsyncExitStack
     deciding: set[asyncio.Task[None]] = field(default_factory=set)
+    searches: UserTurns = field(default_factory=lambda: UserTurns(SEARCHERS))
 
     @classmethod
     async def open(cls, settings: Settings) -> "Container":
@@ -129,14 +131,15 @@ class Container:
     ) -> "Container":
         passwords, tokens = Passwords(), make_tokens(settings)
         registry = CollectorRegistry()
-        hub = EventHub(_reader(database, read_events))
-        project_hub = EventHub(_reader(database, read_project_events))
+        readers = Readers(settings.max_streams_per_user)
+        hub = EventHub(_reader(database, read_events), readers)
+        project_hub = EventHub(_reader(database, read_project_events), readers)
         alone = settings.is_embedded or settings.bus_url is None  # or others only see what is in the database
         signals = Signals(hub, project_hub, None if alone else bus)
         endings = Endings(database)
         brain = BrainRouter(os.environ, model_rules(settings))
         news, process_id = ProjectNews(database, signals), uuid7()
-        lines = Lines(database, process_id, news.add)
+        lines = Lines(database, process_id, news.add, settings.max_connectors_per_user)
         relay = Relay(database, signals, lines, process_id)
         signals.add(relay)
         workspaces = task_workspaces(settings)

@@ -367,6 +367,34 @@ class OtherConnector(ArtelError):
     code = "other_connector"
 
 
+class TooManyConnectors(ArtelError):
+    """The user has as many connectors online as this process takes."""
+
+    kind = Kind.TOO_MANY
+    code = "too_many_connectors"
+
+
+class TooManyStreams(ArtelError):
+    """The user follows as many streams of events as this process serves for one."""
+
+    kind = Kind.TOO_MANY
+    code = "too_many_streams"
+
+
+class SearchTooLong(ArtelError):
+    """A search over all messages took longer than it may."""
+
+    kind = Kind.TIMED_OUT
+    code = "search_timeout"
+
+
+class TooManySearches(ArtelError):
+    """As many searches of the user wait as may."""
+
+    kind = Kind.TOO_MANY
+    code = "too_many_searches"
+
+
 class WorkflowNotOver(ArtelError):
     """A workflow that goes on, or was done, can't be tried again."""
 

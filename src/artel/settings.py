@@ -124,6 +124,15 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(
         default=1_048_576, ge=1024, le=104_857_600, description="Largest body of a request that is taken."
     )
+    max_connectors_per_user: int = Field(
+        default=20, ge=1, le=10_000, description="How many connectors of one user may be online at each process."
+    )
+    max_streams_per_user: int = Field(
+        default=100, ge=1, le=20_000, description="How many streams of events one user may follow at each process."
+    )
+    search_seconds: float = Field(
+        default=5.0, gt=0, le=60, description="How long a search over all messages of a user may take."
+    )
     max_projects_per_user: int = Field(default=1000, ge=1, description="How many projects one user may have.")
     max_agents_per_project: int = Field(
         default=100, ge=5, le=MAX_AGENTS, description="How many agents one project may have."

@@ -112,10 +112,10 @@ def test_without_the_folder_or_the_right_to_write_nothing_is_put_back(desk: Desk
     [
         ({"success": False, "code": "asks", "error": "asked", "ask_id": "q1"}, "terminal"),
         ({"success": False, "code": "refused", "error": "The user said no"}, "The user said no"),
-        ({"files": "all"}, "makes no sense"),
-        ({"files": [{"path": "a"}]}, "makes no sense"),
-        ({"files": [7]}, "makes no sense"),
-        ({"files": 7}, "makes no sense"),
+        ({"files": "all"}, "not understood"),
+        ({"files": [{"path": "a"}]}, "not understood"),
+        ({"files": [7]}, "not understood"),
+        ({"files": 7}, "not understood"),
         ({}, "nothing to undo"),
     ],
 )

@@ -344,3 +344,30 @@ async def test_the_default_project_is_made_once_however_many_ask(upgraded_databa
     await database.run(delete_project, ada, made[0].id)
     assert (await database.run(ensure_default_project, ada, rules)).id > made[0].id
     await database.close()
+
+
+FOREVER = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n WHERE x < 0"
+
+
+@pytest.mark.req("SEC-02.6")
+async def test_a_search_is_stopped_when_its_time_is_over(database: Database) -> None:
+    await database.run(add, 1)
+    with pytest.raises(TimeoutError):
+        await database.read_within(0.2, lambda connection: connection.exec_driver_sql(FOREVER).scalar_one())
+
+    # The connection is as good as before.
+    assert await database.read_within(60, all_numbers) == {1: 0}
+
+
+@pytest.mark.req("SEC-02.6")
+async def test_searches_do_not_stop_other_readers(database: Database) -> None:
+    over = threading.Event()
+    searches = [
+        asyncio.ensure_future(database.read_within(60, lambda _: over.wait(60))) for _ in range(2 * engine.SEARCHERS)
+    ]
+    try:
+        async with asyncio.timeout(30):
+            assert await database.read(all_numbers) == {}
+    finally:
+        over.set()
+    assert await asyncio.gather(*searches) == [True] * 2 * engine.SEARCHERS

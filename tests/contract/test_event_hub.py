@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from artel.auth.principal import Principal
 from artel.contract.events import StoredEvent
 from artel.db.tenant import Tenant
 from artel.errors import SessionNotFound
 from artel.events import hub as hub_module
-from artel.events.hub import Delta, EventHub, Item, ReaderTooSlow, Snapshot
+from artel.events.hub import Delta, EventHub, Item, Readers, ReaderTooSlow, Snapshot
 from artel.events.session_log import read_events
 from tests.contract.test_turns import Chat, chat
 
@@ -60,7 +61,7 @@ async def hub(chat: Chat, caught_up: CaughtUp) -> AsyncIterator[EventHub]:
             caught_up.put_nowait(session_id)
         return found
 
-    hub = EventHub(read)
+    hub = EventHub(read, Readers(max_per_user=1_000))
     yield hub
     await hub.close()
     assert hub.sessions == []
@@ -259,3 +260,17 @@ async def test_an_answer_of_another_process_is_forgotten_with_the_last_reader(ch
     hub.replace(chat.user, session, Snapshot("m", turn.id, 2, "half and"))
 
     assert hub._feeds == {}
+
+
+@pytest.mark.req("SEC-02.5")
+async def test_a_snapshot_of_another_user_is_not_shown(chat: Chat, hub: EventHub) -> None:
+    session = await chat.session()
+    turn = await chat.accept(session)
+    with hub.listen(chat.user, session) as reader:
+        hub.replace(Principal(chat.user.user_id + 1), session, Snapshot("m", turn.id, 1, "forged"))
+        hub.replace(chat.user, session, Snapshot("m", turn.id, 2, "true"))
+
+        item = await reader.next(5)
+        assert isinstance(item, Snapshot)
+        assert item.text == "true"
+        hub.end(session, "m")

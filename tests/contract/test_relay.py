@@ -12,7 +12,8 @@ import pytest
 
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
-from artel.connectors.line import MAX_AT_ONCE, SMALL_CHARACTERS, Line, Misbehaved
+from artel.connectors.frames import LARGE_CHARACTERS, Misbehaved
+from artel.connectors.line import MAX_AT_ONCE, Line
 from artel.connectors.lines import Lines
 from artel.connectors.relay import Relay
 from artel.contract.connector import PROTOCOL, Hello, Result, WriteCall
@@ -62,7 +63,7 @@ class Process:
             project_id=self.project_id,
             workspace_name="work",
         )
-        line = Line(uuid7(), self.user, hello, send, lambda *_: None)
+        line = Line(uuid7(), self.user, hello, send, lambda *_: None, self.lines.large)
         await self.lines.open(line, lambda _: None)
         try:
             yield line
@@ -80,8 +81,8 @@ class Process:
                 self.hears.clear()
                 await self.hears.wait()
 
-    def answer(self, line: Line, message: dict[str, Any]) -> None:
-        line.heard(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"success": True}}))
+    async def answer(self, line: Line, message: dict[str, Any]) -> None:
+        await line.heard(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"success": True}}))
 
 
 @pytest.fixture
@@ -107,10 +108,10 @@ async def test_a_call_that_waited_for_the_line_carries_the_time_that_is_left(
         waited = time.monotonic() - asked
         assert len(here.heard) == MAX_AT_ONCE  # it is not sent while the others are
 
-        here.answer(line, here.heard[0])
+        await here.answer(line, here.heard[0])
         await here.until_heard(MAX_AT_ONCE + 1)
         for message in here.heard[1:]:
-            here.answer(line, message)
+            await here.answer(line, message)
         results = await asyncio.gather(*calls, ninth)
 
     assert all(result.success for result in results)
@@ -139,15 +140,15 @@ async def test_an_answer_that_comes_late_may_be_large_and_what_nobody_asked_for_
     here = processes()
     async with here.connected() as line:
         assert (await here.write("slow", 0.1)).code == "unknown"
-        late = {"jsonrpc": "2.0", "id": here.heard[0]["id"], "result": {"success": True, "x": "x" * SMALL_CHARACTERS}}
+        late = {"jsonrpc": "2.0", "id": here.heard[0]["id"], "result": {"success": True, "x": "x" * LARGE_CHARACTERS}}
 
-        assert line.heard(json.dumps(late)) is None
+        assert await line.heard(json.dumps(late)) is None
 
         waiting = here.write("quick", 30)
         await here.until_heard(2)
         with pytest.raises(Misbehaved):
-            line.heard(json.dumps(late))  # once more
-        here.answer(line, here.heard[1])
+            await line.heard(json.dumps(late))  # once more
+        await here.answer(line, here.heard[1])
         assert (await waiting).success
 
 
@@ -162,7 +163,7 @@ async def test_a_call_through_another_process_carries_the_time_that_is_left(
         holder.relay.start()
         await holder.until_heard(1)
         waited = time.monotonic() - asked
-        holder.answer(line, holder.heard[0])
+        await holder.answer(line, holder.heard[0])
         assert (await call).success
         await holder.relay.close()
 
@@ -179,7 +180,7 @@ async def test_what_another_process_did_not_send_in_time_is_never_sent(processes
         holder.relay.start()
         in_time = asker.write("in time", 30)
         await holder.until_heard(1)
-        holder.answer(line, holder.heard[0])
+        await holder.answer(line, holder.heard[0])
         assert (await in_time).success
 
         too_late = asker.write("unanswered", 2)

@@ -251,3 +251,15 @@ def test_no_tool_can_reach_the_servers_own_stores() -> None:
     loaded = done.stdout.split()
     assert "artel.tools.files" in loaded
     assert not [name for name in loaded if name.startswith(FORBIDDEN)]
+
+
+@pytest.mark.req("SEC-02.3")
+def test_rules_of_a_tool_and_of_all_tools_are_added_up_and_each_bounded() -> None:
+    globs = [f"folder{number}/**" for number in range(100)]
+    both = {"*": {"denied_paths": globs}, "tool_list_directory": {"denied_paths": ["mine/**", *globs[1:]]}}
+    policy = Policy(PolicySettings.of({"tools": both}))
+
+    shown = policy.shown("tool_list_directory", {"files": [{"path": "mine/a"}, {"path": "folder0/a"}, {"path": "b"}]})
+
+    assert shown == {"files": [{"path": "b"}]}
+    assert not Policy(PolicySettings.of({"tools": {"*": {"denied_paths": [*globs, "x"]}}})).enabled("tool_stat")

@@ -38,7 +38,9 @@ from artel.errors import (
     ArtelError,
     BudgetExceeded,
     PlanRejected,
+    SearchTooLong,
     TaskStopped,
+    TooManySearches,
     TurnCancelledByUser,
     TurnTimedOut,
 )
@@ -59,6 +61,7 @@ WAIT_SECONDS = 35.0
 MAX_WAIT_SECONDS = 600.0
 LONG_TEXT = 10_000
 MAX_DIGITS = 9
+MAX_SEARCHES = 4  # of one user, at once
 _WAIT = re.compile(r"\bwait\s*=\s*(\d{1,6})")
 
 router = APIRouter(tags=["chat"])
@@ -95,6 +98,7 @@ async def send_message(
 
     A direct message waits for the answer; `Accept: text/event-stream` streams it.
     """
+    _refuse_if_unfollowable(parts, user, accept)
     target = None if body.target_agent is None else str(body.target_agent)
     turn = await _accept(parts, user, session_id, body.content, target, body.idempotency_key or idempotency_key)
     return await _respond(parts, user, turn, accept, prefer)
@@ -121,10 +125,17 @@ async def retry(
 
     It answers as sending the message does. Later prompts leave the earlier question and answer out.
     """
+    _refuse_if_unfollowable(parts, user, accept)
     content, turn = await parts.database.read(message_to_repeat, user, session_id, turn_id)
     target = None if turn.mode is Mode.ORCHESTRATED else str(turn.agent_id)
     again = await _accept(parts, user, session_id, content, target, idempotency_key, retry_of=turn_id)
     return await _respond(parts, user, again, accept, prefer)
+
+
+def _refuse_if_unfollowable(parts: Container, user: Principal, accept: str) -> None:
+    """Raise if the answer is to be streamed and the user follows too much, before the message is accepted."""
+    if "text/event-stream" in accept:
+        parts.hub.refuse_if_full(user)
 
 
 async def _respond(parts: Container, user: Principal, turn: Turn, accept: str, prefer: str) -> Response:
@@ -178,14 +189,14 @@ async def show_timeline(
     response_class=Response,
     responses={
         200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
-        **documented(401, 404, 422, 503),
+        **documented(401, 404, 422, 429, 503),
     },
 )
 async def follow_session(
     session_id: SessionId, user: CurrentUser, parts: Parts, after: After = None, last_event_id: LastEventId = None
 ) -> EventStream:
     """Follow what happens in a session: from now, or after a number."""
-    parts.hub.refuse_if_full()
+    parts.hub.refuse_if_full(user)
     newest = await parts.database.read(history.last_event, user, session_id)
     begin = event_number(after, last_event_id, newest)
     return EventStream(parts.hub.follow(user, session_id, begin, HEARTBEAT_SECONDS), session_id)
@@ -214,10 +225,20 @@ async def cancel(session_id: SessionId, turn_id: TurnId, user: CurrentUser, part
     return _state(turn)
 
 
-@router.get("/my/search", responses=documented(401, 422, 503))
+@router.get("/my/search", responses=documented(401, 422, 429, 503, 504))
 async def search(user: CurrentUser, parts: Parts, q: Words, limit: Limit = 50, offset: Offset = 0) -> Page[Found]:
     """Search your sessions and messages."""
-    return await parts.database.read(history.search, user, q, limit, offset)
+    if parts.searches.wanted(user.user_id) >= MAX_SEARCHES:
+        raise TooManySearches(f"{MAX_SEARCHES} of your searches wait already. Try again in a moment.", retry_after=5)
+    seconds = parts.settings.search_seconds
+    try:
+        async with parts.searches.turn(user.user_id):
+            return await parts.database.read_within(seconds, history.search, user, q, limit, offset)
+    except TimeoutError:
+        raise SearchTooLong(
+            f"The search was stopped after {seconds:g} seconds: you have very many messages. "
+            "Delete sessions that are not needed, or ask the operator to raise search_seconds."
+        ) from None
 
 
 def event_number(after: int | None, last_event_id: str | None, newest: int) -> int:

@@ -16,7 +16,8 @@ from artel.api.dependencies import CurrentUser, Parts, ProjectId
 from artel.api.problems import documented, problem_of
 from artel.auth.principal import Principal
 from artel.connectors.connector_repository import who_serves
-from artel.connectors.line import Line, Misbehaved
+from artel.connectors.frames import Misbehaved
+from artel.connectors.line import Line
 from artel.connectors.lines import PROJECT_GONE, Ending
 from artel.container import Container
 from artel.contract.connector import (
@@ -36,6 +37,7 @@ from artel.errors import ArtelError, OtherConnector, ProjectNotFound
 from artel.ids import uuid7
 from artel.logs import get_logger
 
+FRAME_LIMIT = "frame_limit"  # in the state of a socket: a function that sets how many bytes a message may have
 HELLO_SECONDS = 10.0
 MAX_MESSAGES_PER_SECOND = 500
 
@@ -67,10 +69,14 @@ async def connect(websocket: WebSocket, project_id: Annotated[int, Path(ge=0, le
     parts: Container = websocket.app.state.container
     user: Principal = websocket.state.principal
     try:
-        await parts.database.read(who_serves, user, project_id)
+        with parts.lines.socket(user):
+            await parts.database.read(who_serves, user, project_id)
+            await _accept(websocket, parts, user, project_id)
     except ArtelError as refused:
         await websocket.send_denial_response(problem_of(websocket.scope, refused))
-        return
+
+
+async def _accept(websocket: WebSocket, parts: Container, user: Principal, project_id: int) -> None:
     if PROTOCOL not in websocket.scope["subprotocols"]:
         await websocket.accept()
         await websocket.close(CLOSE_REFUSED, f"Speak the subprotocol {PROTOCOL}.")
@@ -110,7 +116,15 @@ class _Conversation:
         """Talk until somebody ends it."""
         try:
             hello_id, hello = await self._hello()
-            line = Line(uuid7(), self._user, hello, self._websocket.send_text, self._parts.decided)
+            line = Line(
+                uuid7(),
+                self._user,
+                hello,
+                self._websocket.send_text,
+                self._parts.decided,
+                self._parts.lines.large,
+                self._allow,
+            )
             ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
             await self._open(line, hello_id, ended)
             try:
@@ -172,11 +186,17 @@ class _Conversation:
             if count > MAX_MESSAGES_PER_SECOND:
                 raise _Closed(CLOSE_MISBEHAVED, "The line is closed: it sent too many messages.")
             try:
-                reply = line.heard(text)
+                reply = await line.heard(text)
             except Misbehaved as misbehaved:
                 raise _Closed(CLOSE_MISBEHAVED, f"The line is closed: {misbehaved}.") from None
             if reply is not None:
                 await self._websocket.send_json(reply)
+
+    def _allow(self, characters: int) -> None:
+        """Let the next message have so many characters; before the hello it is a small one."""
+        allow: Callable[[int], None] | None = self._websocket.scope["state"].get(FRAME_LIMIT)
+        if allow is not None:
+            allow(4 * characters)
 
     async def _text(self) -> str:
         message = await self._websocket.receive()

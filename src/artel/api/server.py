@@ -81,9 +81,9 @@ async def serve(container: Container, ready: Callable[[str], None]) -> None:
 
 def _websocket(**options: Any) -> asyncio.Protocol:
     """Answer uvicorn's protocol for a socket; imported with the first connector, because it takes 0.15 s."""
-    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+    from artel.api.socket_protocol import BoundedSocket
 
-    return WebSocketsSansIOProtocol(**options)
+    return BoundedSocket(**options)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -92,13 +92,13 @@ async def list_alerts(
 @router.get(
     "/events",
     response_class=Response,
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **ANSWERS},
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}, **ANSWERS, **documented(429)},
 )
 async def follow_project(
     project_id: ProjectId, user: CurrentUser, parts: Parts, after: After = None, last_event_id: LastEventId = None
 ) -> EventStream:
     """Follow what happens in a project: from now, or after a number."""
-    parts.project_hub.refuse_if_full()
+    parts.project_hub.refuse_if_full(user)
     newest = await parts.database.read(last_project_event, user, project_id)
     begin = event_number(after, last_event_id, newest)
     return EventStream(parts.project_hub.follow(user, str(project_id), begin, HEARTBEAT_SECONDS))

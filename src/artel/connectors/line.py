@@ -5,18 +5,29 @@ import json
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import from_json
 
 from artel.auth.principal import Principal
-from artel.contract.connector import ANSWERED, DECIDED, Call, Decided, Hello, Result, refusal, request
+from artel.connectors.frames import LARGE_CHARACTERS, Misbehaved, UserTurns, read_message
+from artel.contract.connector import (
+    ANSWERED,
+    ANSWERS,
+    DECIDED,
+    AnswerLimit,
+    Call,
+    Decided,
+    Hello,
+    Result,
+    refusal,
+    request,
+)
 from artel.logs import get_logger
 
 MAX_AT_ONCE = 8
 MAX_UNASKED = 100  # messages in a row that nobody waits for, before the line is closed
-SMALL_CHARACTERS = 100_000  # only the answer to a call may have more
 UNASKED_CHARACTERS = 2_000_000  # of all that nobody waits for, in so many seconds
 UNASKED_SECONDS = 10.0
 MAX_GIVEN_UP = 100  # calls whose answer may still come
@@ -36,10 +47,6 @@ class NotSent(Exception):
     """The call's time was over before it could be sent, or nobody waits for it any more: nothing was done."""
 
 
-class Misbehaved(Exception):
-    """The connector says what no connector of ours says."""
-
-
 class Line:
     """One connector that is online here."""
 
@@ -50,18 +57,24 @@ class Line:
         hello: Hello,
         send: Callable[[str], Awaitable[None]],
         decided: Callable[[Principal, int, Decided], None],
+        large: UserTurns,
+        allow: Callable[[int], None] = lambda _: None,
     ) -> None:
+        """`allow` is told how many characters the next message may have."""
         self.line_id = line_id
         self.principal = principal
         self.hello = hello
         self._send = send
         self._decided = decided
-        self._waiting: dict[str, asyncio.Future[Result]] = {}
+        self._large = large
+        self._allow = allow
+        self._waiting: dict[str, tuple[AnswerLimit, asyncio.Future[Result]]] = {}
         self._slots = asyncio.Semaphore(MAX_AT_ONCE)
-        self._given_up: deque[str] = deque(maxlen=MAX_GIVEN_UP)
+        self._given_up: deque[tuple[str, AnswerLimit]] = deque(maxlen=MAX_GIVEN_UP)
         self._unasked = 0
         self._unasked_since, self._unasked_characters = time.monotonic(), 0
         self._is_open = True
+        self._allow(self._most_characters)
 
     async def call(
         self,
@@ -96,7 +109,9 @@ class Line:
             raise NotSent
         timed = call.model_copy(update={"timeout_ms": max(1, int(left * 1000))})
         answered: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._waiting[call.call_id] = answered
+        limit = ANSWERS[method]
+        self._waiting[call.call_id] = limit, answered
+        self._allow(self._most_characters)
         try:
             async with asyncio.timeout(left):
                 try:
@@ -107,32 +122,53 @@ class Line:
         finally:
             self._waiting.pop(call.call_id, None)
             if not answered.done() or answered.cancelled():
-                self._given_up.append(call.call_id)
+                self._given_up.append((call.call_id, limit))
+            self._allow(self._most_characters)
 
     async def tell(self, method: str, told: BaseModel) -> None:
         """Tell the connector something that needs no answer."""
         if self._is_open:
             await self._send(json.dumps(_notification(method, told), ensure_ascii=False))
 
-    def heard(self, text: str) -> dict[str, Any] | None:
-        """Take a message; answer what is to be said to it, if anything. Raise Misbehaved if it is none."""
-        if len(text) > SMALL_CHARACTERS and not (self._waiting or self._given_up):
-            raise Misbehaved("it sent something large that nobody has asked for")
-        try:
-            message = from_json(text, allow_inf_nan=False)
-        except (ValueError, RecursionError):
-            raise Misbehaved("it sent something that is no JSON") from None
-        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-            raise Misbehaved("it sent something that is no JSON-RPC")
+    async def heard(self, text: str) -> dict[str, Any] | None:
+        """Take a message; return what is to be said to it, if anything. Raise Misbehaved if it is none."""
+        if len(text) > self._most_characters:
+            raise Misbehaved("it sent something larger than anybody has asked for")
+        read = partial(self._read, text, max((limit.structure for limit in self._limits), default=LARGE_CHARACTERS))
+        if len(text) > LARGE_CHARACTERS:
+            async with self._large.turn(self.principal.user_id):
+                message, result = await asyncio.to_thread(read)
+        else:
+            message, result = read()
         if "method" in message:
             self._count_unasked(len(text))
             return self._asked(message)
-        return self._answered(message, len(text))
+        return self._answered(message, result, len(text))
+
+    @property
+    def _limits(self) -> list[AnswerLimit]:
+        """The limits of all answers that may still come."""
+        return [*(limit for limit, _ in self._waiting.values()), *(limit for _, limit in self._given_up)]
+
+    @property
+    def _most_characters(self) -> int:
+        return max((limit.characters for limit in self._limits), default=LARGE_CHARACTERS)
+
+    def _read(self, text: str, structure: int) -> tuple[dict[str, Any], Result]:
+        """Read a message, and what it answers to a call, if that is waited for; also on a thread."""
+        message = read_message(text, max(structure, LARGE_CHARACTERS))
+        limit, _ = self._awaited(message)
+        return message, _result(message, limit if limit and len(text) <= limit.characters else None)
+
+    def _awaited(self, message: dict[str, Any]) -> tuple[AnswerLimit | None, asyncio.Future[Result] | None]:
+        """Return what is known of the call that a message answers."""
+        call_id = message.get("id")
+        return self._waiting.get(call_id, (None, None)) if isinstance(call_id, str) else (None, None)
 
     def close(self) -> None:
         """Let those who wait know that no answer comes."""
         self._is_open = False
-        for answered in self._waiting.values():
+        for _, answered in self._waiting.values():
             if not answered.done():
                 answered.set_exception(LineLost())
 
@@ -146,31 +182,33 @@ class Line:
             return refusal(message["id"], -32601, "A connector may only send workspace/decided.")
         return None
 
-    def _answered(self, message: dict[str, Any], size: int) -> dict[str, Any] | None:
+    def _answered(self, message: dict[str, Any], result: Result, size: int) -> dict[str, Any] | None:
         call_id = message.get("id")
-        answered = self._waiting.get(call_id) if isinstance(call_id, str) else None
+        _, answered = self._awaited(message)
         if answered is None or answered.done():  # too late, twice, or made up
             is_late = self._is_late(call_id) or (answered is not None and answered.cancelled())
             self._count_unasked(0 if is_late else size)
             told = asks_for_nobody(message.get("result"))
             return _notification(ANSWERED, told) if told else None
         self._unasked = 0
-        answered.set_result(_result(message))
+        answered.set_result(result)
         return None
 
     def _is_late(self, call_id: Any) -> bool:
         """Say whether a call was made that nobody waits for any more; its answer may come once."""
-        if call_id not in self._given_up:
-            return False
-        self._given_up.remove(call_id)
-        return True
+        for late in self._given_up:
+            if late[0] == call_id:
+                self._given_up.remove(late)
+                self._allow(self._most_characters)
+                return True
+        return False
 
     def _count_unasked(self, size: int) -> None:
         self._unasked += 1
         if time.monotonic() - self._unasked_since > UNASKED_SECONDS:
             self._unasked_since, self._unasked_characters = time.monotonic(), 0
         self._unasked_characters += size
-        if self._unasked > MAX_UNASKED or self._unasked_characters > UNASKED_CHARACTERS or size > SMALL_CHARACTERS:
+        if self._unasked > MAX_UNASKED or self._unasked_characters > UNASKED_CHARACTERS or size > LARGE_CHARACTERS:
             raise Misbehaved("it says too much that nobody has asked for")
 
 
@@ -185,12 +223,18 @@ def _notification(method: str, told: BaseModel) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": method, "params": told.model_dump(mode="json")}
 
 
-def _result(message: dict[str, Any]) -> Result:
+def _result(message: dict[str, Any], limit: AnswerLimit | None) -> Result:
+    """Return what came of a call; without a limit the message is not for any, or too large."""
     if "error" in message:
         error = message["error"]
         said = str(error.get("message", ""))[:500] if isinstance(error, dict) else ""
         return Result(success=False, code="failed", error=f"The connector could not do it: {said or 'no reason given'}")
     try:
-        return Result.model_validate(message.get("result"))
+        return limit.model.model_validate(message.get("result")) if limit else _NOT_UNDERSTOOD
     except ValidationError:
-        return Result(success=False, code="failed", error="The connector's answer makes no sense. Is it up to date?")
+        return _NOT_UNDERSTOOD
+
+
+_NOT_UNDERSTOOD = Result(
+    success=False, code="failed", error="The connector answered something that is not understood. Is it up to date?"
+)

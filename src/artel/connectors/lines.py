@@ -1,18 +1,23 @@
 """The lines that this process holds: from hello to goodbye."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
 from artel.auth.principal import Principal
 from artel.connectors.connector_repository import Serving, begin_serving, end_serving, keep_serving
+from artel.connectors.frames import MAX_LARGE_AT_ONCE, UserTurns
 from artel.connectors.line import Line
 from artel.contract.connector import CLOSE_LOGIN_OVER, CLOSE_REFUSED, CLOSE_TAKEN_OVER, PING_SECONDS, Hello
 from artel.contract.events import ConnectorOffline, ConnectorOnline, EventData
 from artel.db.engine import Database
-from artel.errors import ArtelError, Kind, ProjectNotFound
+from artel.errors import ArtelError, Kind, ProjectNotFound, TooManyConnectors
 from artel.logs import get_logger
+
+MAX_SOCKETS = 20
 
 log = get_logger(__name__)
 
@@ -34,7 +39,10 @@ PROJECT_GONE = Ending(CLOSE_REFUSED, "The project was deleted.")
 class Lines:
     """One line per project at most. Whoever opens a line is told when, and why, it must be closed."""
 
-    def __init__(self, database: Database, process_id: str, tell: Tell) -> None:
+    def __init__(self, database: Database, process_id: str, tell: Tell, max_per_user: int = MAX_SOCKETS) -> None:
+        self.large = UserTurns(MAX_LARGE_AT_ONCE)
+        self._max_per_user = max_per_user
+        self._sockets: Counter[int] = Counter()  # by user, from before the hello on
         self._database = database
         self._process_id = process_id
         self._tell = tell
@@ -51,6 +59,22 @@ class Lines:
         """Answer the line to a user's project."""
         line = self._lines.get(project_id)
         return line if line is not None and line.principal.user_id == principal.user_id else None
+
+    @contextmanager
+    def socket(self, principal: Principal) -> Iterator[None]:
+        """Count a socket of a user while it is open; raise TooManyConnectors if there are as many as may be."""
+        if self._sockets[principal.user_id] >= self._max_per_user:
+            raise TooManyConnectors(
+                f"You have {self._max_per_user} connectors online here. Stop one that is not needed, then try again.",
+                retry_after=10,
+            )
+        self._sockets[principal.user_id] += 1
+        try:
+            yield
+        finally:
+            self._sockets[principal.user_id] -= 1
+            if not self._sockets[principal.user_id]:
+                del self._sockets[principal.user_id]
 
     async def next_change(self) -> None:
         """Wait until a line was opened."""

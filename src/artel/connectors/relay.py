@@ -20,7 +20,7 @@ from artel.connectors.connector_repository import Serving, who_serves
 from artel.connectors.line import LineLost, NotSent, asks_for_nobody
 from artel.connectors.lines import Lines
 from artel.connectors.relay_calls import RelayCall
-from artel.contract.connector import ANSWERED, CALLS, Call, Decided, Result
+from artel.contract.connector import ANSWERED, ANSWERS, CALLS, Call, Decided, Result
 from artel.db.engine import Database
 from artel.errors import ArtelError, DatabaseUnavailable
 from artel.events.signals import Signals
@@ -187,7 +187,7 @@ class Relay:
                 await asyncio.shield(self._database.run(relay_calls.forget_call, principal, call.call_id))
         if "lost" in answer:
             raise LineLost(was_sent=answer["lost"])
-        return Result.model_validate(answer["result"])
+        return ANSWERS[method].model.model_validate(answer["result"])
 
     async def _tell_other(self, principal: Principal, project_id: int, decided: Decided) -> None:
         """Let the process that holds the line tell the connector."""
@@ -286,7 +286,7 @@ class Relay:
             return {"lost": lost.was_sent}
         except (KeyError, ValidationError):  # of another version
             return {"lost": False}
-        return {"result": result.model_dump(mode="json")}
+        return {"result": result.model_dump(mode="json", exclude_unset=True)}
 
     async def _pass_on(self, principal: Principal, call: RelayCall) -> None:
         """Tell a connector whose line is here what another process has to say to it."""

@@ -4,7 +4,6 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
@@ -88,16 +87,12 @@ def _send(connection: Connection, principal: Principal, project_id: int, call_id
 
 def _kept_files(result: Result) -> list[dict[str, str]]:
     """Return what the record keeps of each file: what a connector says is cut to a size."""
-    files = (result.model_extra or {}).get("files")
-    told = [one for one in files[:MAX_FILES] if isinstance(one, dict)] if isinstance(files, list) else []
-    return [{name: storable(str(one.get(name)))[:MAX_PATH] for name in ("path", "outcome")} for one in told]
+    files = result.more.get("files", [])[:MAX_FILES]
+    return [{name: storable(one[name])[:MAX_PATH] for name in ("path", "outcome")} for one in files]
 
 
 def _undone(result: Result) -> list[UndoneFile]:
-    try:
-        files = [UndoneFile.model_validate(one) for one in (result.model_extra or {}).get("files") or ()]
-    except (ValidationError, TypeError):
-        raise UndoRefused("The connector's answer makes no sense. Is it up to date?") from None
+    files = [UndoneFile(**file) for file in result.more.get("files", ())]
     if any(file.outcome in _PUT_BACK for file in files):
         return files
     if result.code in ("offline", "timed_out"):

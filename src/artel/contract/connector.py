@@ -6,15 +6,21 @@ exception: `workspace/decided` tells that the user has answered a question at th
 notifications with the same fields. Unknown fields are ignored: two versions may talk to each other.
 """
 
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
+from typing_extensions import TypedDict
 
 PROTOCOL = "artel.connector.v1"
 GUIDANCE = "AGENTS.md"  # a file, and the feature of a connector whose folder has it
 PING_SECONDS = 10.0
 DEAD_SECONDS = 30.0
 MAX_FRAME_BYTES = 24_000_000  # a file of ten million bytes, with what JSON adds to it
+MAX_HELLO_BYTES = 65_536
+MAX_ERROR_CHARACTERS = 10_000
+MAX_ENTRIES = 10_000  # of a listing or an undo, as the connector itself limits them
+MAX_MATCHES = 1_000
 MAX_CONTENT_BYTES = 10_000_000
 MAX_COMMAND_CHARACTERS = 1_000
 
@@ -224,6 +230,169 @@ class Result(_Message):
     success: bool
     error: str | None = None
     code: Code | None = None
+
+    @property
+    def more(self) -> dict[str, Any]:
+        """What it says beyond whether it went well."""
+        known = type(self).model_fields
+        said = {name: getattr(self, name) for name in known if name in self.model_fields_set and name not in _DEPENDS}
+        return {name: value for name, value in {**said, **(self.model_extra or {})}.items() if value is not None}
+
+
+_DEPENDS = frozenset({"success", "error", "code"})
+_Error = Annotated[
+    str, BeforeValidator(lambda error: error[:MAX_ERROR_CHARACTERS] if isinstance(error, str) else error)
+]
+_Line = Annotated[str, Field(max_length=200)]
+_Path = Annotated[str, Field(max_length=2_000)]
+_Number = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+
+
+class FileEntry(TypedDict):
+    """Something in a folder."""
+
+    path: _Path
+    type: _Line
+    size: _Number
+    modified: _Line
+
+
+class PathEntry(TypedDict):
+    """Something of which only the place is told."""
+
+    path: _Path
+
+
+class MatchEntry(TypedDict):
+    """A line that was found."""
+
+    path: _Path
+    line: _Number
+    text: Annotated[str, Field(max_length=2_000)]
+
+
+class UndoneEntry(TypedDict):
+    """What became of a file whose change was undone."""
+
+    path: _Path
+    turn_id: _Line
+    outcome: Literal["restored", "removed", "changed_since", "not_kept", "failed"]
+
+
+class Answer(Result):
+    """What the server takes of a connector's answer: known fields of bounded size. Any answer may be `asks`."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+    needed: ClassVar[str | None] = None  # without which a call has not succeeded
+
+    error: _Error | None = None
+    ask_id: _Line | None = None
+    diff: Annotated[str, Field(max_length=100_000)] | None = None
+    grant: Annotated[str, Field(max_length=5_000)] | None = None
+    old_sha256: _Line | None = None
+    new_sha256: _Line | None = None
+    warning: Annotated[str, Field(max_length=1_000)] | None = None
+    expires_seconds: float | None = None
+    where: _Line | None = None  # where the user is asked: the server's own word
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if self.success and self.needed is not None and getattr(self, self.needed) is None:
+            raise ValueError(f"{self.needed} is missing")
+        return self
+
+
+class ReadAnswer(Answer):
+    """A file, or some lines of it."""
+
+    needed = "content"
+
+    content: Annotated[str, Field(max_length=MAX_CONTENT_BYTES)] | None = None
+    size: _Number | None = None
+    sha256: _Line | None = None
+    modified: _Line | None = None
+    first_line: _Number | None = None
+    total_lines: _Number | None = None
+    is_cut: bool | None = None
+    is_binary: bool | None = None
+
+
+class StatAnswer(Answer):
+    """What is at a path."""
+
+    path: _Path | None = None
+    type: _Line | None = None
+    size: _Number | None = None
+    modified: _Line | None = None
+    sha256: _Line | None = None
+
+
+class ListAnswer(Answer):
+    """What is in a folder."""
+
+    needed = "files"
+
+    files: Annotated[list[FileEntry], Field(max_length=MAX_ENTRIES, fail_fast=True)] | None = None
+    is_cut: bool | None = None
+    left_out: Annotated[list[PathEntry], Field(max_length=MAX_ENTRIES, fail_fast=True)] | None = None
+    unreadable: Annotated[list[PathEntry], Field(max_length=MAX_ENTRIES, fail_fast=True)] | None = None
+
+
+class SearchAnswer(Answer):
+    """The lines that were found."""
+
+    needed = "matches"
+
+    matches: Annotated[list[MatchEntry], Field(max_length=MAX_MATCHES, fail_fast=True)] | None = None
+    files_searched: _Number | None = None
+    is_cut: bool | None = None
+    cut_by: _Line | None = None
+
+
+class WriteAnswer(Answer):
+    """A file that was written, edited or deleted."""
+
+    size: _Number | None = None
+    sha256: _Line | None = None
+    timestamp: _Line | None = None
+    is_new: bool | None = None
+
+
+class RunAnswer(Answer):
+    """What a command has printed."""
+
+    name: _Line | None = None
+    output: Annotated[str, Field(max_length=100_000)] | None = None
+    is_cut: bool | None = None
+    exit_code: _Number | None = None
+
+
+class UndoAnswer(Answer):
+    """What became of each file."""
+
+    files: Annotated[list[UndoneEntry], Field(max_length=MAX_ENTRIES, fail_fast=True)] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLimit:
+    """What the answer to a method may be: its fields, its characters, and those of them outside of strings."""
+
+    model: type[Answer]
+    characters: int = 512_000
+    structure: int = 10_000  # brackets, commas, numbers: what objects in memory are made of
+
+
+ANSWERS: dict[str, AnswerLimit] = {
+    "workspace/read": AnswerLimit(ReadAnswer, characters=MAX_FRAME_BYTES),
+    "workspace/stat": AnswerLimit(StatAnswer),
+    "workspace/list": AnswerLimit(ListAnswer, characters=5_000_000, structure=1_000_000),
+    "workspace/search": AnswerLimit(SearchAnswer, characters=5_000_000, structure=200_000),
+    "workspace/write": AnswerLimit(WriteAnswer),
+    "workspace/edit": AnswerLimit(WriteAnswer),
+    "workspace/delete": AnswerLimit(WriteAnswer),
+    "workspace/run": AnswerLimit(RunAnswer),
+    "workspace/undo": AnswerLimit(UndoAnswer, characters=5_000_000, structure=1_000_000),
+}
 
 
 class Asks(Result):

@@ -3,11 +3,14 @@
 import asyncio
 import contextvars
 import sqlite3
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import DBAPIError
 
 from artel.db.attempts import run
 from artel.db.sqlite_writer import SqliteWriter
@@ -18,6 +21,9 @@ T = TypeVar("T")
 
 MAX_WAITING = 2_000  # transactions queued in this process; more are refused, not piled up
 SQLITE_READERS = 2  # they share one interpreter lock: more only wait for it
+SEARCHERS = 2
+STEPS_PER_LOOK = 1_000  # of SQLite's virtual machine, between two looks at the clock
+QUERY_CANCELED = "57014"
 LOCK_WAIT_SECONDS = 10
 
 
@@ -33,10 +39,14 @@ class Database:
             self._reader = _sqlite_engine(url, synchronous, begin="BEGIN", connections=SQLITE_READERS)
             self._sqlite_writer = SqliteWriter(self._writer)
             self._threads = ThreadPoolExecutor(SQLITE_READERS, "db-reader")
+            # Searches read much: they have connections and threads of their own, so that nobody else waits for them.
+            self._searcher = _sqlite_engine(url, synchronous, begin="BEGIN", connections=SEARCHERS)
+            self._search_threads = ThreadPoolExecutor(SEARCHERS, "db-search")
         else:
             self._writer = _postgres_engine(url, connections)
             self._reader = self._writer.execution_options(postgresql_readonly=True)
             self._threads = ThreadPoolExecutor(connections, "db")
+            self._searcher, self._search_threads = self._reader, ThreadPoolExecutor(SEARCHERS, "db-search")
         self._waiting = 0
 
     @property
@@ -60,21 +70,37 @@ class Database:
         self._refuse_if_full()
         return await self._outcome(self._on_thread(self._reader, lambda connection: query(connection, *args, **kwargs)))
 
+    async def read_within(
+        self, seconds: float, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a transaction that reads much; raise TimeoutError when it takes longer than that."""
+        self._refuse_if_full()
+
+        def bound(connection: Connection) -> T:
+            with _stopped_after(connection, seconds):
+                return query(connection, *args, **kwargs)
+
+        return await self._outcome(self._on_thread(self._searcher, bound, self._search_threads))
+
     async def close(self) -> None:
         """Let running transactions finish, drop those that have not begun, and close every connection."""
         if self._sqlite_writer is not None:
             await self._sqlite_writer.close()
-        await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
-        for engine in (self._reader, self._writer):
+        for threads in (self._threads, self._search_threads):
+            await asyncio.to_thread(threads.shutdown, wait=True, cancel_futures=True)
+        for engine in (self._searcher, self._reader, self._writer):
             engine.dispose()
 
     def _refuse_if_full(self) -> None:
         if self._waiting >= MAX_WAITING:
             raise DatabaseUnavailable("The database has too much to do. Try again in a moment.", retry_after=1)
 
-    def _on_thread(self, engine: Engine, transaction: Callable[[Connection], T]) -> asyncio.Future[T]:
+    def _on_thread(
+        self, engine: Engine, transaction: Callable[[Connection], T], threads: ThreadPoolExecutor | None = None
+    ) -> asyncio.Future[T]:
         in_context = contextvars.copy_context().run
-        return asyncio.get_running_loop().run_in_executor(self._threads, in_context, run, engine.begin, transaction)
+        loop = asyncio.get_running_loop()
+        return loop.run_in_executor(threads or self._threads, in_context, run, engine.begin, transaction)
 
     async def _outcome(self, future: asyncio.Future[T]) -> T:
         self._waiting += 1
@@ -85,6 +111,27 @@ class Database:
         self._waiting -= 1
         if not future.cancelled():
             future.exception()  # seen, even when the caller was cancelled and no longer asks
+
+
+@contextmanager
+def _stopped_after(connection: Connection, seconds: float) -> Iterator[None]:
+    """Stop a query in the database itself; PostgreSQL counts for each statement, of which two may take long."""
+    if connection.dialect.name == "sqlite":
+        deadline = time.monotonic() + seconds
+        sqlite: Any = connection.connection.driver_connection
+        sqlite.set_progress_handler(lambda: time.monotonic() > deadline, STEPS_PER_LOOK)
+    else:
+        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {max(1, int(seconds * 500))}")
+    try:
+        yield
+    except DBAPIError as failure:
+        is_late = getattr(failure.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
+        if is_late or getattr(failure.orig, "sqlstate", None) == QUERY_CANCELED:
+            raise TimeoutError from failure
+        raise
+    finally:
+        if connection.dialect.name == "sqlite":
+            sqlite.set_progress_handler(None, 0)
 
 
 def _sqlite_engine(url: str, synchronous: str, begin: str, connections: int) -> Engine:

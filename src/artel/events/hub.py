@@ -6,19 +6,20 @@ readers, however many there are. A reader that does not keep up is cut off, and 
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from artel.contract.events import StoredEvent
 from artel.db.tenant import Tenant
-from artel.errors import ArtelError, Kind, ServerBusy
+from artel.errors import ArtelError, Kind, ServerBusy, TooManyStreams
 from artel.logs import get_logger
 
 MAX_BEHIND = 1000  # items that a reader may not have taken yet
 PAGE = 500
 MAX_READERS = 20_000
+MAX_READERS_PER_USER = 100
 KEPT_ENDED = 16  # turns whose end was told; what is heard of them afterwards came late
 TURN_ENDS = frozenset({"turn_completed", "turn_failed", "turn_cancelled"})
 
@@ -161,41 +162,72 @@ class _Feed:
             self.answers = {key: one for key, one in self.answers.items() if not one.elsewhere}
 
 
+class Readers:
+    """How many readers there are in this process, of all hubs, and of each user."""
+
+    def __init__(self, max_per_user: int = MAX_READERS_PER_USER) -> None:
+        self._max_per_user = max_per_user
+        self._of_user: Counter[int] = Counter()
+        self._all = 0
+
+    def refuse_if_full(self, tenant: Tenant) -> None:
+        """Raise if as many readers listen as this process can serve, to this user or at all."""
+        if self._of_user[tenant.user_id] >= self._max_per_user:
+            raise TooManyStreams(
+                f"You follow {self._max_per_user} streams of events here. Close one of them, then try again.",
+                retry_after=5,
+            )
+        if self._all >= MAX_READERS:
+            raise ServerBusy("Too many readers follow events here. Try again in a moment.", retry_after=5)
+
+    @contextmanager
+    def count(self, tenant: Tenant) -> Iterator[None]:
+        """Count a reader while it listens."""
+        self.refuse_if_full(tenant)
+        self._of_user[tenant.user_id] += 1
+        self._all += 1
+        try:
+            yield
+        finally:
+            self._all -= 1
+            self._of_user[tenant.user_id] -= 1
+            if not self._of_user[tenant.user_id]:
+                del self._of_user[tenant.user_id]
+
+
 class EventHub:
     """All feeds of this process."""
 
-    def __init__(self, read: ReadEvents) -> None:
+    def __init__(self, read: ReadEvents, readers: Readers | None = None) -> None:
         self._read = read
         self._feeds: dict[str, _Feed] = {}
-        self._readers = 0
+        self._readers = readers or Readers()
 
     @property
     def sessions(self) -> list[str]:
         """The sessions that somebody listens to."""
         return [session_id for session_id, feed in self._feeds.items() if feed.readers]
 
-    def refuse_if_full(self) -> None:
-        """Raise if as many readers listen as this process can serve."""
-        if self._readers >= MAX_READERS:
-            raise ServerBusy("Too many readers follow events here. Try again in a moment.", retry_after=5)
+    def refuse_if_full(self, tenant: Tenant) -> None:
+        """Raise if as many readers listen as this process can serve, to this user or at all."""
+        self._readers.refuse_if_full(tenant)
 
     @contextmanager
     def listen(self, tenant: Tenant, session_id: str) -> Iterator[Reader]:
         """Listen to a session; answers that are being written come first, as snapshots."""
-        feed = self._feeds.setdefault(session_id, _Feed(tenant))
-        if feed.tenant.user_id != tenant.user_id:
-            raise PermissionError("a session is listened to by its owner only")
-        reader = Reader()
-        for answer in feed.answers.values():
-            reader.offer(answer.snapshot())
-        feed.readers.add(reader)
-        self._readers += 1
-        try:
-            yield reader
-        finally:
-            self._readers -= 1
-            feed.left(reader)
-            self._forget_if_idle(session_id)
+        with self._readers.count(tenant):
+            feed = self._feeds.setdefault(session_id, _Feed(tenant))
+            if feed.tenant.user_id != tenant.user_id:
+                raise PermissionError("a session is listened to by its owner only")
+            reader = Reader()
+            for answer in feed.answers.values():
+                reader.offer(answer.snapshot())
+            feed.readers.add(reader)
+            try:
+                yield reader
+            finally:
+                feed.left(reader)
+                self._forget_if_idle(session_id)
 
     async def follow(self, tenant: Tenant, session_id: str, after: int, seconds: float) -> AsyncIterator[Item | None]:
         """Answer every event after a number, then what comes; None when nothing has come for that many seconds."""
@@ -273,6 +305,9 @@ class EventHub:
         """Take over what another process has of an answer that is being written there; after a pause it begins anew."""
         if not self.is_listened_to(session_id) or snapshot.whose in self._feeds[session_id].ended:
             return  # nobody would hear of its end, or it came late
+        if self._feeds[session_id].tenant.user_id != tenant.user_id:
+            log.warning("snapshot_of_another_user", session_id=session_id)
+            return
         place = session_id, snapshot.message_id, snapshot.task_id, snapshot.turn_id
         feed, answer = self._answer(tenant, *place, elsewhere=True)
         if snapshot.n != answer.n:

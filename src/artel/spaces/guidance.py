@@ -57,5 +57,5 @@ class Guidance:
             path=GUIDANCE,
         )
         result = await self._parts.relay.call(self._principal, self._project_id, "workspace/read", call, READ_SECONDS)
-        content = (result.model_extra or {}).get("content")
+        content = result.more.get("content")
         return content[:MAX_CHARACTERS] if result.success and isinstance(content, str) else ""

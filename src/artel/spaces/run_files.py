@@ -123,7 +123,7 @@ class RunFiles:
         result = await self._parts.relay.call(caller.principal, caller.project_id, "workspace/stat", call, LOOK_SECONDS)
         if result.code == "file_not_found":
             return FileState(sha256="")
-        about = result.model_extra or {}
+        about = result.more
         sha256, size = about.get("sha256"), about.get("size")
         return FileState(
             sha256 if isinstance(sha256, str) and len(sha256) <= SHA256_CHARACTERS else None,

@@ -93,7 +93,7 @@ class FileTool:
         """Have the connector do it."""
         result = await self._files.ask(self.name, self.method, self.params(arguments, approval), approval)
         if result.code == "asks":
-            said = _extra(result)
+            said = result.more
             details = {name: said[name][:MAX_DETAIL] for name in _FOR_THE_USER if isinstance(said.get(name), str)}
             known = self.question(arguments)
             risk: Risk = "high" if "warning" in details else known.risk if known else "normal"
@@ -134,7 +134,7 @@ class ReadFile(FileTool):
 
     def done(self, arguments: Mapping[str, Any], result: Result) -> None:
         """Remember what was read, so that it is not overwritten when it has changed since."""
-        self._files.note_hash(arguments["path"], _extra(result).get("sha256"))
+        self._files.note_hash(arguments["path"], result.more.get("sha256"))
 
 
 class ListDirectory(FileTool):
@@ -201,7 +201,7 @@ class ChangingTool(FileTool):
 
     def done(self, arguments: Mapping[str, Any], result: Result) -> None:
         """Remember what was written."""
-        self._files.note_hash(arguments["path"], _extra(result).get("sha256"))
+        self._files.note_hash(arguments["path"], result.more.get("sha256"))
 
 
 class WriteFile(ChangingTool):
@@ -298,9 +298,5 @@ def _is_protected(path: str) -> bool:
         return False  # it is refused anyway
 
 
-def _extra(result: Result) -> dict[str, Any]:
-    return result.model_extra or {}
-
-
 def _told(result: Result) -> Any:
-    return {name: value for name, value in _extra(result).items() if name not in _OURS}
+    return {name: value for name, value in result.more.items() if name not in _OURS}

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -16,6 +16,7 @@ from artel.paths.policy import is_secret, matches, split_path
 
 CALLS_PER_MINUTE = 60
 MAX_PACED = 1_000  # projects whose calls are remembered before idle ones are forgotten
+MANY_ENTRIES = 200
 LISTS = ("files", "matches", "left_out", "unreadable")  # of entries with a path, in what a tool answers
 APPROVAL_SECONDS = 300
 HIGH_RISK_SECONDS = 600
@@ -37,6 +38,10 @@ class Forbidden(Exception):
     """The policy says no; the text says why, to the model."""
 
 
+# Each entry of a listing is compared with each of them.
+Globs = Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_length=100)]
+
+
 class ToolRule(BaseModel):
     """What a project says of one tool."""
 
@@ -44,8 +49,8 @@ class ToolRule(BaseModel):
 
     enabled: bool = True
     requires_approval: bool = False
-    allowed_paths: list[str] = []
-    denied_paths: list[str] = []
+    allowed_paths: Globs = []
+    denied_paths: Globs = []
 
 
 class PolicySettings(BaseModel):
@@ -158,12 +163,18 @@ class Policy:
     def _rule(self, tool: str) -> ToolRule:
         """Answer what holds for a tool: its own rule, and what is said of all."""
         everyone, own = self.settings.tools.get("*") or ToolRule(), self.settings.tools.get(tool) or ToolRule()
-        return ToolRule(
+        return ToolRule.model_construct(  # of what was checked before: together they may be more than either may be
             enabled=everyone.enabled and own.enabled,
             requires_approval=everyone.requires_approval or own.requires_approval,
             allowed_paths=own.allowed_paths or everyone.allowed_paths,
             denied_paths=[*everyone.denied_paths, *own.denied_paths],
         )
+
+
+def has_many_entries(data: Any) -> bool:
+    """Say whether a result has so many entries that the rules are to be applied on a thread."""
+    lists = [data.get(name) for name in LISTS] if isinstance(data, dict) else []
+    return any(isinstance(entries, list) and len(entries) > MANY_ENTRIES for entries in lists)
 
 
 def arguments_hash(tool: str, arguments: Mapping[str, Any]) -> str:

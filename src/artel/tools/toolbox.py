@@ -13,7 +13,7 @@ from artel.errors import ArtelError
 from artel.logs import get_logger
 from artel.tools.audit import Audit, Audited, NoAudit, Status
 from artel.tools.consent import Consent, Decision, NeedsApproval, Question
-from artel.tools.policy import Forbidden, Level, Policy, Risk, arguments_hash
+from artel.tools.policy import Forbidden, Level, Policy, Risk, arguments_hash, has_many_entries
 from artel.tools.tool import AskingTool, Tool, ToolResult
 
 SHOWN_CHARACTERS = 500
@@ -131,7 +131,7 @@ class Toolbox:
         except Forbidden as refused:
             raise NotCalled(str(refused)) from None
         result = await self._done(tool, attempt, await self._approval(tool, arguments, self._policy))
-        return replace(result, data=self._policy.shown(tool.name, result.data)) if result.success else result
+        return await _shown(self._policy, tool, result)
 
     def _take_goes_on(self, call: ToolCall) -> bool:
         """Return whether this is the call that was let through before; whatever comes of it, no other will be.
@@ -215,6 +215,15 @@ def level_of(tool: Tool) -> Level:
     """Answer how much harm a tool can do; one that does not say is safe."""
     level = getattr(tool, "level", Level.SAFE)
     return level if isinstance(level, Level) else Level.CRITICAL
+
+
+async def _shown(policy: Policy, tool: Tool, result: ToolResult) -> ToolResult:
+    """Return a result without what the rules keep from agents."""
+    if not result.success:
+        return result
+    if has_many_entries(result.data):
+        return replace(result, data=await asyncio.to_thread(policy.shown, tool.name, result.data))
+    return replace(result, data=policy.shown(tool.name, result.data))
 
 
 def _named(tool: Tool) -> Collection[str]:

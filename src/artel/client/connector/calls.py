@@ -14,7 +14,18 @@ from artel.client.connector.deadline import Deadline
 from artel.client.connector.once import what_is_asked
 from artel.client.connector.screen import Report
 from artel.client.connector.workspace import CHANGING, Workspace
-from artel.contract.connector import ANSWERED, CALLS, MAX_FRAME_BYTES, Call, Decided, Result, UndoCall, answer, refusal
+from artel.contract.connector import (
+    ANSWERED,
+    ANSWERS,
+    CALLS,
+    MAX_FRAME_BYTES,
+    Call,
+    Decided,
+    Result,
+    UndoCall,
+    answer,
+    refusal,
+)
 
 AT_ONCE = 8
 MAX_WAITING = 64
@@ -63,7 +74,7 @@ class Calls:
         except BadFrame as bad:
             return self._complaint(bad)
         try:
-            return _frame(answer(call.call_id, await self._result(method, call)), call.call_id)
+            return _frame(method, answer(call.call_id, await self._result(method, call)), call.call_id)
         except BadFrame as bad:
             return self._complaint(bad)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and the next call is answered
@@ -182,10 +193,10 @@ def _name(call: Call, result: Result) -> str:
     return ""
 
 
-def _frame(message: Message, request_id: str | None) -> str:
-    """Answer a message as it is sent; one that is too large is replaced by a word about that."""
-    text = json.dumps(message, ensure_ascii=False)
-    if len(text) > MAX_FRAME_BYTES // 4 and len(text.encode(errors="replace")) > MAX_FRAME_BYTES:
+def _frame(method: str, message: Message, request_id: str | None) -> str:
+    """Return a message as it is sent; one that the server would not take is replaced by a word about that."""
+    text, most = json.dumps(message, ensure_ascii=False), ANSWERS[method].characters
+    if len(text) > most // 4 and len(text.encode(errors="replace")) > most:
         large = Result(success=False, code="read_failed", error="The answer is too large. Ask for a part of it.")
         return json.dumps(answer(request_id, large))
     return text

@@ -1,0 +1,171 @@
+"""What connectors answer is taken within limits only."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from artel.auth.principal import Principal
+from artel.connectors.frames import LARGE_CHARACTERS, Misbehaved, UserTurns, read_message
+from artel.connectors.line import Line
+from artel.contract.connector import ANSWERS, CALLS, MAX_ENTRIES, MAX_MATCHES, PROTOCOL, Hello, Result
+
+pytestmark = pytest.mark.anyio
+
+NOT_UNDERSTOOD = "The connector answered something that is not understood"
+FILE = {"path": "a.py", "type": "file", "size": 1, "modified": "2026-01-01T00:00:00+00:00"}
+MATCH = {"path": "a.py", "line": 1, "text": "x"}
+UNDONE = {"path": "a.py", "turn_id": "t", "outcome": "restored"}
+
+
+class Connector:
+    """The other end of a line."""
+
+    def __init__(self, user_id: int = 1, large: UserTurns | None = None) -> None:
+        hello = Hello(
+            protocol=PROTOCOL, connector_id="connector-of-a-test", user_id=user_id, project_id=1, workspace_name="w"
+        )
+        self.asked: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.allowed: list[int] = []
+        self.line = Line(
+            "line",
+            Principal(user_id),
+            hello,
+            self._send,
+            lambda *_: None,
+            large or UserTurns(8),
+            self.allowed.append,
+        )
+
+    async def _send(self, text: str) -> None:
+        self.asked.put_nowait(json.loads(text))
+
+    def call(self, method: str) -> "asyncio.Task[Result]":
+        """Call the connector."""
+        arguments = {"call_id": "c", "user_id": 1, "timeout_ms": 1, "path": "a", "content": "", "old": "a", "new": "b"}
+        call = CALLS[method].model_validate({**arguments, "query": "q", "name": "test"})
+        return asyncio.ensure_future(self.line.call(method, call, asyncio.get_running_loop().time() + 60))
+
+    async def answered(self, method: str, result: Any) -> Result:
+        """Return what becomes of an answer."""
+        calling = self.call(method)
+        await self.asked.get()
+        await self.line.heard(_frame(result))
+        return await calling
+
+
+def _frame(result: Any, call_id: str = "c") -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": call_id, "result": result})
+
+
+@pytest.mark.req("SEC-02.3")
+@pytest.mark.parametrize(
+    ("method", "result"),
+    [
+        ("workspace/read", {"success": True, "content": "x", "size": 1, "sha256": "ab"}),
+        ("workspace/stat", {"success": True, "path": "a", "type": "file", "size": 1}),
+        ("workspace/list", {"success": True, "files": [FILE] * MAX_ENTRIES, "is_cut": True}),
+        ("workspace/search", {"success": True, "matches": [MATCH] * MAX_MATCHES}),
+        ("workspace/write", {"success": True, "sha256": "ab", "is_new": True}),
+        ("workspace/run", {"success": True, "name": "test", "output": "x" * 65_000, "exit_code": 0}),
+        ("workspace/undo", {"success": True, "files": [UNDONE] * MAX_ENTRIES}),
+        ("workspace/delete", {"success": False, "code": "asks", "error": "?", "ask_id": "q", "diff": "-x"}),
+    ],
+)
+async def test_answers_of_a_connector_are_taken_with_the_fields_of_their_method(
+    method: str, result: dict[str, Any]
+) -> None:
+    answer = await Connector().answered(method, {**result, "more": {"x": [1]}})
+
+    kept = {"success": answer.success, "error": answer.error, "code": answer.code, **answer.more}
+    assert {name: value for name, value in kept.items() if value is not None} == result
+
+
+@pytest.mark.req("SEC-02.3")
+@pytest.mark.parametrize(
+    ("method", "result"),
+    [
+        ("workspace/read", {"success": True}),
+        ("workspace/read", {"success": True, "content": 5}),
+        ("workspace/read", {"success": True, "content": "x" * 10_000_001}),
+        ("workspace/read", {"success": True, "content": "x", "size": 10**30}),
+        ("workspace/list", {"success": True, "files": [FILE] * (MAX_ENTRIES + 1)}),
+        ("workspace/list", {"success": True, "files": [{}] * 1_000}),
+        ("workspace/list", {"success": True, "files": [{**FILE, "path": "x" * 3_000}]}),
+        ("workspace/search", {"success": True, "matches": [MATCH] * (MAX_MATCHES + 1)}),
+        ("workspace/search", {"success": True, "matches": [{**MATCH, "text": "x" * 3_000}]}),
+        ("workspace/run", {"success": True, "output": "x" * 200_000}),
+        ("workspace/undo", {"success": True, "files": [{**UNDONE, "outcome": "sold"}]}),
+        ("workspace/stat", {"success": True, "type": ["file"]}),
+        ("workspace/write", {"success": False, "code": "asks", "ask_id": "q", "diff": "x" * 200_000}),
+        ("workspace/write", {"success": True, "sha256": "x" * 400_000}),
+        ("workspace/write", "done"),
+        ("workspace/write", None),
+    ],
+)
+async def test_answers_that_no_connector_of_ours_gives_are_not_understood(method: str, result: Any) -> None:
+    answer = await Connector().answered(method, result)
+
+    assert (answer.success, answer.code, answer.more) == (False, "failed", {})
+    assert NOT_UNDERSTOOD in (answer.error or "")
+
+
+@pytest.mark.req("SEC-02.3")
+@pytest.mark.parametrize(
+    ("method", "frame"),
+    [
+        ("workspace/undo", '{"jsonrpc":"2.0","id":"c","result":{"files":[' + "{}," * 500_000 + "{}]}}"),
+        ("workspace/read", '{"jsonrpc":"2.0","id":"c","result":{"content":[' + '"",' * 100_000 + '""]}}'),
+        ("workspace/read", '{"jsonrpc":"2.0","id":"c","result":{"content":"' + '\\"' * 200_000),
+        ("workspace/write", '{"jsonrpc":"2.0","id":"c","result":{"x":"' + "x" * 1_000_000 + '"}}'),
+    ],
+)
+async def test_a_frame_of_more_than_the_method_needs_is_refused_before_it_is_read(method: str, frame: str) -> None:
+    connector = Connector()
+    calling = connector.call(method)
+    await connector.asked.get()
+
+    with pytest.raises(Misbehaved):
+        await connector.line.heard(frame)
+    calling.cancel()
+
+
+@pytest.mark.req("SEC-02.3")
+def test_a_file_full_of_brackets_and_quotes_is_no_structure() -> None:
+    content = '{"a": [1, "\\\\"]},' * 100_000
+
+    message = read_message(_frame({"success": True, "content": content}), ANSWERS["workspace/read"].structure)
+
+    assert message["result"]["content"] == content
+
+
+@pytest.mark.req("SEC-02.3")
+async def test_the_socket_takes_large_messages_only_while_a_large_answer_may_come() -> None:
+    connector = Connector()
+    calling = connector.call("workspace/read")
+    await connector.asked.get()
+    await connector.line.heard(_frame({"success": True, "content": "x"}))
+    await calling
+
+    assert connector.allowed == [LARGE_CHARACTERS, ANSWERS["workspace/read"].characters, LARGE_CHARACTERS]
+
+
+@pytest.mark.req("SEC-02.4")
+async def test_large_frames_are_read_one_at_a_time_per_user_and_stop_nobody_else() -> None:
+    large = UserTurns(2)
+    first, second = Connector(1, large), Connector(2, large)
+    calls = [connector.call("workspace/read") for connector in (first, second)]
+    for connector in (first, second):
+        await connector.asked.get()
+    frame = _frame({"success": True, "content": "x" * 2 * LARGE_CHARACTERS})
+
+    async with large.turn(1):  # another large frame of the first user is being read
+        waiting = asyncio.ensure_future(first.line.heard(frame))
+        await second.line.heard(frame)
+        assert (await calls[1]).success
+        assert not waiting.done()
+        assert large.wanted(1) == 2
+    await waiting
+    assert (await calls[0]).success
+    assert large.wanted(1) == 0
