@@ -256,3 +256,67 @@ def test_delete_that_is_asked_for_says_what_would_be_deleted(desk: Desk, tmp_pat
 
     assert file.stat().st_size == size
     assert "deleted" not in str(desk.heard()[-1])
+
+
+def _state(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Return mode, time and content of the folder and everything in it."""
+    found = {}
+    for path in (folder, *sorted(folder.rglob("*"))):
+        about = path.lstat()
+        content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+        found[str(path.relative_to(folder))] = about.st_mode, about.st_mtime_ns, content
+    return found
+
+
+@pytest.mark.req("WSA-01.2")
+def test_folder_is_the_same_before_and_after_whatever_becomes_of_its_project(desk: Desk, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "src" / "empty").mkdir(parents=True)
+    (work / "src" / "main.py").write_text("print(1)\n")
+    (work / "link").symlink_to("src")
+    before = _state(work)
+    http, place = desk.person.http, f"/my/projects/{desk.project}"
+
+    with connected_folder(tmp_path, desk.person, desk.project, "--yes") as folder:
+        desk.script(("tool_list_directory", {"recursive": True}), ("tool_read_file", {"path": "src/main.py"}))
+        desk.ask()
+        assert all(heard["success"] for heard in desk.heard())
+        for operation in ("cleanup", "reset"):
+            assert http.post(f"{place}/space/{operation}").is_success
+            assert _state(work) == before
+        folder.disconnect()
+        assert _state(work) == before
+        folder.connect("--yes")
+        assert http.delete(place).is_success
+        assert folder.process
+        folder.process.wait(60)  # it has nothing left to serve
+        assert _state(work) == before
+
+
+@pytest.mark.req("WSA-05.4", "WSA-06.1")
+def test_connector_of_one_project_is_out_of_reach_of_the_others(desk: Desk, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "mine.txt").write_text("of the other project\n")
+    served = desk.person.project("Served")["id"]
+    desk.script(
+        ("tool_read_file", {"path": "mine.txt"}),
+        ("tool_list_directory", {}),
+        ("tool_write_file", {"path": "new.txt", "content": "x"}),
+        ("tool_edit_file", {"path": "mine.txt", "old": "of", "new": "x"}),
+    )
+
+    with connected_folder(tmp_path, desk.person, served, "--yes") as folder:
+        before = folder.files()
+        desk.ask()
+
+        heard = desk.heard()
+        assert [one["success"] for one in heard] == [False] * 4
+        assert "of the other project" not in str(heard)
+        assert folder.files() == before
+        assert not desk.person.get(f"/my/projects/{desk.project}/connector")["online"]
+        undo = desk.person.http.post(f"/my/projects/{desk.project}/undo", json={})
+        assert undo.status_code >= 400
+        state = next((tmp_path / "config" / "connectors").iterdir())
+        log = state / "audit.jsonl"
+        assert not log.exists() or "mine.txt" not in log.read_text()
