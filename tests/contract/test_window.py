@@ -116,6 +116,7 @@ async def test_every_result_is_merged_however_small_the_window(brain: BrainRoute
     await merged(brain, "gpt-4", None, "Put it together.", tasks, Pieces())
 
     assert (text, refused(model)) == ("You said: Put it together.", [])
+    assert [asked.body["model"] for asked in model.asked] == ["gpt-4o", "gpt-4"]
     for asked in model.asked:
         told = asked.body["messages"][0]["content"]
         assert all(f"Found {number}." in told for number in range(12))
