@@ -9,7 +9,7 @@ import pytest
 from artel.auth.principal import Principal
 from artel.connectors.frames import LARGE_CHARACTERS, Misbehaved, UserTurns, read_message
 from artel.connectors.line import Line
-from artel.contract.connector import ANSWERS, CALLS, MAX_ENTRIES, MAX_MATCHES, PROTOCOL, Hello, Result
+from artel.contract.connector import ANSWERS, CALLS, PROTOCOL, Hello, Result
 
 pytestmark = pytest.mark.anyio
 
@@ -65,11 +65,11 @@ def _frame(result: Any, call_id: str = "c") -> str:
     [
         ("workspace/read", {"success": True, "content": "x", "size": 1, "sha256": "ab"}),
         ("workspace/stat", {"success": True, "path": "a", "type": "file", "size": 1}),
-        ("workspace/list", {"success": True, "files": [FILE] * MAX_ENTRIES, "is_cut": True}),
-        ("workspace/search", {"success": True, "matches": [MATCH] * MAX_MATCHES}),
+        ("workspace/list", {"success": True, "files": [FILE] * 10_000, "is_cut": True}),
+        ("workspace/search", {"success": True, "matches": [MATCH] * 1_000}),
         ("workspace/write", {"success": True, "sha256": "ab", "is_new": True}),
         ("workspace/run", {"success": True, "name": "test", "output": "x" * 65_000, "exit_code": 0}),
-        ("workspace/undo", {"success": True, "files": [UNDONE] * MAX_ENTRIES}),
+        ("workspace/undo", {"success": True, "files": [UNDONE] * 10_000}),
         ("workspace/delete", {"success": False, "code": "asks", "error": "?", "ask_id": "q", "diff": "-x"}),
     ],
 )
@@ -90,10 +90,10 @@ async def test_answers_of_a_connector_are_taken_with_the_fields_of_their_method(
         ("workspace/read", {"success": True, "content": 5}),
         ("workspace/read", {"success": True, "content": "x" * 10_000_001}),
         ("workspace/read", {"success": True, "content": "x", "size": 10**30}),
-        ("workspace/list", {"success": True, "files": [FILE] * (MAX_ENTRIES + 1)}),
+        ("workspace/list", {"success": True, "files": [FILE] * 10_001}),
         ("workspace/list", {"success": True, "files": [{}] * 1_000}),
         ("workspace/list", {"success": True, "files": [{**FILE, "path": "x" * 3_000}]}),
-        ("workspace/search", {"success": True, "matches": [MATCH] * (MAX_MATCHES + 1)}),
+        ("workspace/search", {"success": True, "matches": [MATCH] * 1_001}),
         ("workspace/search", {"success": True, "matches": [{**MATCH, "text": "x" * 3_000}]}),
         ("workspace/run", {"success": True, "output": "x" * 200_000}),
         ("workspace/undo", {"success": True, "files": [{**UNDONE, "outcome": "sold"}]}),
