@@ -269,7 +269,10 @@ def test_another_process_takes_over_from_one_that_was_killed(new_team: NewTeam, 
     assert follower.numbers == list(range(1, len(follower.numbers) + 1))
     assert [kind for kind in follower.kinds if kind.startswith("turn_")] == ["turn_failed"] + ["turn_completed"] * 3
     said = talk.http.get(f"/my/chat/{session}/messages").json()["items"]
-    assert [(one["role"], one["status"]) for one in said if one["role"] != "user"] == [
+    answers = [(one["role"], one["status"]) for one in said if one["role"] != "user"]
+    if answers[0] == ("assistant", "cut_off"):  # if it had been written for long enough to be kept
+        answers.pop(0)
+    assert answers == [
         ("system", "failed"),
         *[("assistant", "ok")] * 3,
     ]
