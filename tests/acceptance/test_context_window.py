@@ -75,7 +75,10 @@ def test_a_full_conversation_with_tools_and_guidance_fits_gpt_4(
 def test_the_newest_of_what_was_said_is_kept_beside_the_tools(person: Person, script: ByMark, mark: str) -> None:
     model = Windowed(Say("word " * 200))
     script[mark] = model
-    session = person.session()
+    project = person.project()
+    coder = next(agent["id"] for agent in project["agents"] if agent["name"] == "agent_coder")
+    person.http.patch(f"/my/projects/{project['id']}/agents/{coder}", json={"memory": False})
+    session = person.session(project["id"])
     for number in range(5):
         person.say(session, f"{mark} {number}: " + "talk " * 600)
 

@@ -234,7 +234,7 @@ def test_a_login_that_is_not_good_any_more_leads_to_the_sign_in_form(
 
 def test_names_are_shown_as_the_text_that_they_are(page: Page, person: Person) -> None:
     hostile = "<img src=x onerror=alert(1)>"
-    person.agent(open_project(page, person, hostile), role=hostile, model=hostile, system_prompt=hostile)
+    person.agent(open_project(page, person, hostile), role=hostile, system_prompt=hostile)
     page.reload()
 
     expect(page.get_by_role("heading", level=1)).to_have_text(hostile)

@@ -20,14 +20,23 @@ INSIDE, OUTSIDE, MINE = b"inside", b"outside!", b"mine"
 
 # Each name is now the real thing, now a link that leads out; every pair of renames is a swap.
 SWAPPER = """
-import os, sys
+import os, shutil, sys
 os.chdir(sys.argv[1])
+
+def put(new, name):
+    for _ in range(1000):
+        try:
+            return os.rename(new, name)
+        except OSError:  # a folder was made in its place
+            shutil.rmtree(name, ignore_errors=True)
+    sys.exit("never free")
+
 for done in range(0, int(sys.argv[2]), 6):
     for name in ("box", "file", "deep/box"):
         os.rename(name, name + ".real")
-        os.rename(name + ".link", name)
+        put(name + ".link", name)
         os.rename(name, name + ".link")
-        os.rename(name + ".real", name)
+        put(name + ".real", name)
 """
 
 

@@ -4,6 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from pydantic import BeforeValidator
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, Parts
 from artel.api.problems import documented
@@ -15,8 +16,17 @@ from artel.errors import RangeInvalid
 MAX_DAYS = 366
 USUAL_DAYS = 30
 
-From = Annotated[date | None, Query(alias="from", description="The first day, in UTC; without it, 30 days.")]
-To = Annotated[date | None, Query(description="The last day, in UTC; without it, today.")]
+
+def _written_day(text: object) -> object:
+    if isinstance(text, str) and text.isdigit():
+        raise ValueError("a day is written as 2026-11-16")
+    return text
+
+
+# Days are written out: a number would be taken for seconds since 1970.
+Day = Annotated[date | None, BeforeValidator(_written_day)]
+From = Annotated[Day, Query(alias="from", description="The first day, in UTC; without it, 30 days.")]
+To = Annotated[Day, Query(description="The last day, in UTC; without it, today.")]
 Group = Annotated[
     str,
     Query(
