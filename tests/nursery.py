@@ -120,11 +120,13 @@ class Nursery:
         module: str = "artel.cli.main",
         stdout: IO[str] | None = None,
         in_terminal: bool = False,
+        folder: str = "/",
     ) -> Child:
         """Run a module's `main` with arguments, an environment, and these as its standard files."""
         line = socket.socket(socket.AF_UNIX)
         line.connect(self._started())
-        asked = {"arguments": list(arguments), "env": dict(env), "module": module, "in_terminal": in_terminal}
+        what = {"arguments": list(arguments), "env": dict(env), "module": module}
+        asked = {**what, "in_terminal": in_terminal, "folder": folder}
         socket.send_fds(line, [json.dumps(asked).encode() + b"\n"], list(files))
         return Child(line, stdout)
 
@@ -220,7 +222,7 @@ def _become(asked: dict[str, Any], files: Sequence[int]) -> Callable[[], Any]:
     if asked["in_terminal"]:
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    os.chdir("/")
+    os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["env"])
     time.tzset()

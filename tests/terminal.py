@@ -26,7 +26,13 @@ class Terminal:
     """
 
     def __init__(
-        self, *arguments: str, env: Mapping[str, str], term: str = "dumb", columns: int = 200, rows: int = 40
+        self,
+        *arguments: str,
+        env: Mapping[str, str],
+        term: str = "dumb",
+        columns: int = 200,
+        rows: int = 40,
+        folder: str = "/",
     ) -> None:
         self._master, slave = os.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -35,7 +41,7 @@ class Terminal:
         self._is_dumb = term == "dumb"
         assert running.nursery is not None, "terminals are for tests"
         self._process = running.nursery.fork(
-            [running.ARTEL, *arguments], environment, (slave, slave, slave), in_terminal=True
+            [running.ARTEL, *arguments], environment, (slave, slave, slave), in_terminal=True, folder=folder
         )
         os.close(slave)
         self._read_to = 0

@@ -49,9 +49,12 @@ class Talker:
         server = str(person.http.base_url).rstrip("/")
         self.env = clean_environment(folder, ARTEL_SERVER=server, ARTEL_TOKEN=person.token)
 
-    def terminal(self, *options: str, columns: int = 100, **variables: str) -> Terminal:
-        env = self.env | variables
-        return Terminal("chat", "--agent", "coder", *options, env=env, term="xterm-256color", columns=columns)
+    def terminal(self, *options: str, columns: int = 100, folder: str = "/", **variables: str) -> Terminal:
+        place: dict[str, Any] = {"env": self.env | variables, "columns": columns, "folder": folder}
+        return Terminal("chat", "--agent", "coder", *options, term="xterm-256color", **place)
+
+    def is_connected(self) -> bool:
+        return bool(self.person.get(f"/my/projects/{self.project['id']}/connector")["online"])
 
     def asked(self, model: ModelServer) -> list[Asked]:
         return model.asked_about(self.mark)
@@ -337,3 +340,80 @@ def test_a_session_is_resumed_by_its_number(talker: Talker) -> None:
         return [str(item["title"]).split(" ", 1)[1] for item in items]
 
     assert eventually(lambda: titles() if titles()[0] == "about cats" else None) == ["about cats", "about dogs"]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """Make a folder with modules that nothing of ours may import."""
+    folder = tmp_path / "site"
+    (folder / "src").mkdir(parents=True)
+    for name in ("artel", "typer", "httpx", "sitecustomize", "prompt_toolkit"):
+        (folder / f"{name}.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'a').write({name!r})\n")
+    return folder
+
+
+@pytest.mark.req("CLI-01.10", "SEC-01.1")
+@pytest.mark.parametrize("way", ["leaves", "is killed"])
+def test_a_chat_connects_the_folder_it_is_started_in(talker: Talker, site: Path, script: ByMark, way: str) -> None:
+    script[talker.mark] = [*written(), Say(pieces=["slow\n\n"] * 500, pause=0.02)]
+    with talker.terminal(folder=str(site), columns=300) as terminal:
+        shown = terminal.until(PROMPT).split()
+        said = f"Folder {site} connected: agents ask before they write. (--no-folder to leave it out) {PROMPT}"
+        assert " ".join(shown).endswith(said.strip())
+        terminal.type(f"{talker.mark} write")
+        terminal.until("write src/a.py? [y/s/a/n] ")
+        assert not (site / "src" / "a.py").exists()
+        terminal.type("y")
+        terminal.until("It is done.")
+        terminal.until(PROMPT)
+        terminal.type(f"{talker.mark} talk")
+        terminal.until("slow")
+        terminal.press(CTRL_C)  # cancels the answer, and reaches no connector
+        terminal.until("[cancelled]")
+        terminal.until(PROMPT)
+        assert talker.is_connected()
+        if way == "leaves":
+            assert terminal.end(pressing=CTRL_D)[0] == 0
+            assert not talker.is_connected()
+    assert eventually(lambda: not talker.is_connected())
+    assert (site / "src" / "a.py").read_text() == "one\n"
+    assert not (talker.folder / "imported").exists(), (talker.folder / "imported").read_text()
+
+
+@pytest.mark.req("CLI-01.10")
+def test_a_chat_connects_no_folder_where_it_should_not(talker: Talker, site: Path) -> None:
+    with talker.terminal("--no-folder", folder=str(site)) as terminal:
+        assert "Folder" not in terminal.until(PROMPT)
+        assert not talker.is_connected()
+    with talker.terminal(folder=str(site), HOME=str(site)) as terminal:
+        terminal.until("Folder  none: this folder is more than a project")
+        terminal.until(PROMPT)
+        assert not talker.is_connected()
+    with talker.terminal(folder=str(site.parent)) as terminal:  # Artel's own files are in it
+        terminal.until("Folder  none: ")
+        terminal.until(PROMPT)
+        assert not talker.is_connected()
+    with connected_folder(talker.folder, talker.person, talker.project["id"], "--ask", "browser") as served:
+        with talker.terminal(folder=str(site)) as terminal:
+            assert "Folder" not in terminal.until(PROMPT)
+            since = served.online_since()
+        with talker.terminal("--folder", str(site)) as terminal:
+            terminal.until("another connector serves this project")
+            assert terminal.end()[0] == 2
+        assert served.online_since() == since
+
+
+@pytest.mark.req("CLI-01.10")
+def test_a_chat_says_when_another_connector_has_taken_over(talker: Talker, site: Path) -> None:
+    with talker.terminal("--folder", str(site), columns=300) as terminal:
+        terminal.until("connected: agents ask")
+        terminal.until(PROMPT)
+        with connected_folder(talker.folder, talker.person, talker.project["id"], "--yes", "--take-over"):
+
+            def said() -> str:
+                terminal.type("/agents")
+                return " ".join(terminal.until(PROMPT).split())
+
+            assert eventually(lambda: "is not connected any more: Another connector has taken over" in said())
+            assert terminal.end(pressing=CTRL_D)[0] == 0
+            assert talker.is_connected()

@@ -1,13 +1,17 @@
 """`artel chat`."""
 
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from artel.cli.connection import connect
 from artel.cli.exit_codes import ExitCode
 from artel.cli.output import AsJson, Project, Server
+
+if TYPE_CHECKING:
+    from artel.client.conversation import Conversation
 
 
 def chat(
@@ -20,6 +24,11 @@ def chat(
         str | None, typer.Option("--agent", "-a", help="Who is spoken to, such as coder; else the orchestrator.")
     ] = None,
     new: Annotated[bool, typer.Option("--new", help="Begin another session.")] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="The folder that agents may work in, if none is connected.  [default: the current one]"),
+    ] = None,
+    no_folder: Annotated[bool, typer.Option("--no-folder", help="Connect no folder.")] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -29,24 +38,40 @@ def chat(
     interactive = message is None and sys.stdin.isatty()
     if interactive and as_json:
         raise typer.BadParameter("say what to ask: artel chat MESSAGE --json")
+    if folder is not None and (no_folder or not interactive):
+        raise typer.BadParameter(
+            "--folder is for a conversation in the terminal. To connect a folder: artel connect DIR"
+        )
     content = "" if interactive else _content(message)
     with connect(server) as client:
         # Imported here: the HTTP client takes a tenth of a second to import, and `artel --help` must not.
         from artel.client.conversation import Conversation
-        from artel.client.credentials import config_folder
         from artel.client.last_sessions import LastSessions
 
         conversation = Conversation.open(client, project, session, new=new, remembered=LastSessions())
         if interactive:
-            from artel.cli.chat_prompt import ChatPrompt
-
-            ChatPrompt(conversation, agent, config_folder() / "chat_history").run()
+            _converse(conversation, agent, folder, connects=not no_folder)
         else:
             from artel.cli.chat_question import ask
 
             code = ask(conversation, content, agent, as_json=as_json)
             if code is not ExitCode.OK:
                 raise typer.Exit(code)
+
+
+def _converse(conversation: "Conversation", agent: str | None, folder: Path | None, *, connects: bool) -> None:
+    from artel.cli.chat_folder import ChatFolder
+    from artel.cli.chat_prompt import ChatPrompt
+    from artel.client.credentials import config_folder
+
+    connected = ChatFolder(conversation.api, conversation.project_id, folder) if connects else None
+    try:
+        if connected is not None:
+            connected.start()
+        ChatPrompt(conversation, agent, config_folder() / "chat_history", connected).run()
+    finally:
+        if connected is not None:
+            connected.stop()
 
 
 def _content(message: str | None) -> str:

@@ -142,11 +142,11 @@ def change_model(conversation: "Conversation", chosen: str | None, text: str) ->
 class Words:
     """What Tab completes: agents after @, commands after /, else files of the connected or the current folder."""
 
-    def __init__(self, conversation: "Conversation", commands: Iterable[str]) -> None:
+    def __init__(self, conversation: "Conversation", commands: Iterable[str], folder: Path | None) -> None:
         self._conversation = conversation
         self._commands = sorted(commands)
         self._agents: list[str] | None = None
-        self._files = Files(_folder(conversation))
+        self._files = Files(_folder(conversation, folder or Path.cwd()))
 
     def candidates(self, before: str) -> Iterable[str]:
         """Return what the last word of the text can become."""
@@ -167,14 +167,14 @@ class Words:
         return self._agents
 
 
-def _folder(conversation: "Conversation") -> Path:
+def _folder(conversation: "Conversation", otherwise: Path) -> Path:
     from artel.client.connector.state_folder import StateFolder
 
     for state in StateFolder.all():
         is_ours = (state.server, state.project_id) == (conversation.api.server, conversation.project_id)
         if is_ours and state.is_held():
             return state.workspace
-    return Path.cwd()
+    return otherwise
 
 
 class Files:

@@ -18,6 +18,7 @@ from artel.cli.visible_text import visible
 from artel.errors import ArtelError
 
 if TYPE_CHECKING:
+    from artel.cli.chat_folder import ChatFolder
     from artel.client.conversation import Conversation
 
 HISTORY, MAX_HISTORY = 10, 100
@@ -50,8 +51,11 @@ A write is done when you say y; s and a allow such writes for longer, n refuses 
 class ChatPrompt:
     """A conversation in a terminal."""
 
-    def __init__(self, conversation: "Conversation", agent: str | None, history_file: Path) -> None:
+    def __init__(
+        self, conversation: "Conversation", agent: str | None, history_file: Path, folder: "ChatFolder | None"
+    ) -> None:
         self._conversation = conversation
+        self._folder = folder
         self._agent = agent
         self._status = StatusLine()
         self._is_smart = is_smart_terminal()
@@ -74,7 +78,8 @@ class ChatPrompt:
     def _line_editor(self, history_file: Path) -> Callable[[str], str]:
         from artel.cli.chat_input import ChatInput  # here, because prompt_toolkit takes a while to import
 
-        words = chat_commands.Words(self._conversation, [*self._commands, "quit"])
+        folder = self._folder.path if self._folder else None
+        words = chat_commands.Words(self._conversation, [*self._commands, "quit"], folder)
         return ChatInput(history_file, words.candidates).ask
 
     def run(self) -> None:
@@ -94,6 +99,8 @@ class ChatPrompt:
     def _ask(self) -> str | None:
         """Return the next message, or None when the user leaves."""
         try:
+            if self._folder is not None and (news := self._folder.news()):
+                _say(news, is_smart=self._is_smart)
             line = self._read(f"{visible(self._agent, keep='')}> " if self._agent else "> ")
         except (EOFError, KeyboardInterrupt):
             sys.stdout.write("\n")

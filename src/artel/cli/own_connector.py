@@ -1,16 +1,21 @@
-"""The connector that `artel up` starts for the folder in which it was started: a process of its own, like any other."""
+"""The connector that `artel up` starts for the folder in which it was started: a process of its own, like any other.
+
+`artel chat` starts one in the same way.
+"""
 
 import asyncio
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import IO
 
 from artel.cli.exit_codes import ExitCode
-from artel.client.connector.state_folder import LEAVE_SIGNAL, PARENT_VARIABLE
+from artel.client.connector.state_folder import LEAVE_SIGNAL, PARENT_VARIABLE, STDIN_VARIABLE
 from artel.errors import ArtelError
 
 STOP_SECONDS = 5.0
@@ -44,6 +49,52 @@ class Place:
     is_free: Callable[[], Awaitable[bool]]
 
 
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where a connector prints to. One that is apart does not hear Ctrl-C in this terminal."""
+
+    out: int | None
+    err: int | IO[bytes] | None
+    is_apart: bool = False
+
+
+def start_connector(
+    folder: Path,
+    project_id: int,
+    url: str,
+    options: Sequence[str],
+    files: Files,
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> subprocess.Popen[bytes]:
+    """Start `artel connect` for a folder, in a process that ends with this one however that ends."""
+    # Agents write to the current folder: Python must not import from it (-P, and the same for children).
+    command = [sys.executable, "-P", "-m", "artel", "connect", str(folder), "--project", str(project_id)]
+    env = os.environ | {"PYTHONSAFEPATH": "1", STDIN_VARIABLE: "1", **variables}
+    if config_dir := os.environ.get("ARTEL_CONFIG_DIR"):
+        env["ARTEL_CONFIG_DIR"] = str(Path(config_dir).absolute())  # the connector starts in another folder
+    return subprocess.Popen(  # noqa: S603 - our own command
+        [*command, *options, "--server", url],
+        cwd="/",
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=files.out,
+        stderr=files.err,
+        start_new_session=files.is_apart,
+    )
+
+
+def end_connector(process: subprocess.Popen[bytes]) -> None:
+    """End a connector, if it has not ended yet."""
+    process.terminate()
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 class OwnConnector:
     """Serves the folder for as long as the server runs, except while another connector serves the project."""
 
@@ -69,6 +120,7 @@ class OwnConnector:
         while self._process is not None:
             began = time.monotonic()
             code = await asyncio.to_thread(self._process.wait)
+            end_connector(self._process)
             seconds = time.monotonic() - began
             if self._is_stopped:
                 return
@@ -81,38 +133,17 @@ class OwnConnector:
             self._begin(place, take_over=not is_replaced)
 
     def _begin(self, place: Place, *, take_over: bool) -> None:
-        # Agents write to the current folder: Python must not import from it (-P, and the same for children).
-        command = [sys.executable, "-P", "-m", "artel", "connect", str(self.folder), "--project", str(place.project_id)]
         mode = [] if {"--read-only", "--yes"} & {*self._options} else ["--ask", "browser"]
-        options = [*mode, *self._options, *(["--take-over"] if take_over else []), "--server", place.url]
-        env = os.environ | {
-            "ARTEL_SERVER": place.url,
-            "ARTEL_TOKEN": place.token(),
-            PARENT_VARIABLE: str(os.getpid()),
-            "PYTHONSAFEPATH": "1",
-        }
-        if config_dir := os.environ.get("ARTEL_CONFIG_DIR"):
-            env["ARTEL_CONFIG_DIR"] = str(Path(config_dir).absolute())  # the connector starts in another folder
-        self._process = subprocess.Popen(  # noqa: S603 - our own command
-            [*command, *options],
-            cwd="/",
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL if self._quiet else None,
-            stderr=subprocess.DEVNULL if self._quiet else None,
-        )
+        options = [*mode, *self._options, *(["--take-over"] if take_over else [])]
+        out = subprocess.DEVNULL if self._quiet else None
+        variables = {"ARTEL_SERVER": place.url, "ARTEL_TOKEN": place.token(), PARENT_VARIABLE: str(os.getpid())}
+        self._process = start_connector(self.folder, place.project_id, place.url, options, Files(out, out), variables)
 
     def stop(self) -> None:
         """End it, if it has not ended with us."""
         self._is_stopped = True
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        if self._process is not None:
+            end_connector(self._process)
 
 
 async def _until_free(is_free: Callable[[], Awaitable[bool]], pause: float) -> None:

@@ -50,7 +50,7 @@ class Credentials:
     @property
     def is_elsewhere(self) -> bool:
         """Whether the current server is on another machine, so that one on this machine should not replace it."""
-        return self.current is not None and not _is_loopback(self.current)
+        return self.current is not None and not is_loopback(self.current)
 
     def forget(self, server: str) -> bool:
         """Drop the token for a server; say whether there was one."""
@@ -84,11 +84,12 @@ class Credentials:
 def normal_server(url: str) -> str:
     """Answer the form in which servers are compared; passwords go in clear to this machine only."""
     if "://" not in url:
-        url = f"http://{url}" if _is_loopback(f"http://{url}") else f"https://{url}"
+        url = f"http://{url}" if is_loopback(f"http://{url}") else f"https://{url}"
     return url.rstrip("/")
 
 
-def _is_loopback(url: str) -> bool:
+def is_loopback(url: str) -> bool:
+    """Return whether a server is on this machine."""
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:

@@ -1,6 +1,7 @@
 """Puts a connector together and runs it."""
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -22,7 +23,7 @@ from artel.client.connector.reading import Reader
 from artel.client.connector.rules import Rules
 from artel.client.connector.screen import Screen
 from artel.client.connector.searching import Searcher
-from artel.client.connector.state_folder import LEAVE_SIGNAL, StateFolder, parent_pid
+from artel.client.connector.state_folder import LEAVE_SIGNAL, STDIN_VARIABLE, StateFolder, parent_pid
 from artel.client.connector.undo_store import UndoStore
 from artel.client.connector.workspace import Workspace
 from artel.client.connector.writing import Writer
@@ -115,6 +116,8 @@ class _Service:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             self._loop.add_signal_handler(number, serving.cancel)
         self._loop.add_signal_handler(LEAVE_SIGNAL, self._leave, serving)
+        if os.environ.get(STDIN_VARIABLE):
+            self._loop.add_reader(0, serving.cancel)  # nobody writes there: it is the end
         with suppress(asyncio.CancelledError):
             await serving
         if self._is_taken_over:

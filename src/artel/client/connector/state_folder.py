@@ -18,6 +18,8 @@ LEAVE_SIGNAL = signal.SIGUSR1  # sent to the connector that another one of this 
 MAX_HOLDER_BYTES = 1_000
 # Set by `artel up` for the connector that it starts: without that server there is nobody to come back to.
 PARENT_VARIABLE = "ARTEL_CONNECT_PARENT"
+# Set for a connector that another command starts: its standard input is a pipe, and it ends when that does.
+STDIN_VARIABLE = "ARTEL_CONNECT_UNTIL_STDIN_ENDS"
 
 
 def parent_pid() -> int | None:
