@@ -1,5 +1,6 @@
 """`artel chat` in a terminal that can move its cursor: what is typed and pasted, what is shown, what is approved."""
 
+import base64
 import json
 import re
 import stat
@@ -286,12 +287,15 @@ def test_the_commands_about_files_cost_and_models(talker: Talker, folder: Folder
 
         terminal.until(PROMPT)
         do("/diff", "No file was changed in this session.")
+        do("/files", "No file was changed in this session.")
         do("/undo", "No file was changed in this session that could be put back.")
         terminal.type(f"{talker.mark} write")
         terminal.until("[y/s/a/n] ")
         do("y", "It is done.")
         do("/diff", "agent_coder wrote src/a.py, just now", "+one")
+        do("/files", "agent_coder wrote src/a.py, just now\n")
         do("/undo", "src/a.py was removed.")
+        do("/files", "agent_coder wrote src/a.py, just now (put back)")
         assert folder.files() == {}
         assert re.search(r"tokens in, [\d,]+ out", do("/cost", "Last turn ", "This session "))
         do("/retry", "Once more.")
@@ -304,6 +308,37 @@ def test_the_commands_about_files_cost_and_models(talker: Talker, folder: Folder
     agents: list[dict[str, Any]] = talker.person.get(f"/my/projects/{talker.project['id']}/agents")["items"]
     models = {agent["name"]: agent["model"] for agent in agents}
     assert (models["agent_coder"], models["agent_writer"]) == ("gpt-4o-mini", "gpt-4o")
+
+
+@pytest.mark.req("CLI-01.6")
+def test_the_commands_about_titles_and_the_clipboard(talker: Talker, script: ByMark) -> None:
+    script[talker.mark] = Say("The answer \u202e\x07 is 42.")
+    copied = base64.b64encode(b"The answer \\u202e\\x07 is 42.").decode()
+    with talker.terminal() as terminal:
+        terminal.until(PROMPT)
+        terminal.type("/copy")
+        terminal.until("Nothing was answered yet.")
+        terminal.type(f"{talker.mark} question")
+        terminal.until("is 42.")
+        terminal.until(PROMPT)
+        terminal.type("/copy")
+        terminal.until("Sent the last answer (")
+        assert terminal.raw.count("\x1b]52;") == 1
+        assert f"\x1b]52;c;{copied}\x07" in terminal.raw
+        terminal.type("/rename")
+        terminal.until("/rename TITLE")
+        terminal.type("/rename The great question")
+        terminal.until("This session is called The great question now.")
+        terminal.type("/plan")
+        terminal.until("Nothing was planned in this session.")
+    assert [one["title"] for one in talker.person.get("/my/chat/sessions")["items"]] == ["The great question"]
+
+    dumb = Terminal("chat", "--agent", "coder", env=talker.env)
+    with dumb:
+        dumb.until(PROMPT)
+        dumb.type("/copy")
+        dumb.until("Nothing was copied")
+        assert "\x1b]52" not in dumb.raw
 
 
 @pytest.mark.req("CLI-01.6")

@@ -611,3 +611,20 @@ def test_a_retry_whose_line_is_cut_is_begun_once_and_loses_nothing(console: Cons
     shown = _seen(rest)
     assert (code, shown.count("  c  agent_coder is done"), shown.count("All of it, in one.")) == (0, 1, 1)
     assert console.team.asked == ["a", "b", "b", "c"]
+
+
+@pytest.mark.req("CLI-01.6")
+def test_the_chat_shows_how_the_last_plan_stands(console: Console) -> None:
+    with Terminal("chat", "--new", env=console.env) as terminal:
+        terminal.until("> ")
+        terminal.type(f"{console.team.mark} Please do it all.")
+        terminal.until(QUESTION)
+        terminal.type("y")
+        terminal.until("[It cost ")
+        terminal.until("> ")
+        terminal.type("/plan")
+        shown = terminal.until("\n> ")
+
+    tasks = console.newest()["tasks"]
+    assert f"The plan is completed: {len(tasks)} of {len(tasks)} tasks done, " in shown
+    assert [f"  {task['id']}  completed, {task['agent']}: " in shown for task in tasks] == [True] * len(tasks)

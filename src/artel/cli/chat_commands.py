@@ -1,11 +1,12 @@
 """What the commands of `artel chat` print and do with the current conversation."""
 
+import base64
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from artel.cli.output import ago, table
-from artel.cli.plan_text import money
+from artel.cli.plan_text import estimated, money
 from artel.cli.tool_question import diff_style
 from artel.cli.visible_text import one_line, visible
 from artel.client.conversation import CHANGING_TOOLS
@@ -18,6 +19,7 @@ LISTED = 20
 LOOKED_AT = 100  # of the newest calls of the project, for /undo and /diff
 LOOKED_AT_MESSAGES = 100  # of the newest messages of the session, for /cost
 TITLE_CHARACTERS = 50
+MAX_COPIED_BYTES = 70_000  # terminals take about 100,000 characters of base64
 STAYS = {
     "changed_since": "was changed since, and stays",
     "not_kept": "could not be kept, and stays",
@@ -87,11 +89,28 @@ def last_changes(conversation: "Conversation") -> Iterable[tuple[str, str]]:
     if not calls:
         yield "No file was changed in this session.", ""
     for call in reversed([call for call in calls if call["turn_id"] == calls[0]["turn_id"]]):
-        verb = {"tool_write_file": "wrote", "tool_edit_file": "edited"}.get(call["tool"], "deleted")
-        yield f"{call['agent']} {verb} {one_line(call['arguments'].get('path', ''))}, {ago(call['created_at'])}", "bold"
+        yield _what_was_done(call), "bold"
         diff = _diff(conversation, call)
         for line in visible(diff).removesuffix("\n").split("\n") if diff else ():
             yield line, diff_style(line)
+
+
+def changed_files(conversation: "Conversation") -> str:
+    """Return the files that this session has changed, by their last change, newest first."""
+    undone: set[str] = set()
+    files: dict[str, str] = {}
+    for call in conversation.changes(LOOKED_AT):
+        if call["tool"] == "undo":
+            undone.add(call["turn_id"])
+        else:
+            was_undone = " (put back)" if call["turn_id"] in undone else ""
+            files.setdefault(str(call["arguments"].get("path", "")), f"{_what_was_done(call)}{was_undone}")
+    return "\n".join(files.values()) or "No file was changed in this session."
+
+
+def _what_was_done(call: dict[str, Any]) -> str:
+    verb = {"tool_write_file": "wrote", "tool_edit_file": "edited"}.get(call["tool"], "deleted")
+    return f"{call['agent']} {verb} {one_line(call['arguments'].get('path', ''))}, {ago(call['created_at'])}"
 
 
 def _diff(conversation: "Conversation", call: dict[str, Any]) -> str:
@@ -99,6 +118,46 @@ def _diff(conversation: "Conversation", call: dict[str, Any]) -> str:
     if call["approval_id"] is None:
         return ""
     return str(conversation.approval(call["approval_id"])["details"].get("diff") or "")
+
+
+def last_plan(conversation: "Conversation") -> str:
+    """Return how the newest plan of the session stands: its price, and task by task."""
+    workflow = conversation.last_workflow()
+    if workflow is None or not workflow["tasks"]:
+        return "Nothing was planned in this session."
+    tasks = workflow["tasks"]
+    done = sum(task["status"] == "completed" for task in tasks)
+    title = f"The plan is {workflow['status']}: {done} of {len(tasks)} tasks done, {money(workflow['cost'])} spent"
+    return "\n".join([f"{title}, {estimated(workflow)}", *map(_task, tasks)])
+
+
+def _task(task: dict[str, Any]) -> str:
+    why = f" ({task['error']})" if task["error"] else ""
+    return f"  {one_line(task['id'])}  " + one_line(f"{task['status']}, {task['agent']}: {task['description']}{why}")
+
+
+def rename(conversation: "Conversation", title: str) -> str:
+    """Give the session another title."""
+    if not title:
+        raise WrongCommand("Say the new title: /rename TITLE")
+    return f"This session is called {one_line(conversation.rename(title))} now."
+
+
+def copy_last(conversation: "Conversation", out: TextIO) -> str:
+    """Send the last answer to the clipboard of the terminal (OSC 52); return what was done.
+
+    Hidden characters are escaped there too: what is pasted into a shell is what was read here.
+    """
+    messages = conversation.messages(LOOKED_AT_MESSAGES)
+    text = next((visible(one["content"]) for one in reversed(messages) if one["role"] == "assistant"), None)
+    if text is None:
+        raise WrongCommand("Nothing was answered yet.")
+    data = text.encode()
+    if len(data) > MAX_COPIED_BYTES:
+        raise WrongCommand(f"Nothing was copied: the answer has more than {MAX_COPIED_BYTES:,} bytes.")
+    out.write(f"\x1b]52;c;{base64.b64encode(data).decode()}\x07")
+    out.flush()
+    return f"Sent the last answer ({len(text):,} characters) to the clipboard. Not every terminal takes it (OSC 52)."
 
 
 def cost(conversation: "Conversation") -> str:

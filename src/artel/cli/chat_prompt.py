@@ -29,12 +29,16 @@ Talk
   //text          a message that begins with a slash
   /retry          send the last message again
   /cancel         cancel what this session is still working on
+  /plan           how the running or the last plan stands
+  /copy           send the last answer to the clipboard
 Sessions
   /sessions       the sessions of this project, numbered
   /resume N       go on with one of them
   /new            begin another session
+  /rename TITLE   give this session another title
   /history [N]    the last N messages (10)
 Files
+  /files          the files that this session has changed
   /diff           what the last turn has changed
   /undo           put that back
 Agents
@@ -70,6 +74,10 @@ class ChatPrompt:
             "retry": lambda _: self._retry(),
             "undo": lambda _: _say(chat_commands.undo_last(self._conversation)),
             "diff": lambda _: self._show_changes(),
+            "files": lambda _: _say(chat_commands.changed_files(self._conversation)),
+            "plan": lambda _: _say(chat_commands.last_plan(self._conversation), is_smart=self._is_smart),
+            "rename": lambda text: _say(chat_commands.rename(self._conversation, text)),
+            "copy": lambda _: self._copy(),
             "cost": lambda _: _say(chat_commands.cost(self._conversation)),
             "model": lambda text: _say(chat_commands.change_model(self._conversation, self._agent, text)),
         }
@@ -165,6 +173,11 @@ class ChatPrompt:
         self._conversation = self._conversation.resume(chat_commands.session_numbered(self._conversation, text))
         _say(f"Session: {self._conversation.session['title']}")
         self._show_history("")
+
+    def _copy(self) -> None:
+        if not self._is_smart:
+            raise chat_commands.WrongCommand("Nothing was copied: this terminal has no clipboard to send to.")
+        _say(chat_commands.copy_last(self._conversation, sys.stdout))
 
     def _show_changes(self) -> None:
         put = partial(_say, is_smart=self._is_smart)

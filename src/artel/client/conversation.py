@@ -164,6 +164,16 @@ class Conversation:
         """Answer what became of a request to the orchestrator."""
         return dict(self.api.call("GET", f"/my/workflows/{workflow_id}"))
 
+    def last_workflow(self) -> dict[str, Any] | None:
+        """Return what became of the newest request to the orchestrator in this session."""
+        page = self.api.call("GET", "/my/workflows", params={"session_id": self.session_id, "limit": 1})
+        return next((dict(workflow) for workflow in page["items"]), None)
+
+    def rename(self, title: str) -> str:
+        """Give the session another title; return it as it is kept."""
+        self.session = self.api.call("PATCH", f"/my/chat/sessions/{self.session_id}", json={"title": title})
+        return str(self.session["title"])
+
     def decide(self, approval_id: str, decision: dict[str, Any]) -> None:
         """Decide about what the user is asked."""
         self.api.call("POST", f"/my/approvals/{approval_id}/confirm", json=decision)
