@@ -128,6 +128,15 @@ def test_a_model_without_a_price_needs_permission(user: Person) -> None:
 
 @pytest.mark.any_database
 @pytest.mark.req("SEC-05.4")
+@pytest.mark.parametrize("name", ["vllm/x", "llamafile/x", "demo", "demo/x", "openai/vllm/x"])
+def test_a_name_that_sounds_free_is_not_free(user: Person, name: str) -> None:
+    refused = user.http.post(f"/my/projects/{user.project()['id']}/agents", json=new_agent(model=name))
+
+    assert_problem(refused, 422, "model_not_allowed")
+
+
+@pytest.mark.any_database
+@pytest.mark.req("SEC-05.4")
 @pytest.mark.parametrize(("command", "status"), [("serve", 422), ("up", 201)])
 def test_without_a_setting_only_artel_up_asks_models_without_a_price(
     tmp_path: Path, model: ModelServer, command: str, status: int
@@ -172,6 +181,17 @@ def test_a_users_month_holds_over_all_projects_and_outlives_them(
 
 
 @pytest.mark.req("SEC-05.2")
+def test_what_was_spent_before_there_was_a_limit_counts(user: Person, limits: Limits, mark: str) -> None:
+    project = user.project()
+    _agent(user, project["id"], "thrifty")
+    user.say(user.session(project["id"]), mark, "thrifty")
+    before = user.get("/my/usage")["sum"]["cost_usd"]
+
+    assert limits(monthly_budget_usd=1)["spent_usd"] == pytest.approx(before)
+    assert before > 0
+
+
+@pytest.mark.req("SEC-05.2")
 def test_a_users_month_pays_for_plans_too(user: Person, limits: Limits, mark: str) -> None:
     session = user.session(user.project()["id"])
     limits(monthly_budget_usd=0)
@@ -194,7 +214,7 @@ def test_a_user_stores_no_more_than_the_quota(
     limits(storage_bytes=6000)
 
     full = user.http.post(memory, json={"content": "y" * 5000})
-    assert "3,000 of 6,000 bytes" in assert_problem(full, 409, "storage_full")["detail"]
+    assert "of 6,000 bytes" in assert_problem(full, 409, "storage_full")["detail"]
     assert_problem(user.post(desk.session, "z" * 5000), 409, "storage_full")
     assert user.history(desk.session) == []
 
@@ -202,8 +222,29 @@ def test_a_user_stores_no_more_than_the_quota(
     assert not told["success"]
     assert "storage is full" in told["error"]
 
+    small = user.say(desk.session, mark, "keeper")
+    forked = user.http.post(f"/my/chat/sessions/{desk.session}/fork", json={"message_id": small["message_id"]})
+    assert forked.status_code == 201
+    limits(storage_bytes=3200)
+    full = user.http.post(f"/my/chat/sessions/{desk.session}/fork", json={"message_id": small["message_id"]})
+    assert_problem(full, 409, "storage_full")
+
     limits(storage_bytes=None)
     assert user.http.post(memory, json={"content": "y" * 5000}).status_code == 201
+
+
+@pytest.mark.req("SEC-05.3")
+def test_a_message_that_was_accepted_is_not_refused_when_it_is_repeated(user: Person, limits: Limits) -> None:
+    project = user.project()
+    _agent(user, project["id"], "thrifty")
+    session = user.session(project["id"])
+    limits(storage_bytes=1000)
+    first = user.post(session, "x" * 900, "thrifty", idempotency_key="once")
+
+    again = user.post(session, "x" * 900, "thrifty", idempotency_key="once")
+
+    assert (first.status_code, again.json()["turn_id"]) == (200, first.json()["turn_id"])
+    assert_problem(user.post(session, "x" * 900, "thrifty", idempotency_key="twice"), 409, "storage_full")
 
 
 @pytest.mark.any_database

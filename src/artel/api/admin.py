@@ -11,7 +11,7 @@ from artel.auth import accounts
 from artel.auth.accounts import Account
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars, micros
-from artel.budgets.user_month import spent_by
+from artel.budgets.user_month import catch_up, spent_by
 from artel.contract.http import Page, UserAccount, UserLimits
 from artel.errors import ProjectNotFound
 from artel.logs import get_logger
@@ -68,7 +68,10 @@ def _page(connection: Connection, limit: int, offset: int) -> Page[UserAccount]:
 
 
 def _set_limits(connection: Connection, user_id: int, values: dict[str, int | None]) -> UserAccount:
-    return _shown(connection, accounts.set_limits(connection, user_id, values))
+    account = accounts.set_limits(connection, user_id, values)
+    if values.get("monthly_micros") is not None:
+        catch_up(connection, account.principal)
+    return _shown(connection, account)
 
 
 def _shown(connection: Connection, account: Account) -> UserAccount:

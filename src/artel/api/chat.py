@@ -39,6 +39,7 @@ from artel.errors import (
     BudgetExceeded,
     PlanRejected,
     SearchTooLong,
+    StorageFull,
     TaskStopped,
     TooManySearches,
     TurnCancelledByUser,
@@ -54,7 +55,7 @@ from artel.spaces.agent_figures import ERROR_SECONDS
 from artel.spaces.host import Job
 from artel.turns.cancel import CANCELLED
 from artel.turns.endings import Ended, get_turn, message_to_repeat, read_ended
-from artel.turns.transactions import NewTurn, TurnOver, accept_message
+from artel.turns.transactions import NewTurn, TurnOver, accept_message, was_accepted
 from artel.turns.turn import Mode, Turn, TurnStatus
 
 WAIT_SECONDS = 35.0
@@ -259,7 +260,7 @@ async def _accept(
     key: str | None,
     retry_of: str | None = None,
 ) -> Turn:
-    await parts.storage.take(user, len(content.encode()))
+    size = await _take_storage(parts, user, session_id, len(content.encode()), key)
     if is_ready() and len(content) <= LONG_TEXT:
         tokens = count_tokens(content)
     else:
@@ -267,7 +268,13 @@ async def _accept(
     new = NewTurn(uuid7(), uuid7(), content, tokens, target, key, retry_of)
     is_planned = new.mode is Mode.ORCHESTRATED
     also = partial(add_workflow, workflow_id=uuid7(), request=content) if is_planned else None
-    turn = await parts.database.run(accept_message, user, session_id, new, parts.gate, also)
+    try:
+        turn = await parts.database.run(accept_message, user, session_id, new, parts.gate, also)
+    except ArtelError:
+        parts.storage.give_back(user, size)
+        raise
+    if turn.id != new.turn_id:
+        parts.storage.give_back(user, size)
     log.info("mode_chosen", session_id=session_id, mode=turn.mode, turn_id=turn.id)
     if turn.id == new.turn_id:
         parts.signals.session_changed(session_id)
@@ -275,6 +282,17 @@ async def _accept(
             parts.host.take(Job(user, turn, content))
         parts.signals.work(turn.project_id)
     return turn
+
+
+async def _take_storage(parts: Container, user: Principal, session_id: str, size: int, key: str | None) -> int:
+    """Count bytes that are about to be stored, and return how many; a request that was accepted before needs none."""
+    try:
+        await parts.storage.take(user, size)
+    except StorageFull:
+        if key is None or not await parts.database.read(was_accepted, user, session_id, key):
+            raise
+        return 0
+    return size
 
 
 def _patience(prefer: str, mode: Mode) -> float:

@@ -46,6 +46,8 @@ async def get_session(session_id: SessionId, user: CurrentUser, parts: Parts) ->
 async def fork_session(session_id: SessionId, body: Fork, user: CurrentUser, parts: Parts) -> Session:
     """Begin another session with what was said up to a message."""
     ids = [uuid7() for _ in range(fork.MAX_FORKED)]
+    size = await parts.database.read(fork.size_of_fork, user, session_id, body.message_id)
+    await parts.storage.take(user, size)
     return await parts.database.run(fork.fork_session, user, session_id, body.message_id, uuid7(), ids)
 
 

@@ -27,7 +27,7 @@ class ModelRules:
             raise ModelNotAllowed(
                 f"The model {model} is not allowed on this server. Choose one that matches: {', '.join(self.allowed)}."
             )
-        if not _matches(model, self.unpriced) and prices.cost(model, 0, 0) is None:
+        if not _matches(model, self.unpriced) and not prices.is_known(model):
             raise ModelNotAllowed(
                 f"Nobody knows what the model {model} costs, so that no budget would limit it. Choose a model with a "
                 "known price, or ask an administrator to allow this one (setting models_unpriced)."

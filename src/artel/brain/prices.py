@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 _FILE = "model_prices_and_context_window_backup.json"
 # Servers that people run themselves: nobody sends a bill.
-LOCAL_PROVIDERS = frozenset({"ollama", "ollama_chat", "lm_studio", "hosted_vllm", "vllm", "llamafile", "demo"})
+LOCAL_PROVIDERS = frozenset({"ollama", "ollama_chat", "lm_studio", "hosted_vllm"})
+DEMO = "demo"  # rules, no model
 
 
 class Price(NamedTuple):
@@ -31,12 +32,22 @@ _map: dict[str, Price] | None = None
 
 def cost(model: str, input_tokens: int, output_tokens: int) -> float | None:
     """Answer the price in dollars; 0 for local models, None for unknown ones."""
-    if model.partition("/")[0] in LOCAL_PROVIDERS:
+    if is_local(model) or model == DEMO:
         return 0.0
     price = _find(model)
     if price is None or price.input is None or price.output is None:
         return None
     return input_tokens * price.input + output_tokens * price.output
+
+
+def is_local(model: str) -> bool:
+    """Return whether a model runs on a server of one's own, which nobody sends a bill for."""
+    return model.partition("/")[0] in LOCAL_PROVIDERS
+
+
+def is_known(model: str) -> bool:
+    """Return whether it is known what a model costs. That others give one away for nothing may end any day."""
+    return is_local(model) or (model != DEMO and bool(cost(model, 1_000_000, 1_000_000)))
 
 
 def window(model: str) -> int | None:

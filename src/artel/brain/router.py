@@ -69,8 +69,9 @@ class BrainRouter:
             await client.close()
 
     def require_allowed(self, model: str) -> None:
-        """Raise ModelNotAllowed unless agents may use the model; the demo brain answers for any."""
-        if self.configured:
+        """Raise ModelNotAllowed unless agents may use the model; where the demo brain answers, any."""
+        provider, _ = provider_of(model, self._env)
+        if self.configured or provider.is_configured(self._env):
             self._rules.require(model)
 
     def _choose(self, model: str) -> Brain:

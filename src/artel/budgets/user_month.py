@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func
 
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars
-from artel.db.tables import reservations, user_budgets
+from artel.db.tables import reservations, usage, user_budgets
 from artel.db.tenant import TenantRepository
 from artel.errors import BudgetExceeded
 
@@ -41,10 +41,21 @@ class UserBudgetRepository(TenantRepository):
 
     def lock(self, scope: str) -> int:
         """Return what was spent in a month, which nobody else changes until the commit."""
-        self._add_unless_there({"scope": scope, "spent_micros": 0})
         row = self._select(user_budgets.c.spent_micros).where(user_budgets.c.scope == scope).with_for_update()
-        spent: int = self.connection.execute(row).scalar_one()
+        spent: int | None = self.connection.execute(row).scalar_one_or_none()
+        if spent is None:
+            self._add_unless_there({"scope": scope, "spent_micros": self._used(scope)})
+            spent = self.connection.execute(row).scalar_one()
         return spent
+
+    def catch_up(self, scope: str) -> None:
+        """Count what was spent while there was no limit."""
+        missing = self._used(scope) - self.lock(scope)
+        if missing > 0:
+            self.spend(scope, missing)
+
+    def _used(self, scope: str) -> int:
+        return _Usage(self.connection, self.tenant).cost(scope)
 
     def spent(self, scope: str) -> int:
         """Return what was spent in a month."""
@@ -55,6 +66,18 @@ class UserBudgetRepository(TenantRepository):
         """Count what a call has cost."""
         changed = self._update({"spent_micros": user_budgets.c.spent_micros + amount})
         self.connection.execute(changed.where(user_budgets.c.scope == scope))
+
+
+class _Usage(TenantRepository):
+    table = usage
+
+    def cost(self, scope: str) -> int:
+        """Return what the calls of a month have cost, as far as that is known."""
+        days = usage.c.day >= f"{scope}-01", usage.c.day <= f"{scope}-31"
+        total: int = self.connection.execute(
+            self._select(func.coalesce(func.sum(usage.c.cost_micros), 0)).where(*days)
+        ).scalar_one()
+        return int(total)
 
 
 class _UserReservations(TenantRepository):
@@ -89,6 +112,11 @@ def spend(connection: Connection, principal: Principal, costs: Mapping[str, int]
     rows = UserBudgetRepository(connection, principal)
     for scope, amount in costs.items():
         rows.spend(scope, amount)
+
+
+def catch_up(connection: Connection, principal: Principal) -> None:
+    """Count what a user has spent in this month before there was a limit."""
+    UserBudgetRepository(connection, principal).catch_up(this_month())
 
 
 def spent_by(connection: Connection, principal: Principal) -> int:

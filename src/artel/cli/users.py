@@ -70,6 +70,7 @@ def limit_user(
 ) -> None:
     """Set what a user may spend and store."""
     from artel.auth.accounts import find_account, set_limits
+    from artel.budgets.user_month import catch_up
 
     values: dict[str, int | None] = {}
     if monthly_usd is not None:
@@ -80,7 +81,10 @@ def limit_user(
         raise typer.BadParameter("give --monthly-usd, --storage-mb, or both")
 
     def change(connection: "Connection") -> "Account":
-        return set_limits(connection, find_account(connection, account).user_id, values)
+        changed = set_limits(connection, find_account(connection, account).user_id, values)
+        if values.get("monthly_micros") is not None:
+            catch_up(connection, changed.principal)
+        return changed
 
     changed = _with_database(lambda database: database.run(change))
     limits = {"monthly_micros": changed.monthly_micros, "storage_bytes": changed.storage_bytes}

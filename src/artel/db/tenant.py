@@ -146,11 +146,13 @@ class TenantRepository:
         number: int = self.connection.execute(self._select(func.count()).where(*conditions)).scalar_one()
         return number
 
-    def _bytes_of(self, column: ColumnElement[Any]) -> int:
+    def _bytes_of(self, column: ColumnElement[Any], *conditions: ColumnElement[bool]) -> int:
         """Return how many bytes the texts of a column take."""
         is_sqlite = self.connection.dialect.name == "sqlite"
         size = func.length(cast(column, LargeBinary)) if is_sqlite else func.octet_length(column)
-        number: int = self.connection.execute(self._select(func.coalesce(func.sum(size), 0))).scalar_one()
+        number: int = self.connection.execute(
+            self._select(func.coalesce(func.sum(size), 0)).where(*conditions)
+        ).scalar_one()
         return int(number)
 
     def _lock_owner(self) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import JsonValue
-from sqlalchemy import ColumnElement, Row, Select, bindparam, func
+from sqlalchemy import ColumnElement, Row, Select, Text, bindparam, cast, func
 
 from artel.db.tables import memories
 from artel.db.tenant import TenantRepository, prepared
@@ -90,7 +90,7 @@ class MemoryRepository(TenantRepository):
 
     def stored_bytes(self) -> int:
         """Return how many bytes the memories of the user's agents take."""
-        return self._bytes_of(memories.c.content)
+        return self._bytes_of(memories.c.content) + self._bytes_of(cast(memories.c.metadata, Text))
 
     @prepared
     def _not_indexed(cls) -> Select[Any]:  # noqa: N805

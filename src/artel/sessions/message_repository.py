@@ -53,6 +53,10 @@ class MessageRepository(TenantRepository):
         """Return how many bytes the user's messages take."""
         return self._bytes_of(messages.c.content)
 
+    def bytes_up_to(self, session_id: str, number: int) -> int:
+        """Return how many bytes the messages of a session take, up to one of them."""
+        return self._bytes_of(messages.c.content, messages.c.session_id == session_id, messages.c.number <= number)
+
     @prepared
     def _told(cls) -> Select[Any]:  # noqa: N805
         return (

@@ -318,6 +318,7 @@ class WorkerSpace:
 
     async def add_context(self, agent_id: int, interaction: NewMemory) -> StoredMemory:
         """Let an agent remember something."""
+        await self.parts.storage.take(self.principal, len(interaction.content.encode()))
         return await (await self.get_agent_context_store(agent_id)).add(interaction)
 
     async def clear_context(self, agent_id: int) -> int:

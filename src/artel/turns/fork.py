@@ -34,6 +34,12 @@ def fork_session(
     return fork
 
 
+def size_of_fork(connection: Connection, principal: Principal, session_id: str, message_id: str) -> int:
+    """Return how many bytes of messages a fork at a message copies."""
+    messages = MessageRepository(connection, principal)
+    return messages.bytes_up_to(session_id, messages.get(session_id, message_id).number)
+
+
 def _renumbered(rows: list[dict[str, Any]], ids: list[str], session_id: str) -> list[dict[str, Any]]:
     """Answer copies in the order of the conversation, numbered from 1."""
     copies: list[dict[str, Any]] = []

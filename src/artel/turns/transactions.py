@@ -206,6 +206,11 @@ def accept_message(
     return turn
 
 
+def was_accepted(connection: Connection, principal: Principal, session_id: str, key: str) -> bool:
+    """Return whether a message with this idempotency key was accepted."""
+    return TurnRepository(connection, principal).by_key(session_id, key) is not None
+
+
 def refuse_if_busy(unfinished: int) -> None:
     """Raise if a session has so many unfinished turns that it can't have another."""
     if unfinished >= MAX_UNFINISHED:

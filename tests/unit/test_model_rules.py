@@ -1,0 +1,37 @@
+"""Which models agents may use, whatever the environment has credentials for."""
+
+import pytest
+
+from artel.brain import prices
+from artel.brain.errors import ModelNotAllowed
+from artel.brain.model_rules import ModelRules
+from artel.brain.router import BrainRouter
+
+
+@pytest.mark.anyio
+@pytest.mark.req("SEC-05.1")
+@pytest.mark.parametrize(
+    ("variable", "model"),
+    [("AWS_ACCESS_KEY_ID", "sagemaker/x"), ("HF_TOKEN", "huggingface/a/b"), ("VERTEXAI_PROJECT", "vertex_ai/x")],
+)
+async def test_rules_hold_for_providers_that_have_keys_for_other_reasons(variable: str, model: str) -> None:
+    router = BrainRouter({variable: "x"}, ModelRules(["gpt-4o"], ["*"]))
+
+    with pytest.raises(ModelNotAllowed):
+        router.require_allowed(model)
+    with pytest.raises(ModelNotAllowed):
+        router._choose(model)
+    router.require_allowed("gpt-4")  # the demo brain answers for it
+    await router.close()
+
+
+@pytest.mark.req("SEC-05.4")
+@pytest.mark.parametrize("model", ["gpt-4o", "anthropic/claude-sonnet-4-5", "ollama/llama3"])
+def test_usual_models_have_a_price(model: str) -> None:
+    assert prices.is_known(model)
+
+
+@pytest.mark.req("SEC-05.4")
+@pytest.mark.parametrize("model", ["openai/nobody-knows-this", "vllm/x", "llamafile/x", "demo", "demo/x"])
+def test_models_that_sound_free_have_none(model: str) -> None:
+    assert not prices.is_known(model)
