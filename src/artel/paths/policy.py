@@ -17,13 +17,14 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 Parts = tuple[str, ...]
 
 # Not to be read, nor written: what opens other doors. `a` is a file, `a/b` a file in a folder, `a/**` a folder or file
-# of that name with all in it; each at any depth, and whatever the case of the letters.
+# of that name with all in it, `a/**/b` a file anywhere below a folder; each at any depth, and whatever the case of the
+# letters.
 SECRET = (
     ".env",
-    ".env.*",
     ".env-*",
     ".env_*",
     "*.env",
+    "*.env.*",
     ".envrc",
     ".envrc.*",
     "secrets/**",
@@ -47,12 +48,10 @@ SECRET = (
     "*.ovpn",
     "*.ppk",
     "*.agekey",
-    "id_rsa",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ecdsa_sk",
-    "id_ed25519",
-    "id_ed25519_sk",
+    "id_rsa*",
+    "id_dsa*",
+    "id_ecdsa*",
+    "id_ed25519*",
     "credentials.json",
     "service-account*.json",
     "service_account*.json",
@@ -102,11 +101,13 @@ SECRET = (
     ".m2/settings.xml",
     ".m2/settings-security.xml",
     ".git-credentials",
-    "*.git/config",  # the addresses of remotes may carry tokens
-    "*.git/config.worktree",
+    "*.git/**/config",  # the addresses of remotes may carry tokens
+    "*.git/**/config.lock",
+    "*.git/**/config.worktree*",
     "*.git/modules/**",
-    "git~*/config",
-    "git~*/config.worktree",
+    "git~*/**/config",
+    "git~*/**/config.lock",
+    "git~*/**/config.worktree*",
     "git~*/modules/**",
     ".htpasswd",
     ".bash_history",
@@ -114,8 +115,8 @@ SECRET = (
     ".mysql_history",
     ".psql_history",
 )
-# Models of a `.env` are there to be read.
-NOT_SECRET = (".env.example", ".env.sample", ".env.template", ".env.dist")
+# Models of a `.env` and public keys are there to be read.
+NOT_SECRET = ("*.env.example", "*.env.sample", "*.env.template", "*.env.dist", "id_*.pub")
 # Not to be written without an approval of its own: what other programs run or obey.
 PROTECTED = (
     "artel.yaml",
@@ -289,7 +290,7 @@ PROTECTED = (
     ".mcp.json",
     "mcp.json",
 )
-_BACKUP = re.compile(r"(?:~|\.bak|\.old|\.orig|\.save|\.swp)\Z")
+_BACKUP = re.compile(r"(?:~|#|\.bak|\.backup|\.old|\.orig|\.save|\.sw[a-p]|\.~\d{1,9})+\Z")
 
 
 def split_path(path: str) -> Parts:
@@ -317,7 +318,7 @@ def is_secret(parts: Parts) -> bool:
     names = _folded_all(parts)
     if _matches(names, NOT_SECRET) and not _matches(names[:-1], SECRET):
         return False
-    return _matches(names, SECRET) or _matches(_without_backup(names), SECRET)
+    return any(_matches(spelled, SECRET) for spelled in (names, *_without_backup(names)))
 
 
 def is_protected(parts: Parts) -> bool:
@@ -375,6 +376,9 @@ def _rule_matches(names: Parts, rule: str) -> bool:
     if rule.endswith("/**"):
         folder = tuple(rule[:-3].split("/"))
         return any(_same(names[at : at + len(folder)], folder) for at in range(len(names)))
+    if "/**/" in rule:
+        folder_name, _, file_name = rule.partition("/**/")
+        return fnmatchcase(names[-1], file_name) and any(fnmatchcase(name, folder_name) for name in names[:-1])
     wanted = tuple(rule.split("/"))
     return _same(names[-len(wanted) :], wanted)
 
@@ -383,9 +387,12 @@ def _same(names: Parts, wanted: Parts) -> bool:
     return len(names) == len(wanted) and all(map(fnmatchcase, names, wanted))
 
 
-def _without_backup(names: Parts) -> Parts:
-    """Return the names without what marks a backup: `.env~`, `#.env#`, `id_rsa.bak`."""
-    return (*names[:-1], _BACKUP.sub("", names[-1].strip("#"))) if names else ()
+def _without_backup(names: Parts) -> list[Parts]:
+    """Return the names that a backup may be of: of `.env~`, `#.env#`, `server.key.bak~`, and of `.server.key.swp`."""
+    if not names:
+        return []
+    name = _BACKUP.sub("", names[-1].lstrip("#"))
+    return [(*names[:-1], name), (*names[:-1], name.removeprefix(".").lstrip("#"))]
 
 
 def _folded_all(parts: Parts) -> Parts:
