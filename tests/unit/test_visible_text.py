@@ -65,6 +65,15 @@ def test_what_is_shown(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
+@pytest.mark.parametrize("symbol", "+<=>|~")
+def test_emoji_style_after_symbol_of_ascii_is_shown_and_announced(symbol: str) -> None:
+    text = f"a {symbol}\ufe0f b"
+
+    assert visible(text) == f"a {symbol}\\ufe0f b"
+    assert announcement("The diff", text) == "The diff has 1 hidden character (U+FE0F); it is shown as \\ufe0f."
+    assert visible("\u2194\ufe0f") == "\u2194\ufe0f"
+
+
 def test_a_name_is_one_line_in_which_line_breaks_are_escaped() -> None:
     assert visible("a\nb\tc", keep="") == "a\\nb\\tc"
     assert one_line("a\n b\x9d  c") == "a b\\x9d c"

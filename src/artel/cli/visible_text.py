@@ -75,6 +75,9 @@ def _hidden(text: str) -> Iterator[str]:
 
 
 def _is_emoji_style(found: re.Match[str]) -> bool:
-    """Return whether the character only makes the symbol before it an emoji, as in most warning signs."""
+    """Return whether the character only makes the symbol before it an emoji, as in most warning signs.
+
+    The symbols of ASCII (`=`, `|`, `~` …) are never emoji: after one of them it would go unseen in code.
+    """
     before = found.string[found.start() - 1 : found.start()]
-    return found[0] == _EMOJI_STYLE and before != "" and unicodedata.category(before) in ("So", "Sm")
+    return found[0] == _EMOJI_STYLE and before > "\x7f" and unicodedata.category(before) in ("So", "Sm")

@@ -6,8 +6,8 @@ const HIDDEN =
   "\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u2028-\\u202e" +
   "\\u2060-\\u206f\\u2800\\u3164\\ud800-\\udfff\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb\\u{13430}-\\u{13440}" +
   "\\u{1bca0}-\\u{1bca3}\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}";
-// U+FE0F after a symbol only makes it an emoji. (What is found is one group, so that `split` keeps it.)
-const ONE = new RegExp(`((?<![\\p{So}\\p{Sm}])\\ufe0f|(?!\\ufe0f)[${HIDDEN}])`, "u");
+// U+FE0F after a symbol outside ASCII only makes it an emoji. (What is found is one group, so that `split` keeps it.)
+const ONE = new RegExp(`((?<!(?![\\0-\\x7f])[\\p{So}\\p{Sm}])\\ufe0f|(?!\\ufe0f)[${HIDDEN}])`, "u");
 const EVERY = new RegExp(ONE, "gu");
 const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 const MAX_NAMED = 5;
