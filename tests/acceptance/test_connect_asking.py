@@ -492,6 +492,23 @@ def test_hidden_code_is_shown_before_it_is_approved(at_terminal: At) -> None:
 
 
 @pytest.mark.req("SEC-03.1")
+def test_path_keeps_every_space_in_questions_and_reports(at_terminal: At) -> None:
+    terminal, line = at_terminal()
+    write = {"path": "src/a  b.py", "content": "x\n", "turn_id": "t1"}
+
+    line.call("write", **write)
+
+    assert "wants to write src/a  b.py:" in terminal.until("write src/a  b.py? y(es")
+    terminal.type("n")
+    terminal.until("Why not?")
+    terminal.type("no")
+    terminal.until("You refused: write src/a  b.py (no). Nothing was written.")
+    line.other()
+    line.call("write", **write)
+    terminal.until("may not write src/a  b.py (refused)")
+
+
+@pytest.mark.req("SEC-03.1")
 def test_hidden_characters_of_a_command_are_announced(at_terminal: At) -> None:
     terminal, line = at_terminal("--run", "build=make \u202e# llatsni")
 

@@ -74,7 +74,7 @@ class PlainScreen:
 
     def _print(self, text: str) -> None:
         with suppress(OSError):  # that nobody reads it is no reason to stop
-            typer.echo(f"{_clock()} {one_line(text)}")
+            typer.echo(f"{_clock()} {visible(text, keep='')}")
 
 
 class TerminalScreen:
@@ -178,7 +178,7 @@ class TerminalScreen:
         self._draw()
 
     def _print(self, text: str, style: str = "") -> None:
-        self._put(f"{_clock()} {one_line(text)}", style)
+        self._put(f"{_clock()} {visible(text, keep='')}", style)
         self._draw()
 
     def _put(self, line: str, style: str) -> None:
@@ -192,12 +192,12 @@ class TerminalScreen:
     def _draw(self) -> None:
         """Write the last line anew."""
         if not self._questions:
-            self._write(f"{CLEAR}\x1b[2m… {one_line(self._about)} (Ctrl-C ends)\x1b[0m")
+            self._write(f"{CLEAR}\x1b[2m… {visible(self._about, keep='')} (Ctrl-C ends)\x1b[0m")
         elif self._refused:
             self._write(f"{CLEAR}Why not? (Enter: no reason) ")
         else:
             offer = self._questions[0].offer
-            more = f" / s(ession) or a(lways): {one_line(offer.words)}" if offer else ""
+            more = f" / s(ession) or a(lways): {visible(offer.words, keep='')}" if offer else ""
             self._write(f"{CLEAR}{_wanted(self._questions[0])}? y(es, once){more} / n(o) ")
 
     def _write(self, text: str) -> None:
@@ -213,7 +213,7 @@ def _console() -> "Console":
 
 
 def _line(report: Report) -> str:
-    who, name = report.agent or "an agent", visible(report.name, keep="")
+    who, name = report.agent or "an agent", report.name
     what = f"{report.method} {name}".strip()
     if report.is_ok:
         return f"{who} {_PAST.get(report.method, report.method)} {name}".strip()

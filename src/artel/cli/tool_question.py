@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from artel.cli.plan_question import elsewhere, until
 from artel.cli.typed_lines import NobodyAnswers, Settled, TypedLines
-from artel.cli.visible_text import announcement, one_line, visible
+from artel.cli.visible_text import announcement, visible
 from artel.errors import ArtelError, Kind
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class ToolQuestion:
             self._note("Answer in the terminal in which `artel connect` runs: it asks only there.", "")
             return
         grant = self._details.get("grant")
-        longer = f"s: for this session, a: always ({one_line(str(grant))}), " if grant else ""
+        longer = f"s: for this session, a: always ({visible(str(grant), keep='')}), " if grant else ""
         self._note(f"y: once, {longer}n: no, n REASON: no, and why. You can decide {until(self._request)}.", "dim")
         lines = TypedLines(lambda: self._conversation.is_asked(self._id))
         try:
@@ -68,7 +68,7 @@ class ToolQuestion:
         given = self._request["arguments"]
         name = given.get("path") or given.get("name") or ""
         verb = _VERBS.get(self._request["tool"])
-        self._what = f"{verb} {one_line(str(name))}" if verb else f"use {one_line(str(self._request['tool']))}"
+        self._what = f"{verb or 'use'} {visible(str(name if verb else self._request['tool']), keep='')}"
         diff = str(self._details.get("diff") or _whole(given, has_verb=verb is not None))
         self._note(f"{self._agent} wants to {self._what}:", "bold")
         warning, reason = self._details.get("warning"), self._details.get("reason")
