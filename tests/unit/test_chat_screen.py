@@ -1,6 +1,8 @@
 """What reaches the terminal of an answer."""
 
 import io
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artel.cli.chat_screen import BEGINS_AGAIN, AnswerPrinter, ChatScreen
+from artel.cli.markdown_screen import end_of_blocks, split_blocks
 from artel.cli.status_line import StatusLine
 from artel.cli.tool_question import ToolQuestion
 from artel.cli.visible_text import visible
@@ -145,3 +148,48 @@ def test_what_is_asked_in_the_chat_shows_hidden_characters_and_what_is_lost() ->
         "This has 1 hidden character (U+009D); it is shown as \\x9d.",
         "+small\\x9d",
     ]
+
+
+@pytest.mark.req("SEC-03.1")
+def test_path_in_question_of_the_chat_keeps_every_space() -> None:
+    notes: list[str] = []
+    request = {
+        "approval_id": "a",
+        "tool": "tool_delete_file",
+        "arguments": {"path": "a  b\u00a0c\n.txt"},
+        "details": {"where": "terminal"},
+    }
+
+    ToolQuestion(NoConversation(), request, "agent_coder", lambda text, *_, **__: notes.append(text)).ask()
+
+    assert notes[0] == "agent_coder wants to delete a  b\u00a0c\\n.txt:"
+
+
+@pytest.mark.req("CLI-01.3")
+@pytest.mark.parametrize("split", [split_blocks, end_of_blocks])
+def test_time_to_split_an_answer_grows_with_its_length_only(split: Callable[[str], object]) -> None:
+    def least_seconds(blocks: int) -> float:
+        text, taken = "a\n\n" * blocks, []
+        for _ in range(3):
+            began = time.process_time()
+            split(text)
+            taken.append(time.process_time() - began)
+        return min(taken)
+
+    assert least_seconds(16_000) < 8 * least_seconds(4_000)
+
+
+@pytest.mark.req("CLI-01.3")
+@pytest.mark.parametrize(
+    ("text", "blocks", "finished"),
+    [
+        ("a\n\nb", ["a", "b"], "a\n\n"),
+        ("- a\n\n  more\n\n- b\n\nc", ["- a\n\n  more", "- b", "c"], "- a\n\n  more\n\n- b\n\n"),
+        ("a\n```py\nx\n\ny\n```\nb\n", ["a", "```py\nx\n\ny\n```", "b"], "a\n```py\nx\n\ny\n```\n"),
+        ("````\n```\nx", ["````\n```\nx"], ""),
+        ("\n\na\n\n\n", ["a"], ""),
+    ],
+)
+def test_blocks_of_an_answer(text: str, blocks: list[str], finished: str) -> None:
+    assert split_blocks(text) == blocks
+    assert text[: end_of_blocks(text)] == finished

@@ -5,6 +5,8 @@ Used only where the cursor can be moved; a pipe or a dumb terminal gets the text
 
 import re
 import time
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -151,24 +153,18 @@ def _print_without_margins(out: Console, markdown: Markdown) -> None:
 
 def split_blocks(text: str) -> list[str]:
     """Return the blocks of a text: code between fences, and what stands between blank lines outside of lists."""
-    blocks = []
-    while text.strip("\n"):
-        end = end_of_first_block(text) or len(text)
-        blocks.append(text[:end].strip("\n"))
-        text = text[end:]
+    ends = [0, *_block_ends(text), len(text)]
+    blocks = [text[begin:end].strip("\n") for begin, end in pairwise(ends)]
     return [block for block in blocks if block.strip()]
 
 
 def end_of_blocks(text: str) -> int:
     """Return how much of a text that still grows is finished."""
-    finished = 0
-    while end := end_of_first_block(text[finished:]):
-        finished += end
-    return finished
+    return max(_block_ends(text), default=0)
 
 
-def end_of_first_block(text: str) -> int:
-    """Return where the first block of a text ends; 0 if it may go on.
+def _block_ends(text: str) -> Iterator[int]:
+    """Yield where each block of a text ends; not for the last one if it may go on.
 
     A blank line ends a block when what follows is not indented: an indented line may belong to a list above.
     """
@@ -176,23 +172,21 @@ def end_of_first_block(text: str) -> int:
     is_after_blank = has_text = False
     place = 0
     for line in text.splitlines(keepends=True):
-        opened = _FENCE.match(line)
-        if fence:
-            if line.endswith("\n") and _closes(fence, line):
-                return place + len(line)
-        elif opened and has_text:
-            return place
-        elif opened and line.endswith("\n"):
-            fence = opened[1]
-        elif not line.strip():
-            is_after_blank = has_text
-        elif is_after_blank and not line.startswith((" ", "\t")):
-            return place
-        else:
-            is_after_blank = False
-        has_text = has_text or bool(line.strip())
+        is_blank = not line.strip()
+        opened = None if fence else _FENCE.match(line)
+        goes_on = is_blank or line.startswith((" ", "\t"))
+        if not fence and has_text and (opened or (is_after_blank and not goes_on)):
+            yield place
+            is_after_blank = has_text = False
         place += len(line)
-    return 0
+        if fence and line.endswith("\n") and _closes(fence, line):
+            yield place
+            fence, is_after_blank, has_text = "", False, False
+            continue
+        if opened and line.endswith("\n"):
+            fence = opened[1]
+        is_after_blank = is_blank and has_text
+        has_text = has_text or not is_blank
 
 
 def _closes(fence: str, line: str) -> bool:
