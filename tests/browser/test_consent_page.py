@@ -161,22 +161,24 @@ def test_hidden_characters_are_marked_and_announced_in_what_is_approved(chat: Ch
 @pytest.mark.req("SEC-03.2")
 def test_page_marks_the_same_characters_as_the_terminal(chat: Chat) -> None:
     chat.open()
+    emoji = "\u26a0\ufe0f \u2194\ufe0f a\ufe0f +\ufe0f<\ufe0f=\ufe0f>\ufe0f|\ufe0f~\ufe0f \r\n\t"
 
     shown = chat.page.evaluate(
-        """async () => {
+        """async (emoji) => {
           const { visible } = await import("/assets/visible.js");
           const escaped = [];
           for (let number = 0; number < 0x110000; number++) {
             const [text, isHalf] = [String.fromCodePoint(number), number >= 0xd800 && number <= 0xdfff];
             if (!isHalf && visible(text, "") !== text) escaped.push([number, visible(text, "")]);
           }
-          return [escaped, visible("\\u26a0\\ufe0f \\u2194\\ufe0f a\\ufe0f +\\ufe0f<\\ufe0f=\\ufe0f|\\ufe0f~\\ufe0f \\r\\n\\t")];
-        }"""
+          return [escaped, visible(emoji)];
+        }""",
+        emoji,
     )
 
     every = (chr(number) for number in range(0x110000) if not 0xD800 <= number <= 0xDFFF)
     assert shown[0] == [[ord(text), visible(text, "")] for text in every if visible(text, "") != text]
-    assert shown[1] == visible("\u26a0\ufe0f \u2194\ufe0f a\ufe0f +\ufe0f<\ufe0f=\ufe0f|\ufe0f~\ufe0f \r\n\t")
+    assert shown[1] == visible(emoji)
 
 
 @pytest.mark.req("SEC-03.3")
