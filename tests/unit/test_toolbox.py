@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -295,6 +296,33 @@ def test_what_a_model_is_told_is_bounded_json_and_says_when_it_was_cut(data: Any
         shown = document["data" if success else "error"]
         assert len(text) > MAX_RESULT_CHARACTERS * 0.8
         assert document["cut"] == f"Only the first {len(shown)} of {len(str(data))} characters are shown."
+
+
+@pytest.mark.req("SEC-02.3")
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"content": "x" * 10_000_000, "size": 10_000_000},
+        {"files": [{"path": f"folder/{number}", "type": "file"} for number in range(50_000)]},
+    ],
+    ids=["file", "listing"],
+)
+def test_only_what_is_shown_of_a_large_result_is_written_as_json(data: Any) -> None:
+    result = ToolResult(success=True, data=data)
+    tracemalloc.start()
+    try:
+        text = result.text_for_model()
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    document = json.loads(text)
+    whole = json.dumps(data)
+    size = int(document["cut"].split()[-4])
+    assert most < 1_000_000
+    assert MAX_RESULT_CHARACTERS * 0.8 < len(text) <= MAX_RESULT_CHARACTERS
+    assert whole.startswith(document["data"])
+    assert MAX_RESULT_CHARACTERS < size <= len(whole)
 
 
 async def test_text_just_as_long_as_allowed_is_not_cut() -> None:

@@ -31,15 +31,22 @@ class ToolResult:
     def text_for_model(self) -> str:
         """Answer the result as one JSON document of at most 16,000 characters, which says so when it was cut."""
         name, value = ("data", self.data) if self.success else ("error", self.error)
-        text = _dumped({"success": self.success, name: value})
-        if len(text) <= MAX_RESULT_CHARACTERS:
-            return text
-        return self._cut(name, value if isinstance(value, str) else _dumped(value))
+        # A file of 10 MB takes too long to be written as JSON: only what can be shown is.
+        start, left = _beginning(value, MAX_RESULT_CHARACTERS)
+        if left >= 0:
+            text = _dumped({"success": self.success, name: value})
+            if len(text) <= MAX_RESULT_CHARACTERS:
+                return text
+        if isinstance(value, str):
+            return self._cut(name, start, str(len(value)))
+        written = _dumped(start)
+        size = str(len(written)) if left >= 0 else f"more than {MAX_RESULT_CHARACTERS - left}"
+        return self._cut(name, written, size)
 
-    def _cut(self, name: str, whole: str) -> str:
-        shown = whole[:MAX_RESULT_CHARACTERS]
+    def _cut(self, name: str, start: str, size: str) -> str:
+        shown = start[:MAX_RESULT_CHARACTERS]
         while True:
-            note = f"Only the first {len(shown)} of {len(whole)} characters are shown."
+            note = f"Only the first {len(shown)} of {size} characters are shown."
             text = _dumped({"success": self.success, "cut": note, name: shown})
             over = len(text) - MAX_RESULT_CHARACTERS
             if over <= 0:
@@ -78,6 +85,32 @@ class AskingTool(Protocol):
 
     async def call(self, arguments: Mapping[str, Any], approval: Decision | None = None) -> ToolResult:
         """Do it; raise NeedsApproval if it turns out that a person must be asked."""
+
+
+def _beginning(value: Any, room: int) -> tuple[Any, int]:
+    """Return as much of a value as `room` characters of JSON can show, and the room left: negative if it was cut.
+
+    Marks that JSON adds are not counted, so that what is cut never fits.
+    """
+    if isinstance(value, str):
+        return value[: max(room, 0)], room - len(value)
+    room -= 1
+    if isinstance(value, dict):
+        fields = {}
+        for name, item in value.items():
+            if room < 0:
+                break
+            fields[name], room = _beginning(item, room - len(name))
+        return fields, room
+    if isinstance(value, list):
+        items = []
+        for item in value:
+            if room < 0:
+                break
+            start, room = _beginning(item, room)
+            items.append(start)
+        return items, room
+    return value, room
 
 
 def _dumped(value: Any) -> str:
