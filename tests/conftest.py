@@ -207,6 +207,22 @@ def rows(server: Server) -> Iterator[Rows]:
     engine.dispose()
 
 
+Write = Callable[..., None]
+
+
+@pytest.fixture
+def write(server: Server) -> Iterator[Write]:
+    """Write rows that would take clients too long to make."""
+    engine = sqlalchemy.create_engine(server.env["ARTEL_DATABASE_URL"].replace("postgresql:", "postgresql+psycopg:"))
+
+    def execute(statement: str, **values: Any) -> None:
+        with engine.begin() as connection:
+            connection.execute(sqlalchemy.text(statement), values)
+
+    yield execute
+    engine.dispose()
+
+
 @pytest.fixture(scope="session")
 def model() -> Iterator[ModelServer]:
     """A model that echoes; `script[mark]` says what else it does when the mark is in what the user says."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import Write
 from tests.deadlines import eventually
 from tests.model_server import ByMark, Fail, Hold, Say
 from tests.people import Person, assert_problem
@@ -104,8 +105,30 @@ def test_only_the_days_that_were_asked_for_count_and_bad_ranges_are_refused(pers
     assert calls(**{"from": days["after"], "to": days["after"]}) == 0
     for query in ({"from": days["after"], "to": days["before"]}, {"from": "2020-01-01", "to": days["after"]}):
         assert_problem(person.http.get("/my/usage", params=query), 422, "range_invalid")
-    for query in ({"from": "yesterday"}, {"group": "user"}, {"group": "day,"}):
+    for query in ({"from": "yesterday"}, {"from": "0"}, {"to": "1700000000"}, {"group": "user"}, {"group": "day,"}):
         assert_problem(person.http.get("/my/usage", params=query), 422, "invalid_request")
+
+
+MANY = """
+WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 12000)
+INSERT INTO usage (id, user_id, project_id, session_id, turn_id, agent, model, day, calls, input_tokens, output_tokens)
+SELECT :mark || n, :user_id, :project_id, 's', 't', '', 'model ' || (100000 + n), :day, 1, 2, 3 FROM numbers
+"""
+
+
+@pytest.mark.req("CHT-10.5")
+def test_sum_and_total_count_all_groups_however_many_there_are(person: Person, write: Write, mark: str) -> None:
+    today = datetime.now(UTC).date().isoformat()
+    write(MANY, mark=mark, user_id=person.user_id, project_id=person.project()["id"], day=today)
+
+    last = person.get("/my/usage", group="model", limit=3, offset=11_998)
+    beyond = person.get("/my/usage", group="model", limit=3, offset=12_000)
+
+    assert [item["model"] for item in last["items"]] == ["model 111999", "model 112000"]
+    assert beyond["items"] == []
+    for report in (last, beyond):
+        assert report["total"] == report["sum"]["calls"] == report["sum"]["unpriced_calls"] == 12_000
+        assert (report["sum"]["input_tokens"], report["sum"]["output_tokens"]) == (24_000, 36_000)
 
 
 @pytest.mark.req("CHT-10.5")

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars
-from artel.budgets.usage_repository import UsageRepository
+from artel.budgets.usage_repository import SUMMED, UsageRepository
 from artel.contract.usage import UsageGroup, UsageReport, UsageSum
 from artel.projects.project_repository import ProjectRepository
 
@@ -26,26 +26,24 @@ def report_usage(
     """Return what the user's calls took from one day to another, by group; of all projects, or of one."""
     if project_id is not None:
         ProjectRepository(connection, principal).get(project_id)
-    rows = UsageRepository(connection, principal).sums(first, last, groups, project_id)
+    usage = UsageRepository(connection, principal)
+    rows, total = usage.sums(first, last, groups, project_id, limit, offset)
     return UsageReport(
-        items=[_group(row) for row in rows[offset : offset + limit]],
-        total=len(rows),
+        items=[_group(row) for row in rows],
+        total=total,
         limit=limit,
         offset=offset,
         first_day=first,
         last_day=last,
-        sum=UsageSum(**_sum({name: sum(int(row[name] or 0) for row in rows) for name in _SUMMED})),
+        sum=UsageSum(**_sum(usage.sum_of_all(first, last, project_id))),
     )
 
 
-_SUMMED = ("calls", "input_tokens", "output_tokens", "cost_micros", "unpriced_calls")
-
-
 def _group(row: Mapping[str, Any]) -> UsageGroup:
-    named = {name: value for name, value in row.items() if name not in _SUMMED}
+    named = {name: value for name, value in row.items() if name not in SUMMED}
     return UsageGroup(**named, **_sum(row))
 
 
 def _sum(row: Mapping[str, Any]) -> dict[str, Any]:
-    numbers = {name: int(row[name] or 0) for name in _SUMMED}
+    numbers = {name: int(row[name] or 0) for name in SUMMED}
     return numbers | {"cost_usd": dollars(numbers.pop("cost_micros"))}

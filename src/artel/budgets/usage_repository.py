@@ -4,20 +4,23 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
-from sqlalchemy import case, func
+from sqlalchemy import ColumnElement, case, func
 
 from artel.budgets.money import micros
 from artel.db.tables import usage
 from artel.db.tenant import TenantRepository
 from artel.ids import uuid7
 
-MAX_GROUPS = 10_000
 COLUMNS = {
     "day": (usage.c.day,),
     "project": (usage.c.project_id,),
     "agent": (usage.c.agent_id, usage.c.agent),
     "model": (usage.c.model,),
 }
+
+SUMMED = ("calls", "input_tokens", "output_tokens", "cost_micros", "unpriced_calls")
+_UNPRICED = case((usage.c.cost_micros.is_(None), usage.c.calls), else_=0)
+_SUMS = [func.sum(column) for column in (*(usage.c[name] for name in SUMMED[:-1]), _UNPRICED)]
 
 # An agent (none is the orchestrator), its name, and what its calls to one model took.
 Share = Mapping[str, Any]
@@ -51,20 +54,28 @@ class UsageRepository(TenantRepository):
         )
 
     def sums(
-        self, first: date, last: date, groups: Sequence[str], project_id: int | None = None
-    ) -> list[dict[str, Any]]:
-        """Return sums of the days from `first` to `last`, one for each group, newest day first."""
+        self, first: date, last: date, groups: Sequence[str], project_id: int | None, limit: int, offset: int
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Return a page of the sums of each group, newest day first, and how many groups there are."""
         columns = [column for name in groups for column in COLUMNS[name]]
-        unpriced = case((usage.c.cost_micros.is_(None), usage.c.calls), else_=0)
-        summed = usage.c.calls, usage.c.input_tokens, usage.c.output_tokens, usage.c.cost_micros
-        found = self._select(*columns, *(func.sum(column) for column in summed), func.sum(unpriced))
-        found = found.where(usage.c.day >= first.isoformat(), usage.c.day <= last.isoformat())
-        if project_id is not None:
-            found = found.where(usage.c.project_id == project_id)
+        within = _within(first, last, project_id)
         order = [column.desc() if column is usage.c.day else column for column in columns]
-        rows = self.connection.execute(found.group_by(*columns).order_by(*order).limit(MAX_GROUPS))
-        names = [*(column.name for column in columns), *(column.name for column in summed), "unpriced_calls"]
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        grouped = self._select(*columns, *_SUMS).where(*within).group_by(*columns).order_by(*order)
+        rows = self.connection.execute(grouped.limit(limit).offset(offset))
+        names = [*(column.name for column in columns), *SUMMED]
+        keys = self._select(*columns).where(*within).distinct().subquery()
+        counted = keys.select().with_only_columns(func.count(), maintain_column_froms=True)
+        return [dict(zip(names, row, strict=True)) for row in rows], self.connection.execute(counted).scalar_one()
+
+    def sum_of_all(self, first: date, last: date, project_id: int | None) -> dict[str, Any]:
+        """Return the sums of the days from `first` to `last`."""
+        row = self.connection.execute(self._select(*_SUMS).where(*_within(first, last, project_id))).one()
+        return dict(zip(SUMMED, row, strict=True))
+
+
+def _within(first: date, last: date, project_id: int | None) -> list[ColumnElement[bool]]:
+    days = [usage.c.day >= first.isoformat(), usage.c.day <= last.isoformat()]
+    return days if project_id is None else [*days, usage.c.project_id == project_id]
 
 
 def _micros(cost_usd: float | None) -> int | None:
