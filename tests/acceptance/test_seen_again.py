@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.test_file_tools import Desk
+from tests.conftest import Write
 from tests.deadlines import eventually
 from tests.folders import connected_folder
 from tests.model_server import ByMark, Cut, Fail, Hold, ModelServer, Say
@@ -173,9 +174,21 @@ def _task() -> dict[str, object]:
     return {"id": "a", "agent": "agent_coder", "description": "Say it", "depends_on": []}
 
 
+# Another turn of the session, put back again and again.
+MANY_UNDOS = """
+WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1100)
+INSERT INTO tool_calls
+    (id, user_id, project_id, session_id, turn_id, agent, tool, arguments, level, status, created_at)
+SELECT :mark || n, call.user_id, call.project_id, call.session_id, message.turn_id, '', 'undo', call.arguments,
+    call.level, 'done', message.created_at
+FROM tool_calls AS call, messages AS message, numbers
+WHERE call.tool = 'undo' AND call.session_id = :session_id AND message.turn_id = :later AND message.role = 'user'
+"""
+
+
 @pytest.mark.req("CHT-10.1", "CHT-10.6")
 def test_the_timeline_has_everything_that_was_done_and_decided_in_order(
-    person: Person, other: Person, model: ModelServer, mark: str, tmp_path: Path
+    person: Person, other: Person, model: ModelServer, mark: str, tmp_path: Path, write: Write
 ) -> None:
     desk = Desk(person, person.project()["id"], model, mark)
     (tmp_path / "work").mkdir()
@@ -235,6 +248,10 @@ def test_the_timeline_has_everything_that_was_done_and_decided_in_order(
         assert {one["session_id"] for one in person.get(place, session_id=desk.session)["items"]} == {desk.session}
         assert person.get(place, session_id=person.session(desk.project))["items"] == []
         assert_problem(person.http.get(place, params={"session_id": other.session()}), 404, "session_not_found")
+
+    later = person.say(desk.session, "Hello")["turn_id"]
+    write(MANY_UNDOS, mark=mark, session_id=desk.session, later=later)
+    assert person.get(f"/my/chat/{desk.session}/timeline", limit=6)["items"] == items[:6]
 
 
 @pytest.mark.req("CHT-10.1")

@@ -93,7 +93,7 @@ def read_timeline(
         _MESSAGE: {one.id: _message(one) for one in messages.by_ids(session_id, ids[_MESSAGE])},
         _PLAN: _plans(connection, principal, plans.by_ids(ids[_PLAN])),
         _APPROVAL: {one.id: _approval(one, names) for one in approvals.by_ids(ids[_APPROVAL])},
-        _CALL: _calls(calls.by_ids(ids[_CALL]), approvals, calls.undone(session_id)),
+        _CALL: _calls(session_id, calls.by_ids(ids[_CALL]), approvals, calls),
     }
     page = [items[rank][key] for rank, key in order if key in items[rank]]
     return Page(items=page, total=total, limit=limit, offset=offset)
@@ -163,13 +163,17 @@ def _approval(asked: Approval, names: Mapping[int, str]) -> TimelineItem:
 
 
 def _calls(
-    found: Sequence[ToolCallRow], approvals: ApprovalRepository, undone: Sequence[ToolCallRow]
+    session_id: str, found: Sequence[ToolCallRow], approvals: ApprovalRepository, calls: ToolCallRepository
 ) -> dict[str, TimelineItem]:
     diffs = {one.id: one.details.get("diff") for one in approvals.by_ids(_given(call.approval_id for call in found))}
+    changes = [call for call in found if call.tool in _ACTIONS and call.status == "done"]
+    paths = {path for call in changes if isinstance(path := call.arguments.get("path"), str)}
+    undos = calls.undone(session_id, set(_given(call.turn_id for call in changes)), paths)
+    undone = [(undo, _files(undo)) for undo in undos]
     return {call.id: _call(call, diffs.get(call.approval_id or ""), undone) for call in found}
 
 
-def _call(call: ToolCallRow, diff: Any, undone: Sequence[ToolCallRow]) -> TimelineItem:
+def _call(call: ToolCallRow, diff: Any, undone: Sequence[tuple[ToolCallRow, Sequence[FileOutcome]]]) -> TimelineItem:
     place = {"id": call.id, "at": call.created_at, "turn_id": call.turn_id}
     action = UNDO if call.tool == UNDO else _ACTIONS.get(call.tool)
     if action is None or (action != UNDO and call.status != "done"):
@@ -193,7 +197,7 @@ def _call(call: ToolCallRow, diff: Any, undone: Sequence[ToolCallRow]) -> Timeli
         status=call.status,
         added=added,
         removed=removed,
-        undone=action != UNDO and any(_puts_back(undo, call) for undo in undone),
+        undone=action != UNDO and any(_puts_back(undo, files, call) for undo, files in undone),
         files=files,
         approval_id=call.approval_id,
     )
@@ -246,12 +250,12 @@ def _files(call: ToolCallRow) -> list[FileOutcome]:
     return [FileOutcome(path=str(one["path"]), outcome=str(one["outcome"])) for one in files[:MAX_FILES]]
 
 
-def _puts_back(undo: ToolCallRow, call: ToolCallRow) -> bool:
+def _puts_back(undo: ToolCallRow, files: Sequence[FileOutcome], call: ToolCallRow) -> bool:
     """Return whether an undo has put back what a call changed."""
     is_later = undo.created_at is not None and call.created_at is not None and undo.created_at > call.created_at
     if undo.turn_id != call.turn_id or not is_later:
         return False
-    path, files = call.arguments.get("path"), _files(undo)
+    path = call.arguments.get("path")
     if files:
         return any(file.path == path and file.outcome not in _STAYS for file in files)
     return undo.arguments.get("path") in (None, path)

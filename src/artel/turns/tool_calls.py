@@ -1,11 +1,11 @@
 """Rows of calls of tools: the audit log of a project."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select
+from sqlalchemy import ColumnElement, Connection, Row, Select, or_
 
 from artel.auth.principal import Principal
 from artel.contract.connector import Result
@@ -17,7 +17,7 @@ from artel.sessions.session_repository import SessionRepository
 
 ERROR_CHARACTERS = 1_000
 UNDO = "undo"
-MAX_UNDONE = 1_000
+MAX_UNDONE = 200  # of those that may concern the calls on a page
 
 _STATUSES = {"asks": "asked", "unknown": "unknown", "refused": "refused"}
 
@@ -88,10 +88,14 @@ class ToolCallRepository(TenantRepository):
         found = self._select().where(tool_calls.c.id.in_(ids))
         return [_call(row) for row in self.connection.execute(found)] if ids else []
 
-    def undone(self, session_id: str) -> list[ToolCallRow]:
-        """Return the newest calls by which the user has put files of the session's turns back."""
+    def undone(self, session_id: str, turn_ids: Collection[str], paths: Collection[str]) -> list[ToolCallRow]:
+        """Return the newest calls by which the user has put whole turns back, or some files of them."""
+        if not turn_ids:
+            return []
+        path = tool_calls.c.arguments["path"].as_string()
         done = tool_calls.c.session_id == session_id, tool_calls.c.tool == UNDO, tool_calls.c.status == "done"
-        found = self._select().where(*done).order_by(tool_calls.c.created_at.desc()).limit(MAX_UNDONE)
+        concerned = tool_calls.c.turn_id.in_(turn_ids), or_(path.is_(None), path.in_(paths))
+        found = self._select().where(*done, *concerned).order_by(tool_calls.c.created_at.desc()).limit(MAX_UNDONE)
         return [_call(row) for row in self.connection.execute(found)]
 
 
