@@ -138,7 +138,7 @@ def ask_plan_again(
         TaskGraph.checked(list(graph.tasks.values()), [agent.name for agent in agents])
     except PlanInvalid as invalid:
         raise PlanNotPossible(" ".join(invalid.problems)) from None
-    known = habits(connection, principal, workflow.project_id, agents)
+    known = habits(connection, principal, workflow.project_id, agents, is_demo=is_demo)
     said = MessageRepository(connection, principal).conversation(workflow.session_id, turn.number, MAX_HISTORY_MESSAGES)
     told = told_tokens(said, workflow.request, graph)
     estimate = price(graph, agents, known, told, planner_model, is_demo=is_demo).plus(workflow.spent_micros)

@@ -32,6 +32,10 @@ class Habits:
     success_rate: float | None = None
     average_cost_usd: float | None = None
 
+    def of_one_call(self) -> "Habits":
+        """Return the habits of an answer that takes a single call to the model, without tools."""
+        return replace(self, output_tokens=self.output_tokens / self.calls, calls=1.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Worker:

@@ -201,7 +201,7 @@ class _OrchestratedTurn:
         """Answer what the agents usually do; looked up once."""
         if self._known is None:
             place = self._space.principal, self._space.project_id, self._begun.agents
-            self._known = await self._parts.database.read(habits, *place)
+            self._known = await self._parts.database.read(habits, *place, is_demo=self._parts.is_demo)
         return self._known
 
     def _before(self) -> Sequence[Said]:
@@ -221,10 +221,12 @@ class _OrchestratedTurn:
         expected = estimate.expected_micros
         if len(plan.graph) == 1:
             # What was said before is sent with every message, also with those that nobody asks about: whether this
-            # one is asked about must not depend on how long the conversation is.
+            # one is asked about must not depend on how long the conversation is, nor on how often the agent called
+            # tools for earlier requests.
             own_tokens = await asyncio.to_thread(told_tokens, (), workflow.request, plan.graph)
+            usual = {name: agent_habits.of_one_call() for name, agent_habits in known.items()}
             own = await asyncio.to_thread(
-                price, plan.graph, agents, known, own_tokens, self._planner_model, is_demo=is_demo
+                price, plan.graph, agents, usual, own_tokens, self._planner_model, is_demo=is_demo
             )
             expected = own.expected_micros
         estimate = estimate.plus(spent)  # what planning has cost is part of it

@@ -29,8 +29,13 @@ MERGE_TOKENS = 2_000
 DEMO = "demo"  # answers for every model when none is configured, and costs nothing
 
 
-def habits(connection: Connection, principal: Principal, project_id: int, agents: Sequence[Agent]) -> dict[str, Habits]:
-    """Answer what agents usually do, by their names: of the last things that each has done, not very long ago."""
+def habits(
+    connection: Connection, principal: Principal, project_id: int, agents: Sequence[Agent], *, is_demo: bool = False
+) -> dict[str, Habits]:
+    """Return what agents usually do, by name, from the last tasks and turns of each.
+
+    What the demo brain did says nothing about a real model, so it counts only while the demo brain answers.
+    """
     tasks, turns = TaskRepository(connection, principal), TurnRepository(connection, principal)
     since = datetime.now(UTC) - timedelta(days=PAST_DAYS)
     known = {}
@@ -38,7 +43,8 @@ def habits(connection: Connection, principal: Principal, project_id: int, agents
         place = project_id, agent.id, since, PAST
         done = [*tasks.done_by(*place), *turns.answered_by(*place)]
         done.sort(key=lambda one: one.finished_at, reverse=True)
-        known[agent.name] = habits_of([_past(one) for one in done[:PAST]])
+        rows = [row for row in done[:PAST] if is_demo or (row.usage or {}).get("model") != DEMO]
+        known[agent.name] = habits_of([_past(row) for row in rows])
     return known
 
 
