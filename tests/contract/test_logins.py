@@ -1,19 +1,32 @@
 """What happens in the middle of registering and logging in, on SQLite and PostgreSQL."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 
 import argon2
 import pytest
+from sqlalchemy import Connection, text
 
 from artel.auth.accounts import account_by_email, create_account
-from artel.auth.login import Login
-from artel.auth.logins import Device, LoginKind, change_password, list_logins
+from artel.auth.login import Login, SignedIn
+from artel.auth.logins import (
+    Device,
+    LoginKind,
+    Proof,
+    change_password,
+    list_logins,
+    make_code,
+    revoke_login,
+    sign_in_by_code,
+)
 from artel.auth.passwords import Passwords, hash_password
 from artel.auth.tokens import Tokens
 from artel.db import schema
 from artel.db.engine import Database
-from artel.errors import CredentialsWrong, RegistrationClosed
+from artel.errors import CodeExpired, CredentialsWrong, RegistrationClosed, TokenInvalid
+from tests.deadlines import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -73,4 +86,98 @@ async def test_a_login_with_a_password_that_is_changed_meanwhile_fails_and_keeps
     assert changed.password_hash == new_hash
     assert await database.read(list_logins, account.user_id, 10, 0) == (0, [])
     assert (await login.log_in(EMAIL, NEW, "127.0.0.1", DEVICE)).account.user_id == account.user_id
+    passwords.close()
+
+
+@pytest.mark.req("SEC-04.6")
+@pytest.mark.parametrize(("ending", "has_login"), [("password", True), ("password", False), ("revoked", True)])
+async def test_nothing_is_made_with_a_token_that_ends_right_after_it_was_checked(
+    database: Database, ending: str, has_login: bool
+) -> None:
+    passwords, tokens = Passwords(), Tokens("x" * 32, 60)
+    login = Login(database, passwords, tokens)
+    account = await database.run(create_account, EMAIL, "hash")
+    stolen = await login.begin(account, DEVICE)
+    token = login.token_of(stolen) if has_login else tokens.issue(account.user_id)
+    checked = await login.authenticate(token)
+    assert await login.exchange_token(token, DEVICE, None)
+
+    async def end() -> None:
+        if ending == "password":
+            await database.run(change_password, EMAIL, "new hash")
+        else:
+            await database.run(revoke_login, account.user_id, stolen.login_id or "")
+
+    class EndsAfterRead(Login):
+        async def authenticate(self, token: str) -> SignedIn:
+            found = await super().authenticate(token)
+            await end()
+            return found
+
+    with pytest.raises(TokenInvalid):
+        await EndsAfterRead(database, passwords, tokens).exchange_token(token, DEVICE, None)
+    with pytest.raises(TokenInvalid):
+        await database.run(make_code, account.user_id, checked.expires_at, checked.proof)
+
+    assert await database.read(list_logins, account.user_id, 10, 0) == (0, [])
+    passwords.close()
+
+
+@pytest.mark.req("SEC-04.6")
+async def test_a_change_of_password_ends_a_login_by_code_that_has_not_committed(database: Database) -> None:
+    account = await database.run(create_account, EMAIL, "hash")
+    end = datetime.now(UTC) + timedelta(minutes=1)
+    code = await database.run(make_code, account.user_id, end, Proof())
+    signed_in, commit = threading.Event(), threading.Event()
+
+    def sign_in_slowly(connection: Connection) -> None:
+        sign_in_by_code(connection, code, DEVICE, None)
+        signed_in.set()
+        assert commit.wait(60)
+
+    def waits_for_lock() -> bool:
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        with database.engine.connect() as connection:
+            return bool(connection.execute(text(waiting)).scalar_one())
+
+    signing_in = asyncio.ensure_future(database.run(sign_in_slowly))
+    assert await asyncio.to_thread(signed_in.wait, 60)
+    changing = asyncio.ensure_future(database.run(change_password, EMAIL, "new hash"))
+    if not database.is_sqlite:  # there, writers queue anyway
+        await asyncio.to_thread(eventually, waits_for_lock)
+    commit.set()
+    await asyncio.gather(signing_in, changing)
+
+    assert await database.read(list_logins, account.user_id, 10, 0) == (0, [])
+
+
+@pytest.mark.req("SEC-04.6")
+async def test_ending_a_login_ends_what_was_made_from_it(database: Database) -> None:
+    passwords = Passwords()
+    login = Login(database, passwords, Tokens("x" * 32, 60))
+    account = await database.run(create_account, EMAIL, "hash")
+    first, other = await login.begin(account, DEVICE), await login.begin(account, DEVICE)
+
+    async def made_from(parent: SignedIn) -> SignedIn:
+        return await login.exchange_token(login.token_of(parent), DEVICE, None)
+
+    async def code_of(parent: SignedIn) -> str:
+        return await database.run(make_code, account.user_id, parent.expires_at, parent.proof)
+
+    child = await login.exchange_code(await code_of(first), DEVICE, None)
+    grandchild, others_child = await made_from(child), await made_from(other)
+    code = await code_of(grandchild)
+
+    await database.run(revoke_login, account.user_id, first.login_id or "")
+
+    _, live = await database.read(list_logins, account.user_id, 10, 0)
+    assert {found.id for found in live} == {other.login_id, others_child.login_id}
+    for ended in (first, child, grandchild):
+        with pytest.raises(TokenInvalid):
+            await login.authenticate(login.token_of(ended))
+    with pytest.raises(CodeExpired):
+        await login.exchange_code(code, DEVICE, None)
+    assert await login.authenticate(login.token_of(other))
     passwords.close()

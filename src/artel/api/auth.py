@@ -85,7 +85,7 @@ async def sign_in_browser(body: BrowserSignIn, request: Request, response: Respo
 @router.post("/codes", status_code=status.HTTP_201_CREATED, responses=documented(401, 403, 503))
 async def create_code(signed_in: CurrentLogin, parts: Parts) -> SignInCode:
     """Make a code that signs a browser in once. Open `/#code=…` within its time; an earlier code is void."""
-    code = await parts.database.run(make_code, signed_in.account.user_id, signed_in.expires_at)
+    code = await parts.database.run(make_code, signed_in.account.user_id, signed_in.expires_at, signed_in.proof)
     return SignInCode(code=code, expires_in=int(CODE_LIFETIME.total_seconds()))
 
 

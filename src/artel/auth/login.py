@@ -20,10 +20,13 @@ from artel.auth.accounts import (
     set_password_hash,
 )
 from artel.auth.logins import (
+    PASSWORD,
     Device,
+    Proof,
     begin_login,
     has_signed_in_from,
     record_use,
+    refuse_older_token,
     refuse_to_replace,
     revoke_other_logins,
     sign_in_by_code,
@@ -53,6 +56,12 @@ class SignedIn:
     account: Account
     login_id: str | None
     expires_at: datetime
+    issued_at: int | None = None  # of a token of ours that has no login
+
+    @property
+    def proof(self) -> Proof:
+        """What logins and codes are made with, while this is still good."""
+        return Proof(self.login_id, self.issued_at)
 
     @property
     def principal(self) -> Principal:
@@ -99,10 +108,12 @@ class Login:
             login_id = await self._database.run(_logged_in, account, new_hash, counter, device, expires_at)
         return SignedIn(account, login_id, expires_at)
 
-    async def begin(self, account: Account, device: Device, not_after: datetime | None = None) -> SignedIn:
+    async def begin(
+        self, account: Account, device: Device, proof: Proof = PASSWORD, not_after: datetime | None = None
+    ) -> SignedIn:
         """Begin a login of an account that has proven itself, which ends at `not_after` at the latest."""
         expires_at = min(self._end(), not_after or self._end())
-        login_id = await self._database.run(begin_login, account.user_id, device, expires_at)
+        login_id = await self._database.run(begin_login, account.user_id, device, expires_at, proof)
         return SignedIn(account, login_id, expires_at)
 
     async def exchange_code(self, code: str, device: Device, replaced: Account | None) -> SignedIn:
@@ -114,7 +125,7 @@ class Login:
         """Begin a login by a token, which does not outlive it; `replaced` must not be signed out for it."""
         known = await self.authenticate(token)
         refuse_to_replace(replaced, known.account)
-        return await self.begin(known.account, device, known.expires_at)
+        return await self.begin(known.account, device, known.proof, known.expires_at)
 
     async def change_password(self, signed_in: SignedIn, old: str, new: str, address: str) -> None:
         """Replace the password; every other login and every older token ends."""
@@ -136,7 +147,7 @@ class Login:
         """Return whom the token speaks for; an external subject becomes a user on first sight."""
         subject = await self._tokens.verify(token)
         account: Account | None
-        login_id = None
+        login_id = issued_at = None
         if isinstance(subject, ExternalSubject):
             account = await self._external_account(subject)
         elif subject.login_id is not None:
@@ -146,12 +157,12 @@ class Login:
                 await self._record_use(login_id)
         else:
             account = await self._database.read(account_by_id, subject.user_id)
-            # A token of the very second of the change may be from before it.
-            if account and account.tokens_since and subject.issued_at <= int(account.tokens_since.timestamp()):
-                raise TokenInvalid("The password was changed since. Log in again.")
+            issued_at = subject.issued_at
+            if account:
+                refuse_older_token(account, issued_at)
         if account is None:
             raise TokenInvalid("The account of this token does not exist any more.")
-        return SignedIn(account, login_id, datetime.fromtimestamp(subject.expires_at, UTC))
+        return SignedIn(account, login_id, datetime.fromtimestamp(subject.expires_at, UTC), issued_at)
 
     def token_of(self, signed_in: SignedIn) -> str:
         """Return a token for a login."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, update
 
-from artel.auth.accounts import Account, account_by_id, account_of_row, find_account, set_password_hash
+from artel.auth.accounts import Account, account_of_row, find_account, lock_account, set_password_hash
 from artel.db.prepared import Statement
 from artel.db.tables import login_codes, logins, users
 from artel.errors import CodeExpired, LoginNotFound, OtherAccount, TokenInvalid
@@ -37,6 +37,17 @@ class Device:
     kind: LoginKind
     label: str
     network: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The token that a login or a code is made with: its login, or if it has none when this server issued it."""
+
+    login_id: str | None = None
+    issued_at: int | None = None
+
+
+PASSWORD = Proof()  # no token: the caller has checked a password, or is the operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +80,18 @@ def signed_in_account(connection: Connection, user_id: int, login_id: str) -> tu
     return account_of_row(row), datetime.now(UTC) - row.last_used_at > USED_AGAIN_AFTER
 
 
-def begin_login(connection: Connection, user_id: int, device: Device, expires_at: datetime) -> str:
+def refuse_older_token(account: Account, issued_at: int | None) -> None:
+    """Raise TokenInvalid if a token that has no login is from before the last change of password."""
+    # A token of the very second of the change may be from before it.
+    if issued_at is not None and account.tokens_since and issued_at <= int(account.tokens_since.timestamp()):
+        raise TokenInvalid("The password was changed since. Log in again.")
+
+
+def begin_login(
+    connection: Connection, user_id: int, device: Device, expires_at: datetime, proof: Proof = PASSWORD
+) -> str:
     """Store a new login and return its id; of too many the least recently used ones are deleted."""
+    _lock_proven(connection, user_id, proof)
     now, login_id = datetime.now(UTC), uuid7()
     label = "".join(character for character in device.label if character.isprintable())[:MAX_LABEL_CHARACTERS]
     connection.execute(
@@ -83,6 +104,7 @@ def begin_login(connection: Connection, user_id: int, device: Device, expires_at
             created_at=now,
             last_used_at=now,
             expires_at=expires_at,
+            parent_id=proof.login_id,
         )
     )
     too_many = (
@@ -130,12 +152,17 @@ def list_logins(connection: Connection, user_id: int, limit: int, offset: int) -
 
 
 def revoke_login(connection: Connection, user_id: int, login_id: str) -> None:
-    """End a login of a user."""
-    ended = connection.execute(
-        update(logins).where(*_live(user_id), logins.c.id == login_id).values(revoked_at=datetime.now(UTC))
-    )
-    if not ended.rowcount:
+    """End a login of a user, the logins that were made from it, and the codes that could begin another."""
+    lock_account(connection, user_id)  # so that nothing is made from it meanwhile
+    is_live = select(logins.c.id).where(*_live(user_id), logins.c.id == login_id)
+    if connection.execute(is_live).first() is None:
         raise LoginNotFound("You have no such login. GET /auth/sessions lists them.")
+    # Bounded by the user's logins: UNION drops those that were found before.
+    family = select(logins.c.id).where(logins.c.user_id == user_id, logins.c.id == login_id).cte(recursive=True)
+    made_from_it = logins.c.user_id == user_id, logins.c.parent_id == family.c.id
+    ids = select(family.union(select(logins.c.id).where(*made_from_it)).c.id)
+    connection.execute(update(logins).where(*_live(user_id), logins.c.id.in_(ids)).values(revoked_at=datetime.now(UTC)))
+    connection.execute(delete(login_codes).where(login_codes.c.user_id == user_id, login_codes.c.login_id.in_(ids)))
 
 
 def revoke_other_logins(connection: Connection, user_id: int, login_id: str | None) -> None:
@@ -153,13 +180,18 @@ def change_password(connection: Connection, email: str, password_hash: str) -> N
     revoke_other_logins(connection, user_id, None)
 
 
-def make_code(connection: Connection, user_id: int, login_expires_at: datetime) -> str:
+def make_code(connection: Connection, user_id: int, login_expires_at: datetime, proof: Proof) -> str:
     """Return a new code that signs a browser in once, until `login_expires_at`; earlier codes of the user are void."""
+    _lock_proven(connection, user_id, proof)
     now, code = datetime.now(UTC), secrets.token_urlsafe(16)
     connection.execute(delete(login_codes).where(or_(login_codes.c.expires_at < now, login_codes.c.user_id == user_id)))
     connection.execute(
         insert(login_codes).values(
-            code_hash=_hash(code), user_id=user_id, expires_at=now + CODE_LIFETIME, login_expires_at=login_expires_at
+            code_hash=_hash(code),
+            user_id=user_id,
+            expires_at=now + CODE_LIFETIME,
+            login_expires_at=login_expires_at,
+            login_id=proof.login_id,
         )
     )
     return code
@@ -169,22 +201,37 @@ def sign_in_by_code(
     connection: Connection, code: str, device: Device, replaced: Account | None
 ) -> tuple[Account, str, datetime]:
     """Use up a code; return its account, and the new login with its end. `replaced` may not be signed out for it."""
+    owner = select(login_codes.c.user_id).where(login_codes.c.code_hash == _hash(code))
+    # The account before the code, as in a change of password: that either deletes the code first or sees the new login.
+    locked = lock_account(connection, connection.execute(owner).scalar_one_or_none() or 0)
     used = connection.execute(
         delete(login_codes)
         .where(login_codes.c.code_hash == _hash(code))
-        .returning(login_codes.c.user_id, login_codes.c.expires_at, login_codes.c.login_expires_at)
+        .returning(login_codes.c.expires_at, login_codes.c.login_expires_at, login_codes.c.login_id)
     ).one_or_none()
-    account = account_by_id(connection, used.user_id) if used and used.expires_at > datetime.now(UTC) else None
+    account = locked if used and used.expires_at > datetime.now(UTC) else None
     if used is None or account is None:
         raise CodeExpired("This link has expired. Run `artel link` for a new one.")
     refuse_to_replace(replaced, account)
-    return account, begin_login(connection, account.user_id, device, used.login_expires_at), used.login_expires_at
+    expires_at = used.login_expires_at
+    return account, begin_login(connection, account.user_id, device, expires_at, Proof(used.login_id)), expires_at
 
 
 def refuse_to_replace(current: Account | None, account: Account) -> None:
     """Raise OtherAccount if somebody else is signed in, so that the user is asked first."""
     if current is not None and current.user_id != account.user_id:
         raise OtherAccount(f"Sign in as {account.name}? You are signed in as {current.name}.")
+
+
+def _lock_proven(connection: Connection, user_id: int, proof: Proof) -> None:
+    """Lock the account; raise TokenInvalid if it, or the token that something is made with, has ended meanwhile."""
+    account = lock_account(connection, user_id)
+    if account is None:
+        raise TokenInvalid("The account of this token does not exist any more.")
+    if proof.login_id is None:
+        refuse_older_token(account, proof.issued_at)
+    elif connection.execute(select(logins.c.id).where(*_live(user_id), logins.c.id == proof.login_id)).first() is None:
+        raise TokenInvalid("This login was ended. Log in again.")
 
 
 def _live(user_id: int) -> tuple[Any, ...]:

@@ -48,7 +48,7 @@ def up(
         project = await container.database.run(ensure_default_project, account.principal, container.project_rules)
         login = await container.login.begin(account, Device(LoginKind.CLI, "artel up", network_key("127.0.0.1")))
         token = container.login.token_of(login)
-        code = await container.database.run(make_code, account.user_id, login.expires_at)
+        code = await container.database.run(make_code, account.user_id, login.expires_at, login.proof)
         mine = folder or Path.cwd()
         problem = "--no-folder" if no_folder else why_not(mine, container.folder.path)
         if folder is not None and problem is not None:

@@ -116,6 +116,7 @@ logins = Table(
     Column("last_used_at", Moment, nullable=False),
     Column("expires_at", Moment, nullable=False),
     Column("revoked_at", Moment),
+    Column("parent_id", String(36)),  # the login that it was made from; that one's row may be deleted
     Index(None, "user_id", "last_used_at"),
 )
 
@@ -127,6 +128,7 @@ login_codes = Table(
     Column("user_id", Id, ForeignKey("users.id"), nullable=False),
     Column("expires_at", Moment, nullable=False),
     Column("login_expires_at", Moment, nullable=False),
+    Column("login_id", String(36)),  # the login that it was made with
     Index(None, "expires_at"),
 )
 

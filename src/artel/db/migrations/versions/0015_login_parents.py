@@ -1,0 +1,12 @@
+"""Which login a login or a one-time code was made from."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0015"
+down_revision = "0014"
+
+
+def upgrade() -> None:
+    op.add_column("logins", sa.Column("parent_id", sa.String(36), nullable=True))
+    op.add_column("login_codes", sa.Column("login_id", sa.String(36), nullable=True))
