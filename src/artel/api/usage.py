@@ -1,5 +1,6 @@
 """What your calls to models have taken."""
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated
 
@@ -17,8 +18,11 @@ MAX_DAYS = 366
 USUAL_DAYS = 30
 
 
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
 def _written_day(text: object) -> object:
-    if isinstance(text, str) and text.isdigit():
+    if isinstance(text, str) and not _DAY.fullmatch(text):
         raise ValueError("a day is written as 2026-11-16")
     return text
 
