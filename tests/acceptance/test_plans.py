@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+import sqlalchemy
 from aiohttp import web
 
 from artel.brain import prices
+from artel.db import tables
 from tests.deadlines import eventually
 from tests.model_server import Asked, Behaviour, ByMark, Fail, Hold, Say, Tool
 from tests.people import Person, assert_problem
@@ -624,6 +626,48 @@ def test_small_talk_is_never_asked_about_however_long_it_goes_on(desk: Desk) -> 
 
     assert spent > 0.5  # at the prices of gpt-4
     assert desk.person.get("/my/approvals")["items"] == []
+
+
+@pytest.mark.req("CHT-11.1", "CHT-11.2")
+def test_small_talk_is_not_asked_about_after_turns_with_tools(desk: Desk) -> None:
+    desk.settings(approve_over_usd=10)
+    desk.team.needs = {"1": ""}
+    look = Say(tools=[Tool("memory_read", json.dumps({"query": "anything"}))], tokens=(2_000, 500))
+    answers = [look, look, look, Say("Looked.", tokens=(2_000, 500))] * 3
+
+    async def next_answer(asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+        return await answers.pop(0)(asked, http)
+
+    desk.team.does = {"1": next_answer}
+    for number in range(3):
+        assert desk.ended(desk.ask(f"Look at number {number}.")["workflow_id"])["status"] == "completed"
+    assert answers == []
+    desk.settings()
+    desk.team.does = {}
+    desk.session = desk.person.session(desk.project["id"])
+
+    workflow = desk.until(desk.ask("Thanks!")["workflow_id"], "completed", "awaiting_approval")
+
+    assert (workflow["status"], workflow["approval_id"]) == ("completed", None)
+
+
+@pytest.mark.req("CHT-11.2")
+def test_what_the_demo_brain_wrote_is_not_the_usual_output_of_a_model(desk: Desk, server: Server) -> None:
+    desk.team.needs = {"1": ""}
+    desk.team.does = {"1": Say("Much.", tokens=(1_000, 2_000))}  # for $0.12 at the prices of gpt-4
+    desk.ended(desk.ask("Write much.")["workflow_id"])
+    waits = desk.until(desk.ask("Thanks!")["workflow_id"], "awaiting_approval")
+    desk.decide(waits["approval_id"], "reject")
+    engine = sqlalchemy.create_engine(server.env["ARTEL_DATABASE_URL"].replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        of_project = tables.tasks.c.project_id == desk.project["id"]
+        made_by_demo = {"model": "demo", "calls": 1, "output_tokens": 2_000, "cost_usd": 0.0}
+        connection.execute(sqlalchemy.update(tables.tasks).where(of_project).values(usage=made_by_demo))
+    engine.dispose()
+
+    workflow = desk.until(desk.ask("Thanks a lot!")["workflow_id"], "completed", "awaiting_approval")
+
+    assert (workflow["status"], workflow["approval_id"]) == ("completed", None)
 
 
 @pytest.mark.req("CHT-11.2")

@@ -38,11 +38,14 @@ class Past:
     def _place(self) -> dict[str, object]:
         return {"user_id": self.user.user_id, "project_id": self.project_id}
 
-    async def answers(self, agent: Agent, days_ago: float, tokens: int, status: str = "completed") -> None:
+    async def answers(
+        self, agent: Agent, days_ago: float, tokens: int, status: str = "completed", model: str = "gpt-4o"
+    ) -> None:
         """Let an agent have answered a turn."""
         self.turns += 1
         turn = {"id": uuid7(), "number": self.turns, "mode": "direct", "status": status, "request_hash": ""}
-        await self._store(lambda c: c.execute(insert(tables.turns).values(turn | self._done(agent, days_ago, tokens))))
+        turn |= self._done(agent, days_ago, tokens, model)
+        await self._store(lambda c: c.execute(insert(tables.turns).values(turn)))
 
     async def does(
         self, agent: Agent, days_ago: float, tokens: int, status: str = "completed", seconds: float | None = None
@@ -62,18 +65,18 @@ class Past:
 
         await self._store(store)
 
-    async def habits(self) -> dict[str, Habits]:
-        return await self.database.read(habits, self.user, self.project_id, self.agents)
+    async def habits(self, *, is_demo: bool = False) -> dict[str, Habits]:
+        return await self.database.read(habits, self.user, self.project_id, self.agents, is_demo=is_demo)
 
     async def _store(self, step: Callable[[Connection], object]) -> None:
         await self.database.run(step)
 
-    def _done(self, agent: Agent, days_ago: float, tokens: int) -> dict[str, object]:
+    def _done(self, agent: Agent, days_ago: float, tokens: int, model: str = "gpt-4o") -> dict[str, object]:
         ended = datetime.now(UTC) - timedelta(days=days_ago)
         return self._place | {
             "session_id": self.session_id,
             "agent_id": agent.id,
-            "usage": {"model": "gpt-4o", "calls": 1, "output_tokens": tokens, "cost_usd": 0.01},
+            "usage": {"model": model, "calls": 1, "output_tokens": tokens, "cost_usd": 0.01},
             "created_at": ended,
             "started_at": ended - timedelta(seconds=4),
             "finished_at": ended,
@@ -124,6 +127,21 @@ async def test_what_was_done_very_long_ago_or_was_cancelled_says_nothing(past: P
     await past.does(agent, 1, 5, "cancelled")
 
     assert (await past.habits())[agent.name] == Habits()
+
+
+@pytest.mark.req("CHT-11.2")
+async def test_the_demo_brain_counts_only_while_it_answers(past: Past) -> None:
+    agent, other = past.agents
+    for number in range(3):
+        await past.answers(agent, 1 + number, 4_000, model="demo")
+    await past.answers(agent, 5, 200)
+    await past.answers(other, 1, 4_000, model="demo")
+
+    known = await past.habits()
+
+    assert (known[agent.name].tasks, known[agent.name].output_tokens) == (1, 200)
+    assert known[other.name] == Habits()
+    assert (await past.habits(is_demo=True))[agent.name].tasks == 4
 
 
 async def test_the_time_in_which_a_person_thought_is_not_the_agents(past: Past) -> None:
