@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import stat
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -26,10 +27,10 @@ def at_terminal(connect: Connecting) -> Iterator[At]:
     (connect.work / "src" / "a.py").write_text(OLD)
     opened: list[Terminal] = []
 
-    def start(*options: str) -> tuple[Terminal, Line]:
+    def start(*options: str, columns: int = 200) -> tuple[Terminal, Line]:
         is_plain = {"--ask", "--yes", "--read-only"}.isdisjoint(options)
         arguments = connect.arguments(("--ask", "terminal", *options) if is_plain else options)
-        opened.append(Terminal(*arguments, env=connect.env))
+        opened.append(Terminal(*arguments, env=connect.env, columns=columns))
         opened[-1].__enter__()
         return opened[-1], connect.server.line()
 
@@ -652,3 +653,26 @@ def test_the_mode_and_what_agents_do_is_always_on_the_screen(connect: Connecting
         ("workspace/read", "src/a.py", "ok"),
         ("workspace/write", "src/a.py", "read_only"),
     ]
+
+
+@pytest.mark.req("CLI-01.4")
+def test_in_a_narrow_terminal_lines_break_between_words(connect: Connecting, at_terminal: At) -> None:
+    folder = "components/navigation/sidebar"
+    (connect.work / folder).mkdir(parents=True)
+    path, code = f"{folder}/entries_of_the_menu.py", "x" * 150
+    terminal, line = at_terminal(columns=80)
+    terminal.until("(Ctrl-C ends)")
+
+    line.call("write", path=path, content=f"{code}\n", turn_id="t1")
+
+    shown = terminal.until(f"write {path}? y/s/a/n ")
+    assert f"+{code}\n" in shown  # a line of a diff stays whole
+    reason = "because there is another menu already, which has the very same entries in it"
+    terminal.type(f"n {reason}")
+    shown += terminal.until("(Ctrl-C ends)")
+    texts = re.split(r"\n|\r\x1b\[K", re.sub(r"\x1b\[\d*m", "", shown))
+    lines = [text for text in texts if code not in text and f"? y/s/a/n n {reason}" not in text]
+    words = " ".join(" ".join(lines).split())
+    assert max(map(len, lines)) <= 80
+    assert f"write {path}? y(es, once) / s(ession) or a(lways): write {folder}/*.py / n(o)" in words
+    assert f"You refused: write {path} ({reason})" in words

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import sys
 import termios
 from collections import deque
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from artel.client.connector.serving import Order
 
 CLEAR = "\r\x1b[K"
+NARROWEST = 30  # columns; in a terminal that is narrower the last line may stay where it was
 _PAST = {"read": "read", "list": "listed", "stat": "looked at", "search": "searched", "write": "wrote"} | {
     "edit": "edited",
     "delete": "deleted",
@@ -174,31 +176,35 @@ class TerminalScreen:
                 if sentence:
                     self._put(sentence, "bold yellow")
             for line in visible(question.diff).removesuffix("\n").split("\n"):
-                self._put(line, _COLOURS.get(line[:1], ""))
+                self._put(line, _COLOURS.get(line[:1], ""), wrap=False)
+            if not _fits(whole := _prompt(question)):
+                self._put(whole, "")
         self._draw()
 
     def _print(self, text: str, style: str = "") -> None:
         self._put(f"{_clock()} {visible(text, keep='')}", style)
         self._draw()
 
-    def _put(self, line: str, style: str) -> None:
-        """Write a line where the last one was, which has to be drawn again."""
+    def _put(self, line: str, style: str, *, wrap: bool = True) -> None:
+        """Write a line where the last one was, which has to be drawn again; it breaks between words."""
         from rich.text import Text
 
         self._write(CLEAR)
         with suppress(OSError):  # the terminal is gone, and a signal comes
-            self._console.print(Text(line, style), soft_wrap=True)
+            self._console.print(Text(line, style), soft_wrap=not wrap, width=_columns() if wrap else None)
 
     def _draw(self) -> None:
-        """Write the last line anew."""
+        """Write the last line anew: one line, since only one can be taken away again."""
         if not self._questions:
-            self._write(f"{CLEAR}\x1b[2m… {visible(self._about, keep='')} (Ctrl-C ends)\x1b[0m")
+            about = _cut(self._about, len("…  (Ctrl-C ends)"))
+            self._write(f"{CLEAR}\x1b[2m… {about} (Ctrl-C ends)\x1b[0m")
         elif self._refused:
             self._write(f"{CLEAR}Why not? (Enter: no reason) ")
         else:
-            offer = self._questions[0].offer
-            more = f" / s(ession) or a(lways): {visible(offer.words, keep='')}" if offer else ""
-            self._write(f"{CLEAR}{_wanted(self._questions[0])}? y(es, once){more} / n(o) ")
+            question = self._questions[0]
+            letters = "y/s/a/n" if question.offer else "y/n"
+            whole, short = _prompt(question), f"{_cut(_wanted(question), len(letters) + len('?  '))}? {letters} "
+            self._write(CLEAR + (whole if _fits(whole) else short))
 
     def _write(self, text: str) -> None:
         with suppress(OSError):
@@ -228,6 +234,26 @@ def _announcements(question: "Question") -> list[str]:
 
 def _wanted(question: "Question") -> str:
     return f"{question.subject.kind} {visible(question.subject.name, keep='')}"
+
+
+def _prompt(question: "Question") -> str:
+    more = f" / s(ession) or a(lways): {visible(question.offer.words, keep='')}" if question.offer else ""
+    return f"{_wanted(question)}? y(es, once){more} / n(o) "
+
+
+def _columns() -> int:
+    return max(NARROWEST, shutil.get_terminal_size().columns)
+
+
+def _fits(line: str) -> bool:
+    """Return whether a line and one more character, the answer, fit in the terminal."""
+    return len(line) < _columns()
+
+
+def _cut(text: str, beside: int) -> str:
+    """Return a text in one line that leaves room for so many characters beside it, and for an answer."""
+    line, most = visible(text, keep=""), _columns() - beside - 1
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def _clock() -> str:
