@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from artel.cli.own_connector import OwnConnector, Place
+from artel.client.connector.serving import hold
+from artel.client.connector.state_folder import StateFolder
 from artel.client.credentials import Credentials
 from artel.contract.connector import CALLS, MAX_FRAME_BYTES, PROTOCOL
 from tests import running
@@ -443,6 +446,56 @@ def test_take_over_works_for_the_same_folder(connect: Connecting) -> None:
     assert first.wait(15) == 5
     assert "Another `artel connect` has taken over this folder." in connect.printed()
     assert second.ok("list")["files"] == []
+
+
+@pytest.fixture
+def state(connect: Connecting, monkeypatch: pytest.MonkeyPatch) -> StateFolder:
+    """The state of a connector that was killed, and so left its number in the lock."""
+    connect.line("--yes")
+    connect.kill()
+    monkeypatch.setenv("ARTEL_CONFIG_DIR", connect.env["ARTEL_CONFIG_DIR"])
+    (found,) = StateFolder.all()
+    return found
+
+
+@pytest.mark.req("CLI-01.9")
+def test_take_over_never_signals_a_process_that_got_the_number_of_a_killed_connector(state: StateFolder) -> None:
+    lock = state.path / "connect.lock"
+    with subprocess.Popen(["sleep", "600"]) as stranger:
+        try:
+            lock.write_text(json.dumps(json.loads(lock.read_text()) | {"pid": stranger.pid}))
+
+            assert not state.is_held()
+            assert not state.ask_holder_to_leave()
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+
+
+@pytest.mark.req("CLI-01.9")
+def test_number_of_the_holder_is_in_the_lock_as_long_as_it_holds_it(state: StateFolder) -> None:
+    lock = state.path / "connect.lock"
+
+    with state.held():
+        assert json.loads(lock.read_text())["pid"] == os.getpid()
+        assert state.is_held()
+
+    assert (lock.read_bytes(), state.is_held()) == (b"", False)
+
+
+@pytest.mark.req("CLI-01.9")
+@pytest.mark.anyio
+async def test_take_over_waits_for_a_holder_that_has_not_written_its_number_yet(state: StateFolder) -> None:
+    with ExitStack() as ours:
+        with state.held():
+            (state.path / "connect.lock").write_bytes(b"")
+            taking = asyncio.create_task(hold(state, ours, take_over=True))
+            await asyncio.sleep(0)  # it has looked once
+
+            assert not taking.done()
+        await taking
+
+        assert state.is_held()
 
 
 @pytest.mark.req("CLI-01.9")

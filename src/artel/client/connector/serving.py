@@ -53,14 +53,17 @@ async def serve(order: Order, screen: Screen) -> None:
     """Serve a folder until the user has enough, or there is a reason to end, which is raised."""
     with ExitStack() as stack:
         state = StateFolder.of(order.server, order.project_id, order.folder)
-        await _hold(state, stack, take_over=order.take_over and parent_pid() is None)
+        await hold(state, stack, take_over=order.take_over and parent_pid() is None)
         stack.callback(screen.end)
         files = stack.enter_context(_opened(order.folder))
         await _Service(order, screen, state, files, stack).run()
 
 
-async def _hold(state: StateFolder, stack: ExitStack, *, take_over: bool) -> None:
-    """Become the only connector with this state; with `take_over` the one that is running is asked to end first."""
+async def hold(state: StateFolder, stack: ExitStack, *, take_over: bool) -> None:
+    """Become the only connector with this state; with `take_over` the one that is running is asked to end first.
+
+    One that has only just begun may not have written its number down yet: then we look again until it has.
+    """
     deadline = asyncio.get_running_loop().time() + TAKE_OVER_SECONDS
     is_asked = False
     while True:
@@ -68,7 +71,7 @@ async def _hold(state: StateFolder, stack: ExitStack, *, take_over: bool) -> Non
             stack.enter_context(state.held())
         except AlreadyConnected:
             is_asked = is_asked or (take_over and state.ask_holder_to_leave())
-            if not is_asked or asyncio.get_running_loop().time() > deadline:
+            if not take_over or asyncio.get_running_loop().time() > deadline:
                 raise
         else:
             return

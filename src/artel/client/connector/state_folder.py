@@ -6,8 +6,9 @@ import json
 import os
 import secrets
 import signal
+import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from artel.client.credentials import config_folder, write_private
 
 LEAVE_SIGNAL = signal.SIGUSR1  # sent to the connector that another one of this folder takes over from
 MAX_HOLDER_BYTES = 1_000
+PS_SECONDS = 5.0
 # Set by `artel up` for the connector that it starts: without that server there is nobody to come back to.
 PARENT_VARIABLE = "ARTEL_CONNECT_PARENT"
 # Set for a connector that another command starts: its standard input is a pipe, and it ends when that does.
@@ -83,19 +85,17 @@ class StateFolder:
             ) from None
         try:
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "parent": parent_pid()}).encode(), 0)
+            about = {"pid": os.getpid(), "parent": parent_pid(), "started": _start_of(os.getpid())}
+            os.pwrite(descriptor, json.dumps(about).encode(), 0)
             yield
         finally:
+            with suppress(OSError):
+                os.ftruncate(descriptor, 0)  # while nobody else can have written to it
             os.close(descriptor)
 
     def is_held(self) -> bool:
         """Return whether the connector that wrote itself down last still runs."""
-        pid = self._holder()["pid"]
-        try:
-            os.kill(pid or 0, 0)
-        except OSError:
-            return False
-        return pid is not None
+        return self._holder()["pid"] is not None
 
     def ask_holder_to_leave(self) -> bool:
         """Signal the connector that holds this state to end; return whether there is one that can be signalled."""
@@ -115,17 +115,24 @@ class StateFolder:
         return f"`artel connect` (process {holder['pid']})" if holder["pid"] else "another `artel connect` here"
 
     def _holder(self) -> dict[str, int | None]:
-        """Return the process that holds the lock, as it wrote itself down; None where that is not known."""
+        """Return the process that wrote itself down as the holder, if it still runs; None where that is not known.
+
+        One that was killed has left its number behind, which may be another process's by now: it must have started
+        at the time that was written down.
+        """
         try:
             with (self.path / "connect.lock").open("rb") as file:
                 about = json.loads(file.read(MAX_HOLDER_BYTES))
             numbers = {name: about.get(name) for name in ("pid", "parent")}
+            started = about.get("started")
         except (OSError, ValueError, AttributeError):
-            numbers = {}
-        return {
-            name: number if isinstance(number := numbers.get(name), int) and number > 1 else None
+            numbers, started = {}, None
+        pid, parent = (
+            number if isinstance(number := numbers.get(name), int) and number > 1 else None
             for name in ("pid", "parent")
-        }
+        )
+        is_same = pid is not None and started is not None and started == _start_of(pid)
+        return {"pid": pid, "parent": parent} if is_same else {"pid": None, "parent": None}
 
     @contextmanager
     def changing(self) -> Iterator[None]:
@@ -145,6 +152,24 @@ def states_folder() -> Path:
     if os.environ.get("ARTEL_CONFIG_DIR"):
         return config_folder() / "connectors"
     return platformdirs.user_state_path("artel", appauthor=False) / "connectors"
+
+
+def _start_of(pid: int) -> str | None:
+    """Return when a process started, in the system's own terms; None if there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return stat.rpartition(")")[2].split()[19]  # in clock ticks since the machine started
+    except (OSError, IndexError):
+        pass  # systems other than Linux have no such file
+    command = ["ps", "-o", "lstart=", "-p", str(pid)]
+    plain = {**os.environ, "LC_ALL": "C"}
+    try:
+        printed = subprocess.run(  # noqa: S603 - the only thing that varies is a number
+            command, capture_output=True, timeout=PS_SECONDS, check=False, env=plain
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return printed.stdout.decode(errors="replace").strip() or None
 
 
 def _read(path: Path) -> StateFolder | None:
