@@ -312,6 +312,7 @@ def test_a_process_that_slept_longer_than_its_lease_writes_nothing_and_answers_o
     assert through <= directly, "the sleeper answers for a space that it has lost"
 
 
+@pytest.mark.req("OPS-01.1")
 def test_without_a_bus_processes_find_everything_in_the_database(new_team: NewTeam) -> None:
     team = new_team()
     team.start("--role", "host")

@@ -541,6 +541,7 @@ def test_an_agent_that_is_deleted_before_the_start_makes_another_plan(desk: Desk
     assert desk.ended(accepted["workflow_id"])["status"] == "completed"
 
 
+@pytest.mark.req("CHT-03.5")
 def test_a_cancelled_workflow_stops_what_runs_and_keeps_what_is_done(desk: Desk) -> None:
     hold = Hold()
     desk.team.needs, desk.team.does = {"a": "", "b": "a", "c": "b"}, {"b": hold}

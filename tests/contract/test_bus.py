@@ -775,6 +775,7 @@ class Hints:
                 await self._came.wait()
 
 
+@pytest.mark.req("OPS-01.1")
 async def test_a_hint_reaches_every_bus_once_its_sender_too(world: World, bus: Bus, name: str) -> None:
     other = await world.bus()
     here, there = Hints(bus), Hints(other)
@@ -791,6 +792,7 @@ async def test_a_hint_reaches_every_bus_once_its_sender_too(world: World, bus: B
         assert ours.index("session") < ours.index("space")
 
 
+@pytest.mark.req("OPS-01.1")
 async def test_hints_are_not_told_to_who_has_left_and_a_failing_callback_stops_nobody(bus: Bus, name: str) -> None:
     def fail(_hint: Hint) -> None:
         raise RuntimeError("as the test wants it")

@@ -11,6 +11,13 @@ ROOT = Path(__file__).parents[2]
 MUTANTS = load_mutants()
 
 
+def test_every_package_has_a_fault() -> None:
+    packages = {path.parent.name for path in (ROOT / "src" / "artel").glob("*/__init__.py")}
+
+    assert packages - {Path(mutant.file).parts[2] for mutant in MUTANTS if mutant.file.startswith("src/")} == set()
+    assert len(MUTANTS) >= 60
+
+
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.source}:{mutant.why}")
 def test_a_fault_changes_one_place_and_breaks_a_known_promise(mutant: Mutant) -> None:
     source = (ROOT / mutant.file).read_text(encoding="utf-8")
