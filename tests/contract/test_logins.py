@@ -25,7 +25,7 @@ from artel.auth.passwords import Passwords, hash_password
 from artel.auth.tokens import Tokens
 from artel.db import schema
 from artel.db.engine import Database
-from artel.errors import CodeExpired, CredentialsWrong, RegistrationClosed, TokenInvalid
+from artel.errors import CodeExpired, CredentialsWrong, RegistrationClosed, TokenInvalid, TooManyLogins
 from tests.deadlines import eventually
 
 pytestmark = pytest.mark.anyio
@@ -180,4 +180,57 @@ async def test_ending_a_login_ends_what_was_made_from_it(database: Database) -> 
     with pytest.raises(CodeExpired):
         await login.exchange_code(code, DEVICE, None)
     assert await login.authenticate(login.token_of(other))
+    passwords.close()
+
+
+@pytest.mark.req("SEC-04.6")
+async def test_too_many_logins_end_those_of_whoever_begins_them(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("artel.auth.logins.MAX_LOGINS", 12)
+    passwords = Passwords()
+    login = Login(database, passwords, Tokens("x" * 32, 60))
+    account = await database.run(create_account, EMAIL, "hash")
+
+    async def live() -> set[str]:
+        total, found = await database.read(list_logins, account.user_id, 50, 0)
+        assert total <= 12
+        return {one.id for one in found}
+
+    async def begin(kind: LoginKind, network: str, parent: SignedIn | None = None) -> SignedIn:
+        proof = parent.proof if parent else Proof()
+        return await login.begin(account, Device(kind, "test", network), proof)
+
+    ended = await begin(LoginKind.BROWSER, "home")
+    mine = [
+        await begin(LoginKind.BROWSER, "home"),
+        await begin(LoginKind.CLI, "home"),
+        await begin(LoginKind.CLI, "inn"),
+    ]
+    await database.run(revoke_login, account.user_id, ended.login_id or "")
+    script = [await begin(LoginKind.TOKEN, "home") for _ in range(9)]
+    assert await live() == {one.login_id for one in [*mine, *script]}  # the ended one made room
+
+    # A script that logs in all the time ends its own logins, the oldest ones.
+    script = [*script[1:], await begin(LoginKind.TOKEN, "home")]
+    assert await live() == {one.login_id for one in [*mine, *script]}
+
+    # A thief with a token, wherever they are, never ends what was not made from it, nor the script's newest login.
+    kinds = [*LoginKind] * 10
+    stolen = [await begin(kind, f"network {number}", mine[2]) for number, kind in enumerate(kinds)]
+    assert {one.login_id for one in [*mine, script[-1], stolen[-1]]} <= await live()
+
+    async def begin_chain(newest: SignedIn) -> None:
+        for _ in range(30):
+            newest = await begin(LoginKind.TOKEN, "elsewhere", newest)
+
+    with pytest.raises(TooManyLogins, match="artel sessions revoke"):  # none is left to end but what each is made from
+        await begin_chain(stolen[-1])
+    assert {one.login_id for one in [*mine, script[-1]]} <= await live()
+
+    # Nobody is locked out: the user logs in from a new place and ends all that was made from the token.
+    new = await begin(LoginKind.BROWSER, "new")
+    assert {one.login_id for one in [*mine, script[-1], new]} <= await live()
+    await database.run(revoke_login, account.user_id, mine[2].login_id or "")
+    assert await live() - {one.login_id for one in script} == {one.login_id for one in [*mine[:2], new]}
     passwords.close()

@@ -2,17 +2,19 @@
 
 import hashlib
 import secrets
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, update
 
 from artel.auth.accounts import Account, account_of_row, find_account, lock_account, set_password_hash
 from artel.db.prepared import Statement
 from artel.db.tables import login_codes, logins, users
-from artel.errors import CodeExpired, LoginNotFound, OtherAccount, TokenInvalid
+from artel.errors import CodeExpired, LoginNotFound, OtherAccount, TokenInvalid, TooManyLogins
 from artel.ids import uuid7
 
 CODE_LIFETIME = timedelta(seconds=60)
@@ -90,7 +92,7 @@ def refuse_older_token(account: Account, issued_at: int | None) -> None:
 def begin_login(
     connection: Connection, user_id: int, device: Device, expires_at: datetime, proof: Proof = PASSWORD
 ) -> str:
-    """Store a new login and return its id; of too many the least recently used ones are deleted."""
+    """Store a new login and return its id; for lack of room delete an ended login, or one of the largest group."""
     _lock_proven(connection, user_id, proof)
     now, login_id = datetime.now(UTC), uuid7()
     label = "".join(character for character in device.label if character.isprintable())[:MAX_LABEL_CHARACTERS]
@@ -107,14 +109,7 @@ def begin_login(
             parent_id=proof.login_id,
         )
     )
-    too_many = (
-        select(logins.c.id)
-        .where(logins.c.user_id == user_id)
-        .order_by(logins.c.last_used_at.desc(), logins.c.id.desc())
-        .limit(100)
-        .offset(MAX_LOGINS)
-    )
-    connection.execute(delete(logins).where(logins.c.user_id == user_id, logins.c.id.in_(too_many)))
+    _make_room(connection, user_id, login_id)
     return login_id
 
 
@@ -157,12 +152,7 @@ def revoke_login(connection: Connection, user_id: int, login_id: str) -> None:
     is_live = select(logins.c.id).where(*_live(user_id), logins.c.id == login_id)
     if connection.execute(is_live).first() is None:
         raise LoginNotFound("You have no such login. GET /auth/sessions lists them.")
-    # Bounded by the user's logins: UNION drops those that were found before.
-    family = select(logins.c.id).where(logins.c.user_id == user_id, logins.c.id == login_id).cte(recursive=True)
-    made_from_it = logins.c.user_id == user_id, logins.c.parent_id == family.c.id
-    ids = select(family.union(select(logins.c.id).where(*made_from_it)).c.id)
-    connection.execute(update(logins).where(*_live(user_id), logins.c.id.in_(ids)).values(revoked_at=datetime.now(UTC)))
-    connection.execute(delete(login_codes).where(login_codes.c.user_id == user_id, login_codes.c.login_id.in_(ids)))
+    _end_family(connection, user_id, login_id)
 
 
 def revoke_other_logins(connection: Connection, user_id: int, login_id: str | None) -> None:
@@ -232,6 +222,64 @@ def _lock_proven(connection: Connection, user_id: int, proof: Proof) -> None:
         refuse_older_token(account, proof.issued_at)
     elif connection.execute(select(logins.c.id).where(*_live(user_id), logins.c.id == proof.login_id)).first() is None:
         raise TokenInvalid("This login was ended. Log in again.")
+
+
+def _end_family(connection: Connection, user_id: int, login_id: str) -> None:
+    """End a login and all that was made from it."""
+    # Bounded by the user's logins: UNION drops those that were found before.
+    family = select(logins.c.id).where(logins.c.user_id == user_id, logins.c.id == login_id).cte(recursive=True)
+    made_from_it = logins.c.user_id == user_id, logins.c.parent_id == family.c.id
+    ids = select(family.union(select(logins.c.id).where(*made_from_it)).c.id)
+    connection.execute(update(logins).where(*_live(user_id), logins.c.id.in_(ids)).values(revoked_at=datetime.now(UTC)))
+    connection.execute(delete(login_codes).where(login_codes.c.user_id == user_id, login_codes.c.login_id.in_(ids)))
+
+
+def _make_room(connection: Connection, user_id: int, new_id: str) -> None:
+    """Keep to MAX_LOGINS: delete the oldest ended login, or else end the least recently used one of the largest group.
+
+    A group is what was made from one login, or otherwise the logins of one kind and network. So who begins many, a
+    script or a thief with a token, ends their own: they neither lock the user out nor sign other devices out.
+    """
+    mine = logins.c.user_id == user_id
+    excess = connection.execute(select(func.count()).select_from(logins).where(mine)).scalar_one() - MAX_LOGINS
+    if excess <= 0:
+        return
+    is_over = or_(logins.c.revoked_at.is_not(None), logins.c.expires_at <= datetime.now(UTC))
+    ended = select(logins.c.id).where(mine, is_over).order_by(logins.c.last_used_at, logins.c.id).limit(excess)
+    if connection.execute(delete(logins).where(mine, logins.c.id.in_(ended))).rowcount >= excess:
+        return
+    live = {row.id: row for row in connection.execute(select(logins).where(mine))}
+    groups = _groups(live)
+    sizes = Counter(groups.values())
+    largest = max(sizes.values())
+    spared, parent_id = {new_id}, live[new_id].parent_id
+    while parent_id in live:  # to end one of these would end the new one
+        spared.add(parent_id)
+        parent_id = live[parent_id].parent_id
+    candidates = [row for row in live.values() if sizes[groups[row.id]] == largest and row.id not in spared]
+    if not candidates:
+        raise TooManyLogins(
+            f"You have {MAX_LOGINS} logins, most of them made from each other. "
+            "End some under Account or with `artel sessions revoke`."
+        )
+    dropped = min(candidates, key=lambda row: (row.last_used_at, row.id)).id
+    _end_family(connection, user_id, dropped)
+    connection.execute(delete(logins).where(mine, logins.c.id == dropped))
+
+
+def _groups(live: Mapping[str, Row[Any]]) -> dict[str, tuple[str, ...]]:
+    """Return the group of each login: the login that it goes back to, or its kind and network if it has no parent."""
+    roots: dict[str, str] = {}
+    for row in live.values():
+        path = [row.id]
+        while path[-1] not in roots and live[path[-1]].parent_id in live:
+            path.append(live[path[-1]].parent_id)
+        root = roots.get(path[-1], path[-1])
+        roots |= dict.fromkeys(path, root)
+    return {
+        login_id: (root,) if root != login_id else (live[root].kind, live[root].network)
+        for login_id, root in roots.items()
+    }
 
 
 def _live(user_id: int) -> tuple[Any, ...]:
