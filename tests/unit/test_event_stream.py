@@ -9,9 +9,10 @@ import pytest
 
 from artel.api import event_stream
 from artel.api.event_stream import HEARTBEAT, HEARTBEAT_SECONDS, RETRY, EventStream
+from artel.auth.middleware import LoginWatch
 from artel.auth.principal import Principal
 from artel.contract.events import StoredEvent
-from artel.errors import SessionNotFound
+from artel.errors import DatabaseUnavailable, SessionNotFound, TokenInvalid
 from artel.events.hub import Delta, EventHub, Item, ReaderTooSlow
 
 pytestmark = pytest.mark.anyio
@@ -19,8 +20,10 @@ pytestmark = pytest.mark.anyio
 EVENT = StoredEvent(7, "turn_completed", datetime(2026, 3, 1, tzinfo=UTC), {"status": "completed"}, "s", "t")
 
 
-async def still_good() -> None:
-    """Find the login of a stream still good."""
+async def never_ended() -> str:
+    """Wait for the end of a login that goes on."""
+    await asyncio.Event().wait()
+    return ""
 
 
 class Connection:
@@ -42,7 +45,7 @@ class Connection:
         return [message["body"] for message in self.sent[1:]]
 
     async def follow(self, items: AsyncIterator[Item | None]) -> None:
-        await EventStream(items, "s")({"type": "http", "state": {"recheck": still_good}}, self.receive, self.send)
+        await EventStream(items, "s")({"type": "http", "state": {"login_ended": never_ended}}, self.receive, self.send)
 
 
 async def test_events_have_a_number_and_pieces_have_none() -> None:
@@ -113,3 +116,53 @@ async def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch: pytest.Monkey
         await Stuck().follow(items())
 
     assert closed.is_set()
+
+
+@pytest.mark.req("SEC-04.6")
+async def test_streams_of_a_login_share_one_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("artel.auth.middleware.LOGIN_CHECK_SECONDS", 0)
+    checked: list[str] = []
+
+    async def authenticate(token: str) -> None:
+        checked.append(token)
+        if checked.count(token) == 2:
+            raise DatabaseUnavailable("Try again in a moment.")
+        if checked.count(token) == 3:
+            raise TokenInvalid("This login was ended.")
+
+    async def items() -> AsyncIterator[Item | None]:
+        await asyncio.Event().wait()
+        yield None
+
+    watch = LoginWatch(authenticate)
+
+    async def follow(token: str) -> None:
+        connection = Connection()
+        state = {"login_ended": lambda: watch.ended(token)}
+        await EventStream(items(), "s")({"type": "http", "state": state}, connection.receive, connection.send)
+        assert connection.sent[-1]["more_body"] is False
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(follow(token) for token in ["first"] * 20 + ["second"] * 20))
+
+    assert sorted(checked) == ["first"] * 3 + ["second"] * 3
+
+
+@pytest.mark.req("SEC-04.6")
+async def test_a_login_without_streams_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("artel.auth.middleware.LOGIN_CHECK_SECONDS", 0)
+    checks = asyncio.Semaphore(0)
+
+    async def authenticate(_: str) -> None:
+        checks.release()
+
+    watch, before = LoginWatch(authenticate), asyncio.all_tasks()
+    streams = [asyncio.create_task(watch.ended("token")) for _ in range(2)]
+    async with asyncio.timeout(60):
+        await checks.acquire()
+        streams[0].cancel()
+        await asyncio.wait(streams[:1])
+        for _ in range(5):  # the other one goes on
+            await checks.acquire()
+        streams[1].cancel()
+        await asyncio.wait(asyncio.all_tasks() - before)

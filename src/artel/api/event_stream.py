@@ -8,14 +8,13 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from artel.contract.events import StoredEvent
-from artel.errors import ArtelError, Kind
+from artel.errors import ArtelError
 from artel.events.hub import Delta, Item, ReaderTooSlow, Snapshot, StreamsEnd
 from artel.logs import get_logger
 
 HEARTBEAT_SECONDS = 15.0
 SEND_SECONDS = 30.0  # a reader that takes nothing for so long is cut off
 MAX_STREAM_SECONDS = 3600.0  # then the reader connects again, with a token that is still good
-LOGIN_CHECK_SECONDS = 10.0  # how long a stream may go on after its login was ended
 RETRY = b"retry: 1000\n\n"
 HEARTBEAT = b": still here\n\n"
 
@@ -38,7 +37,7 @@ class EventStream(Response):
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         writing = asyncio.ensure_future(self._write(send))
         leaving = asyncio.ensure_future(_gone(receive))
-        ending = asyncio.ensure_future(_login_over(scope["state"]["recheck"]))
+        ending = asyncio.ensure_future(_login_over(scope["state"]["login_ended"]))
         try:
             await asyncio.wait(
                 {writing, leaving, ending}, timeout=MAX_STREAM_SECONDS, return_when=asyncio.FIRST_COMPLETED
@@ -101,16 +100,8 @@ async def _end(send: Send) -> None:
         return
 
 
-async def _login_over(recheck: Callable[[], Awaitable[object]]) -> None:
-    """Return once the login that the stream was opened with has ended."""
-    while True:
-        await asyncio.sleep(LOGIN_CHECK_SECONDS)
-        try:
-            await recheck()
-        except ArtelError as failure:  # who can't be asked now is asked again soon
-            if failure.kind is Kind.UNAUTHENTICATED:
-                log.info("stream_ended", reason=failure.detail)
-                return
+async def _login_over(login_ended: Callable[[], Awaitable[str]]) -> None:
+    log.info("stream_ended", reason=await login_ended())
 
 
 async def _gone(receive: Receive) -> None:

@@ -1,5 +1,7 @@
 """Puts the principal of the token or cookie into the request, or refuses it."""
 
+import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
 from typing import Any
@@ -7,10 +9,11 @@ from typing import Any
 import structlog
 
 from artel.auth.login import SignedIn
-from artel.errors import NotAuthenticated, OriginRefused
+from artel.errors import ArtelError, Kind, NotAuthenticated, OriginRefused
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 DEFAULT_PORT = "80"
+LOGIN_CHECK_SECONDS = 10.0  # how long a stream may go on after its login was ended
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -18,10 +21,42 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
+class LoginWatch:
+    """Watches the logins of open streams; all streams of a token share one check."""
+
+    def __init__(self, authenticate: Callable[[str], Awaitable[object]]) -> None:
+        self._authenticate = authenticate
+        self._checks: dict[str, asyncio.Task[str]] = {}
+        self._streams: Counter[str] = Counter()
+
+    async def ended(self, token: str) -> str:
+        """Return once the login of the token has ended, and why."""
+        if token not in self._checks:
+            self._checks[token] = asyncio.create_task(self._check(token))
+        self._streams[token] += 1
+        try:
+            return await asyncio.shield(self._checks[token])
+        finally:
+            self._streams[token] -= 1
+            if not self._streams[token]:
+                del self._streams[token]
+                self._checks.pop(token).cancel()
+
+    async def _check(self, token: str) -> str:
+        while True:
+            await asyncio.sleep(LOGIN_CHECK_SECONDS)
+            try:
+                await self._authenticate(token)
+            except ArtelError as failure:  # a failure of the database says nothing about the login: check again
+                if failure.kind is Kind.UNAUTHENTICATED:
+                    return failure.detail
+
+
 class AuthMiddleware:
     """Everything that is not public needs a token, or the cookie of a browser.
 
-    In the request's state it sets `principal`, `signed_in`, and `recheck`, which raises once the login has ended.
+    In the request's state it sets `principal`, `signed_in`, `recheck`, which raises once the login has ended, and
+    `login_ended`, which waits for that.
     """
 
     def __init__(
@@ -30,6 +65,7 @@ class AuthMiddleware:
         self._app = app
         self._authenticate = authenticate
         self._is_public = is_public
+        self._watch = LoginWatch(authenticate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and not self._is_public(scope["path"]):
@@ -39,6 +75,7 @@ class AuthMiddleware:
             state["principal"] = signed_in.principal
             state["signed_in"] = signed_in
             state["recheck"] = partial(self._authenticate, token)
+            state["login_ended"] = partial(self._watch.ended, token)
             structlog.contextvars.bind_contextvars(user_id=signed_in.principal.user_id)
         await self._app(scope, receive, send)
 
