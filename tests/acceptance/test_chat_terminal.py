@@ -12,7 +12,7 @@ import pytest
 
 from tests.deadlines import eventually
 from tests.folders import Folder, connected_folder
-from tests.model_server import Asked, ByMark, ModelServer, Say, Tool
+from tests.model_server import Asked, ByMark, Fail, ModelServer, Say, Tool
 from tests.people import Person
 from tests.running import Server, artel, clean_environment
 from tests.terminal import ALT_ENTER, CTRL_C, CTRL_D, TAB, UP, Terminal
@@ -137,6 +137,35 @@ def test_a_write_is_shown_and_approved_in_place(talker: Talker, folder: Folder, 
         terminal.until("It is done.")
 
     assert (folder.path / "src" / "a.py").read_text() == "new \u202e text\n"
+
+
+@pytest.mark.req("CLI-01.2", "CLI-01.3")
+def test_what_is_said_before_a_question_is_shown_whole(talker: Talker, folder: Folder, script: ByMark) -> None:
+    call, done = written()
+    script[talker.mark] = [Say(pieces=["I ", "will ", "write ", "it ", "now."], tools=call.tools), done]
+    with talker.terminal() as terminal:
+        terminal.until(PROMPT)
+        terminal.type(f"{talker.mark} write")
+        shown = terminal.until("write src/a.py? [y/s/a/n] ")
+        assert re.search(r"I will write it now\.\s+agent_coder wants to write", shown)
+        terminal.type("nonsense")
+        terminal.until("Please answer y, s, a or n (Ctrl-C cancels).")
+        terminal.until("[y/s/a/n] ")
+        assert folder.files() == {}
+        terminal.type("y")
+        assert "begins again" not in terminal.until("It is done.")
+
+
+@pytest.mark.req("CLI-01.6")
+def test_after_an_answer_that_was_cut_off_the_chat_names_retry(talker: Talker, script: ByMark) -> None:
+    script[talker.mark] = [Fail(400), Say("Once more.")]
+    with talker.terminal(columns=300) as terminal:
+        terminal.until(PROMPT)
+        terminal.type(f"{talker.mark} work")
+        terminal.until("/retry")
+        terminal.until(PROMPT)
+        terminal.type("/retry")
+        terminal.until("Once more.")
 
 
 @pytest.mark.req("CLI-01.2")

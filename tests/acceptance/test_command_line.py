@@ -272,6 +272,16 @@ def test_help_fits_into_80_columns_in_sections_with_examples(tmp_path: Path) -> 
     assert "...\n" not in shown.replace("[ARGS]...\n", "")
 
 
+@pytest.mark.req("CLI-01.4")
+def test_no_command_is_cut_short_in_a_list(tmp_path: Path) -> None:
+    from artel.cli.main import app
+
+    for group in app.registered_groups:
+        shown = artel(str(group.name), "--help", env=clean_environment(tmp_path, COLUMNS="80")).stdout
+        assert "Commands:" in shown
+        assert "..." not in shown.replace("[ARGS]...", "")
+
+
 def test_the_version_is_printed(tmp_path: Path) -> None:
     from artel import __version__
 

@@ -78,16 +78,19 @@ def test_a_write_waits_for_the_answer_in_the_terminal(connect: Connecting, at_te
     assert line.call("write", **WRITE | {"content": OLD})["code"] == "asks"
 
 
-@pytest.mark.parametrize(
-    ("keys", "feedback"), [(["n", ""], ""), (["n", "use tabs"], "use tabs"), (["n use tabs"], "use tabs")]
-)
-def test_a_no_is_told_with_its_reason(connect: Connecting, at_terminal: At, keys: list[str], feedback: str) -> None:
+@pytest.mark.req("CLI-01.9")
+@pytest.mark.parametrize(("typed", "feedback"), [("n", ""), ("n use tabs", "use tabs")])
+def test_a_no_counts_at_once_and_is_told_with_its_reason(
+    connect: Connecting, at_terminal: At, typed: str, feedback: str
+) -> None:
     terminal, line = at_terminal()
     line.call("write", **WRITE)
     terminal.until("n(o) ")
+    terminal.type("nonsense")
+    terminal.until("Please answer y, s, a or n (n REASON says why).")
+    terminal.until("n(o) ")
 
-    for key in keys:
-        terminal.type(key)
+    terminal.type(typed)
 
     decided = line.other()["params"]
     assert (decided["decision"], decided["feedback"]) == ("reject", feedback)
@@ -123,7 +126,6 @@ def test_an_answer_is_for_the_turn_that_was_asked_for(connect: Connecting, at_te
     assert content(connect) == OLD
     terminal.until("n(o) ")
     terminal.type("n")
-    terminal.type("")
     assert line.other()["params"] == {"ask_id": second["ask_id"], "decision": "reject", "feedback": ""}
     line.refused("write", "refused", **WRITE | {"turn_id": "t2"})
     assert line.ok("write", **WRITE)  # the answer to the first is still for the first
@@ -500,9 +502,7 @@ def test_path_keeps_every_space_in_questions_and_reports(at_terminal: At) -> Non
     line.call("write", **write)
 
     assert "wants to write src/a  b.py:" in terminal.until("write src/a  b.py? y(es")
-    terminal.type("n")
-    terminal.until("Why not?")
-    terminal.type("no")
+    terminal.type("n no")
     terminal.until("You refused: write src/a  b.py (no). Nothing was written.")
     line.other()
     line.call("write", **write)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artel.cli.chat_screen import BEGINS_AGAIN, AnswerPrinter, ChatScreen
-from artel.cli.markdown_screen import end_of_blocks, split_blocks
+from artel.cli.markdown_screen import MarkdownPrinter, end_of_blocks, split_blocks
 from artel.cli.status_line import StatusLine
 from artel.cli.tool_question import ToolQuestion
 from artel.cli.visible_text import visible
@@ -28,6 +28,11 @@ def printed(*answers: Answer) -> str:
         printer.show(answer)
     printer.end_line()
     return out.getvalue()
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Return the lines that stay on a terminal, without what was drawn over."""
+    return [line.split("\x1b[J")[-1].rstrip() for line in capsys.readouterr().out.splitlines()]
 
 
 def test_an_answer_is_printed_as_it_grows_and_once() -> None:
@@ -60,9 +65,42 @@ def test_something_that_is_said_in_the_middle_of_an_answer_has_a_line_of_its_own
 
 
 def test_an_answer_that_turns_out_to_be_another_is_printed_again() -> None:
-    shown = printed(Answer(1, "Wrong"), Answer(2, ""), Answer(3, "Right"), Answer(4, "Right.", True))
+    printed_twice = printed(Answer(1, "Wrong"), Answer(2, ""), Answer(3, "Right"), Answer(4, "Right.", True))
 
-    assert shown == f"Wrong\n{BEGINS_AGAIN}\nRight.\n"
+    assert printed_twice == f"Wrong\n{BEGINS_AGAIN}\nRight.\n"
+
+
+@pytest.mark.req("CLI-01.3")
+def test_what_is_said_before_a_tool_call_stays_and_is_no_mistake() -> None:
+    before, called, after = Answer(1, "I look."), Answer(1, "I look.", tool_calls=1), Answer(2, "Done", tool_calls=1)
+    improved = Answer(3, "Better.", tool_calls=1, complete=True)
+
+    assert printed(before, called, Answer(2, "", tool_calls=1), after) == "I look.\nDone\n"
+    assert printed(before, called, after, improved) == f"I look.\nDone\n{BEGINS_AGAIN}\nBetter.\n"
+
+
+@pytest.mark.req("CLI-01.3")
+def test_rendered_text_is_whole_when_something_else_comes_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    printer = MarkdownPrinter()
+    for number, text in enumerate(["I ", "I look ", "I look into **it**."]):  # faster than it is drawn again
+        printer.show(Answer(number, text))
+    printer.end_line()
+    assert shown(capsys)[-1] == "I look into it."
+
+    printer.show(Answer(3, "", tool_calls=1))
+    printer.show(Answer(4, "It is done.", tool_calls=1, complete=True))
+    assert shown(capsys) == ["", "It is done."]
+
+
+@pytest.mark.req("CLI-01.3")
+def test_rendered_text_of_a_block_that_goes_on_survives_a_tool_call(capsys: pytest.CaptureFixture[str]) -> None:
+    printer = MarkdownPrinter()
+    for answer in [Answer(1, "I look."), Answer(2, "", tool_calls=1), Answer(3, "Done.", tool_calls=1, complete=True)]:
+        printer.show(answer)
+    assert shown(capsys)[-3:] == ["I look.", "", "Done."]
+
+    printer.show(Answer(4, "Better.", tool_calls=1, complete=True))
+    assert shown(capsys) == [BEGINS_AGAIN, "", "Better."]
 
 
 def test_an_answer_that_ends_shorter_than_it_was_is_printed_again() -> None:
@@ -119,7 +157,7 @@ def test_an_answer_of_one_task_waits_until_it_is_known_whose_it_is(capsys: pytes
     turn, shown = Turn(), []
     conversation = NoConversation()
     conversation._names[7] = "agent_coder"
-    screen = ChatScreen(conversation, Watched(), direct=False, live=True, named=True)
+    screen = ChatScreen(conversation, Watched(), direct=False, live=True, in_chat=True)
     started = ("task_started", {"task_id": "a", "agent_id": 7})
     for kind, data in [("task_plan_created", PLAN | {"tasks": PLAN["tasks"][:1]}), PIECE, started]:
         turn.take(ServerEvent(kind, {"turn_id": "t"} | data))

@@ -172,23 +172,35 @@ def test_the_status_says_how_far_it_is() -> None:
     assert screen.at_work(plan(TASKS[0])) is None
 
 
+WORKFLOW_ID = "0193a1b2-0000-7000-8000-00000badcafe"
+COST = "It cost $0.05, estimated about $0.04, at most $0.20."
+SENT_AGAIN = "To send it again: /retry"
+MISSING = "artel workflows retry 0badcafe"
+
+
+@pytest.mark.req("CLI-01.6")
 @pytest.mark.parametrize(
-    ("status", "cost", "expected", "said"),
+    ("status", "task", "is_in_chat", "said"),
     [
-        ("completed", 0.05, 0.04, "[It cost $0.05, estimated about $0.04, at most $0.20.]"),
-        ("completed", None, None, "[What it cost is not known, estimated no known price.]"),
-        (
-            "partial",
-            0.05,
-            0.04,
-            "[It cost $0.05, estimated about $0.04, at most $0.20. To do what is missing: artel workflows retry w]",
-        ),
+        ("completed", "completed", False, f"[{COST}]"),
+        ("partial", "completed", False, f"[{COST} To do what is missing: {MISSING}]"),
+        ("cancelled", "cancelled", True, f"[{COST} {SENT_AGAIN}]"),
+        ("partial", "completed", True, f"[{COST} {SENT_AGAIN}; to keep what is done: {MISSING}]"),
     ],
 )
-def test_the_end_says_what_it_cost(status: str, cost: float | None, expected: float | None, said: str) -> None:
-    figures = {"estimated_cost": expected, "estimated_cost_low": 0.01, "estimated_cost_high": 0.2}
+def test_the_end_says_what_it_cost(status: str, task: str, is_in_chat: bool, said: str) -> None:
+    figures = {"cost": 0.05, "estimated_cost": 0.04, "estimated_cost_low": 0.01, "estimated_cost_high": 0.2}
+    workflow = {"id": WORKFLOW_ID, "status": status, "tasks": [{"status": task}], **figures}
 
-    assert how_it_went({"id": "w", "status": status, "cost": cost, **figures}) == said
+    assert how_it_went(workflow, is_in_chat=is_in_chat) == said
+
+
+def test_the_end_says_that_the_cost_is_not_known() -> None:
+    figures = {"cost": None, "estimated_cost": None, "estimated_cost_low": 0.01, "estimated_cost_high": 0.2}
+
+    said = how_it_went({"id": WORKFLOW_ID, "status": "completed", "tasks": [], **figures}, is_in_chat=False)
+
+    assert said == "[What it cost is not known, estimated no known price.]"
 
 
 @st.composite

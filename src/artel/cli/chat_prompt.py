@@ -147,7 +147,7 @@ class ChatPrompt:
             self._status,
             direct=direct,
             live=sys.stdout.isatty(),
-            named=True,
+            in_chat=True,
             asks=can_ask(),
         )
 

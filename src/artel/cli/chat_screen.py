@@ -4,7 +4,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 from artel.cli.plan_question import PlanQuestion, elsewhere, is_about_money, until, what_it_asks
-from artel.cli.plan_screen import PlanScreen, how_it_went
+from artel.cli.plan_screen import RETRY, PlanScreen, how_it_went
 from artel.cli.plan_text import money
 from artel.cli.status_line import StatusLine
 from artel.cli.tool_question import ToolQuestion
@@ -29,6 +29,7 @@ class AnswerPrinter:
         self._source = ""
         self._clean = ""
         self._printed = ""
+        self._tool_calls = 0  # made when the text last grew
         self.at_line_start = True  # whether the next character begins a line
 
     def show(self, answer: "Answer") -> None:
@@ -42,9 +43,12 @@ class AnswerPrinter:
             self._write(self._clean[len(self._printed) :])
         elif answer.complete or not self._printed.startswith(self._clean):  # else it may grow to be the same again
             self.end_line()
-            self._write(f"{BEGINS_AGAIN}\n{self._clean}")
+            is_next = answer.tool_calls != self._tool_calls  # what was said before a tool call is no mistake
+            self._write(self._clean if is_next else f"{BEGINS_AGAIN}\n{self._clean}")
         else:
             return
+        if self._clean != self._printed:
+            self._tool_calls = answer.tool_calls
         self._printed = self._clean
 
     def end_line(self) -> None:
@@ -88,7 +92,7 @@ class ChatScreen:
         *,
         direct: bool,
         live: bool,
-        named: bool = False,
+        in_chat: bool = False,
         silent: bool = False,
         asks: bool = False,
     ) -> None:
@@ -97,7 +101,7 @@ class ChatScreen:
         self._status = status
         self._live = live  # a terminal: print while it is written
         self._silent = silent  # somebody else prints the answer
-        self._named = named  # say before each answer whose it is
+        self._is_in_chat = in_chat  # each answer has its name above it, and commands can be typed
         self._asks = asks  # somebody is there who can decide about a plan
         self._is_smart = is_smart_terminal()
         self._printer = _printer(is_smart=self._is_smart)
@@ -125,7 +129,8 @@ class ChatScreen:
         if turn.status == "cancelled":
             self.note("[cancelled]", "dim")
         elif not turn.succeeded:
-            self.note(f"artel: {turn.error or f'The turn ended as {turn.status}.'}")
+            again = f" To send it again: {RETRY}" if self._is_in_chat and not self._plans.was_shown else ""
+            self.note(f"artel: {turn.error or f'The turn ended as {turn.status}.'}{again}")
         if turn.plan is not None and self._plans.was_shown:
             self._tell_cost(turn.plan)
 
@@ -153,17 +158,17 @@ class ChatScreen:
             workflow = self._conversation.workflow(plan.workflow_id)
         except ArtelError:  # what it cost is not worth losing an answer for
             return
-        self.note(how_it_went(workflow), "dim")
+        self.note(how_it_went(workflow, is_in_chat=self._is_in_chat), "dim")
 
     def _is_its_time(self, turn: "Turn") -> bool:
         """Say whether the answer can begin: pieces of it may overtake events that tell who writes, or what is done."""
         if turn.plan is not None and not turn.plan.is_single:
             return turn.plan.is_over
-        needs_name = self._named and (self._direct or turn.plan is not None)
+        needs_name = self._is_in_chat and (self._direct or turn.plan is not None)
         return turn.agent_id is not None or not needs_name
 
     def _begin(self, turn: "Turn") -> None:
-        if self._named and not self._begun:
+        if self._is_in_chat and not self._begun:
             print_name(self._who(turn), is_smart=self._is_smart)
         self._begun = True
 

@@ -88,7 +88,6 @@ class TerminalScreen:
         self._console = _console()
         self._questions: deque[Question] = deque()
         self._take: TakeAnswer = lambda *_: False
-        self._refused: Question | None = None  # the question that a reason for saying no belongs to
 
     def begin(self, take: TakeAnswer) -> None:
         """Listen to what is typed."""
@@ -123,7 +122,6 @@ class TerminalScreen:
         is_shown = question is self._questions[0]
         self._questions.remove(question)
         if is_shown:
-            self._refused = None
             self._print(f"No longer needed: {_wanted(question)}")
             self._show_question()
 
@@ -144,20 +142,20 @@ class TerminalScreen:
 
     def _answer(self, question: "Question", line: str) -> None:
         letter, _, rest = line.partition(" ")
-        letter = letter.lower()
-        if self._refused is question:
-            self._give(question, Answer(approved=False, feedback=line))
-        elif letter == "n" and not rest:
-            self._refused = question
-        elif letter == "n":
-            self._give(question, Answer(approved=False, feedback=rest.strip()))
-        elif letter == "y":
-            self._give(question, Answer(approved=True))
-        elif letter in ("s", "a") and question.offer is not None:
-            self._give(question, Answer(approved=True, holds="session" if letter == "s" else "always"))
+        match letter.lower(), rest.strip():
+            case (("n" | "no"), reason):
+                self._give(question, Answer(approved=False, feedback=reason))
+            case (("y" | "yes"), ""):
+                self._give(question, Answer(approved=True))
+            case (("s" | "session"), "") if question.offer is not None:
+                self._give(question, Answer(approved=True, holds="session"))
+            case (("a" | "always"), "") if question.offer is not None:
+                self._give(question, Answer(approved=True, holds="always"))
+            case _:
+                letters = "y, s, a or n" if question.offer is not None else "y or n"
+                self._print(f"Please answer {letters} (n REASON says why).")
 
     def _give(self, question: "Question", answer: Answer) -> None:
-        self._refused = None
         self._questions.popleft()
         if not self._take(question.ask_id, answer):
             self._print("That was answered elsewhere, or is too old.")
@@ -198,8 +196,6 @@ class TerminalScreen:
         if not self._questions:
             about = _cut(self._about, len("…  (Ctrl-C ends)"))
             self._write(f"{CLEAR}\x1b[2m… {about} (Ctrl-C ends)\x1b[0m")
-        elif self._refused:
-            self._write(f"{CLEAR}Why not? (Enter: no reason) ")
         else:
             question = self._questions[0]
             letters = "y/s/a/n" if question.offer else "y/n"

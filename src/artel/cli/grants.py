@@ -31,7 +31,10 @@ def revoke_grant(
     number: Annotated[int, typer.Argument(help="The number in `artel grants list`.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Take back what is always allowed; a connector that runs heeds it at once."""
+    """Take back what is always allowed.
+
+    A connector that runs heeds it at once.
+    """
     from artel.client.connector.errors import NoSuchGrant
 
     known = _all()

@@ -98,7 +98,10 @@ def revoke_session(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """End one of your logins; what was opened with it ends within seconds."""
+    """End one of your logins.
+
+    What was opened with it ends within seconds.
+    """
     with connect(server) as client:
         client.call("DELETE", f"/auth/sessions/{quote(session_id, safe='')}")
     show({"revoked": session_id}, as_json, f"Ended {session_id}.")

@@ -53,8 +53,10 @@ class MarkdownPrinter:
 
     def __init__(self) -> None:
         self._console = console()
-        self._done = ""  # the source that is printed for good
+        self._text = ""  # what was shown last: what is printed for good, and the rest
+        self._done = ""
         self._rest = ""
+        self._tool_calls = 0  # made when the text last grew
         self._live = 0  # lines on the screen that belong to the block that is being written
         self._drawn = 0.0
         self._needs_gap = False
@@ -67,20 +69,31 @@ class MarkdownPrinter:
     def show(self, answer: "Answer") -> None:
         """Print the blocks that are finished, and the end of the one that is not."""
         text = answer.text
+        if not text.startswith(self._text):
+            if not answer.complete and self._text.startswith(text):
+                return  # it may grow to be the same again
+            self._replace(text, is_next=answer.tool_calls != self._tool_calls)
+        if len(text) > len(self._text):
+            self._tool_calls = answer.tool_calls
+        self._text, self._rest = text, text[len(self._done) :]
         if not answer.complete and time.monotonic() - self._drawn < REDRAW_SECONDS:
             return  # looking for the end of a block takes as long as the block is
-        if not text.startswith(self._done):
-            if not answer.complete and self._done.startswith(text):
-                return  # it may grow to be the same again
-            self._clear()
-            self._console.print(Text(BEGINS_AGAIN, "dim"))
-            self._done = ""
-        self._rest = text[len(self._done) :]
         end = len(self._rest) if answer.complete else end_of_blocks(self._rest)
         if end:
             self._finish(end)
         if self._rest.strip():
             self._draw()
+
+    def _replace(self, text: str, *, is_next: bool) -> None:
+        """Make room for another text: what was said before a tool call stays, what was said wrongly does not count."""
+        if is_next:
+            self.end_line()
+        elif text.startswith(self._done):
+            return  # nothing of what differs is printed for good
+        else:
+            self._clear()
+            self._console.print(Text(BEGINS_AGAIN, "dim"))
+        self._text = self._done = ""
 
     def end_line(self) -> None:
         """Render what there is, because the answer is over or something else comes."""

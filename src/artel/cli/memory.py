@@ -19,7 +19,10 @@ def install_embeddings(
     again: Annotated[bool, typer.Option("--again", help="Fetch it even if it is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Install the built-in embedding model (90 MB), with which memories are found by meaning, not by words alone."""
+    """Install the built-in embedding model (90 MB).
+
+    With it, memories are found by meaning, not by words alone.
+    """
     from artel.data_folder import DataFolder
     from artel.memory.install import install_model
     from artel.memory.minilm import find_model

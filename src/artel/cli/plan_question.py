@@ -102,6 +102,8 @@ class PlanQuestion:
                 return bool(instruction) and self._approve(instruction=instruction)
             case (("c" | "change"), "") if not self._is_about_money:
                 self._change(lines)
+            case _:
+                self._say(f"Please answer {'y or n' if self._is_about_money else 'y, i, c or n'} (Ctrl-C cancels).")
         return False
 
     def _approve(self, **more: str) -> bool:

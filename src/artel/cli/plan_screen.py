@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from artel.cli.output import short_id
 from artel.cli.plan_text import described, duration, estimated, money
 from artel.cli.visible_text import one_line
 
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from artel.client.plan import Plan, PlanTask
 
 LINE_CHARACTERS = 100
+RETRY = "/retry"  # in the chat
 TO_RETRY = frozenset({"partial", "failed", "timeout", "cancelled"})
 
 
@@ -73,9 +75,18 @@ def _happened(task: "PlanTask") -> str:
             return one_line(f"{status}{f': {task.error}' if task.error else ''}")
 
 
-def how_it_went(workflow: dict[str, Any]) -> str:
-    """Answer what a workflow has cost beside what was estimated, and how to go on where something is missing."""
+def how_it_went(workflow: dict[str, Any], *, is_in_chat: bool) -> str:
+    """Return what a workflow has cost beside what was estimated, and how to go on where something is missing."""
     cost = workflow["cost"]
     spent = "What it cost is not known" if cost is None else f"It cost {money(cost)}"
-    more = f" To do what is missing: artel workflows retry {workflow['id']}" if workflow["status"] in TO_RETRY else ""
-    return f"[{spent}, estimated {estimated(workflow)}.{more}]"
+    return f"[{spent}, estimated {estimated(workflow)}.{_how_to_retry(workflow, is_in_chat=is_in_chat)}]"
+
+
+def _how_to_retry(workflow: dict[str, Any], *, is_in_chat: bool) -> str:
+    if workflow["status"] not in TO_RETRY:
+        return ""
+    command = f"artel workflows retry {short_id(workflow['id'])}"
+    if not is_in_chat:
+        return f" To do what is missing: {command}"
+    keeps = any(task["status"] == "completed" for task in workflow["tasks"])
+    return f" To send it again: {RETRY}{f'; to keep what is done: {command}' if keeps else ''}"

@@ -107,7 +107,10 @@ def reset_space(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stop everything that runs in a project at once and begin its worker space anew; memories and files stay."""
+    """Stop all work in a project and restart its workers.
+
+    Everything that runs in the project ends at once. Memories and files stay.
+    """
     confirm(f"Stop everything that runs in project {project}?", yes)
     with connect(server) as client:
         number = project_number(client, project)

@@ -90,6 +90,7 @@ class ToolQuestion:
                 return self._decide({"decision": "approve", "changes": {"holds": "always"}})
             case (("n" | "no"), why):
                 return self._decide({"decision": "reject", "feedback": why}) and self._say_refused()
+        self._note(f"Please answer {'y, s, a or n' if grant else 'y or n'} (Ctrl-C cancels).", "")
         return False
 
     def _decide(self, decision: dict[str, Any]) -> bool:

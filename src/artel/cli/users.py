@@ -110,7 +110,10 @@ def delete_user(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete an account with its projects and agents; its tokens stop working at once."""
+    """Delete an account with its projects and agents.
+
+    Its tokens stop working at once.
+    """
     from artel.container import task_workspaces
     from artel.memories.changes import delete_account
     from artel.settings import load_settings

@@ -63,7 +63,10 @@ def show_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJso
 
 @app.command("follow")
 def follow_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJson = False) -> None:
-    """Follow a workflow to its end, and decide what it asks; Ctrl-C leaves it, and it goes on."""
+    """Follow a workflow to its end, and decide what it asks.
+
+    Ctrl-C leaves it, and it goes on.
+    """
     with connect(server) as client:
         from artel.cli.workflow_follow import follow
 
@@ -74,7 +77,10 @@ def follow_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJ
 
 @app.command("cancel")
 def cancel_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJson = False) -> None:
-    """Stop a workflow; what is done stays, and one that is over is left as it is."""
+    """Stop a workflow; what is done stays.
+
+    A workflow that is over is left as it is.
+    """
     with connect(server) as client:
         workflow = client.call("POST", f"{_place(client, workflow_id)}/cancel")
     is_cancelled = workflow["status"] == "cancelled"

@@ -39,6 +39,8 @@ class Answer:
     complete: bool = False
     # A piece is missing; what comes can't be appended until a snapshot or the whole message says what it was.
     broken: bool = False
+    # Made so far: what is written after one replaces what was said before it.
+    tool_calls: int = 0
 
     def add(self, n: int, text: str) -> None:
         """Take a delta; one that is contained already is dropped."""
@@ -148,6 +150,8 @@ class Turn:
     def _follow(self, event: ServerEvent) -> None:
         if self.plan is None or self.plan.is_single:  # else nobody writes the answer alone
             self.agent_id = event.data.get("agent_id") or self.agent_id
+        if event.type == "tool_called":
+            self.answer.tool_calls += 1
         if event.type in ("approval_resolved", "approval_timeout"):
             self._decided(event.data.get("approval_id"))
         self._take_task(event)
