@@ -495,6 +495,24 @@ def test_hidden_code_is_shown_before_it_is_approved(at_terminal: At) -> None:
 
 
 @pytest.mark.req("SEC-03.1")
+@pytest.mark.parametrize("padding", ["# padding\n" * 2_500, "#\n" * 3_001], ids=["cut", "not compared"])
+def test_hidden_characters_in_what_is_not_shown_are_announced(at_terminal: At, padding: str) -> None:
+    terminal, line = at_terminal()
+    notice = "What is not shown has 2 hidden characters (U+202E, U+200B)."
+
+    sent = line.send("write", path="src/x.py", content=f"{padding}a = 1 \u202e \u200b\n")
+
+    assert f"{notice}\n" in terminal.until("write src/x.py? y(es")
+    asked = line.wait(sent)["result"]
+    assert (asked["code"], asked["notice"]) == ("asks", notice)
+    terminal.type("n no")
+    line.other()
+    sent = line.send("write", path="src/y.py", content=padding)
+    terminal.until("write src/y.py? y(es")
+    assert "notice" not in line.wait(sent)["result"]
+
+
+@pytest.mark.req("SEC-03.1")
 def test_path_keeps_every_space_in_questions_and_reports(at_terminal: At) -> None:
     terminal, line = at_terminal()
     write = {"path": "src/a  b.py", "content": "x\n", "turn_id": "t1"}

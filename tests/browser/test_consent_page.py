@@ -159,6 +159,25 @@ def test_hidden_characters_are_marked_and_announced_in_what_is_approved(chat: Ch
 
 
 @pytest.mark.req("SEC-03.2")
+def test_hidden_characters_after_the_cut_of_a_diff_are_announced(
+    chat: Chat, models: ModelServer, tmp_path: Path
+) -> None:
+    (tmp_path / "work").mkdir()
+    content = "# padding\n" * 2_500 + "a = 1 \u202e\n"
+    models.script(call("tool_write_file", path="x.py", content=content), Say("No."))
+    chat.open()
+
+    with connected_folder(tmp_path, chat.person, chat.id, "--ask", "browser"):
+        chat.send("Write it")
+        expect(question(chat.page).locator(".warning")).to_have_text(
+            "What is not shown has 1 hidden character (U+202E)."
+        )
+        expect(question(chat.page).locator(".diff")).to_contain_text("… cut, ")
+        question(chat.page).get_by_role("button", name="Refuse").click()
+        expect(question(chat.page)).to_contain_text("You refused. Nothing was written.")
+
+
+@pytest.mark.req("SEC-03.2")
 def test_page_marks_the_same_characters_as_the_terminal(chat: Chat) -> None:
     chat.open()
     emoji = "\u26a0\ufe0f \u2194\ufe0f a\ufe0f +\ufe0f<\ufe0f=\ufe0f>\ufe0f|\ufe0f~\ufe0f \r\n\t"

@@ -171,18 +171,20 @@ def test_an_answer_of_one_task_waits_until_it_is_known_whose_it_is(capsys: pytes
 def test_what_is_asked_in_the_chat_shows_hidden_characters_and_what_is_lost() -> None:
     notes: list[str] = []
     warning = "Would replace 10,000,001 bytes that are not shown and can't be undone."
+    notice = "What is not shown has 1 hidden character (U+202E)."
     request = {
         "approval_id": "a",
         "tool": "tool_write_file",
         "arguments": {"path": "big.csv", "content": "x"},
-        "details": {"diff": "+small\x9d\n", "warning": warning, "where": "terminal"},
+        "details": {"diff": "+small\x9d\n", "warning": warning, "notice": notice, "where": "terminal"},
     }
 
     ToolQuestion(NoConversation(), request, "agent_coder", lambda text, *_, **__: notes.append(text)).ask()
 
-    assert notes[:4] == [
+    assert notes[:5] == [
         "agent_coder wants to write big.csv:",
         warning,
+        notice,
         "This has 1 hidden character (U+009D); it is shown as \\x9d.",
         "+small\\x9d",
     ]

@@ -147,20 +147,20 @@ def test_a_pause_grows_and_ends_at_half_a_minute(failures: int) -> None:
 
 @given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode), st.text(max_size=300).map(str.encode))
 def test_a_diff_is_nothing_only_if_nothing_changes(old: bytes, new: bytes) -> None:
-    shown = diff("a", old, new)
+    shown = diff("a", old, new).text
 
     assert (shown == "") == (old == new)
     assert all(line[:1] in "+-@ \\" for line in shown.split("\n")) or "no text" in shown
 
 
 def test_a_long_diff_is_cut() -> None:
-    shown = diff("a", b"", b"some line\n" * 2_900)
-    too_long = diff("a", b"", b"some line\n" * 4_000)
+    shown = diff("a", b"", b"some line\n" * 2_900).text
+    too_long = diff("a", b"", b"some line\n" * 4_000).text
 
     assert len(shown) < MAX_CHARACTERS + 100
     assert "cut" in shown
     assert "too long to compare" in too_long
-    assert diff("a", None, b"x").startswith("--- /dev/null\n+++ b/a\n")
+    assert diff("a", None, b"x").text.startswith("--- /dev/null\n+++ b/a\n")
 
 
 @given(st.lists(st.integers(1, 40_000), max_size=8))

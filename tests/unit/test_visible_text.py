@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artel.cli.output import show, table
-from artel.cli.visible_text import announcement, escaped, hidden_characters, json_text, one_line, visible
+from artel.cli.visible_text import announcement, escaped, json_text, one_line, visible
+from artel.client.hidden_characters import hidden_characters
 
 # Format characters that are drawn, and so can be seen.
 DRAWN = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
@@ -39,7 +40,7 @@ def test_invisible_letters_and_marks_are_escaped(invisible: str) -> None:
 
 @given(st.one_of(st.text(), CONTROLS))
 def test_text_without_hidden_characters_is_left_as_it_is(text: str) -> None:
-    assert (visible(text) == text) == (not hidden_characters(text) and "\r" not in text)
+    assert (visible(text) == text) == (not [*hidden_characters(text)] and "\r" not in text)
 
 
 @given(st.text(st.sampled_from("\x1b\x9d\x9c]P\u202e\u2066\u200bab \n\t")))
@@ -94,7 +95,7 @@ def test_json_for_programs_says_the_same_and_hides_nothing(text: str) -> None:
     shown = json_text({"text": text})
 
     assert json.loads(shown) == {"text": text}
-    assert hidden_characters(shown.replace("\ufe0f", "")) == []
+    assert [*hidden_characters(shown.replace("\ufe0f", ""))] == []
 
 
 def test_tables_and_facts_show_hidden_characters(capsys: pytest.CaptureFixture[str]) -> None:

@@ -170,7 +170,7 @@ class TerminalScreen:
             termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before is no answer to this
             question = self._questions[0]
             self._put(f"{_clock()} {one_line(question.agent) or 'An agent'} wants to {_wanted(question)}:", "bold")
-            for sentence in (visible(question.warning), *_announcements(question)):
+            for sentence in (visible(question.warning), visible(question.notice), *_announcements(question)):
                 if sentence:
                     self._put(sentence, "bold yellow")
             for line in visible(question.diff).removesuffix("\n").split("\n"):

@@ -71,8 +71,8 @@ class ToolQuestion:
         self._what = f"{verb or 'use'} {visible(str(name if verb else self._request['tool']), keep='')}"
         diff = str(self._details.get("diff") or _whole(given, has_verb=verb is not None))
         self._note(f"{self._agent} wants to {self._what}:", "bold")
-        warning, reason = self._details.get("warning"), self._details.get("reason")
-        for words in (reason, warning, announcement("This", str(name), diff)):
+        said = (self._details.get(field) for field in ("reason", "warning", "notice"))
+        for words in (*said, announcement("This", str(name), diff)):
             if words:
                 self._note(str(words), "yellow")
         for line in visible(diff).removesuffix("\n").split("\n") if diff else ():

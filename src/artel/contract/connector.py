@@ -292,6 +292,7 @@ class Answer(Result):
     old_sha256: _Line | None = None
     new_sha256: _Line | None = None
     warning: Annotated[str, Field(max_length=1_000)] | None = None
+    notice: Annotated[str, Field(max_length=1_000)] | None = None
     expires_seconds: float | None = None
     where: _Line | None = None  # where the user is asked: the server's own word
 
@@ -408,6 +409,7 @@ class Asks(Result):
     old_sha256: str | None = None
     new_sha256: str | None = None
     warning: str | None = None  # what would be lost for good; such a question has risk `high` and offers no grant
+    notice: str | None = None  # about hidden characters in the part of the change that the diff does not show
     expires_seconds: float = 300.0
 
 

@@ -17,7 +17,7 @@ MAX_QUERY_CHARACTERS = 1_000
 MAX_LINES = 2_000
 MAX_DETAIL = 100_000
 # What helps the user to decide, where they are asked too, and what their answer is bound to.
-_FOR_THE_USER = ("ask_id", "diff", "where", "grant", "old_sha256", "new_sha256", "warning")
+_FOR_THE_USER = ("ask_id", "diff", "where", "grant", "old_sha256", "new_sha256", "warning", "notice")
 # What a result says for us, and not for the model.
 _OURS = frozenset({"success", "error", "code", *_FOR_THE_USER})
 

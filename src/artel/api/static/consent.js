@@ -34,7 +34,8 @@ export function question(approval, agent) {
   setVisible(field(item, "what"), what, "");
   setVisible(field(item, "reason"), details.reason ?? "", "");
   const shown = tool === "tool_run_command" ? "The command" : details.diff ? "The diff" : "The new content";
-  const warnings = [details.warning ?? "", announcementOf("The name", what), announcementOf(shown, diff)].filter(Boolean);
+  const hidden = [announcementOf("The name", what), announcementOf(shown, diff)];
+  const warnings = [details.warning ?? "", details.notice ?? "", ...hidden].filter(Boolean);
   setVisible(field(item, "warning"), warnings.join("\n"));
   field(item, "warning").hidden = !warnings.length;
   showDiff(item, diff);

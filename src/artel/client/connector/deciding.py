@@ -31,6 +31,7 @@ class Wanted:
     is_granted: bool
     old_sha256: str | None = None
     warning: str = ""  # what is lost for good: then the user is asked, whatever was granted, and nothing is offered
+    notice: str = ""  # about hidden characters in what is not shown
 
 
 class Decider:
@@ -111,7 +112,13 @@ class Decider:
         if stale is not None:
             self._settled(stale)
         question, is_new = self._questions.ask(
-            wanted.subject, wanted.agent, wanted.shown, wanted.offer, wanted.old_sha256, wanted.warning
+            wanted.subject,
+            wanted.agent,
+            wanted.shown,
+            wanted.offer,
+            wanted.old_sha256,
+            wanted.warning,
+            wanted.notice,
         )
         if is_new:
             self._ask(question)
@@ -124,6 +131,7 @@ class Decider:
             old_sha256=question.old_sha256,
             new_sha256=question.subject.sha256,
             warning=question.warning or None,
+            notice=question.notice or None,
             expires_seconds=EXPIRE_SECONDS,
         )
 

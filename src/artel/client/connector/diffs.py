@@ -2,13 +2,23 @@
 
 import difflib
 from collections.abc import Iterable
+from typing import NamedTuple
+
+from artel.client.hidden_characters import count_hidden
 
 MAX_LINES = 3_000  # to compare; more would take too long
 MAX_CHARACTERS = 20_000  # to show
 
 
-def diff(path: str, old: bytes | None, new: bytes, unseen_bytes: int | None = None) -> str:
-    """Answer a unified diff, cut if it is long; of what is too long to compare, or no text, only how long it is.
+class Diff(NamedTuple):
+    """A diff as it is shown; `notice` says which hidden characters are in what is not shown, "" if none are."""
+
+    text: str
+    notice: str = ""
+
+
+def diff(path: str, old: bytes | None, new: bytes, unseen_bytes: int | None = None) -> Diff:
+    """Return a unified diff, cut if it is long; of what is too long to compare, or no text, only how long it is.
 
     `unseen_bytes` is the size of an old content that can't be read: then only the new one is shown.
     """
@@ -19,16 +29,24 @@ def diff(path: str, old: bytes | None, new: bytes, unseen_bytes: int | None = No
     if before is None or after is None:
         size = len(old) if old is not None else unseen_bytes
         was = "nothing" if size is None else f"{size} bytes"
-        return f"{path}: {was} before, {len(new)} bytes now; too long to compare, or no text\n"
+        text = f"{path}: {was} before, {len(new)} bytes now; too long to compare, or no text\n"
+        return Diff(text, _notice(new.decode(errors="replace")))
     there = f"a/{path}" if old is not None else "/dev/null"
     return _text(difflib.unified_diff(before, after, there, f"b/{path}"))
 
 
-def _text(lines: Iterable[str]) -> str:
+def _text(lines: Iterable[str]) -> Diff:
     text = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-    if len(text) > MAX_CHARACTERS:
-        text = text[:MAX_CHARACTERS].rpartition("\n")[0] + f"\n… cut, {len(text)} characters in all\n"
-    return text
+    if len(text) <= MAX_CHARACTERS:
+        return Diff(text)
+    end = max(text.rfind("\n", 0, MAX_CHARACTERS), 0)
+    cut = f"\n… cut, {len(text)} characters in all\n"
+    return Diff(text[:end] + cut, _notice(text[end:]))
+
+
+def _notice(text: str) -> str:
+    counted = count_hidden("What is not shown", text)
+    return f"{counted}." if counted else ""
 
 
 def _lines(content: bytes) -> list[str] | None:

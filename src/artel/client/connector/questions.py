@@ -41,6 +41,7 @@ class Question:
     old_sha256: str | None
     expires: float
     warning: str = ""
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class Questions:
         offer: Grant | None,
         old_sha256: str | None,
         warning: str = "",
+        notice: str = "",
     ) -> tuple[Question, bool]:
         """Answer the question about something, and whether it is new; who asks twice asks the same question."""
         with self._lock:
@@ -79,7 +81,7 @@ class Questions:
             if len(self._open) >= MAX_OPEN:
                 raise CallRefused("refused", "Too many questions to the user are open. Wait for answers first.")
             expires = self._clock() + EXPIRE_SECONDS
-            question = Question(secrets.token_hex(8), subject, agent, diff, offer, old_sha256, expires, warning)
+            question = Question(secrets.token_hex(8), subject, agent, diff, offer, old_sha256, expires, warning, notice)
             self._open[subject] = question
             return question, True
 

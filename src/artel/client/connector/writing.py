@@ -114,7 +114,7 @@ class Writer:
                 raise FileMissing(call.path)
             shown = diff(call.path, old.content, b"", old.unseen_bytes)
             subject = Subject("delete", "/".join(split_path(call.path)), "", call.turn_id)
-            wanted = Wanted(subject, call.agent, shown, None, False, old.sha256, old.lost("delete"))
+            wanted = Wanted(subject, call.agent, shown.text, None, False, old.sha256, old.lost("delete"), shown.notice)
             self._confirm(call.approval, wanted, call.path)
             attempt = self._once.attempt(call, "")
 
@@ -217,15 +217,17 @@ class Writer:
     def _wanted(self, call: Call, path: str, data: bytes, sha256: str, rule: WriteRule, old: _Old) -> Wanted:
         glob = glob_for(rule.names[-1])
         warning = old.lost("replace")
+        shown = diff(path, old.content, data, old.unseen_bytes)
         offered = Grant("write", glob) if glob is not None and len(rule.names) == 1 and not warning else None
         return Wanted(
             Subject("write", "/".join(split_path(path)), sha256, call.turn_id),
             call.agent,
-            diff(path, old.content, data, old.unseen_bytes),
+            shown.text,
             offered,
             self._grants.may_write(rule.names),
             old.sha256,
             warning,
+            shown.notice,
         )
 
     def _keep(self, call: Call, parts: Parts, old: _Old, sha256: str) -> None:

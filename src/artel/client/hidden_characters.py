@@ -1,0 +1,46 @@
+"""Characters of a text that can't be seen: which they are, and how many a text has."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+
+# Control characters (C0, DEL, C1), line and paragraph separators, bidirectional controls, and everything that Unicode
+# lets a program leave out of a rendered text (Default_Ignorable_Code_Point), a blank Braille sign, lone surrogates.
+# static/visible.js has the same list.
+HIDDEN = (
+    "\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u2800\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U00013430-\U00013440\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+HIDDEN_PATTERN = re.compile(f"[{HIDDEN}]")
+_EMOJI_STYLE = "\ufe0f"
+MAX_NAMED = 5  # code points in a sentence
+
+
+def hidden_characters(text: str) -> Iterator[str]:
+    r"""Yield the hidden characters of the text in their order; line ends (\n, \r\n) and tabs are none."""
+    for found in HIDDEN_PATTERN.finditer(text):
+        ends_line = found[0] == "\r" and text[found.end() : found.end() + 1] == "\n"
+        if not (found[0] in "\n\t" or ends_line or is_emoji_style(found)):
+            yield found[0]
+
+
+def count_hidden(what: str, *texts: str) -> str:
+    """Return how many hidden characters texts have ("The diff has 1 hidden character (U+202E)"), "" if none."""
+    found = Counter(character for text in texts for character in hidden_characters(text))
+    if not found:
+        return ""
+    names = [f"U+{ord(character):04X}" for character in found]
+    count = found.total()
+    named = ", ".join(names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
+    return f"{what} has {'1 hidden character' if count == 1 else f'{count} hidden characters'} ({named})"
+
+
+def is_emoji_style(found: re.Match[str]) -> bool:
+    """Return whether the character only makes the symbol before it an emoji, as in most warning signs.
+
+    The symbols of ASCII (`=`, `|`, `~` …) are never emoji: after one of them it would go unseen in code.
+    """
+    before = found.string[found.start() - 1 : found.start()]
+    return found[0] == _EMOJI_STYLE and before > "\x7f" and unicodedata.category(before) in ("So", "Sm")
