@@ -63,7 +63,7 @@ class Process:
             project_id=self.project_id,
             workspace_name="work",
         )
-        line = Line(uuid7(), self.user, hello, send, lambda *_: None, self.lines.large)
+        line = Line(uuid7(), self.user, hello, send, lambda *_: None, self.lines.large, self.lines.raised)
         await self.lines.open(line, lambda _: None)
         try:
             yield line

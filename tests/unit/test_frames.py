@@ -2,13 +2,20 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from uvicorn import Config
+from uvicorn.server import ServerState
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
 
+from artel.api.socket_protocol import BoundedSocket
 from artel.auth.principal import Principal
-from artel.connectors.frames import LARGE_CHARACTERS, Misbehaved, UserTurns, read_message
-from artel.connectors.line import Line
+from artel.connectors.frames import LARGE_CHARACTERS, Misbehaved, UserPlaces, UserTurns, read_message
+from artel.connectors.line import Line, NotSent
 from artel.contract.connector import ANSWERS, CALLS, PROTOCOL, Hello, Result
 
 pytestmark = pytest.mark.anyio
@@ -22,30 +29,43 @@ UNDONE = {"path": "a.py", "turn_id": "t", "outcome": "restored"}
 class Connector:
     """The other end of a line."""
 
-    def __init__(self, user_id: int = 1, large: UserTurns | None = None) -> None:
+    def __init__(
+        self,
+        user_id: int = 1,
+        large: UserTurns | None = None,
+        raised: UserPlaces | None = None,
+        kind: type[Line] = Line,
+    ) -> None:
         hello = Hello(
             protocol=PROTOCOL, connector_id="connector-of-a-test", user_id=user_id, project_id=1, workspace_name="w"
         )
         self.asked: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.allowed: list[int] = []
-        self.line = Line(
+        self.changed = asyncio.Event()
+        self.line = kind(
             "line",
             Principal(user_id),
             hello,
             self._send,
             lambda *_: None,
             large or UserTurns(8),
-            self.allowed.append,
+            raised or UserPlaces(8),
+            self._allow,
         )
+
+    def _allow(self, characters: int) -> None:
+        if self.allowed[-1:] != [characters]:
+            self.allowed.append(characters)
+            self.changed.set()
 
     async def _send(self, text: str) -> None:
         self.asked.put_nowait(json.loads(text))
 
-    def call(self, method: str) -> "asyncio.Task[Result]":
+    def call(self, method: str, seconds: float = 60) -> "asyncio.Task[Result]":
         """Call the connector."""
         arguments = {"call_id": "c", "user_id": 1, "timeout_ms": 1, "path": "a", "content": "", "old": "a", "new": "b"}
         call = CALLS[method].model_validate({**arguments, "query": "q", "name": "test"})
-        return asyncio.ensure_future(self.line.call(method, call, asyncio.get_running_loop().time() + 60))
+        return asyncio.ensure_future(self.line.call(method, call, asyncio.get_running_loop().time() + seconds))
 
     async def answered(self, method: str, result: Any) -> Result:
         """Return what becomes of an answer."""
@@ -169,3 +189,96 @@ async def test_large_frames_are_read_one_at_a_time_per_user_and_stop_nobody_else
     await waiting
     assert (await calls[0]).success
     assert large.wanted(1) == 0
+
+
+READ_CHARACTERS = ANSWERS["workspace/read"].characters
+
+
+async def give_up(calling: "asyncio.Task[Result]") -> None:
+    calling.cancel()
+    with suppress(asyncio.CancelledError):
+        await calling
+
+
+class HurriedLine(Line):
+    """A line that soon forgets calls that were given up."""
+
+    late_seconds = 0.2
+
+
+@pytest.mark.req("SEC-02.3")
+async def test_a_call_that_was_given_up_allows_a_large_message_for_some_time_only() -> None:
+    connector = Connector(kind=HurriedLine)
+    calling = connector.call("workspace/read")
+    await connector.asked.get()
+    await give_up(calling)
+    connector.changed.clear()
+    assert connector.allowed == [LARGE_CHARACTERS, READ_CHARACTERS]
+
+    async with asyncio.timeout(60):
+        await connector.changed.wait()
+
+    assert connector.allowed[2:] == [LARGE_CHARACTERS]
+    with pytest.raises(Misbehaved):
+        await connector.line.heard(_frame({"success": True, "content": "x" * 2 * LARGE_CHARACTERS}))
+
+
+@pytest.mark.req("SEC-02.4")
+async def test_only_some_lines_of_a_user_may_have_large_answers_at_once() -> None:
+    raised = UserPlaces(1)
+    first, second, other = Connector(1, raised=raised), Connector(1, raised=raised), Connector(2, raised=raised)
+    unanswered = first.call("workspace/read")
+    await first.asked.get()
+    await give_up(unanswered)  # its answer may still come
+
+    with pytest.raises(NotSent):
+        await second.call("workspace/read", 0.05)
+    assert second.allowed == [LARGE_CHARACTERS]
+    assert (await second.answered("workspace/write", {"success": True})).success
+    assert (await first.answered("workspace/read", {"success": True, "content": "x"})).success
+    assert (await other.answered("workspace/read", {"success": True, "content": "x"})).success
+    waiting = second.call("workspace/read")
+    first.line.close()
+    async with asyncio.timeout(60):
+        await second.asked.get()
+    await second.line.heard(_frame({"success": True, "content": "x"}))
+    assert (await waiting).success
+
+
+class HurriedSocket(BoundedSocket):
+    """A socket that waits shortly for the end of a message."""
+
+    message_seconds = 0.2
+
+
+async def _taking_all(_scope: Any, receive: Any, send: Any) -> None:
+    await receive()
+    await send({"type": "websocket.accept"})
+    while (await receive())["type"] != "websocket.disconnect":
+        await send({"type": "websocket.send", "text": "taken"})
+
+
+@pytest.mark.req("SEC-02.4")
+async def test_a_line_whose_message_does_not_end_is_closed() -> None:
+    config = Config(_taking_all)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: HurriedSocket(config, ServerState(), {}), "127.0.0.1", 0
+    )
+    port = server.sockets[0].getsockname()[1]
+    never = asyncio.Event()
+
+    async def endless() -> AsyncIterator[str]:
+        yield "x" * 10_000
+        await never.wait()
+
+    async with asyncio.timeout(60), connect(f"ws://127.0.0.1:{port}", proxy=None) as line:
+        await line.send(["whole", " message"])
+        assert await line.recv() == "taken"
+        sending = asyncio.ensure_future(line.send(endless()))
+        with pytest.raises(ConnectionClosed) as closed:
+            await line.recv()
+        sending.cancel()
+    server.close()
+
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1008

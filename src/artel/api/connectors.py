@@ -123,6 +123,7 @@ class _Conversation:
                 self._websocket.send_text,
                 self._parts.decided,
                 self._parts.lines.large,
+                self._parts.lines.raised,
                 self._allow,
             )
             ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()

@@ -11,6 +11,7 @@ from pydantic_core import from_json
 
 LARGE_CHARACTERS = 100_000  # what has more is read on a thread
 MAX_LARGE_AT_ONCE = 8
+MAX_RAISED_LINES = 4  # of a user, that may send very large messages at the same time
 
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
@@ -43,6 +44,35 @@ class UserTurns:
             self._wanted[user_id] -= 1
             if not self._wanted[user_id]:
                 del self._wanted[user_id], self._locks[user_id]
+
+
+class UserPlaces:
+    """Gives each user so many places; who comes when all are taken waits for one."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._free: dict[int, asyncio.Semaphore] = {}
+        self._wanted: Counter[int] = Counter()
+
+    async def take(self, user_id: int) -> None:
+        """Wait for a place of the user, and take it."""
+        free = self._free.setdefault(user_id, asyncio.Semaphore(self._most))
+        self._wanted[user_id] += 1
+        try:
+            await free.acquire()
+        except BaseException:
+            self._leave(user_id)
+            raise
+
+    def give_back(self, user_id: int) -> None:
+        """Give a place back."""
+        self._free[user_id].release()
+        self._leave(user_id)
+
+    def _leave(self, user_id: int) -> None:
+        self._wanted[user_id] -= 1
+        if not self._wanted[user_id]:
+            del self._wanted[user_id], self._free[user_id]
 
 
 def read_message(text: str, structure: int) -> dict[str, Any]:

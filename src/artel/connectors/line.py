@@ -4,14 +4,15 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from artel.auth.principal import Principal
-from artel.connectors.frames import LARGE_CHARACTERS, Misbehaved, UserTurns, read_message
+from artel.connectors.frames import LARGE_CHARACTERS, Misbehaved, UserPlaces, UserTurns, read_message
 from artel.contract.connector import (
     ANSWERED,
     ANSWERS,
@@ -31,6 +32,8 @@ MAX_UNASKED = 100  # messages in a row that nobody waits for, before the line is
 UNASKED_CHARACTERS = 2_000_000  # of all that nobody waits for, in so many seconds
 UNASKED_SECONDS = 10.0
 MAX_GIVEN_UP = 100  # calls whose answer may still come
+LATE_SECONDS = 30.0  # for which the answer to a call that was given up may still come
+RAISED_CHARACTERS = 512_000  # who may answer more takes one of the user's few places for that
 
 log = get_logger(__name__)
 
@@ -50,6 +53,8 @@ class NotSent(Exception):
 class Line:
     """One connector that is online here."""
 
+    late_seconds = LATE_SECONDS
+
     def __init__(
         self,
         line_id: str,
@@ -58,6 +63,7 @@ class Line:
         send: Callable[[str], Awaitable[None]],
         decided: Callable[[Principal, int, Decided], None],
         large: UserTurns,
+        raised: UserPlaces,
         allow: Callable[[int], None] = lambda _: None,
     ) -> None:
         """`allow` is told how many characters the next message may have."""
@@ -67,10 +73,14 @@ class Line:
         self._send = send
         self._decided = decided
         self._large = large
+        self._raised = raised
         self._allow = allow
+        self._raising = asyncio.Lock()
+        self._is_raised = False  # whether it has taken one of the user's places
+        self._large_calls = 0
         self._waiting: dict[str, tuple[AnswerLimit, asyncio.Future[Result]]] = {}
         self._slots = asyncio.Semaphore(MAX_AT_ONCE)
-        self._given_up: deque[tuple[str, AnswerLimit]] = deque(maxlen=MAX_GIVEN_UP)
+        self._given_up: deque[tuple[str, AnswerLimit, float]] = deque(maxlen=MAX_GIVEN_UP)
         self._unasked = 0
         self._unasked_since, self._unasked_characters = time.monotonic(), 0
         self._is_open = True
@@ -88,19 +98,52 @@ class Line:
         Raise NotSent if it was not sent by then, TimeoutError if it was and no answer came, LineLost when the line
         breaks. `may_leave` is asked at the last moment.
         """
+        async with self._room_for(ANSWERS[method], deadline):
+            try:
+                async with asyncio.timeout(deadline - time.monotonic()):
+                    await self._slots.acquire()
+            except TimeoutError:
+                raise NotSent from None
+            try:
+                if not self._is_open:
+                    raise LineLost(was_sent=False)
+                if may_leave is not None and not await may_leave():
+                    raise NotSent
+                return await self._exchanged(method, call, deadline)
+            finally:
+                self._slots.release()
+
+    @asynccontextmanager
+    async def _room_for(self, limit: AnswerLimit, deadline: float) -> AsyncIterator[None]:
+        """Take one of the user's places for very large answers, if the line has none; raise NotSent if none gets free.
+
+        It is kept until no such answer can come any more.
+        """
+        is_large = limit.characters > RAISED_CHARACTERS
+        self._large_calls += is_large
         try:
-            async with asyncio.timeout(deadline - time.monotonic()):
-                await self._slots.acquire()
-        except TimeoutError:
-            raise NotSent from None
-        try:
-            if not self._is_open:
-                raise LineLost(was_sent=False)
-            if may_leave is not None and not await may_leave():
-                raise NotSent
-            return await self._exchanged(method, call, deadline)
+            if is_large:
+                try:
+                    async with asyncio.timeout(deadline - time.monotonic()), self._raising:
+                        if not self._is_raised:
+                            await self._raised.take(self.principal.user_id)
+                            self._is_raised = True
+                except TimeoutError:
+                    raise NotSent from None
+            yield
         finally:
-            self._slots.release()
+            self._large_calls -= is_large
+            self._set_limit()
+
+    def _set_limit(self) -> None:
+        """Let the next message be as large as an answer that may still come, and no larger."""
+        now = time.monotonic()
+        while self._given_up and self._given_up[0][2] <= now:
+            self._given_up.popleft()
+        self._allow(self._most_characters)
+        if self._is_raised and not self._large_calls and self._most_characters <= RAISED_CHARACTERS:
+            self._is_raised = False
+            self._raised.give_back(self.principal.user_id)
 
     async def _exchanged(self, method: str, call: Call, deadline: float) -> Result:
         """Send a call with the time that is left for it now, and wait for the answer."""
@@ -111,7 +154,7 @@ class Line:
         answered: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         limit = ANSWERS[method]
         self._waiting[call.call_id] = limit, answered
-        self._allow(self._most_characters)
+        self._set_limit()
         try:
             async with asyncio.timeout(left):
                 try:
@@ -122,8 +165,9 @@ class Line:
         finally:
             self._waiting.pop(call.call_id, None)
             if not answered.done() or answered.cancelled():
-                self._given_up.append((call.call_id, limit))
-            self._allow(self._most_characters)
+                self._given_up.append((call.call_id, limit, time.monotonic() + self.late_seconds))
+                asyncio.get_running_loop().call_later(self.late_seconds + 0.1, self._set_limit)
+            self._set_limit()
 
     async def tell(self, method: str, told: BaseModel) -> None:
         """Tell the connector something that needs no answer."""
@@ -148,7 +192,7 @@ class Line:
     @property
     def _limits(self) -> list[AnswerLimit]:
         """The limits of all answers that may still come."""
-        return [*(limit for limit, _ in self._waiting.values()), *(limit for _, limit in self._given_up)]
+        return [*(limit for limit, _ in self._waiting.values()), *(limit for _, limit, _ in self._given_up)]
 
     @property
     def _most_characters(self) -> int:
@@ -168,6 +212,8 @@ class Line:
     def close(self) -> None:
         """Let those who wait know that no answer comes."""
         self._is_open = False
+        self._given_up.clear()
+        self._set_limit()
         for _, answered in self._waiting.values():
             if not answered.done():
                 answered.set_exception(LineLost())
@@ -199,7 +245,7 @@ class Line:
         for late in self._given_up:
             if late[0] == call_id:
                 self._given_up.remove(late)
-                self._allow(self._most_characters)
+                self._set_limit()
                 return True
         return False
 

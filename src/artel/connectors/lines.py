@@ -9,7 +9,7 @@ from functools import partial
 
 from artel.auth.principal import Principal
 from artel.connectors.connector_repository import Serving, begin_serving, end_serving, keep_serving
-from artel.connectors.frames import MAX_LARGE_AT_ONCE, UserTurns
+from artel.connectors.frames import MAX_LARGE_AT_ONCE, MAX_RAISED_LINES, UserPlaces, UserTurns
 from artel.connectors.line import Line
 from artel.contract.connector import CLOSE_LOGIN_OVER, CLOSE_REFUSED, CLOSE_TAKEN_OVER, PING_SECONDS, Hello
 from artel.contract.events import ConnectorOffline, ConnectorOnline, EventData
@@ -41,6 +41,7 @@ class Lines:
 
     def __init__(self, database: Database, process_id: str, tell: Tell, max_per_user: int = MAX_SOCKETS) -> None:
         self.large = UserTurns(MAX_LARGE_AT_ONCE)
+        self.raised = UserPlaces(MAX_RAISED_LINES)
         self._max_per_user = max_per_user
         self._sockets: Counter[int] = Counter()  # by user, from before the hello on
         self._database = database
