@@ -88,6 +88,16 @@ def test_review_of_a_connected_folder_counts_what_is_there(
     assert not [words for words in INTERNAL if words in ended["answer"]]
 
 
+@pytest.mark.req("DEM-01.1")
+def test_deleting_a_file_is_planned_for_the_agent_that_can(person: Person) -> None:
+    accepted = person.post(person.session(person.project()["id"]), "delete style.css", None).json()
+
+    def planned() -> list[str]:
+        return [task["agent"] for task in person.get(f"/my/workflows/{accepted['workflow_id']}")["tasks"]]
+
+    assert eventually(planned) == ["agent_coder"]
+
+
 @pytest.mark.req("DEM-01.3")
 def test_review_without_a_folder_says_how_to_connect_one(person: Person) -> None:
     session = person.session(person.project()["id"])

@@ -223,6 +223,9 @@ def test_it_calls_nothing_when_nobody_asks_for_a_tool(text: str) -> None:
 def test_it_says_which_tool_it_lacks() -> None:
     assert "tool_read_file" in say("read README.md")
     assert "artel connect" in say("read README.md")
+    lacking = say("delete style.css", tools=USERS_FILES[:2])
+    assert "tool_delete_file" in lacking
+    assert "artel connect" not in lacking
 
 
 def conversation(name: str, arguments: str, *results: str) -> tuple[Message, ...]:
@@ -343,6 +346,62 @@ def test_task_that_plainly_asks_for_a_tool_gets_it() -> None:
 
 
 @pytest.mark.req("DEM-01.3")
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("Review this folder", "Look at the structure of this folder"),
+        ("Review this folder, especially tests", "Look at the tests of this folder"),
+        ("Please review my project with a focus on the README.", "Check the README of this folder"),
+        ("Check the code for open problems", "Look at the structure of this folder"),
+        ("Проверь эту папку, особенно тесты", "Посмотреть тесты этой папки"),
+        ("检查这个文件夹，特别是测试", "查看这个文件夹的测试"),
+    ],
+)
+def test_review_begins_with_what_matters_most_to_the_user(text: str, first: str) -> None:
+    descriptions = [task["description"] for task in plan_for(text, AS_LINES)]
+
+    assert (len(descriptions), descriptions[0]) == (4, first)
+
+
+@pytest.mark.req("DEM-01.3")
+@pytest.mark.parametrize("text", ["Review this folder and fix the tests", "Review this folder, mainly a.py and fix it"])
+def test_review_does_not_swallow_another_order(text: str) -> None:
+    assert "fix" in str(plan_for(text, AS_LINES)).lower()
+
+
+@pytest.mark.req("DEM-01.3")
+def test_review_searches_for_plain_words() -> None:
+    files = [("a.py", 5), ("test_a.py", 5), ("web/app.test.ts", 5)]
+    entries: Any = [{"path": path, "type": "file", "size": size, "modified": "x"} for path, size in files]
+    lines: dict[str, Any] = {
+        "TODO": [{"path": "b.py", "line": 2, "text": "# TODO and FIXME"}, {"path": "a.py", "line": 1, "text": "TODOS"}],
+        "FIXME": [
+            {"path": "b.py", "line": 2, "text": "# TODO and FIXME"},
+            {"path": "a.py", "line": 9, "text": "FIXME"},
+        ],
+        "def test_": [{"path": "test_a.py", "line": 1, "text": "def test_a(): ..."}],
+        "test(": [{"path": "web/app.test.ts", "line": 1, "text": "latest(1)"}],
+    }
+    messages = [Message("system", PROMPT), Message("user", "Review this folder")]
+    searched = []
+    while calls := (answer := ask(*messages, tools=USERS_FILES)).tool_calls:
+        [call] = calls
+        arguments = json.loads(call.arguments)
+        data: Any = {"files": entries, "is_cut": False}
+        if call.name == "tool_search_files":
+            assert "regex" not in arguments
+            searched.append(arguments["query"])
+            data = {"matches": lines.get(arguments["query"], []), "is_cut": False}
+        result = ToolResult(success=True, data=data).text_for_model()
+        messages += [Message("assistant", "", (call,)), Message("tool", result, tool_call_id=call.id)]
+        assert len(messages) <= 2 + 2 * 10  # as many calls as a task may make
+
+    assert searched == ["TODO", "FIXME", "XXX", "HACK", "def test_", "test("]
+    assert "Open notes: 2 (" in answer.content
+    assert "Tests: 1, in files: 2" in answer.content
+
+
+@pytest.mark.req("DEM-01.3")
 def test_review_says_which_tool_is_missing() -> None:
     assert "tool_list_directory" in say("Review this folder", tools=TASK_WORKSPACE)
 
@@ -390,7 +449,11 @@ def test_it_plans_with_the_agents_that_the_prompt_names(told: str) -> None:
         ("agent_analyzer", ["1"]),
         ("agent_writer", ["1", "2"]),
     ]
-    assert [task["description"] for task in tasks] == ["Research vector databases", "Compare them", "Write a report"]
+    assert [task["description"] for task in tasks] == [
+        "Research vector databases",
+        "Compare them",
+        "Write a report (vector databases)",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -408,6 +471,70 @@ def test_it_plans_with_the_agents_that_the_prompt_names(told: str) -> None:
 )
 def test_it_gives_each_step_to_the_agent_that_fits(request_text: str, agents: list[str]) -> None:
     assert [task["agent"] for task in plan_for(request_text, AS_LINES)] == agents
+
+
+TRACEBACK = """Traceback (most recent call last):
+  File "app.py", line 3, in <module>
+    run(); print("Then it ends. Finally, write it")
+  File "app.py", line 2, in run
+    raise KeyError("x")
+Message: broken
+KeyError: 'x'"""
+
+
+@pytest.mark.req("DEM-01.1")
+@pytest.mark.parametrize("text", [TRACEBACK, f"Fix this:\n{TRACEBACK}"])
+def test_pasted_text_stays_one_task(text: str) -> None:
+    [task] = plan_for(text, AS_LINES)
+
+    assert task["description"] == text
+
+
+@pytest.mark.req("DEM-01.1")
+def test_lines_that_are_steps_become_tasks_and_none_is_lost() -> None:
+    assert len(plan_for("- fix the login\n- the tests\n\n- a letter", AS_LINES)) == 3
+    assert len(plan_for("Research tea.\nThen write a report", AS_LINES)) == 2
+    many = plan_for("\n".join(f"{number}. check part{number}" for number in range(1, 10)), AS_LINES)
+    assert len(many) == 6
+    assert all(f"part{number}" in str(many) for number in range(1, 10))
+    [long] = plan_for("Explain " + "word " * 200, AS_LINES)
+    assert long["description"].endswith("…")
+
+
+@pytest.mark.req("DEM-01.1")
+def test_texts_keep_the_topic_of_the_request() -> None:
+    tasks = plan_for("Research solar panels, then write an outline and draft a short report", AS_LINES)
+    descriptions = [task["description"] for task in tasks]
+
+    assert descriptions == [
+        "Research solar panels",
+        "Write an outline (solar panels)",
+        "Draft a short report (solar panels)",
+    ]
+    calls = [ask(Message("system", PROMPT), task(text), tools=TASK_WORKSPACE).tool_calls[0] for text in descriptions]
+    assert [json.loads(call.arguments)["path"] for call in calls] == [
+        "notes-research-solar-panels.md",
+        "outline-solar-panels.md",
+        "draft-short-report-solar-panels.md",
+    ]
+
+
+@pytest.mark.req("DEM-01.1")
+def test_a_wish_for_a_tool_goes_to_an_agent_that_has_it() -> None:
+    agents = [
+        {"name": "agent_analyzer", "role": "analyst", "tools": ["tool_read_file", "write_file"]},
+        {"name": "agent_writer", "role": "writer", "tools": ["tool_read_file", "tool_write_file"]},
+        {"name": "zoe", "role": "developer", "tools": ["tool_read_file", "tool_delete_file"]},
+    ]
+    told = "The agents of the project:\n" + "\n".join(json.dumps(agent) for agent in agents)
+
+    for text, agent in {
+        "delete style.css": "zoe",
+        "write hello to notes.txt": "agent_writer",
+        "read README.md": "agent_analyzer",
+        "Fix the login": "zoe",
+    }.items():
+        assert [task["agent"] for task in plan_for(text, told)] == [agent]
 
 
 def test_it_plans_for_agents_that_it_has_never_heard_of() -> None:

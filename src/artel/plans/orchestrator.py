@@ -189,6 +189,7 @@ class _OrchestratedTurn:
                 known[agent.name].tasks,
                 known[agent.name].success_rate,
                 known[agent.name].average_cost_usd,
+                tuple(agent.tools),
             )
             for agent in agents
         ]

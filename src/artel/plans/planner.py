@@ -62,6 +62,7 @@ class AgentBrief:
     tasks_done: int = 0
     success_rate: float | None = None
     average_cost_usd: float | None = None
+    tools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class Wish:
             is_same = " ".join(one.content.split()) == text if one.role == "user" else is_same
             if not is_same:
                 before.append(one.content)
-        agents = [(agent.name, agent.role, agent.about, *agent.capabilities) for agent in self.agents]
+        agents = [(agent.name, agent.role, agent.about, *agent.capabilities, *agent.tools) for agent in self.agents]
         return hashlib.sha256(json.dumps([text, agents, before, self.has_folder]).encode()).hexdigest()
 
 

@@ -93,10 +93,13 @@ def reply(messages: tuple[Message, ...], tools: tuple[ToolSchema, ...]) -> str:
 def _reply(talk: _Talk) -> str:
     missing = missing_tool(talk.text, talk.tools)
     if missing:
-        return (
-            f"For that I would need `{missing}`, a tool that this agent does not have here. "
-            "Tools are part of an agent's settings; for files of yours, run `artel connect DIR` as well."
-        )
+        if any(tool.name.startswith("tool_") for tool in talk.tools):
+            how = (
+                "Ask the team instead of one agent, and one that has it is chosen; or add it in this agent's settings."
+            )
+        else:
+            how = "Tools are part of an agent's settings; for files of yours, run `artel connect DIR` as well."
+        return f"For that I would need `{missing}`, a tool that this agent does not have. {how}"
     for words, answer in _ANSWERS:
         if words.search(talk.text):
             return answer(talk)

@@ -11,6 +11,7 @@ from typing import Any
 
 from artel.brain.brain import Message
 from artel.brain.demo.review import asks_for_review, review_tasks
+from artel.brain.demo.tools import tools_for
 
 MAX_TASKS = 6
 MAX_STEP_CHARACTERS = 300
@@ -46,10 +47,15 @@ _ANY_KIND = "|".join(words for words, _ in _KINDS.values())
 _IN_TURN = re.compile(
     r"(?i)(?<!\s)[;,.]?\s*+\b(?:and then|after that|afterwards|then|finally|next"
     r"|а потом|а затем|потом|затем|после этого|наконец)\b[,:]?\s*+"
-    r"|\n++|;\s*+|(?<!\d)\.\s++(?=[A-ZА-ЯЁ])|[，。；,]?(?:然后|接着|最后)|[。；]"
+    r"|;\s*+|(?<!\d)\.\s++(?=[A-ZА-ЯЁ])|[，。；,]?(?:然后|接着|最后)|[。；]"
 )
 _BESIDE = re.compile(rf"(?i)(?:,\s*+(?:and\s++)?|(?<!\s)\s++and\s++)(?=(?:{_ANY_KIND})\b)")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s*")
+# A line of a list of steps: a bullet, a number, or a kind of work at its beginning. Other lines are pasted text.
+_STEP = re.compile(rf"(?i)\s*+(?:[-*•]\s|\d{{1,2}}[.)]\s|(?:(?:and|then|next|finally),?\s++){{0,2}}(?:{_ANY_KIND})\b)")
+_VERB = re.compile(rf"(?i)(?:find out|{_ANY_KIND})\s++(?:(?:the|an?|some)\s++)?")
+# A text that is to be written, of which the step does not say what it is about.
+_NO_TOPIC = re.compile(r"(?i)(?:write|draft|outline|prepare|create|make) an? (?:[\w-]{1,30} ){0,2}[\w-]{1,30}")
 _LINE = re.compile(
     r"^\s*+(?:[-*•]\s*+)?`?(?P<name>[a-z][a-z0-9_-]{0,62})`?\s*(?:\([^)]*\)\s*)?(?::|—|\u2013| - )\s*(?P<role>\S.*)$"
 )
@@ -62,6 +68,7 @@ _ROLE_OF_KIND = {kind: re.compile(rf"(?i){words}") for kind, (_, words) in _KIND
 class _Agent:
     name: str
     role: str
+    tools: frozenset[str] = frozenset()
 
 
 def plan(schema: Mapping[str, Any], messages: tuple[Message, ...]) -> list[dict[str, Any]]:
@@ -73,7 +80,7 @@ def plan(schema: Mapping[str, Any], messages: tuple[Message, ...]) -> list[dict[
             {"id": str(number), "agent": _best(agents, kind, ""), "description": text, "depends_on": []}
             for number, (text, kind) in enumerate(review_tasks(asked), 1)
         ]
-    steps = steps_of(_request(asked, agents))
+    steps = _with_topic(steps_of(_request(asked, agents)))
     kinds = [kind_of(text) for text, _ in steps]
     tasks = []
     for number, (text, level) in enumerate(steps):
@@ -93,11 +100,30 @@ def plan(schema: Mapping[str, Any], messages: tuple[Message, ...]) -> list[dict[
 
 
 def steps_of(request: str) -> list[tuple[str, int]]:
-    """Answer the steps of a request, each with its place in the order; steps side by side share one."""
+    """Return the steps of a request, each with its place in the order; steps side by side share one.
+
+    Several lines are steps only if all of them read like steps; a pasted traceback or letter stays in one piece.
+    """
+    lines = [line for line in request.splitlines() if line.strip()]
+    if len(lines) > 1 and not all(map(_STEP.match, lines)):
+        return [(_bare(request) or "Answer the user.", 0)]
     steps: list[tuple[str, int]] = []
-    for level, part in enumerate(part for part in _IN_TURN.split(request) if _bare(part)):
+    parts = (part for line in lines for part in _IN_TURN.split(line) if _bare(part))
+    for level, part in enumerate(parts):
         steps.extend((_bare(step), level) for step in _side_by_side(part))
-    return steps[:MAX_TASKS] or [(_bare(request) or "Answer the user.", 0)]
+    if len(steps) > MAX_TASKS:  # the last task gets all that is left
+        rest = "; ".join(text for text, _ in steps[MAX_TASKS - 1 :])
+        steps = [*steps[: MAX_TASKS - 1], (_bare(rest), steps[MAX_TASKS - 1][1])]
+    return steps or [(_bare(request) or "Answer the user.", 0)]
+
+
+def _with_topic(steps: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Return the steps, with what was found out first as the topic of texts that name none."""
+    found = next((text for text, _ in steps if kind_of(text) in _FINDING and _VERB.match(text)), "")
+    topic = _VERB.sub("", found, count=1)
+    if not topic:
+        return steps
+    return [(f"{text} ({topic})" if _NO_TOPIC.fullmatch(text) else text, level) for text, level in steps]
 
 
 def _side_by_side(part: str) -> Iterator[str]:
@@ -112,14 +138,17 @@ def _side_by_side(part: str) -> Iterator[str]:
 
 def _bare(text: str) -> str:
     text = _BULLET.sub("", text).strip(" \t\n.,;")
-    return (text[:1].upper() + text[1:])[:MAX_STEP_CHARACTERS]
+    text = text[:1].upper() + text[1:]
+    return text if len(text) <= MAX_STEP_CHARACTERS else f"{text[: MAX_STEP_CHARACTERS - 1]}…"
 
 
 def _request(asked: str, agents: list[_Agent]) -> str:
     """Answer the request without the list of agents, which some prompts put into the same message."""
-    marked = _ASKED.split(asked)
-    if len(marked) > 1:
-        return marked[-1]
+    marked = _ASKED.search(asked)
+    if marked is not None:
+        before = asked[: marked.start()]
+        if not before.strip() or any((*_in_json(before), *_in_lines(before))):
+            return asked[marked.end() :]
     names = {agent.name for agent in agents}
     lines = (line for line in asked.splitlines() if not ((found := _LINE.match(line)) and found["name"] in names))
     return "\n".join(lines)
@@ -139,15 +168,18 @@ def _rank(kind: str) -> int:
 
 
 def _best(agents: list[_Agent], kind: str, text: str) -> str:
+    """Return the agent that the text names, else one with the tool that it asks for, and of the right kind."""
     lowered = text.lower()
     named = (agent.name for agent in agents if agent.name.removeprefix("agent_") in lowered.split())
+    with_tool = ([agent for agent in agents if tool in agent.tools] for tool in tools_for(text))
+    agents = next(filter(None, with_tool), agents)
     of_kind = (agent.name for agent in agents if _ROLE_OF_KIND[kind].search(f"{agent.name} {agent.role}"))
     return next(named, None) or next(of_kind, None) or agents[0].name
 
 
 def _agents(schema: Mapping[str, Any], messages: tuple[Message, ...]) -> list[_Agent]:
     told = [message.content for message in messages if message.role in ("system", "user")]
-    found = [agent for text in told for agent in (*_in_json(text), *_in_lines(text))]
+    found = [agent for text in told for agent in (*_in_json_lines(text), *_in_json(text), *_in_lines(text))]
     described = {agent.name: agent for agent in reversed(found) if agent.name != "root"}
     allowed = _allowed(schema)
     if allowed:
@@ -173,6 +205,20 @@ def _in_json(text: str) -> Iterator[_Agent]:
         for item in value:
             if isinstance(item, dict) and isinstance(item.get("name"), str):
                 yield _Agent(item["name"], " ".join(str(part) for key, part in item.items() if key != "name"))
+
+
+def _in_json_lines(text: str) -> Iterator[_Agent]:
+    """Return the agents as the planner's prompt lists them, one JSON object a line."""
+    for line in text.splitlines():
+        if not line.startswith('{"name": "'):
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        tools = value.get("tools")
+        offered = frozenset(str(tool) for tool in tools) if isinstance(tools, list) else frozenset[str]()
+        yield _Agent(str(value["name"]), f"{value['name']} {value.get('role', '')}", offered)
 
 
 def _in_lines(text: str) -> Iterator[_Agent]:

@@ -20,8 +20,17 @@ KILOBYTE = 1_000
 MOST_MATCHES = 100  # more lines a search does not answer
 
 _THING = r"(?:folder|directory|project|repo|repository|code ?base|code|workspace|files)"
+# What to look at above all may follow; another order ("and fix it") may not, because it would be lost.
+_ABOVE_ALL = (
+    r"(?:\W{1,3}(?:and )?(?:especially|particularly|in particular|above all|mainly|mostly|focus(?:ing)? on"
+    r"|with (?:a |an )?(?:focus|emphasis) on"
+    r"|for(?= (?:[\w-]{1,20} ){0,3}(?:bugs|problems|issues|errors|mistakes|todos|quality)\b)"
+    r"|особенно|прежде всего|尤其|特别)"
+    r"(?P<above_all>(?!.*\b(?:and|then) (?:then )?(?:add|change|create|delete|draft|fix|implement|make|refactor|remove"
+    r"|rename|research|update|write)\b).{1,80}))?"
+)
 _ASKS = tuple(
-    re.compile(rf"(?i)\W{{0,3}}{words}\W{{0,3}}")
+    re.compile(rf"(?i)\W{{0,3}}{words}{_ABOVE_ALL}\W{{0,3}}")
     for words in (
         (
             r"(?:(?:please|can you|could you) ){0,2}(?:review|analy[sz]e|check|inspect|audit|examine|explain|describe"
@@ -71,11 +80,27 @@ _TASKS: dict[Part, tuple[str, dict[Language, str]]] = {
         {"en": "Look at the tests of this folder", "ru": "Посмотреть тесты этой папки", "zh": "查看这个文件夹的测试"},
     ),
 }
+_NAMED_PART: dict[Part, re.Pattern[str]] = {
+    "structure": re.compile(r"(?i)structure|layout|структур|结构"),
+    "notes": re.compile(r"(?i)todo|fixme|open notes|заметк|待办"),
+    "readme": re.compile(r"(?i)readme|documentation|docs\b|документаци|文档"),
+    "tests": re.compile(r"(?i)\btest|тест|测试"),
+}
 _PART_OF = {text.lower(): part for part, (_, texts) in _TASKS.items() for text in texts.values()}
 
 _LIST, _READ, _SEARCH = "tool_list_directory", "tool_read_file", "tool_search_files"
 _NOTES = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
-_TESTS = r"def test_|\bit\(['\"`]|\btest\(['\"`]|func Test|#\[test\]|@Test\b"
+_TESTS = re.compile(r"def test_|\bit\(['\"`]|\btest\(['\"`]|func Test|#\[test\]|@Test\b")
+# Plain searches: the timeline shows them. " it(" leaves "split(" out.
+_NOTE_WORDS = ("TODO", "FIXME", "XXX", "HACK")
+_TEST_SEARCHES = {
+    **dict.fromkeys((".py",), ("def test_",)),
+    **dict.fromkeys((".js", ".ts", ".jsx", ".tsx", ".mjs"), ("test(", " it(")),
+    **dict.fromkeys((".go",), ("func Test",)),
+    **dict.fromkeys((".rs",), ("#[test]",)),
+    **dict.fromkeys((".java", ".kt"), ("@Test",)),
+}
+MOST_TEST_SEARCHES = 2  # a whole review must do with the ten tool calls of a task
 _TEST_FILE = re.compile(r"(?i)(?:^|[_.-])tests?(?:[_.-]|$)|tests?\.\w{1,5}$")
 _CODE = frozenset(
     [
@@ -213,13 +238,26 @@ _TEXTS: dict[Language, dict[str, str]] = {
 
 def asks_for_review(text: str) -> bool:
     """Return whether the user wants the folder to be looked through."""
+    return _asked(text) is not None
+
+
+def _asked(text: str) -> re.Match[str] | None:
     line = " ".join(text.split())
-    return len(line) <= LINE_CHARACTERS and any(words.fullmatch(line) for words in _ASKS)
+    if len(line) > LINE_CHARACTERS:
+        return None
+    return next((found for words in _ASKS if (found := words.fullmatch(line))), None)
+
+
+def _parts(text: str) -> tuple[Part, ...]:
+    """Return the parts of a review, those first that the user wants to have looked at above all."""
+    found = _asked(text)
+    above_all = (found and found["above_all"]) or ""
+    return tuple(sorted(_TASKS, key=lambda part: not _NAMED_PART[part].search(above_all)))
 
 
 def review_tasks(text: str) -> list[tuple[str, str]]:
     """Return the tasks of a review, each with the kind of work that it is."""
-    return [(texts[language_of(text)], kind) for kind, texts in _TASKS.values()]
+    return [(_TASKS[part][1][language_of(text)], _TASKS[part][0]) for part in _parts(text)]
 
 
 def introduction(request: str, results: Sequence[str]) -> str:
@@ -243,7 +281,7 @@ class Review:
         part = _PART_OF.get(text.lower().strip())
         if part is not None:
             return cls((part,), language_of(text), tools)
-        return cls(tuple(_TASKS), language_of(text), tools) if asks_for_review(text) else None
+        return cls(_parts(text), language_of(text), tools) if asks_for_review(text) else None
 
     def next_call(self, results: Sequence[str]) -> Call | None:
         """Return what to ask the folder next, by what it has answered so far."""
@@ -289,10 +327,11 @@ def _call(part: Part, answers: Sequence[str]) -> Call | None:
     match part, len(answers):
         case (("structure" | "tests"), 0):
             return _LIST, every
-        case "tests", 1:
-            return _SEARCH, {"query": _TESTS, "regex": True}
-        case "notes", 0:
-            return _SEARCH, {"query": _NOTES.pattern, "regex": True}
+        case "tests", number:
+            searches = _test_searches(answers[0])
+            return (_SEARCH, {"query": searches[number - 1]}) if number <= len(searches) else None
+        case "notes", number if number < len(_NOTE_WORDS):
+            return _SEARCH, {"query": _NOTE_WORDS[number]}
         case "readme", 0:
             return _LIST, {"path": "."}
         case "readme", 1:
@@ -336,14 +375,14 @@ def _structure(answers: Sequence[str], words: Mapping[str, str], _language: Lang
 
 
 def _notes(answers: Sequence[str], words: Mapping[str, str], _language: Language) -> str:
-    matches = _matches(answers[0])
+    matches = _matches(answers, _NOTES)
     if not matches:
         return words["no_notes"]
     files = Counter(path for path, _, _ in matches)
     kinds = Counter(found[1] for _, _, text in matches if (found := _NOTES.search(text)))
     lines = [
         words["notes"].format(
-            count=_at_least(len(matches), answers[0]),
+            count=_at_least(len(matches), answers),
             files=len(files),
             kinds=", ".join(f"{kind} {count}" for kind, count in kinds.most_common()),
         ),
@@ -378,11 +417,12 @@ def _tests(answers: Sequence[str], words: Mapping[str, str], _language: Language
     files = [path for path, kind, _ in _entries(answers[0]) if kind == "file"]
     tests = [path for path in files if _TEST_FILE.search(_name(path))]
     code = sum(_kind(path).removeprefix(".") in _CODE for path in files if path not in tests)
-    found = len(_matches(answers[1]))
+    matches = _matches(answers[1:], _TESTS)
+    found = len(matches)
     if not tests and not found:
         return "\n\n".join([words["no_tests"].format(code=code), words["next_tests"]])
-    counts = Counter(path for path, _, _ in _matches(answers[1]))
-    lines = [words["tests"].format(files=len(tests), count=_at_least(found, answers[1]), code=code)]
+    counts = Counter(path for path, _, _ in matches)
+    lines = [words["tests"].format(files=len(tests), count=_at_least(found, answers[1:]), code=code)]
     shown = [f"- {path}{f': {counts[path]}' if counts[path] else ''}" for path in tests[:SHOWN]]
     if len(tests) > SHOWN:
         shown.append(words["more"].format(count=len(tests) - SHOWN))
@@ -409,9 +449,23 @@ def _entries(result: str) -> list[tuple[str, str, int]]:
     return [(path, kind, int(size)) for path, kind, size in _ENTRY.findall(result.replace('\\"', '"'))]
 
 
-def _matches(result: str) -> list[tuple[str, int, str]]:
-    text = result if '"matches": [' in result else result.replace('\\"', '"')
-    return [(path, int(line), _short(said.replace('\\"', '"'))) for path, line, said in _MATCH.findall(text)]
+def _matches(results: Sequence[str], wanted: re.Pattern[str]) -> list[tuple[str, int, str]]:
+    """Return the lines that were found and fit, each once, in the order of the files."""
+    lines: dict[tuple[str, int], str] = {}
+    for result in results:
+        text = result if '"matches": [' in result else result.replace('\\"', '"')
+        for path, line, said in _MATCH.findall(text):
+            content = said.replace('\\"', '"')
+            if wanted.search(content):
+                lines[path, int(line)] = _short(content)
+    return [(path, line, text) for (path, line), text in sorted(lines.items())]
+
+
+def _test_searches(listing: str) -> list[str]:
+    """Return what to search for to count tests: by the kinds of files that there are most of."""
+    kinds = Counter(_kind(path) for path, kind, _ in _entries(listing) if kind == "file")
+    searches = [query for kind, _ in kinds.most_common() for query in _TEST_SEARCHES.get(kind, ())]
+    return list(dict.fromkeys(searches))[:MOST_TEST_SEARCHES]
 
 
 def _content(result: str) -> str:
@@ -426,8 +480,9 @@ def _is_cut(result: str) -> bool:
     return '"is_cut": true' in result or '"cut":' in result
 
 
-def _at_least(count: int, result: str) -> str:
-    return f"{count}+" if _is_cut(result) or count >= MOST_MATCHES else str(count)
+def _at_least(count: int, results: Sequence[str]) -> str:
+    is_more = any(_is_cut(result) or len(_MATCH.findall(result)) >= MOST_MATCHES for result in results)
+    return f"{count}+" if is_more else str(count)
 
 
 def _kind(path: str) -> str:

@@ -75,6 +75,12 @@ def wanted_call(text: str, tools: tuple[ToolSchema, ...], call_id: str) -> ToolC
     return ToolCall(call_id, tool.name, _arguments(tool, said)) if tool else None
 
 
+def tools_for(text: str) -> tuple[str, ...]:
+    """Return the names of the tools that can do what the text plainly asks for, the best first."""
+    wish = _understood(text)
+    return wish[0] if wish else ()
+
+
 def missing_tool(text: str, tools: tuple[ToolSchema, ...]) -> str | None:
     """Answer the tool that the text asks for, when none that can do it is offered."""
     wish = _understood(text)

@@ -20,6 +20,7 @@ NAME_WORDS = 5
 _FORMS: dict[str, Form] = {"research": "notes", "analysis": "checklist", "code": "code", "writing": "draft"}
 _OUTLINE = re.compile(r"(?i)\boutline|\bagenda\b|\btable of contents|\bоглавлени|\bплан\b|提纲|大纲")
 _WORD = re.compile(r"[a-z0-9]{2,20}")
+_NOT_IN_NAMES = frozenset(("an", "the", "of", "on", "in", "for", "to", "and", "about", "write", "draft", "outline"))
 _CODE = '''"""{subject}."""
 
 
@@ -161,8 +162,9 @@ class Work:
 
     @property
     def _path(self) -> str:
-        words = _WORD.findall(self.task.lower())[:NAME_WORDS]
-        return f"{'-'.join([self._form, *words])}.{'py' if self._form == 'code' else 'md'}"
+        every = _WORD.findall(self.task.lower())
+        words = [word for word in every if word not in _NOT_IN_NAMES] or every
+        return f"{'-'.join([self._form, *words[:NAME_WORDS]])}.{'py' if self._form == 'code' else 'md'}"
 
     def _written(self) -> tuple[str, str]:
         """Return what is said of the file, and its content."""
