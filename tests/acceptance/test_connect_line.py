@@ -24,6 +24,8 @@ from tests.connecting import Connecting
 from tests.connector_server import USER, ConnectorServer
 from tests.deadlines import eventually
 from tests.depth import by_depth
+from tests.services.launch import free_ports
+from tests.terminal import Terminal
 
 
 def test_a_connector_says_who_it_is_and_stays_the_same(connect: Connecting) -> None:
@@ -527,6 +529,45 @@ async def test_connector_of_artel_up_comes_back_when_the_other_leaves(
         assert (back.hello["mode"], back.hello["take_over"]) == ("browser", False)
     finally:
         await asyncio.to_thread(own.stop)
+
+
+@pytest.mark.req("CLI-01.9")
+@pytest.mark.anyio
+async def test_connector_of_artel_up_waits_until_the_one_that_holds_the_folder_ends(
+    connect: Connecting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in connect.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("artel.cli.own_connector.CHECK_SECONDS", 0.05)
+
+    async def is_free() -> bool:
+        return True
+
+    await asyncio.to_thread(connect.line, "--yes")
+    own = OwnConnector(connect.work, quiet=True)
+    holder = own.start(Place(connect.server.url, 5, lambda: connect.server.token, 3600, is_free))
+    try:
+        assert holder == f"`artel connect` (process {connect.processes[0].pid})"
+        await asyncio.to_thread(connect.stop)
+        back = await asyncio.to_thread(connect.server.line)
+        assert (back.hello["mode"], back.hello["take_over"]) == ("browser", False)
+    finally:
+        await asyncio.to_thread(own.stop)
+
+
+@pytest.mark.req("CLI-01.9")
+def test_artel_up_says_which_connector_it_waits_for(connect: Connecting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARTEL_CONFIG_DIR", connect.env["ARTEL_CONFIG_DIR"])
+    [port] = free_ports(1)
+    state = StateFolder.of(f"http://127.0.0.1:{port}", 1, connect.work)
+
+    up = ("up", "--port", str(port), "--folder", str(connect.work))
+    with state.held(), Terminal(*up, env=connect.env) as terminal:
+        shown = terminal.until("Ctrl-C stops Artel.")
+
+    assert f"waits until `artel connect` (process {os.getpid()}) ends" in shown
+    assert "--take-over" not in shown
+    assert "ask before they write" not in shown
 
 
 def test_folders_that_hold_our_own_files_are_refused(connect: Connecting, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import IO
 
 from artel.cli.exit_codes import ExitCode
-from artel.client.connector.state_folder import LEAVE_SIGNAL, PARENT_VARIABLE, STDIN_VARIABLE
+from artel.client.connector.state_folder import LEAVE_SIGNAL, PARENT_VARIABLE, STDIN_VARIABLE, StateFolder
 from artel.errors import ArtelError
 
 STOP_SECONDS = 5.0
@@ -106,17 +106,40 @@ class OwnConnector:
         self._keeping: asyncio.Task[None] | None = None
         self._is_stopped = False
 
-    def start(self, place: Place) -> None:
-        """Connect the folder; writes are asked for in the browser. It is logged in anew when its token has expired."""
-        self._begin(place, take_over=True)
-        self._keeping = asyncio.get_running_loop().create_task(self._keep(place))
+    def start(self, place: Place) -> str | None:
+        """Connect the folder; writes are asked for in the browser. It is logged in anew when its token has expired.
 
-    async def _keep(self, place: Place) -> None:
+        Return which connector holds the folder already, in words: then this one waits until that ends.
+        """
+        state = self._state(place)
+        holder = state.holder() if state else None
+        if holder is None:
+            self._begin(place, take_over=True)
+        self._keeping = asyncio.get_running_loop().create_task(self._keep(place, state))
+        return holder
+
+    def _state(self, place: Place) -> StateFolder | None:
+        """Return the state of the connector; None if the folder is unsuitable, which the connector says itself."""
+        try:
+            return StateFolder.of(place.url, place.project_id, self.folder)
+        except (ArtelError, OSError):
+            return None
+
+    async def _keep(self, place: Place, state: StateFolder | None) -> None:
         """Start it again when its token has expired, or when the connector that took its place has ended.
 
         If it ended otherwise it had a reason, and has printed it.
         """
         pause = CHECK_SECONDS
+        if self._process is None and state is not None:
+
+            async def is_left() -> bool:
+                return state.holder() is None and await place.is_free()
+
+            await _until_free(is_left, pause)
+            if self._is_stopped:
+                return
+            self._begin(place, take_over=False)
         while self._process is not None:
             began = time.monotonic()
             code = await asyncio.to_thread(self._process.wait)

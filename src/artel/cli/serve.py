@@ -61,9 +61,10 @@ def up(
 
         def ready(url: str) -> None:
             is_current = _remember(url, token)
+            holder = None
             if problem is None:
                 issue = partial(container.tokens.issue, account.user_id)
-                connector.start(Place(url, project.id, issue, container.tokens.lifetime_seconds, is_free))
+                holder = connector.start(Place(url, project.id, issue, container.tokens.lifetime_seconds, is_free))
             link = f"{url}/#code={code}"
             if as_json:
                 typer.echo(json.dumps({"url": url, "link": link, "token": token, "project_id": project.id}))
@@ -73,7 +74,7 @@ def up(
             typer.echo(f"  Project   {visible(project.name, keep='')} ({project.id})")
             typer.echo(f"  API       {url}/docs")
             typer.echo(f"  Data      {container.folder.path}")
-            typer.echo(f"  Folder    {visible(_folder(mine, problem), keep='')}")
+            typer.echo(f"  Folder    {visible(_folder(mine, problem, holder), keep='')}")
             typer.echo(f"  Models    {_models(container)}")
             typer.echo("  Talk      artel chat, in another terminal\n")
             again = "artel link" if is_current else f"artel link --server {url}"
@@ -108,7 +109,9 @@ def serve(
     _run(run, host=host, port=port, role=role)
 
 
-def _folder(folder: Path, problem: str | None) -> str:
+def _folder(folder: Path, problem: str | None, holder: str | None) -> str:
+    if holder is not None:
+        return f"{folder} waits until {holder} ends"
     if problem is None:
         return f"{folder} (agents ask before they write)"
     if problem == "--no-folder":
