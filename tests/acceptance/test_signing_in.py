@@ -27,16 +27,24 @@ def register(url: str, email: str) -> httpx.Response:
     return httpx.post(f"{url}/auth/register", json={"email": email, "password": PASSWORD}, timeout=30)
 
 
+def is_open(url: str) -> bool:
+    """Return whether the page offers to make an account."""
+    answer: bool = httpx.get(f"{url}/auth/browser", timeout=30).json()["registration_open"]
+    return answer
+
+
 @pytest.mark.req("SEC-04.5")
 def test_only_the_first_of_many_registers_by_default(upgraded_database: Callable[[], str], tmp_path: Path) -> None:
     env = clean_environment(tmp_path, ARTEL_DATABASE_URL=upgraded_database())
     del env["ARTEL_REGISTRATION_OPEN"]
     server = Server.start(tmp_path, env)
 
+    assert is_open(server.url)
     with ThreadPoolExecutor(5) as threads:
         answers = list(threads.map(lambda n: register(server.url, f"person{n}@example.org"), range(5)))
 
     assert sorted(answer.status_code for answer in answers) == [201] + [403] * 4
+    assert not is_open(server.url)
     problem = assert_problem(register(server.url, "late@example.org"), 403, "registration_closed")
     assert "artel users create" in problem["detail"]
     made = artel("users", "create", "late@example.org", env=env, stdin=f"{PASSWORD}\n")
@@ -52,6 +60,7 @@ def test_nobody_registers_at_a_personal_server(tmp_path: Path, variables: dict[s
     server = Server.start(tmp_path, env | variables, "up", "--no-folder")
 
     assert register(server.url, "eve@example.org").status_code == status
+    assert is_open(server.url) == (status == 201)
 
     assert client(server.url, server.ready["token"]).get("/auth/me").json()["is_admin"]
     assert server.stop() == 0
@@ -189,7 +198,7 @@ def test_a_user_lists_and_ends_logins(server: Server, person: Person, other: Per
     assert browser.get("/auth/me").status_code == 200
     assert person.http.delete(f"/auth/sessions/{browsing}").status_code == 204
     assert_problem(browser.get("/auth/me"), 401, "invalid_token")
-    assert browser.get("/auth/browser").json() == {"account": None}
+    assert browser.get("/auth/browser").json() == {"account": None, "registration_open": True}
     assert_problem(person.http.delete(f"/auth/sessions/{browsing}"), 404, "login_not_found")
 
     assert second.post("/auth/logout").status_code == 204

@@ -51,7 +51,8 @@ def test_the_link_of_up_signs_in_once_and_for_every_tab(page: Page, person: Pers
     complaints.expected.append("403")
     page.context.clear_cookies()
     page.goto(f"/?again#code={code}")
-    expect(page.get_by_text("This link has expired. Run `artel link` for a new one.")).to_be_visible()
+    expect(page.get_by_text("This link has expired. Run artel link for a new one.")).to_be_visible()
+    expect(page.locator("#sign-in-reason code")).to_have_text("artel link")
     expect(page.get_by_label("E-mail address")).to_be_focused()
 
 
@@ -117,6 +118,31 @@ def test_a_newcomer_registers_creates_a_project_and_meets_the_team(page: Page) -
     coder = card_of(page, "agent_coder")
     for text in ("developer", "gpt-4", "0.3", "4096", "tool_run_command", "local"):
         expect(coder).to_contain_text(text)
+
+
+@pytest.mark.req("SEC-04.5")
+@pytest.mark.parametrize("is_open", [True, False])
+def test_an_account_is_offered_only_where_it_can_be_made(page: Page, is_open: bool) -> None:
+    state = json.dumps({"account": None, "registration_open": is_open})
+    page.route("**/auth/browser", lambda route: route.fulfill(body=state))
+    page.goto("/")
+
+    expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+    expect(page.get_by_role("button", name="Create an account")).to_have_count(int(is_open))
+
+
+def test_a_text_of_the_server_is_shown_with_code_and_never_as_html(page: Page, complaints: Complaints) -> None:
+    complaints.expected.append("401")
+    detail = "Run `artel <b>x</b>`, not <i>that</i>, nor ` this."
+    problem = json.dumps({"status": 401, "code": "x", "detail": detail})
+    page.goto("/")
+    page.get_by_label("E-mail address").fill("ada@example.org")
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.route("**/auth/browser", lambda route: route.fulfill(status=401, body=problem))
+    page.get_by_role("button", name="Sign in").click()
+
+    expect(page.get_by_role("alert")).to_have_text("Run artel <b>x</b>, not <i>that</i>, nor ` this.")
+    expect(page.get_by_role("alert").locator("code")).to_have_text("artel <b>x</b>")
 
 
 def test_a_known_user_signs_in_and_out(page: Page, person: Person) -> None:

@@ -61,9 +61,12 @@ async def token(form: Annotated[OAuth2PasswordRequestForm, Depends()], request: 
 
 @router.get("/browser", responses=documented(503))
 async def show_browser(request: Request, parts: Parts) -> BrowserState:
-    """Show who is signed in with the cookie of this browser."""
+    """Show who is signed in with the cookie of this browser, and whether a new account can be made."""
     account = await _cookie_account(request, parts)
-    return BrowserState(account=account and _shown(account, parts))
+    is_open = parts.settings.registration_open
+    if is_open is None:
+        is_open = not await parts.database.read(accounts.has_accounts)
+    return BrowserState(account=account and _shown(account, parts), registration_open=is_open)
 
 
 @router.post("/browser", responses=documented(400, 401, 403, 409, 413, 422, 429, 503))

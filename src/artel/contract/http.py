@@ -289,6 +289,7 @@ class BrowserState(Answer):
     """Who is signed in with the browser's cookie, if anybody."""
 
     account: Account | None
+    registration_open: bool = Field(description="Whether anybody may make an account with `POST /auth/register`.")
 
 
 class UserLimits(Request):

@@ -1,6 +1,6 @@
 // The page at `/`. What users wrote reaches the document as text only, never as HTML.
 
-import { $, Problem, call, clock, copyOf, day, field, fill, isBusy, onSubmit, valuesOf, view } from "./basics.js";
+import { $, Problem, call, clock, copyOf, day, field, fill, isBusy, onSubmit, setProse, valuesOf, view } from "./basics.js";
 import * as chat from "./chat.js";
 import * as space from "./space.js";
 
@@ -63,16 +63,28 @@ function isAgreed(question) {
   });
 }
 
-function signOut(reason) {
+function signOut(reason, state = null) {
   view.round += 1;
   space.close();
   chat.forget();
   view.account = project = null;
   for (const form of document.forms) form.reset();
   for (const shown of document.querySelectorAll(".data, #project-list, #agent-list, #login-list")) shown.replaceChildren();
-  $("sign-in-reason").textContent = reason;
+  setProse($("sign-in-reason"), reason);
   show("sign-in", "Sign in");
   setMode("known");
+  offerAccount(state);
+}
+
+/** Offer to make an account where the server lets anybody do that. */
+async function offerAccount(state) {
+  $("register").hidden = true;
+  try {
+    const { registration_open } = state ?? (await call("GET", "/auth/browser"));
+    $("register").hidden = !registration_open;
+  } catch (trouble) {
+    if (!(trouble instanceof Problem)) throw trouble; // whoever signs in is told
+  }
 }
 
 view.signOut = signOut;
@@ -119,7 +131,7 @@ $("open-account").addEventListener("click", async () => {
     const { items } = await call("GET", "/auth/sessions?limit=100");
     $("login-list").replaceChildren(...items.map(loginItem));
   } catch (trouble) {
-    form.querySelector("[role=alert]").textContent = trouble.message;
+    setProse(form.querySelector("[role=alert]"), trouble.message);
   }
 });
 
@@ -134,7 +146,7 @@ function loginItem({ id, kind, label, last_used_at, is_current }) {
       await call("DELETE", `/auth/sessions/${id}`);
       item.remove();
     } catch (trouble) {
-      $("account-dialog").querySelector("[role=alert]").textContent = trouble.message;
+      setProse($("account-dialog").querySelector("[role=alert]"), trouble.message);
     }
   });
   return item;
@@ -159,8 +171,11 @@ async function route() {
   if (!isOpen) show("loading", "Loading…");
   try {
     const wrong = proof ? await signInByLink(proof) : "";
-    view.account ??= (await call("GET", "/auth/browser")).account;
-    if (!view.account) return signOut(wrong);
+    if (!view.account) {
+      const state = await call("GET", "/auth/browser");
+      view.account = state.account;
+      if (!view.account) return signOut(wrong, state);
+    }
     const { email, user_id } = view.account;
     $("account-name").textContent = email ?? `User ${user_id}`;
     if (place) showProject(await call("GET", `/my/projects/${place.id}`), place, isOpen);
@@ -171,7 +186,7 @@ async function route() {
 }
 
 function showTrouble(trouble) {
-  $("trouble-detail").textContent = trouble.message;
+  setProse($("trouble-detail"), trouble.message);
   show("trouble", "Trouble", $("trouble-title"));
   if (!(trouble instanceof Problem)) throw trouble;
 }

@@ -160,6 +160,14 @@ export function fill(root, values) {
   for (const [name, value] of Object.entries(values)) field(root, name).textContent = value;
 }
 
+/** Show a text of the server in an element: what is between backticks as code, and nothing as HTML. */
+export function setProse(element, text) {
+  const parts = text.split(/`([^`\n]+)`/).map((part, place) => {
+    return place % 2 ? Object.assign(document.createElement("code"), { textContent: part }) : part;
+  });
+  element.replaceChildren(...parts.filter((part) => part !== ""));
+}
+
 /** Run the action when the form is submitted: its button is busy then, and the form says what goes wrong. */
 export function onSubmit(form, action) {
   const [error, button] = [form.querySelector("[role=alert]"), form.querySelector("[type=submit]")];
@@ -173,7 +181,7 @@ export function onSubmit(form, action) {
       await action(form);
       $("announcement").textContent = form.dataset.done ?? "";
     } catch (trouble) {
-      error.textContent = trouble.message;
+      setProse(error, trouble.message);
       error.scrollIntoView({ block: "nearest" });
       if (!(trouble instanceof Problem)) throw trouble;
     } finally {

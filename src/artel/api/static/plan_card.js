@@ -1,6 +1,6 @@
 // A plan of the orchestrator as a card: its tasks, its price, what the user is asked about it, and how it goes.
 
-import { Problem, call, clock, copyOf, field, onSubmit } from "./basics.js";
+import { Problem, call, clock, copyOf, field, onSubmit, setProse } from "./basics.js";
 import { setText } from "./text.js";
 import { announcementOf, setVisible, visible, visibleNodes } from "./visible.js";
 
@@ -113,7 +113,7 @@ function onPress(card, button, action) {
       await action();
       card.changed();
     } catch (trouble) {
-      error.textContent = trouble.message;
+      setProse(error, trouble.message);
       if (!(trouble instanceof Problem)) throw trouble;
     } finally {
       button.ariaDisabled = "false";

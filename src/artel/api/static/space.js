@@ -1,6 +1,6 @@
 // The dashboard of a project's worker space: figures over time, health, alerts, and what every agent does.
 
-import { $, Problem, call, clock, day, follow } from "./basics.js";
+import { $, Problem, call, clock, day, follow, setProse } from "./basics.js";
 
 const REFRESH_SECONDS = 5;
 const SOON_MILLISECONDS = 500; // after something happened: more may follow
@@ -63,7 +63,7 @@ async function look(signal) {
     showAlerts(alerts.items.filter(({ resolved_at }) => resolved_at === null));
   } catch (trouble) {
     if (signal.aborted) return;
-    $("space-error").textContent = trouble.message;
+    setProse($("space-error"), trouble.message);
     if (!(trouble instanceof Problem)) throw trouble;
   }
 }
