@@ -318,6 +318,7 @@ def test_what_the_user_changed_since_stays(line: Line, connect: Connecting) -> N
     assert line.refused("undo", "file_not_found", of_turn="t9") == "There is nothing to undo"
 
 
+@pytest.mark.req("CLI-01.11")
 def test_undo_on_the_command_line_needs_no_server(line: Line, connect: Connecting) -> None:
     line.ok("write", path="file.txt", content="one", turn_id="t1")
     line.ok("write", path="src/a.txt", content="two", turn_id="t2")
@@ -331,15 +332,22 @@ def test_undo_on_the_command_line_needs_no_server(line: Line, connect: Connectin
     ]
 
     by_file = artel("undo", "src/b.txt", *folder, env=connect.env)
-    assert (by_file.returncode, by_file.stdout) == (0, "src/b.txt is removed\n")
+    assert (by_file.returncode, by_file.stdout) == (0, "src/b.txt was removed.\n")
     newest = artel("undo", *folder, env=connect.env)
-    assert (newest.returncode, newest.stdout) == (0, "src/a.txt is removed\n")
+    assert (newest.returncode, newest.stdout) == (0, "src/a.txt was removed.\n")
     connect.stop()
     by_turn = artel("undo", "t1", "--folder", str(connect.work / "src"), env=connect.env)
-    assert (by_turn.returncode, by_turn.stdout) == (0, "file.txt is as it was\n")
+    assert (by_turn.returncode, by_turn.stdout) == (0, "file.txt was put back.\n")
     assert connect.files() == {"file.txt": OLD.encode()}
     assert artel("undo", *folder, env=connect.env).returncode == 3
-    assert artel("undo", "t2", *folder, env=connect.env).returncode == 0
+    for what in ("t1", "file.txt"):
+        twice = artel("undo", what, *folder, env=connect.env)
+        assert (twice.returncode, twice.stderr) == (3, "artel: It is undone already; --again does it again.\n")
+    assert connect.files() == {"file.txt": OLD.encode()}
+    again = artel("undo", "t2", "--again", *folder, env=connect.env)
+    assert again.returncode == 0
+    assert sorted(again.stdout.splitlines()) == [f"src/{name}.txt has the agent's text again." for name in "ab"]
+    assert artel("undo", "t2", "--again", *folder, env=connect.env).returncode == 3
     assert [*connect.files()] == ["file.txt", "src/a.txt", "src/b.txt"]
     assert artel("undo", "nothing.txt", *folder, env=connect.env).returncode == 3
     elsewhere = artel("undo", "--folder", "/", env=connect.env)

@@ -24,10 +24,11 @@ def undo(
         str | None, typer.Argument(metavar="[TURN|FILE]", help="The turn or the file; else the newest turn.")
     ] = None,
     folder: FolderOption = None,
+    again: Annotated[bool, typer.Option("--again", help="Do again what was undone.")] = False,
     list_changes: Annotated[bool, typer.Option("--list", help="List what can be undone, and change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put back what agents have changed, where nobody has changed it since. What was undone is done again."""
+    """Put back what agents have changed, where nobody has changed it since; with --again, do again what was undone."""
     from artel.client.connector.errors import NothingKept
 
     place = folder or Path.cwd()
@@ -37,11 +38,14 @@ def undo(
         return
     turn, path = _target(what, [change for _, change in found], place, [state for state, _ in found])
     asked = [(state, one) for state, one in found if turn in (None, one.turn) and path in (None, one.path)]
-    chosen = [(state, one) for state, one in asked if not one.is_undone] or (asked if what else [])
+    chosen = [(state, one) for state, one in asked if one.is_undone == again]
+    if not chosen and asked and what and not again:
+        raise NothingKept("It is undone already; --again does it again.")
     if not chosen:
-        raise NothingKept(f"There is nothing to undo{f' about {what}' if what else ''}. See: artel undo --list")
+        about = f" about {what}" if what else ""
+        raise NothingKept(f"There is nothing to {'do again' if again else 'undo'}{about}. See: artel undo --list")
     state = max(chosen, key=lambda pair: pair[1].at)[0]
-    undone = _undone(state, turn, path)
+    undone = _undone(state, turn, path, again=again)
     _tell(undone, as_json)
     if not all(one.outcome in ("restored", "removed") for one in undone):
         raise typer.Exit(1)
@@ -64,7 +68,7 @@ def _changes(state: "StateFolder") -> "list[Change]":
         return UndoStore(state.path / "undo").changes()
 
 
-def _undone(state: "StateFolder", turn: str | None, path: str | None) -> "list[Undone]":
+def _undone(state: "StateFolder", turn: str | None, path: str | None, *, again: bool) -> "list[Undone]":
     from artel.client.connector.errors import FolderUnsuitable
     from artel.client.connector.undo import Undo
     from artel.client.connector.undo_store import UndoStore
@@ -75,7 +79,8 @@ def _undone(state: "StateFolder", turn: str | None, path: str | None) -> "list[U
     except OSError as error:
         raise FolderUnsuitable(f"{state.workspace} can't be opened: {error.strerror}") from None
     with files, state.changing():
-        return Undo(files, UndoStore(state.path / "undo")).undo(turn, path)
+        undo = Undo(files, UndoStore(state.path / "undo"))
+        return undo.redo(turn, path) if again else undo.undo(turn, path, again=False)
 
 
 def _target(
@@ -112,4 +117,4 @@ def _list(changes: "list[Change]", as_json: bool) -> None:
 
 def _tell(undone: "list[Undone]", as_json: bool) -> None:
     rows = [{"path": one.path, "turn": one.turn, "outcome": one.outcome, "error": one.error} for one in undone]
-    show({"files": rows}, as_json, "\n".join(visible(one.words, keep="") for one in undone))
+    show({"files": rows}, as_json, "\n".join(f"{visible(one.words, keep='')}." for one in undone))

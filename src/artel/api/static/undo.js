@@ -48,20 +48,37 @@ export function offerUndo(item, project, turn, count, undone) {
   });
   onSubmit(form, async () => {
     const { files } = await call("POST", `/my/projects/${project}/undo`, { turn_id: turn });
-    undone();
     const hadFocus = form.contains(document.activeElement);
     form.dataset.done = outcomeOf(files);
     fill(form, { outcome: form.dataset.done });
     ask.remove();
     sure.remove();
     if (hadFocus) field(form, "outcome").focus({ preventScroll: true });
+    undone();
   });
   item.append(form);
 }
 
+/** Take away what an undo under an answer said, since a line that is on record says it; return whether it said so. */
+export function endUndo(answer, line) {
+  const form = answer?.querySelector(".undo[data-done]");
+  if (!form) return false;
+  const hadFocus = form.contains(document.activeElement);
+  form.remove();
+  line.tabIndex = -1;
+  if (hadFocus) line.focus({ preventScroll: true });
+  return true;
+}
+
 function outcomeOf(files) {
   const staying = files.filter(({ outcome }) => STAYS[outcome]);
-  const back = files.filter(({ outcome }) => !STAYS[outcome]).map(({ path }) => `${visible(path, "")} was put back.`);
-  const said = back.length > NAMED ? [`${back.length} files were put back.`] : back;
+  const back = files.filter(({ outcome }) => !STAYS[outcome]);
+  const done = ({ outcome }) => (outcome === "removed" ? "removed" : "put back");
+  const counts = new Map();
+  for (const file of back) counts.set(done(file), (counts.get(done(file)) ?? 0) + 1);
+  const said =
+    back.length > NAMED
+      ? [...counts].map(([what, count]) => `${count} ${count === 1 ? "file was" : "files were"} ${what}.`)
+      : back.map((file) => `${visible(file.path, "")} was ${done(file)}.`);
   return said.concat(staying.map(({ path, outcome }) => `${visible(path, "")} ${STAYS[outcome]}.`)).join(" ");
 }

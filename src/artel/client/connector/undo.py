@@ -11,11 +11,12 @@ from artel.paths.errors import FileMissing, PathError
 
 Outcome = Literal["restored", "removed", "changed_since", "not_kept", "failed"]
 WORDS: dict[Outcome, str] = {
-    "restored": "is as it was",
-    "removed": "is removed",
+    "restored": "was put back",
+    "removed": "was removed",
     "changed_since": "was changed since, and stays",
     "not_kept": "could not be kept, and stays",
 }
+AGAIN_WORDS: dict[Outcome, str] = {"restored": "has the agent's text again", "removed": "is deleted again"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,13 @@ class Undone:
     turn: str
     outcome: Outcome
     error: str | None = None
+    is_again: bool = False  # what was undone before was done again
 
     @property
     def words(self) -> str:
-        """Say it."""
-        return f"{self.path} {WORDS.get(self.outcome) or self.error}"
+        """Return the outcome in words."""
+        words = (AGAIN_WORDS.get(self.outcome) if self.is_again else None) or WORDS.get(self.outcome)
+        return f"{self.path} {words or self.error}"
 
 
 class Undo:
@@ -41,9 +44,15 @@ class Undo:
         self._store = store
         self._rule = rule
 
-    def undo(self, turn: str | None = None, path: str | None = None) -> list[Undone]:
+    def undo(self, turn: str | None = None, path: str | None = None, *, again: bool = True) -> list[Undone]:
         """Take back what a turn has done, or the newest change of a file, or the newest turn; answer file by file."""
-        return self.carry_out(self.find(turn, path))
+        return self.carry_out(self.find(turn, path, again=again))
+
+    def redo(self, turn: str | None = None, path: str | None = None) -> list[Undone]:
+        """Do again what was undone of a turn, of a file, or of the newest turn; return the outcome of each file."""
+        undone = [one for one in self._store.changes() if one.is_undone and path in (None, one.path)]
+        turn = turn or next((one.turn for one in undone), None)
+        return self.carry_out([one for one in undone if one.turn == turn])
 
     def find(self, turn: str | None = None, path: str | None = None, *, again: bool = True) -> list[Change]:
         """Answer what is to be taken back; when nothing can be any more, with `again` what is to be done again."""
@@ -70,7 +79,7 @@ class Undo:
 
     def _turn(self, change: Change) -> Undone:
         try:
-            return Undone(change.path, change.turn, self._put_back(change))
+            return Undone(change.path, change.turn, self._put_back(change), is_again=change.is_undone)
         except PathError as error:
             return Undone(change.path, change.turn, "failed", error.message)
 
