@@ -78,6 +78,22 @@ def test_a_write_waits_for_the_answer_in_the_terminal(connect: Connecting, at_te
     assert line.call("write", **WRITE | {"content": OLD})["code"] == "asks"
 
 
+@pytest.mark.req("WSA-03.1")
+def test_a_write_that_changes_nothing_is_not_asked_about_and_done_once(at_terminal: At, connect: Connecting) -> None:
+    terminal, line = at_terminal()
+
+    same = line.ok("write", **WRITE | {"content": OLD}, call_id="c1")
+    edited = line.ok("edit", path="src/a.py", old="two", new="two", turn_id="t1")
+
+    assert [(one["unchanged"], one["is_new"], one["size"]) for one in (same, edited)] == [(True, False, len(OLD))] * 2
+    terminal.until("agent_coder did not change src/a.py: it already says this")
+    (connect.work / "src" / "a.py").write_text(NEW)
+    assert line.ok("write", **WRITE | {"content": OLD}, call_id="c1") == same  # from the journal
+    assert content(connect) == NEW
+    assert line.refused("undo", "file_not_found", of_turn="t1") == "There is nothing to undo"
+    assert line.call("write", **WRITE | {"content": OLD})["code"] == "asks"
+
+
 @pytest.mark.req("CLI-01.9")
 @pytest.mark.parametrize(("typed", "feedback"), [("n", ""), ("n use tabs", "use tabs")])
 def test_a_no_counts_at_once_and_is_told_with_its_reason(

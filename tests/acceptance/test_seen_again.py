@@ -197,6 +197,7 @@ def test_the_timeline_has_everything_that_was_done_and_decided_in_order(
         ("tool_read_file", {"path": "a.txt"}),
         ("tool_list_directory", {"path": "."}),
         ("tool_read_file", {"path": "none.txt"}),
+        ("tool_write_file", {"path": "a.txt", "content": "old\n"}),
         ("tool_write_file", {"path": "a.txt", "content": "new\nmore\n"}),
         ("tool_delete_file", {"path": "a.txt"}),
     )
@@ -221,21 +222,20 @@ def test_the_timeline_has_everything_that_was_done_and_decided_in_order(
     ]
     assert words[3][1].startswith("agent_coder did not read none.txt: ")
     assert words[4:] == [
+        ("tool_call", "agent_coder did not change a.txt: it already says this."),
         ("approval", "agent_coder asked to write a.txt. You approved it."),
         ("file_change", "agent_coder wrote a.txt."),
         ("approval", "agent_coder asked to delete a.txt. You refused. Nothing was deleted."),
-        ("tool_call", words[7][1]),
         ("message", "Done."),
         ("file_change", "a.txt was put back."),
     ]
-    assert words[7][1].startswith("agent_coder was not allowed to delete a.txt")
     assert {item["turn_id"] for item in items} == {turn}
     assert [item["at"] for item in items] == sorted(item["at"] for item in items)
-    approval, change, refusal = items[4]["approval"], items[5]["file_change"], items[6]["approval"]
+    approval, change, refusal = items[5]["approval"], items[6]["file_change"], items[7]["approval"]
     assert (approval["status"], approval["where"], "+new" in approval["details"]["diff"]) == ("used", "browser", True)
     assert (refusal["status"], refusal["feedback"]) == ("rejected", "I need it")
     assert (change["action"], change["path"], change["added"], change["removed"]) == ("write", "a.txt", 2, 1)
-    assert (change["undone"], change["approval_id"]) == (True, items[4]["id"])
+    assert (change["undone"], change["approval_id"]) == (True, items[5]["id"])
     assert items[-1]["file_change"]["files"] == [{"path": "a.txt", "outcome": "restored"}]
 
     assert whole["total"] == len(items) == 10

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from tests.browser.visits import Complaints, Held, width_of_contents
 from tests.conftest import StartServer
 from tests.cut_line import CutLine
-from tests.model_server import Dictate, Fail, ModelServer, Say
+from tests.model_server import Cut, Dictate, Fail, ModelServer, Say
 from tests.people import Person
 from tests.running import Server
 
@@ -237,6 +237,22 @@ def test_a_failure_is_told_apart_from_answers(chat: Chat, models: ModelServer) -
     chat.page.reload()
     expect(said(chat.page)).to_have_text(["Do it", live])
     expect(by(chat.page)).to_have_text(["You", "Not answered"])
+
+
+@pytest.mark.req("CHT-10.2")
+def test_the_note_about_an_answer_that_broke_off_is_not_shown_as_a_failure(chat: Chat, models: ModelServer) -> None:
+    chat.open()
+    models.script(*[Cut(broken=True)] * 5)
+
+    chat.send("Count")
+
+    headings = ["You", "agent_coder", "Cut off"]
+    expect(by(chat.page)).to_have_text(headings)
+    for _ in range(2):  # live, and after a reload
+        expect(chat.page.locator("#messages > li").last).to_have_attribute("data-status", "stopped")
+        chat.page.reload()
+        expect(by(chat.page)).to_have_text(headings)
+    models.queue.clear()
 
 
 def test_enter_sends_and_shift_enter_begins_a_line(chat: Chat) -> None:

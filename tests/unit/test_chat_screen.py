@@ -167,6 +167,25 @@ def test_an_answer_of_one_task_waits_until_it_is_known_whose_it_is(capsys: pytes
     assert shown == ["", "", "agent_coder:\nAll"]
 
 
+@pytest.mark.req("CLI-01.2")
+@pytest.mark.parametrize(
+    ("old", "words"), [("b", "No change: notes.txt already says this."), ("", "notes.txt is empty then.")]
+)
+def test_a_write_without_a_diff_is_not_shown_as_new_text(old: str, words: str) -> None:
+    notes: list[str] = []
+    request = {
+        "approval_id": "a",
+        "tool": "tool_write_file",
+        "arguments": {"path": "notes.txt", "content": "all of it"},
+        "details": {"diff": "", "old_sha256": old, "new_sha256": "b", "where": "terminal"},
+    }
+
+    ToolQuestion(NoConversation(), request, "agent_coder", lambda text, *_, **__: notes.append(text)).ask()
+
+    assert notes[:2] == ["agent_coder wants to write notes.txt:", words]
+    assert not any("all of it" in note for note in notes)
+
+
 @pytest.mark.req("SEC-03.1", "SEC-03.3")
 def test_what_is_asked_in_the_chat_shows_hidden_characters_and_what_is_lost() -> None:
     notes: list[str] = []

@@ -1,5 +1,6 @@
 """What happened in a session, in order: messages, calls of tools, approvals, plans, changed files, notices."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -79,7 +80,7 @@ def read_timeline(
         messages.of_timeline(session_id, _MESSAGE),
         plans.of_timeline(session_id, _PLAN),
         approvals.of_timeline(session_id, _APPROVAL),
-        calls.of_timeline(session_id, _CALL),
+        calls.of_timeline(session_id, _CALL, approvals.said_no(session_id)),
     ]
     total = sum(count for _, count in found)
     if last is not None:
@@ -213,6 +214,8 @@ def _said_of_call(call: ToolCallRow) -> str:
     match call.status:
         case "done":
             return f"{call.agent} {past} {what}".rstrip() + "."
+        case "unchanged":
+            return f"{call.agent} did not change {what}: it already says this."
         case "sent":
             return f"{call.agent} began to {verb} {what}".rstrip() + "."
         case "unknown":
@@ -224,7 +227,7 @@ def _said_of_call(call: ToolCallRow) -> str:
 
 
 def _said_of_undo(call: ToolCallRow, files: Sequence[FileOutcome]) -> str:
-    if call.status != "done":
+    if call.status != "done" and not files:
         why = f": {_short(call.error, TEXT_CHARACTERS)}" if call.error else "."
         return f"Nothing is known to be put back{why}" if call.status in ("sent", "unknown") else f"Not put back{why}"
     return undo_in_words([(file.path, file.outcome) for file in files])
@@ -234,11 +237,14 @@ def undo_in_words(files: Sequence[tuple[str, str]]) -> str:
     """Say which files were put back, and which were not and why."""
     if not files:
         return "What this turn changed was put back."
-    back = [path for path, outcome in files if outcome not in _STAYS]
+    back = [
+        (path, "removed" if outcome == "removed" else "put back") for path, outcome in files if outcome not in _STAYS
+    ]
     if len(back) <= NAMED_FILES:
-        words = [f"{path} was put back." for path in back]
+        words = [f"{path} was {done}." for path, done in back]
     else:
-        words = [f"{len(back)} files were put back."]
+        counts = Counter(done for _, done in back)
+        words = [f"{count} {'file was' if count == 1 else 'files were'} {done}." for done, count in counts.items()]
     words += [f"{path} {_STAYS[outcome]}." for path, outcome in files if outcome in _STAYS]
     return _short(" ".join(words), VALUE_CHARACTERS)
 

@@ -217,6 +217,8 @@ def _console() -> "Console":
 def _line(report: Report) -> str:
     who, name = report.agent or "an agent", report.name
     what = f"{report.method} {name}".strip()
+    if report.outcome == "unchanged":
+        return f"{who} did not change {name}: it already says this"
     if report.is_ok:
         return f"{who} {_PAST.get(report.method, report.method)} {name}".strip()
     return f"{who} may not {what} ({report.outcome}): {report.error}"

@@ -69,14 +69,23 @@ class ToolQuestion:
         name = given.get("path") or given.get("name") or ""
         verb = _VERBS.get(self._request["tool"])
         self._what = f"{verb or 'use'} {visible(str(name if verb else self._request['tool']), keep='')}"
-        diff = str(self._details.get("diff") or _whole(given, has_verb=verb is not None))
+        told = self._details.get("diff")
+        diff = str(_whole(given, has_verb=verb is not None) if told is None else told)
         self._note(f"{self._agent} wants to {self._what}:", "bold")
         said = (self._details.get(field) for field in ("reason", "warning", "notice"))
         for words in (*said, announcement("This", str(name), diff)):
             if words:
                 self._note(str(words), "yellow")
+        if told == "":
+            self._note(self._without_diff(visible(str(name), keep="")), "")
         for line in visible(diff).removesuffix("\n").split("\n") if diff else ():
             self._note(line, diff_style(line), wrap=False)
+
+    def _without_diff(self, name: str) -> str:
+        """Return what a write without a diff does: nothing, or it makes an empty file."""
+        if self._details.get("old_sha256") == self._details.get("new_sha256"):
+            return f"No change: {name} already says this."
+        return f"{name} is empty then."
 
     def _is_decided(self, lines: TypedLines) -> bool:
         grant = self._details.get("grant")

@@ -351,12 +351,13 @@ class SearchAnswer(Answer):
 
 
 class WriteAnswer(Answer):
-    """A file that was written, edited or deleted."""
+    """A file that was written, edited or deleted; `unchanged` if it already had this content."""
 
     size: _Number | None = None
     sha256: _Line | None = None
     timestamp: _Line | None = None
     is_new: bool | None = None
+    unchanged: bool | None = None
 
 
 class RunAnswer(Answer):

@@ -18,7 +18,7 @@ class TimelineToolCall(Answer):
     agent: str = Field(examples=["agent_coder"])
     tool: str = Field(examples=["tool_read_file"])
     arguments: dict[str, Any] = Field(description="Long values are shortened; contents are kept as size and hash.")
-    status: str = Field(description="sent, done, failed, refused, unknown or cancelled", examples=["done"])
+    status: str = Field(description="sent, done, unchanged, failed, refused, unknown or cancelled", examples=["done"])
     error: str | None
     approval_id: str | None
 

@@ -12,7 +12,7 @@ MAX_ARGUMENTS = 20
 # What may be long, or private: kept as size and hash.
 _CONTENTS = frozenset({"content", "old", "new"})
 
-Status = Literal["refused", "asked", "sent", "done", "failed", "unknown", "cancelled"]
+Status = Literal["refused", "asked", "sent", "done", "unchanged", "failed", "unknown", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)

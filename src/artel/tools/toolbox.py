@@ -130,7 +130,7 @@ class Toolbox:
             self._policy.check(tool.name, level_of(tool), arguments, _named(tool))
         except Forbidden as refused:
             raise NotCalled(str(refused)) from None
-        result = await self._done(tool, attempt, await self._approval(tool, arguments, self._policy))
+        result = await self._done(tool, attempt, await self._approval(tool, attempt, self._policy))
         return await _shown(self._policy, tool, result)
 
     def _take_goes_on(self, call: ToolCall) -> bool:
@@ -148,9 +148,10 @@ class Toolbox:
             return False
         return same
 
-    async def _approval(self, tool: Tool, arguments: Mapping[str, Any], policy: Policy) -> Decision | None:
-        """Answer the user's approval of a call, None if none is needed; raise if there is none but should be."""
+    async def _approval(self, tool: Tool, attempt: "_Attempt", policy: Policy) -> Decision | None:
+        """Return the user's approval of a call, None if none is needed; raise if there is none but should be."""
         risk: Risk
+        arguments = attempt.arguments
         decision = self._consent.take(tool.name, arguments)
         if decision is None:
             question = tool.question(arguments) if isinstance(tool, AskingTool) else None
@@ -162,6 +163,7 @@ class Toolbox:
                 risk = "high" if "warning" in seen else question.risk
                 raise NeedsApproval(replace(question, risk=risk, details={**question.details, **seen}))
             return None
+        attempt.approval_id = decision.approval_id
         if decision.outcome == "rejected":
             why = f" They said: {decision.feedback}" if decision.feedback else ""
             raise NotCalled(f"{tool.name} was not called: the user does not want it.{why}")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, or_
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, not_, or_
 
 from artel.auth.principal import Principal
 from artel.contract.connector import Result
@@ -75,12 +75,18 @@ class ToolCallRepository(TenantRepository):
         """Return how many calls there were."""
         return self._count(*_in(project_id, session_id))
 
-    def of_timeline(self, session_id: str, rank: int) -> tuple[Select[Any], int]:
+    def of_timeline(self, session_id: str, rank: int, said_no: Select[Any]) -> tuple[Select[Any], int]:
         """Return the keys of the session's calls for its timeline, and how many there are.
 
-        Calls that only made the connector ask are left out: the approval tells of them.
+        Calls that only made the connector ask, or that the user said no to, are left out: the approval tells of them.
+        `said_no` selects the ids of approvals that were refused or not answered.
         """
-        told = tool_calls.c.session_id == session_id, tool_calls.c.status != "asked"
+        is_told = and_(
+            tool_calls.c.status == "refused",
+            tool_calls.c.approval_id.is_not(None),
+            tool_calls.c.approval_id.in_(said_no),
+        )
+        told = tool_calls.c.session_id == session_id, tool_calls.c.status != "asked", not_(is_told)
         return self._ranked(rank).where(*told), self._count(*told)
 
     def by_ids(self, ids: Sequence[str]) -> list[ToolCallRow]:
@@ -130,7 +136,9 @@ def list_calls(
 
 
 def status_of(result: Result) -> str:
-    """Answer what is kept of what a connector has answered."""
+    """Return the status under which a connector's answer is kept."""
+    if result.success and result.more.get("unchanged"):
+        return "unchanged"
     return "done" if result.success else _STATUSES.get(result.code or "", "failed")
 
 

@@ -4,9 +4,9 @@ import { question, settle } from "./consent.js";
 import { isOver } from "./plan_card.js";
 import { Plans } from "./plans.js";
 import { setText } from "./text.js";
-import { changedFiles, hasChanged, offerUndo } from "./undo.js";
+import { changedFiles, endUndo, hasChanged, offerUndo } from "./undo.js";
 import { setVisible, visible } from "./visible.js";
-import { $, Problem, call, clock, copyOf, day, field, fill, follow, isBusy, onSubmit } from "./basics.js";
+import { $, Problem, call, clock, copyOf, day, field, fill, follow, isBusy, onSubmit, setProse } from "./basics.js";
 
 const NEW = "new"; // in the address, instead of a conversation's id
 const LATEST = 20; // so many messages come with a conversation
@@ -82,7 +82,7 @@ export async function open(opened, wanted, takesFocus) {
     if (mine !== talk) return;
     const gone = trouble.status === 404 || trouble.status === 422;
     const none = "There is no such conversation. Choose another, or begin a new one.";
-    $("session-error").textContent = gone ? none : trouble.message;
+    setProse($("session-error"), gone ? none : trouble.message);
     $("sessions").open = true;
     if (mine.isWaiting) complain("No conversation is open. Choose one, or begin a new one.");
     if (!(trouble instanceof Problem)) throw trouble;
@@ -222,12 +222,13 @@ const showActivity = (mine, isOlder = false) =>
   });
 
 /** Show one thing that happened, after what happened before it in the same turn; messages and plans are shown as such. */
-function showActed({ id, kind, at, turn_id, text, approval, tool_call }) {
+function showActed({ id, kind, at, turn_id, text, approval, tool_call, file_change }) {
   if (tool_call?.status === "sent" && talk.turns.has(turn_id)) return; // it may turn into a question
   const [moment, shown] = [Date.parse(at), [...list.children]];
   const known = shown.find(({ dataset: { acted, approval: of } }) => [acted, of].includes(id));
   if (known?.dataset.acted) setVisible(known, text, ""); // it may have ended since
   const before = shown.findLast(({ dataset: { turn, at: of } }) => turn === turn_id && Number(of) <= moment);
+  if (known && file_change?.action === "undo" && endUndo(answerOf(turn_id), known)) talk.changed.delete(turn_id);
   if (!before || known) return;
   let item;
   if (["tool_call", "file_change"].includes(kind)) {
@@ -240,6 +241,7 @@ function showActed({ id, kind, at, turn_id, text, approval, tool_call }) {
   } else return;
   item.dataset.at = moment;
   before.after(item);
+  if (file_change?.action === "undo" && endUndo(answerOf(turn_id), item)) talk.changed.delete(turn_id);
 }
 
 /** Show the plans that belong to what is shown of the conversation. */
@@ -338,16 +340,33 @@ function add({ content, ...message }) {
   if (before) before.after(item);
   else list.append(item);
   describe(item, message);
-  setText(field(item, "text"), content);
+  setContent(item, message.role, content);
   $("no-messages").hidden = true;
   return item;
 }
 
+/** Show what a message says; a note of the server may name commands. */
+function setContent(item, role, content) {
+  const root = field(item, "text");
+  if (role !== "system") return setText(root, content);
+  const note = document.createElement("p");
+  setProse(note, content);
+  root.replaceChildren(note);
+}
+
+/** An answer comes after what was asked and done before it, as it is on record. */
+function moveToEnd(item, turn) {
+  const last = lastOf(turn);
+  if (last && last !== item) last.after(item);
+}
+
 /** Return who a message is by; a note says what became of an answer. */
-function byWhom({ role, agent, error_code, retry_of }) {
+function byWhom({ role, agent, error_code, retry_of, turn_id }) {
   if (role === "assistant") return agent ?? "The team";
   if (role === "user") return retry_of ? "You, again" : "You";
-  return error_code === "cancelled" ? "Stopped" : "Not answered";
+  if (error_code === "cancelled") return "Stopped";
+  const isOfTurn = ({ dataset: { turn, status } }) => turn === turn_id && status === "cut_off";
+  return turn_id && [...list.children].some(isOfTurn) ? "Cut off" : "Not answered";
 }
 
 function describe(item, message) {
@@ -355,7 +374,7 @@ function describe(item, message) {
   const today = timestamp && day(timestamp) === day(Date.now());
   const by = byWhom(message);
   Object.assign(item.dataset, { id: id ?? "", turn: turn_id ?? "", role, status: status ?? "ok" });
-  if (by === "Stopped") item.dataset.status = "stopped";
+  if (["Stopped", "Cut off"].includes(by)) item.dataset.status = "stopped";
   if (role === "system" && turn_id && questionOf(turn_id)?.dataset.status !== "retried") offerAgain(item, turn_id);
   if (timestamp) item.dataset.at = Date.parse(timestamp);
   fill(item, { by, at: timestamp ? `${today ? "" : `${day(timestamp)}, `}${clock(timestamp)}` : "" });
@@ -507,7 +526,8 @@ const happened = {
     if (item) {
       item.ariaBusy = null;
       describe(item, message);
-      setText(field(item, "text"), content);
+      setContent(item, message.role, content);
+      moveToEnd(item, turn_id);
     } else add(message);
     if (told.status !== "cut_off") say(`${byWhom(message)}: ${content}`); // it was heard as it was written
   },
@@ -531,6 +551,7 @@ function write({ message_id, turn_id, n, text: piece }, isWhole) {
     talk.drafts.set(message_id, draft);
   }
   if (n <= draft.n && !isWhole) return;
+  moveToEnd(draft.item, turn_id);
   draft.n = n;
   draft.text = isWhole ? piece : draft.text + piece;
   draft.frame ||= requestAnimationFrame(() => {
@@ -613,7 +634,7 @@ $("stop").addEventListener("click", async () => {
 // --- Sending ---------------------------------------------------------------------------------------------------------
 
 const compose = $("compose");
-const complain = (what) => (compose.querySelector("[role=alert]").textContent = what);
+const complain = (what) => setProse(compose.querySelector("[role=alert]"), what);
 
 function fillAgents() {
   const names = project.agents.map(({ name }) => name);

@@ -38,6 +38,10 @@ export function question(approval, agent) {
   const warnings = [details.warning ?? "", details.notice ?? "", ...hidden].filter(Boolean);
   setVisible(field(item, "warning"), warnings.join("\n"));
   field(item, "warning").hidden = !warnings.length;
+  if (details.diff === "") {
+    const isSame = details.old_sha256 === details.new_sha256;
+    fill(item, { reason: isSame ? `No change: ${visible(what, "")} already says this.` : `${visible(what, "")} is empty then.` });
+  }
   showDiff(item, diff);
   const elsewhere = details.where === "terminal";
   item.querySelector(".holds").hidden = !details.grant || elsewhere;

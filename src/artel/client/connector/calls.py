@@ -123,7 +123,7 @@ class Calls:
             method.removeprefix("workspace/"),
             _name(call, result),
             call.agent,
-            "ok" if result.success else result.code or "failed",
+            _outcome(result),
             result.error,
         )
         self._audit.note(
@@ -180,6 +180,12 @@ def _can_not_be_written(message: Message) -> bool:
     except (UnicodeEncodeError, RecursionError):
         return True
     return False
+
+
+def _outcome(result: Result) -> str:
+    if result.success:
+        return "unchanged" if result.more.get("unchanged") else "ok"
+    return result.code or "failed"
 
 
 def _name(call: Call, result: Result) -> str:

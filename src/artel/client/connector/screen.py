@@ -23,7 +23,7 @@ class Report:
     @property
     def is_ok(self) -> bool:
         """Whether it was carried out."""
-        return self.outcome == "ok"
+        return self.outcome in ("ok", "unchanged")
 
 
 class Screen(Protocol):

@@ -95,14 +95,7 @@ class StateFolder:
 
     def holder(self) -> str | None:
         """Return which connector holds this state, in words; None if none does."""
-        descriptor = os.open(self.path / "connect.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return self._holder_words()
-        finally:
-            os.close(descriptor)
-        return None
+        return self._holder_words() if self.is_held() else None
 
     def is_held(self) -> bool:
         """Return whether the connector that wrote itself down last still runs."""

@@ -172,6 +172,8 @@ class Writer:
         rule = self._rules.writing(call, path, is_approved=call.approval is not None)
         self._files.require_writable(path, rule, create_dirs=create_dirs, if_match=if_match)
         old = _Old(self._files, path, rule)
+        if old.sha256 == sha256 and not rule.is_protected:
+            return self._unchanged(call, path, sha256, rule)
         wanted = self._wanted(call, path, data, sha256, rule, old)
         if rule.is_protected:  # then the approval is for this very call, and nothing else counts
             self._confirm(call.approval, wanted, path)
@@ -205,6 +207,21 @@ class Writer:
             )
 
         return self._once.carried_out(call, act)
+
+    def _unchanged(self, call: Call, path: str, sha256: str, rule: WriteRule) -> Result:
+        """Record and return that the file already has this content: there is nothing to ask, to write or to undo."""
+        about = self._files.stat(path, rule.again)
+        self._once.attempt(call, sha256).started(rule.names[-1])
+        result = Result(
+            success=True,
+            size=about.size,
+            sha256=sha256,
+            timestamp=said(about.modified),
+            is_new=False,
+            unchanged=True,
+        )
+        self._once.done(call, result)
+        return result
 
     def _confirm(self, approval: Approval | None, wanted: Wanted, path: str) -> None:
         """Raise unless the file is what it was when the user approved this, on the server and maybe here."""
