@@ -1,12 +1,13 @@
 """Projects, through HTTP, on SQLite and PostgreSQL."""
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import StartServer
+from tests.conftest import StartServer, Write
 from tests.depth import by_depth
 from tests.people import Person, assert_problem
 
@@ -237,3 +238,21 @@ def test_a_user_has_no_more_projects_than_the_operator_allows(start_server: Star
     assert "2 projects" in problem["detail"]
     person.http.delete(f"/my/projects/{first['id']}")
     person.project("Room again")
+
+
+@pytest.mark.req("SEC-02.3")
+def test_stored_rules_that_are_too_long_say_why_all_tools_are_off(person: Person, write: Write) -> None:
+    project = person.project()["id"]
+    url = f"/my/projects/{project}"
+    rules = {"tools": {"*": {"denied_paths": [f"folder{number}/**" for number in range(101)]}}}
+    assert_problem(person.http.patch(url, json={"settings": rules}), 422, "invalid_request")
+    assert_problem(person.http.post("/my/projects/", json={"name": "New", "settings": rules}), 422, "invalid_request")
+    write("UPDATE projects SET settings = :settings WHERE id = :id", settings=json.dumps(rules), id=project)
+
+    tools = person.get(f"{url}/tools")["items"]
+
+    assert not any(tool["enabled"] for tool in tools)
+    assert all("denied_paths: List should have at most 100 items" in tool["problem"] for tool in tools)
+    rules["tools"]["*"]["denied_paths"].pop()
+    assert person.http.patch(url, json={"settings": rules}).status_code == 200
+    assert {(tool["enabled"], tool["problem"]) for tool in person.get(f"{url}/tools")["items"]} == {(True, None)}

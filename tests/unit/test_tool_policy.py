@@ -262,4 +262,6 @@ def test_rules_of_a_tool_and_of_all_tools_are_added_up_and_each_bounded() -> Non
     shown = policy.shown("tool_list_directory", {"files": [{"path": "mine/a"}, {"path": "folder0/a"}, {"path": "b"}]})
 
     assert shown == {"files": [{"path": "b"}]}
-    assert not Policy(PolicySettings.of({"tools": {"*": {"denied_paths": [*globs, "x"]}}})).enabled("tool_stat")
+    too_many = Policy(PolicySettings.of({"tools": {"*": {"denied_paths": [*globs, "x"]}}}))
+    with pytest.raises(Forbidden, match=r"settings\.tools\.\*\.denied_paths: .* at most 100 items.* Correct"):
+        too_many.check("tool_stat", Level.SAFE, {})

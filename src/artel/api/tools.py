@@ -34,6 +34,7 @@ async def list_tools(
             level=level,
             description=schema.description,
             enabled=policy.enabled(schema.name),
+            problem=policy.settings.problem,
             requires_approval=policy.requires_approval(schema.name, level) or schema.name == DeleteFile.name,
             parameters=dict(schema.parameters),
         )

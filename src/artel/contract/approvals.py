@@ -113,5 +113,6 @@ class ToolShown(BaseModel):
     level: str
     description: str
     enabled: bool
+    problem: str | None = None  # why no tool can be used: stored settings that must be corrected
     requires_approval: bool
     parameters: dict[str, Any]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from artel.paths.errors import PathError
 from artel.paths.policy import is_secret, matches, split_path
@@ -60,14 +60,27 @@ class PolicySettings(BaseModel):
 
     tools: dict[str, ToolRule] = {}
     approval_seconds: int = Field(APPROVAL_SECONDS, ge=1, le=MAX_APPROVAL_SECONDS)
+    _problem: str | None = PrivateAttr(None)
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing is allowed, for the owner: stored settings that can't be used, and what to do."""
+        return self._problem
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "PolicySettings":
         """Read the settings of a project; when they make no sense nobody knows what is allowed, so nothing is."""
         try:
             return cls.model_validate(settings)
-        except ValidationError:
-            return cls(tools={"*": ToolRule(enabled=False, requires_approval=True)})
+        except ValidationError as invalid:
+            first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
+            field = ".".join(str(step)[:100] for step in ("settings", *first["loc"]))
+            closed = cls(tools={"*": ToolRule(enabled=False, requires_approval=True)})
+            closed._problem = (
+                f"All tools are off because the project's stored settings can't be used: {field}: {first['msg']}. "
+                "Correct the settings of the project."
+            )
+            return closed
 
 
 # When tools were called in the last minute, by user and project.
@@ -123,7 +136,7 @@ class Policy:
         """Raise Forbidden unless the call may be made at all; `named` are the arguments that the tool has."""
         rule = self._rule(tool)
         if not self.enabled(tool):
-            raise Forbidden(f"{tool} is switched off in this project, or its settings make no sense.")
+            raise Forbidden(self.settings.problem or f"{tool} is switched off in this project.")
         if level is not Level.SAFE:
             path = arguments.get("path", "." if rule.allowed_paths and "path" in named else None)
             if isinstance(path, str):
