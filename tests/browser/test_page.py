@@ -264,7 +264,7 @@ def test_names_are_shown_as_the_text_that_they_are(page: Page, person: Person) -
     page.reload()
 
     expect(page.get_by_role("heading", level=1)).to_have_text(hostile)
-    expect(card_of(page, "agent_reviewer").get_by_text(hostile)).to_have_count(3)
+    expect(card_of(page, "agent_reviewer").get_by_text(hostile)).to_have_count(2)  # role and prompt
     page.get_by_role("button", name="Delete", exact=True).click()
     expect(page.get_by_role("alertdialog")).to_contain_text(hostile)
     expect(page.get_by_role("main").locator("img")).to_have_count(0)
