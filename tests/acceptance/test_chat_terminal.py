@@ -283,8 +283,34 @@ def test_lines_break_between_words_and_code_stays_whole(talker: Talker, script: 
     lines = screen[screen.rindex("Some bold words") :].split("\n")
     prose = [line for line in lines if not line.startswith("value = ")]
     assert max(map(len, prose)) <= columns
-    assert " ".join(prose[:3]).startswith(ANSWER.split("\n")[2].replace("**", ""))
+    assert " ".join(" ".join(prose[:3]).split()).startswith(ANSWER.split("\n")[2].replace("**", ""))
     assert "no, and why. You can decide until" in " ".join(prose).replace("  ", " ")
+
+
+@pytest.mark.req("CLI-01.4")
+def test_help_errors_and_tables_break_between_words(talker: Talker) -> None:
+    number = talker.project["id"]
+    long = "many words about one thing, " * 4
+    with talker.terminal(columns=60) as terminal:
+        terminal.until(PROMPT)
+        terminal.type("/help")
+        shown = terminal.until("REASON says why.").split("\n", 1)[1]
+        assert max(map(len, shown.splitlines())) <= 60
+        assert re.search(r"\n {18}\S", shown)  # below its own beginning
+        terminal.until(PROMPT)
+        terminal.type("/model nobody gpt-4o")
+        said = terminal.until("lists them.").split("artel: ")[1]
+        assert max(map(len, said.splitlines())) <= 60
+    with Terminal("projects", "show", f"no such project, {long}", env=talker.env, columns=60) as terminal:
+        said = terminal.end()[1]
+        assert max(map(len, said.splitlines())) <= 60
+        assert " ".join(said.split()).startswith("artel: ")
+        assert long.strip() in " ".join(said.split())
+    with Terminal("agents", "list", "-p", str(number), env=talker.env, columns=70) as terminal:
+        listed = terminal.end()[1]
+        assert max(map(len, listed.splitlines())) <= 70
+        assert "…" in listed
+    assert "…" not in artel("agents", "list", "-p", str(number), env=talker.env).stdout
 
 
 @pytest.mark.req("CLI-01.5")

@@ -11,7 +11,7 @@ import typer
 from artel.cli import chat_commands
 from artel.cli.chat_screen import ChatScreen, print_name
 from artel.cli.chat_turn import run_again, run_turn, unknown_agent
-from artel.cli.output import table
+from artel.cli.output import say, table
 from artel.cli.status_line import StatusLine
 from artel.cli.typed_lines import can_ask, is_smart_terminal
 from artel.cli.visible_text import visible
@@ -100,7 +100,7 @@ class ChatPrompt:
                 self._do(line.strip())
             except ArtelError as error:
                 again = f" Try again in {error.retry_after} s." if error.retry_after else ""
-                typer.echo(visible(f"artel: {error.detail}{again}"), err=True)
+                say(f"artel: {error.detail}{again}", err=True)
             except KeyboardInterrupt:
                 typer.echo("", err=True)
 
@@ -219,7 +219,7 @@ def _first_word(text: str) -> tuple[str, str]:
 
 def _say(text: str, style: str = "", *, is_smart: bool = False) -> None:
     if not is_smart:
-        typer.echo(visible(text))
+        say(text)
         return
     from rich.text import Text
 

@@ -24,7 +24,8 @@ from artel.cli import (
 )
 from artel.cli.exit_codes import OF_KIND, ExitCode
 from artel.cli.group import SectionedGroup
-from artel.cli.visible_text import json_text, visible
+from artel.cli.output import say
+from artel.cli.visible_text import json_text
 from artel.errors import ArtelError
 
 app = typer.Typer(
@@ -102,7 +103,7 @@ def _complain(code: str, detail: str) -> None:
     if "--json" in sys.argv:
         typer.echo(json_text({"code": code, "detail": detail}, indent=None), err=True)
     else:
-        typer.echo(visible(f"artel: {detail}"), err=True)
+        say(f"artel: {detail}", err=True)
 
 
 def _complain_of_usage(error: Any) -> None:

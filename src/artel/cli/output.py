@@ -1,6 +1,9 @@
 """What commands print: tables and sentences for people, JSON for programs."""
 
+import os
+import re
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -12,6 +15,8 @@ from artel.cli.visible_text import announcement, json_text, visible
 MINUTE, HOUR, DAY = 60, 3600, 86400
 DAYS_TOLD = 20
 SHORT_CHARACTERS = 8
+LEAST_CELL = 4  # characters of the last column of a table, however narrow the terminal is
+_NAME = re.compile(r" {2,}\S.{0,30}? {2,}|\s*")  # of an entry in a list, with the space around it
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Server = Annotated[
@@ -25,12 +30,32 @@ Project = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """Print text for people: in a terminal lines break between words, below their own beginning."""
+    width = _columns(err=err)
+    for line in visible(text).split("\n"):
+        name = _NAME.match(line)
+        indent = " " * len(name[0]) if name and width else ""
+        wrap = textwrap.TextWrapper(width or 1, subsequent_indent=indent, break_on_hyphens=False)
+        wrap.break_long_words = False  # an address or a path has to be copied
+        typer.echo("\n".join(wrap.wrap(line)) if width and len(line) > width else line, err=err)
+
+
+def _columns(*, err: bool = False) -> int:
+    """Return the width of the terminal that is printed to; 0 where it is none, or does not say."""
+    stream = sys.stderr if err else sys.stdout
+    try:
+        return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+    except (OSError, ValueError):
+        return 0
+
+
 def show(data: Any, as_json: bool, sentence: str | None = None) -> None:
     """Print what a command answers: the data, or a sentence about it where there is one."""
     if as_json:
         typer.echo(json_text(data))
     elif sentence is not None:
-        typer.echo(visible(sentence))
+        say(sentence)
     else:
         _announce("This", data.values())
         for name, value in data.items():
@@ -42,11 +67,16 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bo
     if as_json:
         typer.echo(json_text(list(rows)))
     elif not rows:
-        typer.echo(empty)
+        say(empty)
     else:
         _announce("The table", [row[column] for row in rows for column in columns])
         cells = [list(columns), *([_cell(row[column]) for column in columns] for row in rows)]
         widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
+        left = max(LEAST_CELL, _columns() - sum(width + 2 for width in widths[:-1]))
+        if _columns() and widths[-1] > left:
+            widths[-1] = left
+            for line in cells:
+                line[-1] = line[-1] if len(line[-1]) <= left else f"{line[-1][: left - 1]}…"
         for line in cells:
             typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
