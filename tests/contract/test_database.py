@@ -361,13 +361,18 @@ async def test_a_search_is_stopped_when_its_time_is_over(database: Database) -> 
 
 @pytest.mark.req("SEC-02.6")
 async def test_searches_do_not_stop_other_readers(database: Database) -> None:
-    over = threading.Event()
-    searches = [
-        asyncio.ensure_future(database.read_within(60, lambda _: over.wait(60))) for _ in range(2 * engine.SEARCHERS)
-    ]
+    begun, over = threading.Semaphore(0), threading.Event()
+
+    def search(_: Connection) -> bool:
+        begun.release()
+        return over.wait(60)
+
+    searches = [asyncio.ensure_future(database.read_within(60, search)) for _ in range(4 * engine.SEARCHERS)]
     try:
-        async with asyncio.timeout(30):
+        for _ in range(engine.SEARCHERS):
+            assert await asyncio.to_thread(begun.acquire, timeout=60)
+        async with asyncio.timeout(20):
             assert await database.read(all_numbers) == {}
     finally:
         over.set()
-    assert await asyncio.gather(*searches) == [True] * 2 * engine.SEARCHERS
+    assert await asyncio.gather(*searches) == [True] * 4 * engine.SEARCHERS

@@ -173,7 +173,7 @@ async def test_the_socket_takes_large_messages_only_while_a_large_answer_may_com
 
 @pytest.mark.req("SEC-02.4")
 async def test_large_frames_are_read_one_at_a_time_per_user_and_stop_nobody_else() -> None:
-    large = UserTurns(2)
+    large = UserTurns(3)
     first, second = Connector(1, large), Connector(2, large)
     calls = [connector.call("workspace/read") for connector in (first, second)]
     for connector in (first, second):
@@ -184,6 +184,7 @@ async def test_large_frames_are_read_one_at_a_time_per_user_and_stop_nobody_else
         waiting = asyncio.ensure_future(first.line.heard(frame))
         await second.line.heard(frame)
         assert (await calls[1]).success
+        await asyncio.wait({waiting}, timeout=0.5)
         assert not waiting.done()
         assert large.wanted(1) == 2
     await waiting
