@@ -167,16 +167,19 @@ def test_a_user_sees_and_ends_logins_and_changes_the_password(
     page: Page, person: Person, complaints: Complaints
 ) -> None:
     complaints.expected.append("403")
+    form = {"username": person.email, "password": PASSWORD}
+    elsewhere = person.http.post("/auth/token", data=form, headers={"User-Agent": "another device"}).json()
     arrive(page, person)
     page.get_by_role("button", name="Account").click()
     dialog = page.get_by_role("dialog", name="Account")
     items = dialog.get_by_role("list", name="Logins").get_by_role("listitem")
-    expect(items).to_have_count(2)
+    expect(items).to_have_count(3)
     expect(items.filter(has_text="this browser")).to_have_count(1)
 
-    items.filter(has_text="python-httpx").get_by_role("button").click()
-    expect(items).to_have_count(1)
-    assert person.http.get("/auth/me").status_code == 401
+    items.filter(has_text="another device").get_by_role("button").click()
+    expect(items).to_have_count(2)
+    ended = {"Authorization": f"Bearer {elsewhere['access_token']}"}
+    assert person.http.get("/auth/me", headers=ended).status_code == 401
 
     for old, said in (("not my password", "The old password is wrong"), (PASSWORD, "")):
         dialog.get_by_label("Old password").fill(old)

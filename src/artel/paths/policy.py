@@ -290,7 +290,8 @@ PROTECTED = (
     ".mcp.json",
     "mcp.json",
 )
-_BACKUP = re.compile(r"(?:~|#|\.bak|\.backup|\.old|\.orig|\.save|\.sw[a-p]|\.~\d{1,9})+\Z")
+_BACKUP = re.compile(r"(?:~|#|\.bak|\.backup|\.old|\.orig|\.save|\.sw[a-p]|\.~\d{1,9})\Z")
+MAX_BACKUPS = 255  # as many suffixes as a name can have
 
 
 def split_path(path: str) -> Parts:
@@ -391,7 +392,11 @@ def _without_backup(names: Parts) -> list[Parts]:
     """Return the names that a backup may be of: of `.env~`, `#.env#`, `server.key.bak~`, and of `.server.key.swp`."""
     if not names:
         return []
-    name = _BACKUP.sub("", names[-1].lstrip("#"))
+    name = names[-1].lstrip("#")
+    for _ in range(MAX_BACKUPS):
+        name, is_backup = _BACKUP.subn("", name)
+        if not is_backup:
+            break
     return [(*names[:-1], name), (*names[:-1], name.removeprefix(".").lstrip("#"))]
 
 

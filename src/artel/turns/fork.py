@@ -36,6 +36,7 @@ def fork_session(
 
 def size_of_fork(connection: Connection, principal: Principal, session_id: str, message_id: str) -> int:
     """Return how many bytes of messages a fork at a message copies."""
+    SessionRepository(connection, principal).get(session_id)
     messages = MessageRepository(connection, principal)
     return messages.bytes_up_to(session_id, messages.get(session_id, message_id).number)
 

@@ -101,9 +101,10 @@ onSubmit($("sign-in-form"), async (form) => {
   const { email, password } = valuesOf(form);
   if (form.dataset.mode === "new") {
     const { access_token } = await call("POST", "/auth/register", { email, password });
-    await signIn({ token: access_token, replace: true });
-    await call("POST", "/auth/logout", null, { Authorization: `Bearer ${access_token}` }); // the cookie is enough
-  } else await signIn({ email, password });
+    // The page needs no token: it ends before the cookie, because a login ends with the one that it was made from.
+    await call("POST", "/auth/logout", null, { Authorization: `Bearer ${access_token}` });
+  }
+  await signIn({ email, password });
   form.reset();
   await route();
 });
