@@ -285,6 +285,23 @@ def test_what_is_sent_before_the_conversation_is_there_goes_into_it(chat: Chat) 
     expect(chat.box).to_have_value("")
 
 
+def test_what_is_sent_while_a_new_conversation_opens_goes_into_it(chat: Chat) -> None:
+    old = chat.session("Hello")
+    chat.open(place=f"/chat/{old}")
+    expect(said(chat.page)).to_have_text(["Hello", "You said: Hello"])
+    held = Held()
+    chat.page.route(f"**/my/projects/{chat.id}", held.hold)
+    with chat.page.expect_request(f"**/my/projects/{chat.id}"):
+        chat.page.get_by_role("link", name="New conversation").click()
+    chat.send("And now?")
+
+    held.let_go()
+
+    expect(said(chat.page)).to_have_text(["And now?", "You said: And now?"])
+    expect(chat.box).to_have_value("")
+    assert [message["content"] for message in chat.stored()] == ["And now?", "You said: And now?"]
+
+
 def test_a_second_tab_sees_the_same_conversation_live(chat: Chat, dictate: Dictate, complaints: Complaints) -> None:
     session_id = chat.session("Hello", prefer="respond-async")
     chat.open()

@@ -23,6 +23,7 @@ const chosen = new Map(); // who was chosen to speak to, by project; before that
 
 let project = null;
 let talk = null; // the conversation that is open
+let sendsWhenOpen = false; // Enter was pressed while the next conversation was on its way
 let unsure = null; // a message that may have arrived, or not: sent again, it has the same key
 let atEnd = true; // whether the reader sees the newest
 let end = 0; // where that was, when we have last looked
@@ -56,6 +57,8 @@ const linkTo = (id) => [...$("session-list").querySelectorAll("a")].find((link) 
 export async function open(opened, wanted, takesFocus) {
   project = opened;
   const mine = (talk = new Talk());
+  mine.isWaiting = sendsWhenOpen;
+  sendsWhenOpen = false;
   $("session-error").textContent = $("chat-news").textContent = $("session-title").textContent = "";
   $("new-session").href = addressOf(NEW);
   list.replaceChildren();
@@ -90,6 +93,7 @@ export async function open(opened, wanted, takesFocus) {
 }
 
 export function close() {
+  sendsWhenOpen = false;
   if (!talk) return;
   if (text.value.trim()) unsent.set(keyOf(talk.id), text.value);
   else unsent.delete(keyOf(talk.id));
@@ -653,7 +657,11 @@ text.addEventListener("keydown", (event) => {
 compose.addEventListener("submit", async (event) => {
   event.preventDefault();
   const [mine, content, target] = [talk, text.value, to.value];
-  if (!mine || !content.trim() || isBusy(compose)) return;
+  if (!content.trim() || isBusy(compose)) return;
+  if (!mine) {
+    sendsWhenOpen = true;
+    return;
+  }
   mine.isWaiting = !mine.isReady;
   if (mine.isWaiting) return;
   compose.ariaBusy = "true";
