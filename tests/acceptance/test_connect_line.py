@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -248,11 +249,14 @@ async def test_the_connector_of_artel_up_is_logged_in_anew_when_its_token_has_ex
         monkeypatch.setenv(name, value)
     tokens = iter([connect.server.token, "the next"])
 
+    async def token() -> str:
+        return next(tokens)
+
     async def is_free() -> bool:
         return True
 
     own = OwnConnector(connect.work, quiet=True)
-    own.start(Place(connect.server.url, 5, lambda: next(tokens), 0, is_free))
+    own.start(Place(connect.server.url, 5, token, 0, is_free))
     try:
         line = await asyncio.to_thread(connect.server.line)
         connect.server.token = "the next"
@@ -500,6 +504,10 @@ async def test_take_over_waits_for_a_holder_that_has_not_written_its_number_yet(
         assert state.is_held()
 
 
+async def _token(connect: Connecting) -> str:
+    return connect.server.token
+
+
 @pytest.mark.req("CLI-01.9")
 @pytest.mark.anyio
 async def test_connector_of_artel_up_comes_back_when_the_other_leaves(
@@ -514,7 +522,7 @@ async def test_connector_of_artel_up_comes_back_when_the_other_leaves(
         return not is_taken
 
     own = OwnConnector(connect.work, quiet=True)
-    own.start(Place(connect.server.url, 5, lambda: connect.server.token, 3600, is_free))
+    own.start(Place(connect.server.url, 5, partial(_token, connect), 3600, is_free))
     try:
         await asyncio.to_thread(connect.server.line)
         refused = await asyncio.to_thread(running.artel, *connect.arguments(["--yes"]), env=connect.env)
@@ -545,7 +553,7 @@ async def test_connector_of_artel_up_waits_until_the_one_that_holds_the_folder_e
 
     await asyncio.to_thread(connect.line, "--yes")
     own = OwnConnector(connect.work, quiet=True)
-    holder = own.start(Place(connect.server.url, 5, lambda: connect.server.token, 3600, is_free))
+    holder = own.start(Place(connect.server.url, 5, partial(_token, connect), 3600, is_free))
     try:
         assert holder == f"`artel connect` (process {connect.processes[0].pid})"
         await asyncio.to_thread(connect.stop)

@@ -84,6 +84,11 @@ def test_the_connector_of_a_server_that_was_killed_ends_too(tmp_path: Path) -> N
     eventually(lambda: not _processes_with(folder), 30)
 
 
+def _logins(server: Server) -> list[str]:
+    http = client(server.url, server.ready["token"])
+    return sorted(login["label"] for login in http.get("/auth/sessions").json()["items"])
+
+
 def _processes_with(folder: Path) -> list[Path]:
     """Answer the processes whose command names the folder: the connector's, not the server's own."""
     found = []
@@ -192,6 +197,7 @@ def test_one_sqlite_database_has_one_server_whatever_the_data_folder(tmp_path: P
     assert first.stop() == 0
 
 
+@pytest.mark.req("SEC-04.6")
 def test_up_connects_a_folder_and_asks_in_the_browser(tmp_path: Path) -> None:
     env = clean_environment(tmp_path)
     (tmp_path / "project").mkdir()
@@ -205,7 +211,11 @@ def test_up_connects_a_folder_and_asks_in_the_browser(tmp_path: Path) -> None:
 
     eventually(lambda: state()["online"])
     assert (state()["workspace_name"], state()["mode"]) == ("project", "browser")
+    assert _logins(server) == ["artel up", "artel up, connected folder"]
     assert server.stop() == 0
+    again = Server.start(tmp_path, env, "up", "--no-folder")
+    assert _logins(again) == ["artel up", "artel up"]  # the login of the folder's connector has ended with it
+    assert again.stop() == 0
 
     for folder, why in (
         ("/", "more than a project"),

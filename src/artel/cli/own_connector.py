@@ -44,7 +44,7 @@ class Place:
 
     url: str
     project_id: int
-    token: Callable[[], str]
+    token: Callable[[], Awaitable[str]]
     token_seconds: float
     is_free: Callable[[], Awaitable[bool]]
 
@@ -113,9 +113,8 @@ class OwnConnector:
         """
         state = self._state(place)
         holder = state.holder() if state else None
-        if holder is None:
-            self._begin(place, take_over=True)
-        self._keeping = asyncio.get_running_loop().create_task(self._keep(place, state))
+        wait_for = state if holder is not None else None
+        self._keeping = asyncio.get_running_loop().create_task(self._keep(place, wait_for))
         return holder
 
     def _state(self, place: Place) -> StateFolder | None:
@@ -125,42 +124,48 @@ class OwnConnector:
         except (ArtelError, OSError):
             return None
 
-    async def _keep(self, place: Place, state: StateFolder | None) -> None:
-        """Start it again when its token has expired, or when the connector that took its place has ended.
+    async def _keep(self, place: Place, held: StateFolder | None) -> None:
+        """Start it, again when its token has expired or when the connector that took its place has ended.
 
-        If it ended otherwise it had a reason, and has printed it.
+        If it ended otherwise it had a reason, and has printed it. `held` is the state that another connector holds.
         """
         pause = CHECK_SECONDS
-        if self._process is None and state is not None:
+        if held is not None:
 
             async def is_left() -> bool:
-                return state.holder() is None and await place.is_free()
+                return held.holder() is None and await place.is_free()
 
             await _until_free(is_left, pause)
-            if self._is_stopped:
-                return
-            self._begin(place, take_over=False)
-        while self._process is not None:
+        process = await self._begin(place, take_over=held is None)
+        while process is not None:
             began = time.monotonic()
-            code = await asyncio.to_thread(self._process.wait)
-            end_connector(self._process)
+            code = await asyncio.to_thread(process.wait)
+            end_connector(process)
             seconds = time.monotonic() - began
-            if self._is_stopped:
-                return
             is_replaced = code in (ExitCode.CONFLICT, -LEAVE_SIGNAL)
-            if is_replaced:
+            if is_replaced and not self._is_stopped:
                 pause = CHECK_SECONDS if seconds > LONGEST_CHECK_SECONDS else min(LONGEST_CHECK_SECONDS, pause * 2)
                 await _until_free(place.is_free, pause)
             elif seconds < place.token_seconds - SPARE_SECONDS:
                 return
-            self._begin(place, take_over=not is_replaced)
+            process = await self._begin(place, take_over=not is_replaced)
 
-    def _begin(self, place: Place, *, take_over: bool) -> None:
+    async def _begin(self, place: Place, *, take_over: bool) -> subprocess.Popen[bytes] | None:
+        """Start a connector with a login of its own; return None if this one was stopped meanwhile."""
         mode = [] if {"--read-only", "--yes"} & {*self._options} else ["--ask", "browser"]
         options = [*mode, *self._options, *(["--take-over"] if take_over else [])]
         out = subprocess.DEVNULL if self._quiet else None
-        variables = {"ARTEL_SERVER": place.url, "ARTEL_TOKEN": place.token(), PARENT_VARIABLE: str(os.getpid())}
+        token = None
+        while token is None and not self._is_stopped:
+            try:
+                token = await place.token()
+            except ArtelError:  # the database does not answer now
+                await asyncio.sleep(CHECK_SECONDS)
+        if token is None or self._is_stopped:
+            return None
+        variables = {"ARTEL_SERVER": place.url, "ARTEL_TOKEN": token, PARENT_VARIABLE: str(os.getpid())}
         self._process = start_connector(self.folder, place.project_id, place.url, options, Files(out, out), variables)
+        return self._process
 
     def stop(self) -> None:
         """End it, if it has not ended with us."""

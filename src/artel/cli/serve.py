@@ -2,17 +2,19 @@
 
 import json
 from collections.abc import Callable, Coroutine
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from artel import __version__
-from artel.cli.output import AsJson
+from artel.cli.output import AsJson, say
 from artel.cli.visible_text import visible
+from artel.errors import ArtelError
 
 if TYPE_CHECKING:
+    from artel.auth.accounts import Account
     from artel.container import Container
 
 Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.  [default: 8700]")]
@@ -55,6 +57,7 @@ def up(
             raise typer.BadParameter(f"{folder} can't be connected: {problem}")
         options = [*(["--read-only"] if read_only else []), *(f"--run={command}" for command in run or ())]
         connector = OwnConnector(mine, options, quiet=as_json)
+        connector_login = _ConnectorLogin(container, account)
 
         async def is_free() -> bool:
             return await container.database.read(who_serves, account.principal, project.id) is None
@@ -63,27 +66,32 @@ def up(
             is_current = _remember(url, token)
             holder = None
             if problem is None:
-                issue = partial(container.tokens.issue, account.user_id)
-                holder = connector.start(Place(url, project.id, issue, container.tokens.lifetime_seconds, is_free))
+                seconds = container.tokens.lifetime_seconds
+                holder = connector.start(Place(url, project.id, connector_login.token, seconds, is_free))
             link = f"{url}/#code={code}"
             if as_json:
                 typer.echo(json.dumps({"url": url, "link": link, "token": token, "project_id": project.id}))
                 return
-            typer.echo(f"\n  Artel {__version__} is ready.\n")
-            typer.echo(f"  Open      {link}")
-            typer.echo(f"  Project   {visible(project.name, keep='')} ({project.id})")
-            typer.echo(f"  API       {url}/docs")
-            typer.echo(f"  Data      {container.folder.path}")
-            typer.echo(f"  Folder    {visible(_folder(mine, problem, holder), keep='')}")
-            typer.echo(f"  Models    {_models(container)}")
-            typer.echo("  Talk      artel chat, in another terminal\n")
+            say(f"\n  Artel {__version__} is ready.\n")
+            rows = {
+                "Open": link,
+                "Project": f"{visible(project.name, keep='')} ({project.id})",
+                "API": f"{url}/docs",
+                "Data": str(container.folder.path),
+                "Folder": visible(_folder(mine, problem, holder), keep=""),
+                "Models": _models(container),
+                "Talk": "artel chat, in another terminal",
+            }
+            for name, value in rows.items():
+                say(f"  {name:9} {value}", below=12)
             again = "artel link" if is_current else f"artel link --server {url}"
-            typer.echo(f"  The link works once, within a minute. For a new one: {again}. Ctrl-C stops Artel.\n")
+            say(f"\n  The link works once, within a minute. For a new one: {again}. Ctrl-C stops Artel.\n")
 
         try:
             await run_server(container, ready)
         finally:
             connector.stop()
+            await connector_login.end()
 
     _run(serve_folder, is_personal=True, host="127.0.0.1", port=port, data_dir=data_dir)
 
@@ -107,6 +115,35 @@ def serve(
         await run_server(container, ready)
 
     _run(run, host=host, port=port, role=role)
+
+
+class _ConnectorLogin:
+    """The login of the folder's connector: listed among the user's logins, and ended with the connector."""
+
+    def __init__(self, container: "Container", account: "Account") -> None:
+        self._container = container
+        self._account = account
+        self._login_id: str | None = None
+
+    async def token(self) -> str:
+        """Begin the login, or begin it anew, and return its token."""
+        from artel.auth.logins import Device, LoginKind
+        from artel.auth.throttle import network_key
+
+        await self.end()
+        device = Device(LoginKind.CLI, "artel up, connected folder", network_key("127.0.0.1"))
+        login = await self._container.login.begin(self._account, device)
+        self._login_id = login.login_id
+        return self._container.login.token_of(login)
+
+    async def end(self) -> None:
+        """End the login, if it is not over."""
+        from artel.auth.logins import revoke_login
+
+        ended, self._login_id = self._login_id, None
+        if ended is not None:
+            with suppress(ArtelError):  # the user ended it, or the database does not answer: then it expires
+                await self._container.database.run(revoke_login, self._account.user_id, ended)
 
 
 def _folder(folder: Path, problem: str | None, holder: str | None) -> str:
@@ -135,7 +172,7 @@ def _remember(url: str, token: str) -> bool:
     try:
         credentials.remember(url, token, make_current=is_current)
     except OSError as failure:
-        typer.echo(f"artel: the command line is not logged in ({failure.strerror}: {credentials.path})", err=True)
+        say(f"artel: the command line is not logged in ({failure.strerror}: {credentials.path})", err=True)
     return is_current
 
 
