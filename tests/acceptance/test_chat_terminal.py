@@ -306,6 +306,13 @@ def test_help_errors_and_tables_break_between_words(talker: Talker) -> None:
         assert max(map(len, said.splitlines())) <= 60
         assert " ".join(said.split()).startswith("artel: ")
         assert long.strip() in " ".join(said.split())
+    with Terminal("agents", "list", f"--{long}", env=talker.env, columns=60) as terminal:
+        assert max(map(len, terminal.end()[1].splitlines())) <= 60
+    number_of_agent = talker.project["agents"][0]["id"]
+    with Terminal("agents", "show", str(number_of_agent), "-p", str(number), env=talker.env, columns=60) as terminal:
+        shown = terminal.end()[1]
+        assert max(map(len, shown.splitlines())) <= 60
+        assert re.search(r"\n {19}\S", shown)
     with Terminal("agents", "list", "-p", str(number), env=talker.env, columns=70) as terminal:
         listed = terminal.end()[1]
         assert max(map(len, listed.splitlines())) <= 70

@@ -80,7 +80,7 @@ def undo_last(conversation: "Conversation") -> str:
 
 def _outcome(file: dict[str, Any]) -> str:
     words = STAYS.get(file["outcome"]) or ("was removed" if file["outcome"] == "removed" else "was put back")
-    return f"{one_line(file['path'])} {words}."
+    return f"{visible(file['path'], keep='')} {words}."
 
 
 def last_changes(conversation: "Conversation") -> Iterable[tuple[str, str]]:
@@ -110,7 +110,9 @@ def changed_files(conversation: "Conversation") -> str:
 
 def _what_was_done(call: dict[str, Any]) -> str:
     verb = {"tool_write_file": "wrote", "tool_edit_file": "edited"}.get(call["tool"], "deleted")
-    return f"{call['agent']} {verb} {one_line(call['arguments'].get('path', ''))}, {ago(call['created_at'])}"
+    return (
+        f"{call['agent']} {verb} {visible(str(call['arguments'].get('path', '')), keep='')}, {ago(call['created_at'])}"
+    )
 
 
 def _diff(conversation: "Conversation", call: dict[str, Any]) -> str:

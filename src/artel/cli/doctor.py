@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from artel.cli.exit_codes import ExitCode
-from artel.cli.output import AsJson
-from artel.cli.visible_text import json_text, visible
+from artel.cli.output import AsJson, say
+from artel.cli.visible_text import json_text
 from artel.errors import ArtelError
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def _print(finding: Finding) -> None:
-    typer.echo(f"  {finding.verdict:8} {finding.part:14} {visible(finding.detail)}")
+    say(f"  {finding.verdict:8} {finding.part:14} {finding.detail}", below=26)
     if finding.advice:
-        typer.echo(f"{'':25} → {visible(finding.advice)}")
+        say(f"{'':25} → {finding.advice}", below=28)
 
 
 def _examine_server() -> Iterator[Finding]:

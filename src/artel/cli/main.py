@@ -1,5 +1,6 @@
 """The command `artel`."""
 
+import io
 import sys
 from typing import Annotated, Any
 
@@ -110,4 +111,6 @@ def _complain_of_usage(error: Any) -> None:
     if "--json" in sys.argv:
         _complain("usage", error.format_message())
     else:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        say(shown.getvalue().removesuffix("\n"), err=True)

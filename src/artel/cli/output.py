@@ -30,12 +30,12 @@ Project = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def say(text: str, *, err: bool = False) -> None:
-    """Print text for people: in a terminal lines break between words, below their own beginning."""
+def say(text: str, *, err: bool = False, below: int | None = None) -> None:
+    """Print text for people: in a terminal lines break between words, below their own beginning or column `below`."""
     width = _columns(err=err)
     for line in visible(text).split("\n"):
         name = _NAME.match(line)
-        indent = " " * len(name[0]) if name and width else ""
+        indent = " " * (len(name[0]) if name and below is None else below or 0)
         wrap = textwrap.TextWrapper(width or 1, subsequent_indent=indent, break_on_hyphens=False)
         wrap.break_long_words = False  # an address or a path has to be copied
         typer.echo("\n".join(wrap.wrap(line)) if width and len(line) > width else line, err=err)
@@ -59,7 +59,7 @@ def show(data: Any, as_json: bool, sentence: str | None = None) -> None:
     else:
         _announce("This", data.values())
         for name, value in data.items():
-            typer.echo(f"{name:18} {_cell(value)}")
+            say(f"{name:18} {_cell(value)}", below=19)
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool, empty: str) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from artel.cli.connection import connect, project_number
-from artel.cli.output import AsJson, Server, show, table
+from artel.cli.output import AsJson, Server, say, show, table
 
 COLUMNS = {"day": "day", "project": "project_id", "agent": "agent", "model": "model"}
 SUMS = ("calls", "input_tokens", "output_tokens", "cost_usd")
@@ -43,4 +43,4 @@ def usage(
     total = report["sum"]
     unpriced = f", and {total['unpriced_calls']} calls without a known price" if total["unpriced_calls"] else ""
     tokens = total["input_tokens"] + total["output_tokens"]
-    typer.echo(f"{days}: {total['calls']} calls, {tokens} tokens, ${total['cost_usd']:.4f}{unpriced}")
+    say(f"{days}: {total['calls']} calls, {tokens} tokens, ${total['cost_usd']:.4f}{unpriced}")

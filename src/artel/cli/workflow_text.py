@@ -4,10 +4,10 @@ from typing import Any
 
 import typer
 
-from artel.cli.output import table
+from artel.cli.output import say, table
 from artel.cli.plan_question import elsewhere
 from artel.cli.plan_text import duration, estimated, money
-from artel.cli.visible_text import one_line, visible
+from artel.cli.visible_text import one_line
 
 SHOWN_CHARACTERS = 60
 
@@ -15,16 +15,16 @@ SHOWN_CHARACTERS = 60
 def print_workflow(workflow: dict[str, Any]) -> None:
     """Print a workflow: what was asked for, the price, the tasks, what came of it."""
     for name, value in _facts(workflow):
-        typer.echo(f"{name:12} {value}")
+        say(f"{name:12} {value}", below=13)
     if workflow["tasks"]:
         typer.echo("")
         rows = [_task(task) for task in workflow["tasks"]]
         table(rows, ("task", "status", "agent", "after", "estimated", "cost", "what"), False, "")
         for task in workflow["tasks"]:
             if task["error"]:
-                typer.echo(one_line(f"{task['id']} {task['status']}: {task['error']}"))
+                say(one_line(f"{task['id']} {task['status']}: {task['error']}"))
     if workflow["answer"] is not None:
-        typer.echo(f"\n{visible(workflow['answer'])}")
+        say(f"\n{workflow['answer']}")
 
 
 def _facts(workflow: dict[str, Any]) -> list[tuple[str, str]]:

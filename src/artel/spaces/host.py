@@ -429,7 +429,7 @@ async def _fail_interrupted(
             ended = await _end(parts, principal, session_id, turn_id, "interrupted", INTERRUPTED, lease)
         except (TurnOver, ArtelError, LeaseLost):
             continue
-        log.warning("turn_interrupted", user_id=user_id, session_id=session_id, turn_id=turn_id)
+        log.info("turn_interrupted", user_id=user_id, session_id=session_id, turn_id=turn_id)
         parts.signals.session_changed(session_id)
         parts.endings.tell(ended)
 
