@@ -53,8 +53,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """One more than there are cores: a third of the time a test waits for a server, a browser or a clock."""
-    return (yield) + 1
+    """Two more than there are cores: a third of the time a test waits for a server, a browser or a clock."""
+    return (yield) + 2
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from tests.scheduling import ByFile
+
+    return ByFile(config, log)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -27,8 +27,6 @@ PATIENCE = 120.0
 
 NewTeam = Callable[..., Team]
 
-pytestmark = pytest.mark.xdist_group("processes")  # one set of processes, not one for each worker
-
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[ModelServer]:

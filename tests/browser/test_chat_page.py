@@ -15,8 +15,6 @@ from tests.model_server import Cut, Dictate, Fail, ModelServer, Say
 from tests.people import Person
 from tests.running import Server
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 HOSTILE = "<img src=x onerror=alert(1)><b>bold</b>"
 
 

@@ -21,8 +21,6 @@ from tests.model_server import Dictate, ModelServer, Say, Tool
 from tests.people import Person
 from tests.running import Server
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 
 @pytest.fixture(scope="module")
 def models() -> Iterator[ModelServer]:

@@ -9,8 +9,6 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.visits import Complaints, Held, arrive, open_project, show_agents, width_of_contents
 from tests.people import PASSWORD, Person
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 STARTER_PACK = ["agent_coder", "agent_analyzer", "agent_writer", "agent_researcher"]
 
 

@@ -18,8 +18,6 @@ from tests.model_server import ByMark, Dictate, Fail, Hold, ModelServer, Say, To
 from tests.people import Person
 from tests.running import Server
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 
 @pytest.fixture(scope="module")
 def models() -> Iterator[ModelServer]:

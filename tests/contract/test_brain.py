@@ -124,7 +124,7 @@ async def models() -> AsyncIterator[ModelServer]:
 
 
 # One process imports LiteLLM, not each.
-@pytest.fixture(params=["direct", pytest.param("litellm", marks=pytest.mark.xdist_group("litellm"))])
+@pytest.fixture(params=["direct", "litellm"])
 def kind(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     if name == "litellm":
@@ -940,7 +940,6 @@ async def test_servers_that_speak_openais_language_are_asked_directly(
 
 
 @pytest.mark.req("AGT-01.1")
-@pytest.mark.xdist_group("litellm")
 async def test_other_providers_are_asked_through_litellm(models: ModelServer) -> None:
     host = models.url.removesuffix("/v1")
     said: dict[str, Any] = {
