@@ -12,7 +12,7 @@ SESSIONS = 10
 
 def run() -> Iterator[Figure]:
     """Connect them all, say one thing in every session, and see when the last of them has heard."""
-    with both() as (ours, bare, _):
+    with both(ARTEL_MAX_STREAMS_PER_USER=str(LISTENERS)) as (ours, bare, _):
         team = Team.make(ours, agents=SESSIONS)
         caller = team.caller(SESSIONS)
         streams = [line["path"].removesuffix("message") + "events" for line in caller["lines"]]
