@@ -5,8 +5,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from artel.agents.loop import load_graphs, run_loop
-from artel.agents.task import AgentSpec, LoopSettings
+from artel.agent_loop.loop import load_graphs, run_loop
+from artel.agent_loop.task import AgentSpec, LoopSettings
 from artel.brain.brain import Completion, Message, Request, TokenSink, ToolCall, Usage
 from artel.logs import configure_logs
 from artel.tools.recall import MemoryWrite, Recollection

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from artel.ids import uuid7
-from artel.memory.edge import EdgeStore
-from artel.memory.embedder import MiniLmEmbedder
-from artel.memory.minilm import find_model
-from artel.memory.search import search_memory
-from artel.memory.store import Filter, Point, collection_name
+from artel.vector_index.edge import EdgeStore
+from artel.vector_index.embedder import MiniLmEmbedder
+from artel.vector_index.minilm import find_model
+from artel.vector_index.search import search_memory
+from artel.vector_index.store import Filter, Point, collection_name
 
 SIZES = (1_000, 10_000, 100_000)
 COLLECTIONS = 100

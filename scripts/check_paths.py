@@ -9,16 +9,16 @@ import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "artel"
-TOLD_PATHS = ("client/connector", "connectors", "tools", "workspace")
+TOLD_PATHS = ("connector", "connector_gateway", "tools", "task_workspaces")
 THEIR_OWN_FILES = {
-    "client/connector/audit_log.py": "the connector's record",
-    "client/connector/grants.py": "what is always allowed",
-    "client/connector/journal.py": "which calls were made",
-    "client/connector/state_folder.py": "the folder of all these",
-    "client/connector/undo_store.py": "what files were before",
-    "workspace/stamps.py": "who has read what, by hashes of paths",
-    "workspace/task_workspace.py": "the folder of a task workspace itself, by number",
-    "workspace/task_workspaces.py": "the folders of task workspaces themselves, by number",
+    "connector/audit_log.py": "the connector's record",
+    "connector/grants.py": "what is always allowed",
+    "connector/journal.py": "which calls were made",
+    "connector/state_folder.py": "the folder of all these",
+    "connector/undo_store.py": "what files were before",
+    "task_workspaces/stamps.py": "who has read what, by hashes of paths",
+    "task_workspaces/task_workspace.py": "the folder of a task workspace itself, by number",
+    "task_workspaces/service.py": "the folders of task workspaces themselves, by number",
 }
 MODULES = frozenset({"glob", "shutil", "tempfile"})
 OS_CALLS = frozenset(

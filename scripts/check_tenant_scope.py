@@ -19,14 +19,14 @@ WITHOUT_OWNER = frozenset(
         "auth/accounts.py",
         "auth/logins.py",
         "auth/throttle.py",
-        "connectors/relay_calls.py",
+        "connector_gateway/relay_calls.py",
         "db/dialect.py",
         "db/engine.py",
         "db/prepared.py",
         "db/schema.py",
         "db/tables.py",
         "db/tenant.py",
-        "memories/index_queue.py",
+        "agent_memory/index_queue.py",
         "spaces/leases.py",
     }
 )

@@ -31,7 +31,7 @@ MAX_WORDS = 6
 
 # Modules that make patterns from variables. All but the first two do so while they are imported: found as objects.
 MADE_OF_VARIABLES = {
-    "artel.client.connector.matcher",  # the pattern of a model, in a process that is killed when it takes long
+    "artel.connector.matcher",  # the pattern of a model, in a process that is killed when it takes long
     "artel.paths.policy",  # see below
     "artel.brain.demo.chat",
     "artel.brain.demo.plans",

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Connection
 
-from artel.approvals.approvals import decide_asked
+from artel.agent_memory.service import Memories
+from artel.approvals.service import decide_asked
 from artel.auth.jwks import KeySet
 from artel.auth.login import Login
 from artel.auth.passwords import Passwords
@@ -20,9 +21,9 @@ from artel.brain.model_rules import ModelRules
 from artel.brain.router import BrainRouter
 from artel.budgets.money import micros
 from artel.bus.bus import Bus
-from artel.connectors.frames import UserTurns
-from artel.connectors.lines import Lines
-from artel.connectors.relay import Relay
+from artel.connector_gateway.connections import Lines
+from artel.connector_gateway.frames import UserTurns
+from artel.connector_gateway.relay import Relay
 from artel.contract.connector import Decided
 from artel.contract.events import StoredEvent
 from artel.data_folder import DataFolder
@@ -37,23 +38,22 @@ from artel.events.session_log import read_events
 from artel.events.signals import Signals
 from artel.ids import uuid7
 from artel.logs import get_logger
-from artel.memories.service import Memories
-from artel.memory.providers import MemorySettings, make_embedder, make_store
 from artel.plans.orchestrator import Orchestrator
-from artel.projects.projects import ProjectRules
+from artel.projects.service import ProjectRules
 from artel.settings import Settings
 from artel.spaces import leases
 from artel.spaces.agent_cache import NoSharedCache, SharedCache
 from artel.spaces.chat_figures import ChatFigures
-from artel.spaces.desk import SpaceDesk
 from artel.spaces.host import Host
-from artel.spaces.parts import AlertLimits, FamilyLimits, SpaceParts, TimeLimits
-from artel.spaces.project_news import ProjectNews
+from artel.spaces.project_events import ProjectNews
+from artel.spaces.services import AlertLimits, FamilyLimits, SpaceParts, TimeLimits
+from artel.spaces.space_rpc import SpaceDesk
 from artel.spaces.spaces import Spaces
-from artel.turns.endings import Endings
-from artel.workspace.storage_quota import StorageQuota
-from artel.workspace.task_workspace import Quota
-from artel.workspace.task_workspaces import TaskWorkspaces
+from artel.task_workspaces.service import TaskWorkspaces
+from artel.task_workspaces.storage_quota import StorageQuota
+from artel.task_workspaces.task_workspace import Quota
+from artel.turns.waiters import Endings
+from artel.vector_index.providers import MemorySettings, make_embedder, make_store
 
 MAX_DECIDING = 100
 

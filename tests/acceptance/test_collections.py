@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from artel.memory.providers import MemorySettings, make_embedder, make_store
+from artel.vector_index.providers import MemorySettings, make_embedder, make_store
 from tests.conftest import StartServer
 from tests.people import Person
 

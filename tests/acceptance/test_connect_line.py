@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from artel.cli.own_connector import OwnConnector, Place
-from artel.client.connector.serving import hold
-from artel.client.connector.state_folder import StateFolder
 from artel.client.credentials import Credentials
+from artel.connector.service import hold
+from artel.connector.state_folder import StateFolder
 from artel.contract.connector import CALLS, MAX_FRAME_BYTES, PROTOCOL
 from tests import running
 from tests.connecting import Connecting

@@ -159,7 +159,7 @@ def test_settings_file_of_the_config_folder_wins_over_that_of_the_data_folder(tm
 
 IMPORTS = {
     "brain": "from artel.brain.litellm_client import _import as load",
-    "embeddings": "from artel.memory.embedder import _litellm as load",
+    "embeddings": "from artel.vector_index.embedder import _litellm as load",
 }
 
 

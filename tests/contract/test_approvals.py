@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from artel.approvals import approvals
+from artel.approvals import service as approvals
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.auth.accounts import create_account
 from artel.contract.http import NewProject
@@ -17,7 +17,7 @@ from artel.db import schema
 from artel.db.engine import Database
 from artel.errors import ApprovalDecided, ArtelError, SessionBusy
 from artel.ids import uuid7
-from artel.projects.projects import create_project
+from artel.projects.service import create_project
 from artel.spaces import leases
 from artel.spaces.run_files import Caller, RunFiles
 from artel.tools.consent import Decision

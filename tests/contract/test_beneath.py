@@ -502,9 +502,9 @@ def test_permissions_are_respected_and_said(folder: Path) -> None:
 LISTING = """
 import json, os, sys
 from pathlib import Path
-from artel.client.connector.deadline import Deadline
-from artel.client.connector.reading import Reader
-from artel.client.connector.rules import Rules
+from artel.connector.deadline import Deadline
+from artel.connector.file_reader import Reader
+from artel.connector.rules import Rules
 from artel.contract.connector import ListCall
 from artel.paths.beneath import Beneath
 import pathspec

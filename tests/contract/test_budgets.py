@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from artel.approvals.approvals import delete_project
+from artel.approvals.service import delete_project
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
-from artel.budgets.budget_repository import Budget, BudgetRepository, reserve, settle, settle_turn
+from artel.budgets.repository import Budget, BudgetRepository, reserve, settle, settle_turn
 from artel.budgets.user_month import UserBudgetRepository, UserMonth
 from artel.contract.http import NewProject
 from artel.db import schema
 from artel.db.engine import Database
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
-from artel.projects.projects import create_project
+from artel.projects.service import create_project
 from tests.contract.test_turns import RULES
 
 pytestmark = pytest.mark.anyio

@@ -310,7 +310,7 @@ async def test_the_database_itself_ties_an_agent_to_the_user_of_its_project(
     schema.upgrade(database.engine)
     from artel.auth.accounts import create_account
     from artel.contract.http import NewProject
-    from artel.projects.projects import ProjectRules, create_project
+    from artel.projects.service import ProjectRules, create_project
 
     ada = await database.run(create_account, "ada@example.org", None)
     bob = await database.run(create_account, "bob@example.org", None)
@@ -330,7 +330,7 @@ async def test_the_database_itself_ties_an_agent_to_the_user_of_its_project(
 
 async def test_the_default_project_is_made_once_however_many_ask(upgraded_database: Callable[[], str]) -> None:
     from artel.auth.accounts import create_account
-    from artel.projects.projects import ProjectRules, delete_project, ensure_default_project
+    from artel.projects.service import ProjectRules, delete_project, ensure_default_project
 
     database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"))
     schema.upgrade(database.engine)

@@ -16,8 +16,8 @@ from artel.db.engine import Database
 from artel.ids import uuid7
 from artel.plans.estimates import Habits
 from artel.plans.pricing import habits
-from artel.projects.projects import create_project
-from artel.sessions.sessions import create_session
+from artel.projects.service import create_project
+from artel.sessions.service import create_session
 from tests.contract.test_turns import RULES
 
 pytestmark = pytest.mark.anyio

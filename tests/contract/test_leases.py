@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import pytest
 from sqlalchemy import text
 
+from artel.agent_memory import changes
+from artel.agents import service as agents
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
 from artel.contract.http import AgentChanges, NewAgent, NewProject, NewSession
 from artel.db import schema
 from artel.db.engine import Database
 from artel.ids import uuid7
-from artel.memories import changes
-from artel.projects import agents
-from artel.projects.projects import ProjectRules, create_project
-from artel.sessions.sessions import create_session
+from artel.projects.service import ProjectRules, create_project
+from artel.sessions.service import create_session
 from artel.spaces import leases
 from artel.spaces.leases import Acquired, SpaceElsewhere
 from artel.turns.lease import LeaseLost

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from artel.agents.loop import run_loop
-from artel.agents.phases import AnswerEmpty
-from artel.agents.task import AgentSpec, LoopResult, LoopSettings, Tally
+from artel.agent_loop.loop import run_loop
+from artel.agent_loop.phases import AnswerEmpty
+from artel.agent_loop.task import AgentSpec, LoopResult, LoopSettings, Tally
 from artel.brain.brain import Message
 from artel.brain.demo import DemoBrain
 from artel.brain.errors import ModelRefused, ModelTimedOut

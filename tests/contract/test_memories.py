@@ -14,6 +14,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from artel.agent_memory import changes, context_store, index_queue, indexer
+from artel.agent_memory import repository as memory_repository
+from artel.agent_memory import transactions as memories
+from artel.agent_memory.context_store import AgentContextStore
+from artel.agent_memory.indexer import Indexer
+from artel.agent_memory.repository import NewMemory
+from artel.agent_memory.service import Memories
+from artel.agents.service import get_agent
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
 from artel.contract.http import AgentChanges, NewProject
@@ -21,17 +29,20 @@ from artel.db import schema
 from artel.db.engine import Database
 from artel.errors import AgentNotFound, LimitReached, MemoryNotFound
 from artel.ids import uuid7
-from artel.memories import changes, context_store, index_queue, indexer, memories, memory_repository
-from artel.memories.context_store import AgentContextStore
-from artel.memories.indexer import Indexer
-from artel.memories.memory_repository import NewMemory
-from artel.memories.service import Memories
-from artel.memory.edge import EdgeStore
-from artel.memory.embedder import NoEmbedder
-from artel.memory.minilm import EmbeddingsUnavailable
-from artel.memory.store import EVERYTHING, Filter, Hit, MemoryStore, MemoryUnavailable, Point, Vector, collection_name
-from artel.projects.agents import get_agent
-from artel.projects.projects import ProjectRules, create_project
+from artel.projects.service import ProjectRules, create_project
+from artel.vector_index.edge import EdgeStore
+from artel.vector_index.embedder import NoEmbedder
+from artel.vector_index.minilm import EmbeddingsUnavailable
+from artel.vector_index.store import (
+    EVERYTHING,
+    Filter,
+    Hit,
+    MemoryStore,
+    MemoryUnavailable,
+    Point,
+    Vector,
+    collection_name,
+)
 from tests.depth import by_depth
 
 pytestmark = pytest.mark.anyio

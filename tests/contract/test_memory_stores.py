@@ -25,13 +25,22 @@ from hypothesis import strategies as st
 
 from artel.errors import ConfigurationInvalid, Kind
 from artel.ids import uuid7
-from artel.memory import bm25, worker
-from artel.memory.edge import EdgeStore
-from artel.memory.embedder import MiniLmEmbedder, NoEmbedder
-from artel.memory.providers import MemorySettings, make_store
-from artel.memory.qdrant import QdrantStore
-from artel.memory.search import search_memory
-from artel.memory.store import EVERYTHING, Filter, Hit, MemoryStore, MemoryUnavailable, Point, Vector, collection_name
+from artel.vector_index import bm25, worker
+from artel.vector_index.edge import EdgeStore
+from artel.vector_index.embedder import MiniLmEmbedder, NoEmbedder
+from artel.vector_index.providers import MemorySettings, make_store
+from artel.vector_index.qdrant import QdrantStore
+from artel.vector_index.search import search_memory
+from artel.vector_index.store import (
+    EVERYTHING,
+    Filter,
+    Hit,
+    MemoryStore,
+    MemoryUnavailable,
+    Point,
+    Vector,
+    collection_name,
+)
 from tests.depth import by_depth
 
 pytestmark = pytest.mark.anyio
@@ -58,7 +67,7 @@ def new_store(kind: str, folder: Path, *, model: str = "test", dimensions: int =
     if kind == "edge":
         return EdgeStore(folder / "memory", model=model, dimensions=dimensions)
     if kind == "chroma":
-        from artel.memory.chroma import ChromaStore
+        from artel.vector_index.chroma import ChromaStore
 
         return ChromaStore(folder / "chroma", model=model, dimensions=dimensions)
     where, _, layout = kind.partition("-")
@@ -669,8 +678,8 @@ import asyncio, sys
 from datetime import UTC, datetime
 from pathlib import Path
 from artel.ids import uuid7
-from artel.memory.edge import EdgeStore
-from artel.memory.store import Point
+from artel.vector_index.edge import EdgeStore
+from artel.vector_index.store import Point
 
 async def main():
     store = EdgeStore(Path(sys.argv[1]), model="test", dimensions=4)
@@ -904,7 +913,7 @@ def test_chroma_is_chosen_by_name_and_says_how_to_install_it(tmp_path: Path, mon
 def test_importing_the_package_loads_no_engine() -> None:
     code = """
 import sys
-import artel.memory.chroma, artel.memory.edge, artel.memory.providers, artel.memory.qdrant, artel.memory.search
+from artel.vector_index import chroma, edge, providers, qdrant, search
 heavy = {"numpy", "qdrant_edge", "qdrant_client", "chromadb", "tokenizers", "safetensors", "litellm"}
 print(*(heavy & sys.modules.keys()))
 """
@@ -999,7 +1008,7 @@ def test_every_request_to_a_server_says_whose_points_through_the_gate() -> None:
 
 @pytest.mark.req("UWS-17.2")
 def test_a_gate_can_not_be_made_without_a_collection() -> None:
-    from artel.memory.gate import EdgeGate, QdrantGate
+    from artel.vector_index.gate import EdgeGate, QdrantGate
 
     for gate in (EdgeGate, QdrantGate):
         with pytest.raises(TypeError):

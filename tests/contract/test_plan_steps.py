@@ -8,26 +8,27 @@ from typing import Any
 
 import pytest
 
-from artel.agents.parking import dump_state
-from artel.agents.phases import State
+from artel.agent_loop.parking import dump_state
+from artel.agent_loop.phases import State
 from artel.approvals.approval import ApprovalStatus
-from artel.approvals.approval_repository import ApprovalRepository
+from artel.approvals.repository import ApprovalRepository
 from artel.auth.accounts import create_account
 from artel.brain.brain import Message, ToolCall
 from artel.contract.http import NewProject
 from artel.db import schema
 from artel.db.engine import Database
-from artel.plans import records, task_records
+from artel.plans import task_transactions as task_records
+from artel.plans import transactions as records
+from artel.plans.budget_question import tool_request
 from artel.plans.proposal import plan_approval
-from artel.plans.questions import tool_request
-from artel.plans.records import Begun
-from artel.projects.projects import create_project
-from artel.spaces.asking import tool_approval
+from artel.plans.repository import TaskRepository
+from artel.plans.transactions import Begun
+from artel.plans.workflow import TaskStatus, WorkflowTask
+from artel.projects.service import create_project
+from artel.spaces.approval_factory import tool_approval
 from artel.tools.consent import Question
 from artel.turns.transactions import TurnOver
 from artel.turns.turn import Turn, TurnStatus
-from artel.workflows.workflow import TaskStatus, WorkflowTask
-from artel.workflows.workflow_repository import TaskRepository
 from tests.contract.test_turns import RULES, Chat
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from artel.agents.context import Said
+from artel.agent_loop.context import Said
 from artel.brain.demo import DemoBrain
 from artel.brain.router import BrainRouter
 from artel.plans.planner import AgentBrief, Planner, Wish, one_task

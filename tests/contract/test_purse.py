@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 
-from artel.approvals.approvals import delete_session
+from artel.approvals.service import delete_session
 from artel.auth.accounts import create_account
-from artel.budgets.budget_repository import Budget, BudgetRepository
+from artel.budgets.project_guard import BudgetPurse, _reserve, _Wanted
+from artel.budgets.repository import Budget, BudgetRepository
 from artel.contract.http import NewProject
 from artel.db import schema
 from artel.db.engine import Database
 from artel.ids import uuid7
-from artel.projects.projects import create_project
-from artel.spaces.purse import BudgetPurse, _reserve, _Wanted
+from artel.projects.service import create_project
 from artel.turns.transactions import TurnOver, finish_turn
 from tests.contract.test_turns import RULES, Chat, answer
 from tests.deadlines import POLL_SECONDS

@@ -12,10 +12,10 @@ import pytest
 
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
-from artel.connectors.frames import LARGE_CHARACTERS, Misbehaved
-from artel.connectors.line import MAX_AT_ONCE, Line
-from artel.connectors.lines import Lines
-from artel.connectors.relay import Relay
+from artel.connector_gateway.connection import MAX_AT_ONCE, Line
+from artel.connector_gateway.connections import Lines
+from artel.connector_gateway.frames import LARGE_CHARACTERS, Misbehaved
+from artel.connector_gateway.relay import Relay
 from artel.contract.connector import PROTOCOL, Hello, Result, WriteCall
 from artel.contract.http import NewProject
 from artel.db import schema
@@ -23,7 +23,7 @@ from artel.db.engine import Database
 from artel.events.hub import EventHub
 from artel.events.signals import Signals
 from artel.ids import uuid7
-from artel.projects.projects import create_project
+from artel.projects.service import create_project
 from tests.contract.test_turns import RULES
 
 pytestmark = pytest.mark.anyio

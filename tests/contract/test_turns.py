@@ -17,11 +17,12 @@ from artel.db.engine import Database
 from artel.errors import AgentQueueFull, IdempotencyKeyReused, SessionBusy, SessionNotFound, TurnNotFound
 from artel.events.session_log import read_events
 from artel.ids import uuid7
-from artel.projects.projects import ProjectRules, create_project
+from artel.projects.service import ProjectRules, create_project
 from artel.sessions.message_repository import StoredMessage
-from artel.sessions.session_repository import SessionRepository
-from artel.sessions.sessions import create_session, delete_session
+from artel.sessions.repository import SessionRepository
+from artel.sessions.service import create_session, delete_session
 from artel.turns import transactions
+from artel.turns.repository import TurnRepository
 from artel.turns.transactions import (
     AgentAtWork,
     NewTurn,
@@ -32,7 +33,6 @@ from artel.turns.transactions import (
     start_turn,
 )
 from artel.turns.turn import Turn, TurnStatus
-from artel.turns.turn_repository import TurnRepository
 
 pytestmark = pytest.mark.anyio
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from artel.agents.context import Said
+from artel.agent_loop.context import Said
 from artel.brain.brain import Message, Request, Schema
 from artel.brain.errors import ModelUnavailable
 from artel.brain.router import BrainRouter
 from artel.brain.tokens import count_tokens
-from artel.plans.answer import merged
+from artel.plans.merged_answer import merged
 from artel.plans.planner import AgentBrief, Planner, Wish
 from tests.model_server import Fail, ModelServer, Say
 from tests.unit.test_handing_on import task

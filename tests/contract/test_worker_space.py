@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from artel.agents.context import Said
+from artel.agent_loop.context import Said
+from artel.agent_memory.repository import NewMemory
 from artel.auth.accounts import ensure_local_account
 from artel.brain.errors import ModelTimedOut
 from artel.container import Container
 from artel.contract.http import Agent
 from artel.errors import ToolFailed
-from artel.memories.memory_repository import NewMemory
-from artel.memory.store import Filter
-from artel.projects.projects import ensure_default_project
+from artel.projects.service import ensure_default_project
 from artel.settings import Settings
 from artel.spaces.execution import Task
 from artel.spaces.operations import reset_space
 from artel.spaces.worker_space import WorkerSpace
 from artel.turns.transactions import AgentAtWork
+from artel.vector_index.store import Filter
 from tests.agents import Heard
 
 pytestmark = pytest.mark.anyio

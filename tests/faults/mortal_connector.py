@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from artel.cli import main as command_line
-from artel.client.connector import calls, serving
-from artel.client.connector.journal import Entry, Journal
+from artel.connector import calls
+from artel.connector import service as serving
+from artel.connector.journal import Entry, Journal
 
 POINTS = ("making", "temporary", "before_started", "started", "renamed", "before_done", "done", "before_answer")
 

@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from artel.client.connector.deadline import Deadline
-from artel.client.connector.deciding import Decider
-from artel.client.connector.errors import CallRefused
-from artel.client.connector.grants import Grants
-from artel.client.connector.journal import KEPT_SECONDS, Entry, Journal
-from artel.client.connector.once import Once
-from artel.client.connector.questions import Questions
-from artel.client.connector.rules import Rules
-from artel.client.connector.state_folder import StateFolder
-from artel.client.connector.undo_store import UndoStore
-from artel.client.connector.writing import Writer
+from artel.connector.deadline import Deadline
+from artel.connector.decisions import Decider
+from artel.connector.errors import CallRefused
+from artel.connector.file_writer import Writer
+from artel.connector.grants import Grants
+from artel.connector.idempotency import Once
+from artel.connector.journal import KEPT_SECONDS, Entry, Journal
+from artel.connector.questions import Questions
+from artel.connector.rules import Rules
+from artel.connector.state_folder import StateFolder
+from artel.connector.undo_store import UndoStore
 from artel.contract.connector import Result, WriteCall
 from artel.paths.beneath import Beneath, Written
 from tests.depth import by_depth

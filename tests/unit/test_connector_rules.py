@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artel.client.connector.audit_log import AuditLog
-from artel.client.connector.commands import HEAD_BYTES, TAIL_BYTES, NamedCommand, Output
-from artel.client.connector.connector import LONGEST_PAUSE, pause_after
-from artel.client.connector.diffs import MAX_CHARACTERS, diff
-from artel.client.connector.errors import CallRefused
-from artel.client.connector.grants import Grant, Grants, glob_for
-from artel.client.connector.ignoring import Ignored
-from artel.client.connector.questions import EXPIRE_SECONDS, Answer, Questions, Subject
-from artel.client.connector.rules import WriteRule
-from artel.client.connector.searching import ExpressionMatcher
+from artel.connector.audit_log import AuditLog
+from artel.connector.commands import HEAD_BYTES, TAIL_BYTES, NamedCommand, Output
+from artel.connector.connector import LONGEST_PAUSE, pause_after
+from artel.connector.diffs import MAX_CHARACTERS, diff
+from artel.connector.errors import CallRefused
+from artel.connector.file_search import ExpressionMatcher
+from artel.connector.grants import Grant, Grants, glob_for
+from artel.connector.ignore_rules import Ignored
+from artel.connector.questions import EXPIRE_SECONDS, Answer, Questions, Subject
+from artel.connector.rules import WriteRule
 from artel.errors import ConfigurationInvalid
 from artel.paths.beneath import everything
 from artel.paths.errors import FileChanged

@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from artel.client.connector.undo import Undo
-from artel.client.connector.undo_store import KEPT_SECONDS, UndoStore
+from artel.connector.undo import Undo
+from artel.connector.undo_store import KEPT_SECONDS, UndoStore
 from artel.paths.beneath import Beneath
 from tests.depth import by_depth
 

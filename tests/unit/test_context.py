@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artel.agents.context import (
+from artel.agent_loop.context import (
     MAX_HISTORY_MESSAGES,
     MAX_HISTORY_TOKENS,
     MAX_MEMORY_TOKENS,

@@ -16,10 +16,10 @@ from artel.brain.demo import DemoBrain
 from artel.brain.demo.arithmetic import NoSum, find_sum, work_out
 from artel.brain.demo.demo_brain import _WORDS
 from artel.brain.structured import load_jsonschema
-from artel.plans.handing_on import task_text
+from artel.plans.task_prompt import task_text
+from artel.plans.workflow import WorkflowTask
 from artel.tools.files import CHANGING, READING
 from artel.tools.tool import ToolResult
-from artel.workflows.workflow import WorkflowTask
 
 PROMPT = "You are a software developer on this project. Read the code before you change it."
 AGENTS = {

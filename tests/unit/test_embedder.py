@@ -18,10 +18,10 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from artel.errors import ConfigurationInvalid
-from artel.memory import embedder as embedders
-from artel.memory.embedder import LiteLlmEmbedder, MiniLmEmbedder, NoEmbedder
-from artel.memory.minilm import EmbeddingsUnavailable, MiniLm, find_model
-from artel.memory.providers import MemorySettings, make_embedder
+from artel.vector_index import embedder as embedders
+from artel.vector_index.embedder import LiteLlmEmbedder, MiniLmEmbedder, NoEmbedder
+from artel.vector_index.minilm import EmbeddingsUnavailable, MiniLm, find_model
+from artel.vector_index.providers import MemorySettings, make_embedder
 
 pytestmark = pytest.mark.anyio
 
@@ -242,7 +242,7 @@ async def test_it_is_loaded_when_it_is_first_needed(folder: Path) -> None:
 
 
 async def test_without_the_weights_it_says_how_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("artel.memory.minilm.PACKAGE", "not_installed")
+    monkeypatch.setattr("artel.vector_index.minilm.PACKAGE", "not_installed")
     embedder = MiniLmEmbedder(tmp_path)
 
     assert not MiniLmEmbedder.installed(tmp_path)

@@ -14,8 +14,8 @@ from websockets.exceptions import ConnectionClosed
 
 from artel.api.socket_protocol import BoundedSocket
 from artel.auth.principal import Principal
-from artel.connectors.frames import LARGE_CHARACTERS, Misbehaved, UserPlaces, UserTurns, read_message
-from artel.connectors.line import Line, NotSent
+from artel.connector_gateway.connection import Line, NotSent
+from artel.connector_gateway.frames import LARGE_CHARACTERS, Misbehaved, UserPlaces, UserTurns, read_message
 from artel.contract.connector import ANSWERS, CALLS, PROTOCOL, Hello, Result
 
 pytestmark = pytest.mark.anyio

@@ -1,8 +1,8 @@
 """Tasks that wait for money go on when there is some, and never again and again for nothing."""
 
-from artel.budgets.budget_repository import Budget
-from artel.plans.lack_of_money import LackOfMoney
-from artel.workflows.workflow import TaskStatus, WorkflowTask
+from artel.budgets.repository import Budget
+from artel.plans.budget_failures import LackOfMoney
+from artel.plans.workflow import TaskStatus, WorkflowTask
 
 
 def waits(name: str, needs: int | None) -> WorkflowTask:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artel.agents.graph import compiled
-from artel.agents.loop import run_loop
-from artel.agents.phases import AnswerEmpty
-from artel.agents.task import MOST_TOOL_CALLS, AgentSpec, LoopResult, LoopSettings, Tally
+from artel.agent_loop.graph import compiled
+from artel.agent_loop.loop import run_loop
+from artel.agent_loop.phases import AnswerEmpty
+from artel.agent_loop.task import MOST_TOOL_CALLS, AgentSpec, LoopResult, LoopSettings, Tally
 from artel.brain.brain import Message, Request, ToolCall, Usage
 from artel.brain.errors import ModelAnswerInvalid, ModelTimedOut, ModelUnavailable
 from artel.tools.toolbox import Toolbox
@@ -388,7 +388,7 @@ def _unanswered(messages: tuple[Message, ...]) -> list[Any]:
 
 
 def test_langgraph_is_imported_only_when_it_is_needed() -> None:
-    code = "import sys, artel.agents.loop, artel.cli.main; print([m for m in sys.modules if m.startswith('lang')])"
+    code = "import sys, artel.agent_loop.loop, artel.cli.main; print([m for m in sys.modules if m.startswith('lang')])"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
@@ -401,8 +401,8 @@ def refuse(*_): raise SystemExit("it goes to the network")
 socket.socket.connect = refuse
 socket.getaddrinfo = refuse
 from tests.agents import *
-from artel.agents.loop import run_loop
-from artel.agents.task import *
+from artel.agent_loop.loop import run_loop
+from artel.agent_loop.task import *
 from artel.brain.brain import Message
 from artel.tools.toolbox import Toolbox
 spec = AgentSpec("a", "m", 0, 10, loop=LoopSettings(True, True, True))

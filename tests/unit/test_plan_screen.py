@@ -14,7 +14,7 @@ from artel.cli.plan_text import at_most, described, duration, money, price
 from artel.cli.visible_text import one_line
 from artel.client.plan import Plan, PlanTask
 from artel.contract.approvals import TaskChange
-from artel.plans.decisions import changed_graph
+from artel.plans.commands import changed_graph
 from artel.plans.task_graph import PlannedTask, TaskGraph
 
 TASKS = (

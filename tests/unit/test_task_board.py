@@ -1,11 +1,11 @@
 """Where tasks of a plan stand when the user wants no more while some of them run."""
 
 from artel.brain.brain import Usage
+from artel.budgets.plan_spending import Spending
 from artel.contract.events import TaskFailed
-from artel.plans.spending import Spending
 from artel.plans.task_board import TaskBoard
+from artel.plans.workflow import TaskStatus, WorkflowTask
 from artel.spaces.execution import ExecutionResult
-from artel.workflows.workflow import TaskStatus, WorkflowTask
 
 NO_MORE = "budget_exceeded", "You did not want to spend more."
 

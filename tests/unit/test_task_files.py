@@ -15,12 +15,12 @@ from structlog.testing import capture_logs
 from artel.brain.brain import ToolCall
 from artel.paths.beneath import Content, Listing, Written
 from artel.paths.errors import FolderMoved, PathError, ReadDenied, WriteDenied
+from artel.task_workspaces.errors import WorkspaceNotAssigned
+from artel.task_workspaces.service import TaskWorkspaces
+from artel.task_workspaces.task_workspace import Info, Record, TaskWorkspace
 from artel.tools.task_files import CODES, task_file_tools
 from artel.tools.tool import MAX_RESULT_CHARACTERS, ToolResult
 from artel.tools.toolbox import Toolbox
-from artel.workspace.errors import WorkspaceNotAssigned
-from artel.workspace.task_workspace import Info, Record, TaskWorkspace
-from artel.workspace.task_workspaces import TaskWorkspaces
 from tests.depth import by_depth
 from tests.unit.test_task_workspace import no_waiting_for_the_disk, paths, ways_out
 

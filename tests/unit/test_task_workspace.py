@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from artel.paths.errors import FileMissing, OutsideWorkspace, PathError, WriteFailed
 from artel.paths.policy import Parts
-from artel.workspace import stamps
-from artel.workspace.errors import Busy, ChangedUnseen, QuotaReached, WorkspaceNotAssigned
-from artel.workspace.owner import MAX_GENERATIONS, owner_of
-from artel.workspace.task_workspace import Info, Quota, TaskWorkspace
-from artel.workspace.task_workspaces import TaskWorkspaces
+from artel.task_workspaces import stamps
+from artel.task_workspaces.errors import Busy, ChangedUnseen, QuotaReached, WorkspaceNotAssigned
+from artel.task_workspaces.owner import MAX_GENERATIONS, owner_of
+from artel.task_workspaces.service import TaskWorkspaces
+from artel.task_workspaces.task_workspace import Info, Quota, TaskWorkspace
 from tests.depth import by_depth
 
 ROOT = 1
@@ -483,7 +483,7 @@ def _append(workspace: TaskWorkspace, member: int) -> None:
 _PROCESS = """
 import sys
 from pathlib import Path
-from artel.workspace.task_workspaces import TaskWorkspaces
+from artel.task_workspaces.service import TaskWorkspaces
 from tests.depth import by_depth
 from tests.depth import by_depth
 from tests.unit.test_task_workspace import _append

@@ -57,7 +57,7 @@ def test_a_repository_refuses_columns_of_another_table() -> None:
 
     from artel.auth.principal import Principal
     from artel.db.tables import agents
-    from artel.projects.project_repository import ProjectRepository
+    from artel.projects.repository import ProjectRepository
 
     with pytest.raises(ValueError, match="without an owner"):
         ProjectRepository(Mock(), Principal(1))._select(agents.c.name)

@@ -1,1 +1,1 @@
-"""How an agent thinks: what it is told, and what it does with the answer."""
+"""Agents of a project: rows, rules, and the starter pack."""

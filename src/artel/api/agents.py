@@ -5,6 +5,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, status
 
+from artel.agent_memory import changes
+from artel.agents import service as agents
 from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, Parts, ProjectId
 from artel.api.problems import documented
 from artel.auth.principal import Principal
@@ -12,8 +14,6 @@ from artel.container import Container
 from artel.contract.http import Agent, AgentChanges, NewAgent, Page
 from artel.errors import SpaceUnavailable
 from artel.logs import get_logger
-from artel.memories import changes
-from artel.projects import agents
 
 Archive = Annotated[bool, Query(description="Keep what the agent remembers in an archive of the project.")]
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Query, status
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, Parts
 from artel.api.problems import documented
-from artel.approvals import approvals
+from artel.approvals import service as approvals
 from artel.approvals.approval import Approval
 from artel.brain import prices
 from artel.contract.approvals import ApprovalState, NewDecision
@@ -15,7 +15,7 @@ from artel.contract.connector import Decided
 from artel.contract.http import Page
 from artel.errors import PlanNotPossible
 from artel.ids import uuid7
-from artel.plans.decisions import ask_plan_again, decide_plan
+from artel.plans.commands import ask_plan_again, decide_plan
 
 ApprovalId = Annotated[str, Path(max_length=64, pattern=r"^[0-9a-zA-Z-]+$")]
 Wanted = Annotated[

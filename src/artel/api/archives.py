@@ -2,12 +2,12 @@
 
 from fastapi import APIRouter
 
+from artel.agent_memory import transactions as memories
 from artel.api.dependencies import ArchiveId, CurrentUser, Limit, Offset, Parts, ProjectId
 from artel.api.json_lines import DOCUMENTED, JsonLines, memory_lines
 from artel.api.problems import documented
 from artel.contract.http import Page
 from artel.contract.memory import MemoryArchive
-from artel.memories import memories
 
 router = APIRouter(prefix="/my/projects/{project_id}/archives", tags=["memory"])
 

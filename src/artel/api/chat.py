@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, SessionId, TurnId
 from artel.api.event_stream import HEARTBEAT_SECONDS, EventStream
 from artel.api.problems import documented
-from artel.approvals.approvals import cancel_turn, pending_of
+from artel.approvals.service import cancel_turn, pending_of
 from artel.approvals.timeline import read_timeline
 from artel.auth.principal import Principal
 from artel.brain.errors import ContextTooLarge
@@ -48,15 +48,15 @@ from artel.errors import (
 from artel.events.hub import TURN_ENDS, Delta, Item
 from artel.ids import uuid7
 from artel.logs import get_logger
-from artel.plans.decisions import workflow_of_turn
-from artel.plans.records import add_workflow
+from artel.plans.commands import workflow_of_turn
+from artel.plans.transactions import add_workflow
 from artel.sessions import history
 from artel.spaces.agent_figures import ERROR_SECONDS
 from artel.spaces.host import Job
 from artel.turns.cancel import CANCELLED
-from artel.turns.endings import Ended, get_turn, message_to_repeat, read_ended
 from artel.turns.transactions import NewTurn, TurnOver, accept_message, was_accepted
 from artel.turns.turn import Mode, Turn, TurnStatus
+from artel.turns.waiters import Ended, get_turn, message_to_repeat, read_ended
 
 WAIT_SECONDS = 35.0
 MAX_WAIT_SECONDS = 600.0

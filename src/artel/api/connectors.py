@@ -15,10 +15,10 @@ from starlette.websockets import WebSocketDisconnect
 from artel.api.dependencies import CurrentUser, Parts, ProjectId
 from artel.api.problems import documented, problem_of
 from artel.auth.principal import Principal
-from artel.connectors.connector_repository import who_serves
-from artel.connectors.frames import Misbehaved
-from artel.connectors.line import Line
-from artel.connectors.lines import PROJECT_GONE, Ending
+from artel.connector_gateway.connection import Line
+from artel.connector_gateway.connections import PROJECT_GONE, Ending
+from artel.connector_gateway.frames import Misbehaved
+from artel.connector_gateway.repository import who_serves
 from artel.container import Container
 from artel.contract.connector import (
     CLOSE_MISBEHAVED,

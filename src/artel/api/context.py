@@ -6,6 +6,10 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query, status
 from pydantic.json_schema import SkipJsonSchema
 
+from artel.agent_memory import transactions as memories
+from artel.agent_memory.context_store import AgentContextStore
+from artel.agent_memory.repository import NewMemory
+from artel.agents.service import get_agent
 from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, Parts, ProjectId
 from artel.api.json_lines import DOCUMENTED, JsonLines, memory_lines, memory_of
 from artel.api.problems import documented
@@ -19,11 +23,7 @@ from artel.contract.memory import (
     MemoryType,
     SearchMemory,
 )
-from artel.memories import memories
-from artel.memories.context_store import AgentContextStore
-from artel.memories.memory_repository import NewMemory
-from artel.memory.store import Filter
-from artel.projects.agents import get_agent
+from artel.vector_index.store import Filter
 
 router = APIRouter(
     prefix="/my/projects/{project_id}/agents/{agent_id}/context",

@@ -5,8 +5,8 @@ from typing import Any
 
 from fastapi.responses import StreamingResponse
 
+from artel.agent_memory.repository import StoredMemory
 from artel.contract.memory import Memory
-from artel.memories.memory_repository import StoredMemory
 
 MEDIA_TYPE = "application/x-ndjson"
 DOCUMENTED: dict[int | str, dict[str, Any]] = {

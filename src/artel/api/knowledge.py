@@ -2,13 +2,13 @@
 
 from fastapi import APIRouter
 
+from artel.agent_memory.knowledge import ProjectKnowledge
 from artel.api.dependencies import CurrentUser, Parts, ProjectId
 from artel.api.json_lines import memory_of
 from artel.api.problems import documented
 from artel.contract.memory import KnownMemories, KnownMemory, SearchMemory
-from artel.memories.knowledge import ProjectKnowledge
-from artel.memory.store import Filter
-from artel.projects.projects import get_project
+from artel.projects.service import get_project
+from artel.vector_index.store import Filter
 
 router = APIRouter(prefix="/my/projects/{project_id}/context", tags=["memory"])
 

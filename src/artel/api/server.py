@@ -15,7 +15,7 @@ from artel.api.http_protocol import BoundedHttp
 from artel.container import Container
 from artel.contract.connector import DEAD_SECONDS, MAX_FRAME_BYTES, PING_SECONDS
 from artel.errors import AddressUnavailable
-from artel.garbage import look_seldom
+from artel.gc_tuning import look_seldom
 
 GRACE_SECONDS = 6
 

@@ -4,10 +4,10 @@ from fastapi import APIRouter
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, Parts, ProjectId
 from artel.api.problems import documented
-from artel.connectors.undoing import undo
+from artel.connector_gateway.undo import undo
 from artel.contract.approvals import AuditedCall, NewUndo, ToolShown, Undone
 from artel.contract.http import Page
-from artel.projects.projects import project_settings
+from artel.projects.service import project_settings
 from artel.tools.family import SpawnAgent
 from artel.tools.files import CHANGING, READING, DeleteFile
 from artel.tools.policy import Level, Policy, PolicySettings

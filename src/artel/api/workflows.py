@@ -12,9 +12,9 @@ from artel.budgets.money import dollars
 from artel.contract.http import Page
 from artel.contract.workflows import WorkflowState, WorkflowTaskState
 from artel.ids import uuid7
-from artel.plans import decisions
-from artel.plans.records import graph_of
-from artel.workflows.workflow import Workflow, WorkflowStatus, WorkflowTask
+from artel.plans import commands as decisions
+from artel.plans.transactions import graph_of
+from artel.plans.workflow import Workflow, WorkflowStatus, WorkflowTask
 
 WorkflowId = Annotated[str, Path(max_length=64, pattern=r"^[0-9a-zA-Z-]+$")]
 Wanted = Annotated[WorkflowStatus | None, Query(alias="status", description="Only these.")]

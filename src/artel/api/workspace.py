@@ -17,9 +17,9 @@ from artel.contract.workspace import WorkspaceFile, WorkspaceInfo, WorkspaceReco
 from artel.errors import ArtelError, Kind
 from artel.paths.beneath import Entry
 from artel.paths.errors import PathError
-from artel.workspace.owner import find_assignment
-from artel.workspace.task_workspace import TaskWorkspace
-from artel.workspace.task_workspaces import TaskWorkspaces
+from artel.task_workspaces.owner import find_assignment
+from artel.task_workspaces.service import TaskWorkspaces
+from artel.task_workspaces.task_workspace import TaskWorkspace
 
 T = TypeVar("T")
 

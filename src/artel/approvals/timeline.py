@@ -6,8 +6,9 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from artel.agents.repository import AgentRepository
 from artel.approvals.approval import Approval, ApprovalStatus
-from artel.approvals.approval_repository import ApprovalRepository
+from artel.approvals.repository import ApprovalRepository
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars
 from artel.contract.http import Page
@@ -20,13 +21,12 @@ from artel.contract.timeline import (
     TimelinePlan,
     TimelineToolCall,
 )
-from artel.projects.agent_repository import AgentRepository
+from artel.plans.repository import TaskRepository, WorkflowRepository
+from artel.plans.workflow import TaskStatus, Workflow
 from artel.sessions.history import shown
 from artel.sessions.message_repository import MessageRepository, StoredMessage
-from artel.sessions.session_repository import SessionRepository
+from artel.sessions.repository import SessionRepository
 from artel.turns.tool_calls import UNDO, ToolCallRepository, ToolCallRow
-from artel.workflows.workflow import TaskStatus, Workflow
-from artel.workflows.workflow_repository import TaskRepository, WorkflowRepository
 
 TEXT_CHARACTERS = 300
 VALUE_CHARACTERS = 1_000

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
-from artel.budgets.budget_repository import Budget, BudgetRepository
 from artel.budgets.money import micros
+from artel.budgets.repository import Budget, BudgetRepository
 from artel.budgets.user_month import NO_LIMIT, UserMonth, this_month
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7

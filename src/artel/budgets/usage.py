@@ -10,7 +10,7 @@ from artel.auth.principal import Principal
 from artel.budgets.money import dollars
 from artel.budgets.usage_repository import SUMMED, UsageRepository
 from artel.contract.usage import UsageGroup, UsageReport, UsageSum
-from artel.projects.project_repository import ProjectRepository
+from artel.projects.repository import ProjectRepository
 
 
 def report_usage(

@@ -229,7 +229,7 @@ class Words:
 
 
 def _folder(conversation: "Conversation", otherwise: Path) -> Path:
-    from artel.client.connector.state_folder import StateFolder
+    from artel.connector.state_folder import StateFolder
 
     for state in StateFolder.all():
         is_ours = (state.server, state.project_id) == (conversation.api.server, conversation.project_id)
@@ -251,7 +251,7 @@ class Files:
         """Return the paths that a word can become; folders end with a slash."""
         from itertools import islice
 
-        from artel.client.connector.ignoring import GitIgnore
+        from artel.connector.ignore_rules import GitIgnore
         from artel.paths.beneath import Beneath
 
         *folders, beginning = word.split("/")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from artel.cli.own_connector import Files, end_connector, start_connector, why_not
 from artel.cli.visible_text import one_line
-from artel.client.connector.errors import FolderUnsuitable
-from artel.client.connector.state_folder import StateFolder
 from artel.client.credentials import is_loopback
+from artel.connector.errors import FolderUnsuitable
+from artel.connector.state_folder import StateFolder
 from artel.errors import ArtelError
 
 if TYPE_CHECKING:

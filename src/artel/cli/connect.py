@@ -12,8 +12,8 @@ from artel.cli.connection import project_number
 from artel.cli.output import Project, Server
 
 if TYPE_CHECKING:
-    from artel.client.connector.deciding import Mode
-    from artel.client.connector.serving import Order
+    from artel.connector.decisions import Mode
+    from artel.connector.service import Order
 
 
 class Ask(StrEnum):
@@ -52,7 +52,7 @@ def connect(
     import asyncio
 
     from artel.cli.connect_screen import screen_for
-    from artel.client.connector.serving import serve
+    from artel.connector.service import serve
 
     asyncio.run(serve(order, screen_for(order)))
 
@@ -77,10 +77,10 @@ def _order(
     folder: Path, project: str | None, server: str | None, run: list[str], mode: "Mode", *, take_over: bool
 ) -> "Order":
     """Find out who asks, and for which project."""
-    from artel.client.connector.commands import NamedCommand
-    from artel.client.connector.serving import Order
     from artel.client.credentials import Credentials
     from artel.client.quick_question import quick_user_id
+    from artel.connector.commands import NamedCommand
+    from artel.connector.service import Order
 
     commands = tuple(NamedCommand.parse(text) for text in run)
     credentials = Credentials.load()

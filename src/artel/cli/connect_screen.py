@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import typer
 
 from artel.cli.visible_text import announcement, one_line, visible
-from artel.client.connector.deciding import MODE_WORDS
-from artel.client.connector.questions import Answer
-from artel.client.connector.screen import Report, Screen, TakeAnswer
+from artel.connector.decisions import MODE_WORDS
+from artel.connector.questions import Answer
+from artel.connector.screen import Report, Screen, TakeAnswer
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from artel.client.connector.questions import Question
-    from artel.client.connector.serving import Order
+    from artel.connector.questions import Question
+    from artel.connector.service import Order
 
 CLEAR = "\r\x1b[K"
 NARROWEST = 30  # columns; in a terminal that is narrower the last line may stay where it was

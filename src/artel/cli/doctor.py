@@ -188,7 +188,7 @@ def _models() -> Finding:
 
 def _memory(settings: "Settings") -> Finding:
     from artel.container import memory_settings
-    from artel.memory.providers import make_embedder, make_store
+    from artel.vector_index.providers import make_embedder, make_store
 
     chosen = memory_settings(settings)
     try:

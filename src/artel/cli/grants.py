@@ -8,8 +8,8 @@ from artel.cli.group import QuickGroup
 from artel.cli.output import AsJson, show, table
 
 if TYPE_CHECKING:
-    from artel.client.connector.grants import Grant, Grants
-    from artel.client.connector.state_folder import StateFolder
+    from artel.connector.grants import Grant, Grants
+    from artel.connector.state_folder import StateFolder
 
 app = typer.Typer(
     help="What you always allow agents, in the folders you connect.", no_args_is_help=True, cls=QuickGroup
@@ -35,7 +35,7 @@ def revoke_grant(
 
     A connector that runs heeds it at once.
     """
-    from artel.client.connector.errors import NoSuchGrant
+    from artel.connector.errors import NoSuchGrant
 
     known = _all()
     if not 1 <= number <= len(known):
@@ -46,8 +46,8 @@ def revoke_grant(
 
 
 def _all() -> "list[tuple[StateFolder, Grants, Grant]]":
-    from artel.client.connector.grants import Grants
-    from artel.client.connector.state_folder import StateFolder
+    from artel.connector.grants import Grants
+    from artel.connector.state_folder import StateFolder
 
     found = [(state, Grants(state.path / "grants.json")) for state in StateFolder.all()]
     return [(state, grants, grant) for state, grants in found for grant in grants.lasting()]

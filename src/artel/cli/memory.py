@@ -9,7 +9,7 @@ from artel.cli.group import QuickGroup
 from artel.cli.output import AsJson, show
 
 if TYPE_CHECKING:
-    from artel.memories.service import Memories
+    from artel.agent_memory.service import Memories
 
 app = typer.Typer(help="The memory of agents, for the operator of the server.", no_args_is_help=True, cls=QuickGroup)
 
@@ -24,9 +24,9 @@ def install_embeddings(
     With it, memories are found by meaning, not by words alone.
     """
     from artel.data_folder import DataFolder
-    from artel.memory.install import install_model
-    from artel.memory.minilm import find_model
     from artel.settings import load_settings
+    from artel.vector_index.install import install_model
+    from artel.vector_index.minilm import find_model
 
     settings = load_settings()
     folder = settings.data_dir / "embeddings"

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import IO
 
 from artel.cli.exit_codes import ExitCode
-from artel.client.connector.state_folder import LEAVE_SIGNAL, PARENT_VARIABLE, STDIN_VARIABLE, StateFolder
+from artel.connector.state_folder import LEAVE_SIGNAL, PARENT_VARIABLE, STDIN_VARIABLE, StateFolder
 from artel.errors import ArtelError
 
 STOP_SECONDS = 5.0

@@ -43,8 +43,8 @@ def up(
         from artel.auth.logins import Device, LoginKind, make_code
         from artel.auth.throttle import network_key
         from artel.cli.own_connector import OwnConnector, Place, why_not
-        from artel.connectors.connector_repository import who_serves
-        from artel.projects.projects import ensure_default_project
+        from artel.connector_gateway.repository import who_serves
+        from artel.projects.service import ensure_default_project
 
         account = await container.database.run(ensure_local_account)
         project = await container.database.run(ensure_default_project, account.principal, container.project_rules)
@@ -189,7 +189,7 @@ def _run(
 
     import uvloop
 
-    from artel.garbage import look_later
+    from artel.gc_tuning import look_later
 
     look_later()
     from artel.container import Container

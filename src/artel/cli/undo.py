@@ -10,9 +10,9 @@ from artel.cli.output import AsJson, ago, short_id, show, table
 from artel.cli.visible_text import visible
 
 if TYPE_CHECKING:
-    from artel.client.connector.state_folder import StateFolder
-    from artel.client.connector.undo import Undone
-    from artel.client.connector.undo_store import Change
+    from artel.connector.state_folder import StateFolder
+    from artel.connector.undo import Undone
+    from artel.connector.undo_store import Change
 
 FolderOption = Annotated[
     Path | None, typer.Option("--folder", help="The connected folder, or one in it; else the current one.")
@@ -29,7 +29,7 @@ def undo(
     as_json: AsJson = False,
 ) -> None:
     """Put back what agents have changed, where nobody has changed it since; with --again, do again what was undone."""
-    from artel.client.connector.errors import NothingKept
+    from artel.connector.errors import NothingKept
 
     place = folder or Path.cwd()
     found = [(state, change) for state in _states(place) for change in _changes(state)]
@@ -52,8 +52,8 @@ def undo(
 
 
 def _states(place: Path) -> "list[StateFolder]":
-    from artel.client.connector.errors import NothingKept
-    from artel.client.connector.state_folder import StateFolder
+    from artel.connector.errors import NothingKept
+    from artel.connector.state_folder import StateFolder
 
     states = StateFolder.serving(place)
     if not states:
@@ -62,16 +62,16 @@ def _states(place: Path) -> "list[StateFolder]":
 
 
 def _changes(state: "StateFolder") -> "list[Change]":
-    from artel.client.connector.undo_store import UndoStore
+    from artel.connector.undo_store import UndoStore
 
     with state.changing():
         return UndoStore(state.path / "undo").changes()
 
 
 def _undone(state: "StateFolder", turn: str | None, path: str | None, *, again: bool) -> "list[Undone]":
-    from artel.client.connector.errors import FolderUnsuitable
-    from artel.client.connector.undo import Undo
-    from artel.client.connector.undo_store import UndoStore
+    from artel.connector.errors import FolderUnsuitable
+    from artel.connector.undo import Undo
+    from artel.connector.undo_store import UndoStore
     from artel.paths.beneath import Beneath
 
     try:

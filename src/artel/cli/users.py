@@ -114,8 +114,8 @@ def delete_user(
 
     Its tokens stop working at once.
     """
+    from artel.agent_memory.changes import delete_account
     from artel.container import task_workspaces
-    from artel.memories.changes import delete_account
     from artel.settings import load_settings
 
     confirm(f"Delete {account} and everything it has?", yes)

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from artel.contract.events import EventData, StoredEvent
 from artel.db.tenant import Tenant
 from artel.events.event_repository import EventRepository
-from artel.sessions.session_repository import SessionRepository
+from artel.sessions.repository import SessionRepository
 
 
 class SessionLog:

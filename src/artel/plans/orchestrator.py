@@ -7,34 +7,34 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any, cast
 
-from artel.agents.context import MAX_HISTORY_MESSAGES, Said
+from artel.agent_loop.context import MAX_HISTORY_MESSAGES, Said
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.brain.brain import Brain, Usage
 from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
 from artel.budgets.money import dollars
-from artel.connectors.connector_repository import who_serves
+from artel.budgets.plan_spending import Shares, plus, used_before, with_used
+from artel.budgets.project_guard import BudgetPurse
+from artel.connector_gateway.repository import who_serves
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
 from artel.logs import get_logger
-from artel.plans import records
-from artel.plans.endings import end_turn
+from artel.plans import transactions as records
+from artel.plans.turn_end import end_turn
 from artel.plans.estimates import Habits, PlanEstimate
 from artel.plans.plan_run import PlanRun
 from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, Wish, read_tasks, spare_busy_agents
 from artel.plans.pricing import before, habits, price, told_tokens
 from artel.plans.proposal import Proposal
-from artel.plans.records import Begun, MonthTooShort
-from artel.plans.spending import Shares, plus, used_before, with_used
 from artel.plans.task_graph import PlanInvalid, TaskGraph
-from artel.spaces.asking import required
-from artel.spaces.patience import patiently
-from artel.spaces.purse import BudgetPurse
+from artel.plans.transactions import Begun, MonthTooShort
+from artel.plans.workflow import Workflow, WorkflowStatus
+from artel.spaces.approval_factory import required
+from artel.spaces.db_retry import patiently
 from artel.spaces.worker_space import WorkerSpace
-from artel.turns.endings import Ended
 from artel.turns.transactions import Outcome, TurnOver
 from artel.turns.turn import Mode, Turn, TurnStatus
-from artel.workflows.workflow import Workflow, WorkflowStatus
+from artel.turns.waiters import Ended
 
 MAX_REVISIONS = 10
 ABOUT_CHARACTERS = 200

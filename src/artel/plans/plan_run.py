@@ -7,39 +7,40 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from artel.agents.context import Said
-from artel.agents.parking import Parked
+from artel.agent_loop.context import Said
+from artel.agent_loop.parking import Parked
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.brain.brain import Brain
 from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
+from artel.budgets.plan_guard import BUDGET, NEEDS_MICROS, PlanPurse
+from artel.budgets.plan_spending import Shares, Spending, Spent, used_before, with_used
 from artel.contract.events import EventData, TaskFailed, TaskStarted
 from artel.contract.http import Agent
 from artel.errors import AgentNotFound, AgentQueueFull
 from artel.ids import uuid7
 from artel.logs import get_logger
-from artel.plans import records, task_records
-from artel.plans.handing_on import room_for_task, task_text
-from artel.plans.lack_of_money import LackOfMoney
-from artel.plans.plan_end import PlanEnd, memories_of
-from artel.plans.purse import BUDGET, NEEDS_MICROS, PlanPurse
-from artel.plans.questions import budget_approval, tool_request
-from artel.plans.records import Begun
-from artel.plans.spending import Shares, Spending, Spent, used_before, with_used
+from artel.plans import task_transactions as task_records
+from artel.plans import transactions as records
+from artel.plans.budget_failures import LackOfMoney
+from artel.plans.budget_question import budget_approval, tool_request
+from artel.plans.merge import PlanEnd, memories_of
 from artel.plans.task_board import TaskBoard
 from artel.plans.task_events import PlanListener, TaskVoice, went_on
-from artel.plans.task_records import TaskEnd
-from artel.projects.projects import project_settings
-from artel.spaces.asking import decision_of, required, tool_approval
+from artel.plans.task_prompt import room_for_task, task_text
+from artel.plans.task_transactions import TaskEnd
+from artel.plans.transactions import Begun
+from artel.plans.workflow import TaskStatus, Workflow, WorkflowTask
+from artel.projects.service import project_settings
+from artel.spaces.approval_factory import decision_of, required, tool_approval
+from artel.spaces.db_retry import patiently
 from artel.spaces.execution import ExecutionResult, Task, Waiting
-from artel.spaces.patience import patiently
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.tools.consent import Decision, Question
 from artel.tools.policy import Policy, PolicySettings
-from artel.turns.endings import Ended
 from artel.turns.transactions import AgentAtWork, TurnOver, note_usage
 from artel.turns.turn import Turn
-from artel.workflows.workflow import TaskStatus, Workflow, WorkflowTask
+from artel.turns.waiters import Ended
 
 LOOK_SECONDS = 1.0
 RETRIES = 2

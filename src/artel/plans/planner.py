@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from artel.agents.context import Said
+from artel.agent_loop.context import Said
 from artel.brain.brain import Brain, Message, Request, Schema, Usage
 from artel.brain.errors import ModelAnswerInvalid, ModelError
 from artel.logs import get_logger

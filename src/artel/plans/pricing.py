@@ -7,18 +7,18 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
-from artel.agents.context import MAX_HISTORY_TOKENS
+from artel.agent_loop.context import MAX_HISTORY_TOKENS
 from artel.auth.principal import Principal
 from artel.brain.brain import ToolSchema
 from artel.brain.tokens import count_tokens
 from artel.contract.http import Agent
 from artel.plans.estimates import Habits, PlanEstimate, Worker, estimate, habits_of
-from artel.plans.handing_on import REQUEST_CHARACTERS
+from artel.plans.repository import TaskRepository
 from artel.plans.task_graph import TaskGraph
+from artel.plans.task_prompt import REQUEST_CHARACTERS
+from artel.plans.workflow import TaskStatus
 from artel.tools.catalogue import SCHEMAS
-from artel.turns.turn_repository import TurnRepository
-from artel.workflows.workflow import TaskStatus
-from artel.workflows.workflow_repository import TaskRepository
+from artel.turns.repository import TurnRepository
 
 PAST = 20  # of the last tasks and turns of each agent
 PAST_DAYS = 90

@@ -7,15 +7,15 @@ from typing import Any
 
 from artel.approvals.approval import Approval
 from artel.budgets.money import dollars
+from artel.budgets.month_check import Shortage
 from artel.contract.events import PlanRequest, TaskPlanCreated
 from artel.plans.estimates import PlanEstimate
-from artel.plans.month_left import Shortage
 from artel.plans.planner import Plan, task_to_json
 from artel.plans.task_graph import TaskGraph
-from artel.spaces.asking import tool_approval
+from artel.plans.workflow import TaskStatus, Workflow, WorkflowTask
+from artel.spaces.approval_factory import tool_approval
 from artel.tools.consent import Question
 from artel.turns.turn import Turn
-from artel.workflows.workflow import TaskStatus, Workflow, WorkflowTask
 
 
 @dataclass(frozen=True, slots=True)

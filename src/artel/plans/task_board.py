@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 from artel.brain.brain import Usage
 from artel.budgets.money import micros
+from artel.budgets.plan_spending import Spending, plus
 from artel.contract.events import EventData, TaskCompleted, TaskFailed
 from artel.db.text import storable
-from artel.plans.records import graph_of
-from artel.plans.spending import Spending, plus
-from artel.plans.task_records import DEPENDENCY_FAILED, no_result
+from artel.plans.task_transactions import DEPENDENCY_FAILED, no_result
+from artel.plans.transactions import graph_of
+from artel.plans.workflow import TaskStatus, WorkflowTask
 from artel.spaces.execution import ErrorType, ExecutionResult
-from artel.workflows.workflow import TaskStatus, WorkflowTask
 
 
 class TaskBoard:

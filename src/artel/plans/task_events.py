@@ -4,16 +4,16 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from artel.agent_memory.context_store import Recalled
 from artel.brain.brain import ToolCall
 from artel.contract.events import EventData, TaskProgress
 from artel.ids import uuid7
-from artel.memories.context_store import Recalled
-from artel.spaces import telling
-from artel.spaces.notes import Notes
+from artel.plans.workflow import Workflow, WorkflowTask
+from artel.spaces import task_events as telling
+from artel.spaces.event_writer import Notes
 from artel.spaces.worker_space import WorkerSpace
 from artel.tools.tool import ToolResult
 from artel.turns.turn import Turn
-from artel.workflows.workflow import Workflow, WorkflowTask
 
 PROGRESS_SECONDS = 5.0
 SHOW_OTHERS_SECONDS = 0.1

@@ -6,7 +6,7 @@ from artel.auth.principal import Principal
 from artel.contract.chat import ChatMessage, Found, SessionWithMessages
 from artel.contract.http import Page, Session
 from artel.sessions.message_repository import MessageRepository, StoredMessage
-from artel.sessions.session_repository import SessionRepository
+from artel.sessions.repository import SessionRepository
 
 LATEST = 20
 SHOWN_CHARACTERS = 200

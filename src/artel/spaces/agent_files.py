@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from artel.auth.principal import Principal
 from artel.paths.beneath import Content, Listing, Written
-from artel.spaces.parts import SpaceParts
-from artel.workspace.owner import find_assignment, find_owner
-from artel.workspace.task_workspace import Info, Record, TaskWorkspace
+from artel.spaces.services import SpaceParts
+from artel.task_workspaces.owner import find_assignment, find_owner
+from artel.task_workspaces.task_workspace import Info, Record, TaskWorkspace
 
 T = TypeVar("T")
 

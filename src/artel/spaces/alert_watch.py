@@ -2,12 +2,12 @@
 
 from datetime import UTC, datetime
 
-from artel.alerts.alerts import open_alerts, raise_alert, resolve_alert
+from artel.alerts.service import open_alerts, raise_alert, resolve_alert
 from artel.contract.spaces import Alert
 from artel.errors import ArtelError
 from artel.ids import uuid7
 from artel.logs import get_logger
-from artel.spaces.parts import SpaceParts
+from artel.spaces.services import SpaceParts
 from artel.spaces.worker_space import Finding, WorkerSpace
 
 QUIET_SECONDS = 60.0  # a space where nothing was done for so long is not looked at

@@ -2,12 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
-from artel.approvals.approvals import WARN_SECONDS, expire, warn
+from artel.approvals.service import WARN_SECONDS, expire, warn
 from artel.auth.principal import Principal
 from artel.errors import ApprovalDecided, ApprovalNotFound, ArtelError
 from artel.logs import get_logger
 from artel.spaces import leases
-from artel.spaces.parts import SpaceParts
+from artel.spaces.services import SpaceParts
 
 log = get_logger(__name__)
 

@@ -8,31 +8,30 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from artel.agents.context import MAX_HISTORY_MESSAGES, Said
-from artel.agents.parking import Parked
-from artel.agents.task import Tally
+from artel.agent_loop.context import MAX_HISTORY_MESSAGES, Said
+from artel.agent_loop.parking import Parked
+from artel.agent_loop.task import Tally
+from artel.agent_memory.context_store import Recalled
+from artel.agent_memory.repository import NewMemory
 from artel.approvals.approval import Approval
-from artel.approvals.approvals import decisions, park_turn
+from artel.approvals.service import decisions, park_turn
 from artel.brain.brain import Brain, ToolCall, Usage
 from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
+from artel.budgets.project_guard import BudgetPurse
 from artel.contract.events import EventData
 from artel.contract.http import Agent
 from artel.errors import AgentNotFound, DatabaseUnavailable
 from artel.ids import uuid7
 from artel.logs import get_logger
-from artel.memories.context_store import Recalled
-from artel.memories.memory_repository import NewMemory
-from artel.projects.projects import project_settings
-from artel.spaces import telling
-from artel.spaces.asking import decision_of, due, required, tool_approval, who_asks
+from artel.projects.service import project_settings
+from artel.spaces import task_events as telling
+from artel.spaces.approval_factory import decision_of, due, required, tool_approval, who_asks
+from artel.spaces.db_retry import patiently
+from artel.spaces.event_writer import Notes
 from artel.spaces.execution import ErrorType, ExecutionResult, Task, Waiting
-from artel.spaces.notes import Notes
-from artel.spaces.patience import patiently
-from artel.spaces.purse import BudgetPurse
 from artel.tools.policy import Policy, PolicySettings
 from artel.tools.tool import ToolResult
-from artel.turns.endings import Ended
 from artel.turns.transactions import (
     AgentAtWork,
     Outcome,
@@ -42,6 +41,7 @@ from artel.turns.transactions import (
     start_turn,
 )
 from artel.turns.turn import Turn, TurnStatus
+from artel.turns.waiters import Ended
 
 if TYPE_CHECKING:
     from artel.spaces.worker_space import WorkerSpace

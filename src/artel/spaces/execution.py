@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from artel.agents.context import Remembered, Said, build_context
-from artel.agents.loop import load_graphs, run_loop
-from artel.agents.parking import Parked, load_state
-from artel.agents.phases import State
-from artel.agents.task import AgentSpec, Listener, LoopResult, Tally
-from artel.approvals.approvals import use
+from artel.agent_loop.context import Remembered, Said, build_context
+from artel.agent_loop.loop import load_graphs, run_loop
+from artel.agent_loop.parking import Parked, load_state
+from artel.agent_loop.phases import State
+from artel.agent_loop.task import AgentSpec, Listener, LoopResult, Tally
+from artel.agent_memory.context_store import Recalled
+from artel.approvals.service import use
 from artel.auth.principal import Principal
 from artel.brain.brain import Brain, ToolCall, Usage
 from artel.brain.errors import ModelTimedOut
@@ -34,14 +35,13 @@ from artel.errors import (
 )
 from artel.ids import uuid7
 from artel.logs import get_logger
-from artel.memories.context_store import Recalled
-from artel.projects.projects import project_settings
+from artel.projects.service import project_settings
 from artel.spaces.agent_bus import AgentBus
 from artel.spaces.agent_figures import ERROR_SECONDS, AgentStatus
-from artel.spaces.agent_memory import source_of
-from artel.spaces.guidance import Guidance
-from artel.spaces.parts import SpaceParts
+from artel.spaces.agents_md import Guidance
+from artel.spaces.memory_tools import source_of
 from artel.spaces.run_files import Caller, RunFiles, RunNotes
+from artel.spaces.services import SpaceParts
 from artel.tools.consent import Consent, Decision, NeedsApproval
 from artel.tools.files import READING, file_tools
 from artel.tools.policy import Pace, Policy, PolicySettings

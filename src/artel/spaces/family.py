@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
-from artel.agents.context import Said
-from artel.agents.parking import Parked
+from artel.agent_loop.context import Said
+from artel.agent_loop.parking import Parked
+from artel.agent_memory.context_store import Recalled
+from artel.agents.repository import AgentRepository
 from artel.auth.principal import Principal
 from artel.brain.brain import ToolCall
 from artel.brain.tokens import count_tokens
@@ -27,12 +29,10 @@ from artel.contract.http import Agent, NewAgent
 from artel.errors import AgentNotFound, ArtelError, LimitReached
 from artel.ids import uuid7
 from artel.logs import get_logger
-from artel.memories.context_store import Recalled
-from artel.projects.agent_repository import AgentRepository
-from artel.projects.project_repository import ProjectRepository
-from artel.spaces import telling
+from artel.projects.repository import ProjectRepository
+from artel.spaces import task_events as telling
 from artel.spaces.execution import ExecutionResult, Task, TaskAtWork, TaskListener, Waiting
-from artel.spaces.parts import FamilyLimits
+from artel.spaces.services import FamilyLimits
 from artel.tools.consent import NeedsApproval
 from artel.tools.family import Brief, ChildsAnswer
 from artel.tools.tool import ToolResult

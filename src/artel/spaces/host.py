@@ -10,7 +10,7 @@ from functools import partial
 import structlog
 from sqlalchemy import Connection
 
-from artel.approvals.approvals import end_turn
+from artel.approvals.service import end_turn
 from artel.auth.principal import Principal
 from artel.brain.tokens import count_tokens
 from artel.errors import ArtelError, DatabaseUnavailable, ProjectNotFound, SessionNotFound
@@ -20,19 +20,19 @@ from artel.sessions.message_repository import MessageRepository
 from artel.spaces import leases
 from artel.spaces.alert_watch import AlertWatch
 from artel.spaces.approval_clock import ApprovalClock
-from artel.spaces.desk import SpaceDesk
 from artel.spaces.leases import SpaceElsewhere, Work
 from artel.spaces.operations import reset_space
-from artel.spaces.parts import SpaceParts
 from artel.spaces.resets import audited_reset
+from artel.spaces.services import SpaceParts
+from artel.spaces.space_rpc import SpaceDesk
 from artel.spaces.spaces import Spaces
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.turns.drafts import save_drafts
-from artel.turns.endings import Ended, read_ended
 from artel.turns.lease import Lease, LeaseLost
+from artel.turns.repository import TurnRepository
 from artel.turns.transactions import Outcome, TurnOver
 from artel.turns.turn import Turn, TurnStatus
-from artel.turns.turn_repository import TurnRepository
+from artel.turns.waiters import Ended, read_ended
 
 PULSE_SECONDS = 1.0
 STOP_SECONDS = 5.0

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from artel.db.dialect import insert_into
 from artel.db.tables import approvals, hosts, projects, sessions, space_calls, spaces, turns
 from artel.errors import ProjectNotFound
-from artel.spaces.calls import SpaceCall
+from artel.spaces.space_calls import SpaceCall
 from artel.turns.lease import Lease
 
 MAX_WORK = 1_000

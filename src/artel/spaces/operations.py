@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any
 
-from artel.approvals.approvals import end_turn
+from artel.approvals.service import end_turn
 from artel.auth.principal import Principal
 from artel.brain.tokens import count_tokens
 from artel.contract.spaces import (
@@ -17,13 +17,13 @@ from artel.contract.spaces import (
 )
 from artel.errors import ArtelError
 from artel.ids import uuid7
-from artel.spaces.parts import SpaceParts
+from artel.spaces.services import SpaceParts
 from artel.spaces.spaces import Spaces
 from artel.spaces.worker_space import WorkerSpace
-from artel.turns.endings import read_ended
+from artel.turns.repository import TurnRepository
 from artel.turns.transactions import Outcome, TurnOver
 from artel.turns.turn import TurnStatus
-from artel.turns.turn_repository import TurnRepository
+from artel.turns.waiters import read_ended
 
 RESET = "The worker space was reset before this was answered. Send the message again."
 

@@ -11,7 +11,7 @@ from artel.db.engine import Database
 from artel.errors import ArtelError
 from artel.ids import uuid7
 from artel.logs import get_logger
-from artel.projects.project_repository import ProjectRepository
+from artel.projects.repository import ProjectRepository
 from artel.turns.tool_calls import ToolCallRow, finish_call, note_call
 
 Initiator = Literal["user", "administrator", "system"]

@@ -10,18 +10,18 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from artel.approvals.approvals import use
+from artel.approvals.service import use
 from artel.auth.principal import Principal
-from artel.connectors.connector_repository import Serving, who_serves
-from artel.connectors.relay import CHANGING_METHODS
+from artel.connector_gateway.relay import CHANGING_METHODS
+from artel.connector_gateway.repository import Serving, who_serves
 from artel.contract.connector import CALLS, Approval, Call, Result, StatCall
 from artel.errors import ArtelError
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.paths.errors import PathError
 from artel.paths.policy import split_path
-from artel.spaces.parts import SpaceParts
-from artel.spaces.patience import patiently
+from artel.spaces.db_retry import patiently
+from artel.spaces.services import SpaceParts
 from artel.tools.audit import Audited, without_contents
 from artel.tools.consent import Decision
 from artel.tools.files import CHANGING, READING, FileState

@@ -3,16 +3,16 @@
 import asyncio
 from collections.abc import Callable
 
-from artel.agents.loop import load_graphs
+from artel.agent_loop.loop import load_graphs
 from artel.auth.principal import Principal
 from artel.brain import prices
 from artel.brain.tokens import count_tokens
 from artel.errors import ProjectNotFound
-from artel.garbage import look_seldom
+from artel.gc_tuning import look_seldom
 from artel.logs import get_logger
-from artel.projects.project_repository import ProjectRepository
+from artel.projects.repository import ProjectRepository
 from artel.spaces.leases import acquire_space, release_space
-from artel.spaces.parts import SpaceParts
+from artel.spaces.services import SpaceParts
 from artel.spaces.worker_space import TurnRunner, WorkerSpace
 from artel.turns.lease import Lease
 

@@ -9,33 +9,33 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Literal, Protocol
 
+from artel.agent_memory.context_store import AgentContextStore, Recalled
+from artel.agent_memory.repository import NewMemory, StoredMemory
+from artel.agents import service as agent_rows
 from artel.auth.principal import Principal
 from artel.contract.events import AgentStatusChanged
 from artel.contract.http import Agent
 from artel.errors import AgentNotFound, AgentNotRegistered, ArtelError, DatabaseUnavailable, TaskStopped
 from artel.logs import get_logger
-from artel.memories.context_store import AgentContextStore, Recalled
-from artel.memories.memory_repository import NewMemory, StoredMemory
-from artel.memory.store import EVERYTHING, Filter
-from artel.projects import agents as agent_rows
-from artel.projects.project_repository import ProjectRepository
-from artel.projects.projects import get_project
+from artel.projects.repository import ProjectRepository
+from artel.projects.service import get_project
 from artel.spaces.agent_bus import NOT_REGISTERED, AgentBus
 from artel.spaces.agent_cache import AgentCache
 from artel.spaces.agent_figures import AgentMetrics, AgentStatus
 from artel.spaces.agent_files import AgentFiles
-from artel.spaces.agent_memory import memory_tools
 from artel.spaces.chat_figures import SpaceFigures
 from artel.spaces.direct_turn import DirectTurn
 from artel.spaces.execution import ErrorType, Execution, ExecutionResult, Task, TaskAtWork, in_error
 from artel.spaces.family import AgentFamily
-from artel.spaces.parts import SpaceParts
+from artel.spaces.memory_tools import memory_tools
+from artel.spaces.services import SpaceParts
 from artel.tools.family import SpawnAgent
 from artel.tools.task_files import task_file_tools
 from artel.tools.tool import Tool
-from artel.turns.endings import Ended
 from artel.turns.lease import Lease
 from artel.turns.turn import Turn
+from artel.turns.waiters import Ended
+from artel.vector_index.store import EVERYTHING, Filter
 
 ENSURE_SECONDS = 5.0
 STORE_SECONDS = 5.0

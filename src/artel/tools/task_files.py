@@ -9,8 +9,8 @@ from artel.brain.brain import ToolSchema
 from artel.logs import get_logger
 from artel.paths.beneath import Content, Listing, Written
 from artel.paths.errors import PathError
+from artel.task_workspaces.task_workspace import Info, Record
 from artel.tools.tool import ToolResult
-from artel.workspace.task_workspace import Info, Record
 
 CODES = frozenset(
     {

@@ -3,9 +3,9 @@
 from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
+from artel.turns.repository import TurnRepository
 from artel.turns.transactions import Outcome, finish_turn
 from artel.turns.turn import Turn, TurnStatus
-from artel.turns.turn_repository import TurnRepository
 
 CANCELLED = "You stopped this."
 

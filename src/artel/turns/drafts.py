@@ -9,7 +9,7 @@ from artel.db.tables import drafts
 from artel.db.tenant import TenantRepository
 from artel.db.text import storable
 from artel.events.hub import Draft
-from artel.turns.turn_repository import TurnRepository
+from artel.turns.repository import TurnRepository
 
 MAX_CHARACTERS = 200_000
 

@@ -9,9 +9,9 @@ from artel.contract.events import EventData, MessageCompleted, MessageCreated
 from artel.contract.http import Session
 from artel.errors import LimitReached
 from artel.events.session_log import SessionLog
-from artel.projects.project_repository import ProjectRepository
+from artel.projects.repository import ProjectRepository
 from artel.sessions.message_repository import MessageRepository
-from artel.sessions.session_repository import SessionRepository
+from artel.sessions.repository import SessionRepository
 
 MAX_FORKED = 1_000
 

@@ -12,8 +12,8 @@ from artel.contract.connector import Result
 from artel.db.tables import tool_calls
 from artel.db.tenant import TenantRepository
 from artel.errors import SessionNotFound
-from artel.projects.project_repository import ProjectRepository
-from artel.sessions.session_repository import SessionRepository
+from artel.projects.repository import ProjectRepository
+from artel.sessions.repository import SessionRepository
 
 ERROR_CHARACTERS = 1_000
 UNDO = "undo"

@@ -9,10 +9,13 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from artel.agent_memory.repository import NewMemory
+from artel.agent_memory.transactions import remember
+from artel.agents.repository import AgentRepository
 from artel.auth.principal import Principal
 from artel.brain.tokens import count_tokens
-from artel.budgets.budget_repository import BudgetRepository, settle_turn
 from artel.budgets.month import Month, month_for
+from artel.budgets.repository import BudgetRepository, settle_turn
 from artel.budgets.usage_repository import Share, UsageRepository
 from artel.budgets.user_month import effective_limit
 from artel.contract.events import (
@@ -32,19 +35,16 @@ from artel.db.text import storable
 from artel.errors import AgentNotFound, AgentQueueFull, IdempotencyKeyReused, SessionBusy
 from artel.events.session_log import SessionLog
 from artel.ids import uuid7
-from artel.memories.memories import remember
-from artel.memories.memory_repository import NewMemory
-from artel.projects.agent_repository import AgentRepository
-from artel.projects.project_repository import ProjectRepository
+from artel.plans.repository import WorkflowRepository
+from artel.plans.workflow_end import end_workflow_of
+from artel.projects.repository import ProjectRepository
 from artel.sessions.message_repository import MessageRepository, StoredMessage
-from artel.sessions.session_repository import SessionRepository
-from artel.sessions.sessions import DEFAULT_TITLE
+from artel.sessions.repository import SessionRepository
+from artel.sessions.service import DEFAULT_TITLE
 from artel.turns.drafts import MAX_CHARACTERS, DraftRepository
 from artel.turns.lease import Lease, require_lease
+from artel.turns.repository import TurnRepository
 from artel.turns.turn import Mode, Turn, TurnStatus
-from artel.turns.turn_repository import TurnRepository
-from artel.workflows.ending import end_workflow_of
-from artel.workflows.workflow_repository import WorkflowRepository
 
 MAX_UNFINISHED = 11  # one runs, ten wait
 MAX_WAITING_FOR_AGENT = 100

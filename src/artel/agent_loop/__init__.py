@@ -1,0 +1,1 @@
+"""How an agent thinks: what it is told, and what it does with the answer."""

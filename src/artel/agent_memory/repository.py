@@ -1,0 +1,215 @@
+"""Rows of memories."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import JsonValue
+from sqlalchemy import ColumnElement, Row, Select, Text, bindparam, cast, func
+
+from artel.db.tables import memories
+from artel.db.tenant import TenantRepository, prepared
+from artel.db.text import storable
+from artel.ids import uuid7
+from artel.vector_index.store import EVERYTHING, Filter
+
+MAX_CONTENT_CHARACTERS = 100_000
+MAX_UNINDEXED = 200  # memories that are searched by their words because the index does not have them yet
+SEARCHED_CHARACTERS = 4_000  # of each of them
+MAX_TYPES = 100  # that statistics name
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class NewMemory:
+    """Something to remember; the id is made before, so that a transaction that runs again makes the same row."""
+
+    content: str
+    type: str = "note"
+    success: bool = True
+    task_id: str | None = None
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+    id: str = field(default_factory=uuid7)
+    created_at: datetime = field(default_factory=_now)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMemory:
+    """Something that an agent remembers."""
+
+    id: str
+    type: str
+    content: str
+    success: bool
+    task_id: str | None
+    metadata: dict[str, JsonValue]
+    created_at: datetime
+    indexed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFigures:
+    """What an agent's memory amounts to."""
+
+    count: int
+    succeeded: int
+    waiting: int  # for the index
+    oldest: datetime | None
+    newest: datetime | None
+    by_type: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Unindexed:
+    """A memory that the index does not have yet, as far as it is searched."""
+
+    id: str
+    content: str
+    type: str
+    success: bool
+    created_at: datetime
+
+    def matches(self, where: Filter) -> bool:
+        """Return whether a filter lets the memory through."""
+        return (
+            (where.type is None or self.type == where.type)
+            and (where.success is None or self.success == where.success)
+            and (where.since is None or self.created_at >= _in_utc(where.since))
+            and (where.until is None or self.created_at <= _in_utc(where.until))
+        )
+
+
+class MemoryRepository(TenantRepository):
+    """Memories of one user's agents, and those that were kept when their agent was deleted."""
+
+    table = memories
+
+    def stored_bytes(self) -> int:
+        """Return how many bytes the memories of the user's agents take."""
+        return self._bytes_of(memories.c.content) + self._bytes_of(cast(memories.c.metadata, Text))
+
+    @prepared
+    def _not_indexed(cls) -> Select[Any]:  # noqa: N805
+        begin = func.substr(memories.c.content, 1, SEARCHED_CHARACTERS).label("content")
+        return (
+            cls._prepare_select(memories.c.id, begin, memories.c.type, memories.c.success, memories.c.created_at)
+            .where(memories.c.project_id == bindparam("project"), memories.c.agent_id == bindparam("agent"))
+            .where(memories.c.indexed_at.is_(None))
+            .order_by(memories.c.id.desc())
+            .limit(bindparam("most"))
+        )
+
+    def add(self, project_id: int, agent_id: int, new: Sequence[NewMemory]) -> list[StoredMemory]:
+        """Add memories of an agent, which must be there; what is too long is cut."""
+        place = {"project_id": project_id, "agent_id": agent_id}
+        rows = self._insert([place | _values(memory) for memory in new]) if new else []
+        return [_memory(row) for row in rows]
+
+    def count(self, project_id: int, agent_id: int, where: Filter = EVERYTHING) -> int:
+        """Answer how many memories the agent has."""
+        return self._count(*_of_agent(project_id, agent_id), *_asked(where))
+
+    def page(self, project_id: int, agent_id: int, where: Filter, limit: int, offset: int) -> list[StoredMemory]:
+        """Answer some memories of the agent, newest first."""
+        asked = *_of_agent(project_id, agent_id), *_asked(where)
+        rows = self.connection.execute(
+            self._select().where(*asked).order_by(memories.c.id.desc()).limit(limit).offset(offset)
+        )
+        return [_memory(row) for row in rows]
+
+    def by_ids(self, project_id: int, agent_id: int, ids: Sequence[str]) -> dict[str, StoredMemory]:
+        """Answer those of the memories that are the agent's, by their id."""
+        asked = *_of_agent(project_id, agent_id), memories.c.id.in_(ids)
+        return {row.id: _memory(row) for row in self.connection.execute(self._select().where(*asked))}
+
+    def not_indexed(self, project_id: int, agent_id: int) -> list[Unindexed]:
+        """Return the beginnings of the agent's newest memories that the index does not have yet."""
+        rows = self._run(self._not_indexed, project=project_id, agent=agent_id, most=MAX_UNINDEXED)
+        return [Unindexed(row.id, row.content, row.type, row.success, row.created_at) for row in rows]
+
+    def after(self, project_id: int, agent_id: int, memory_id: str, limit: int) -> list[StoredMemory]:
+        """Answer the agent's next memories after that one, oldest first."""
+        return self._after(_of_agent(project_id, agent_id), memory_id, limit)
+
+    def archived_after(self, project_id: int, archive_id: str, memory_id: str, limit: int) -> list[StoredMemory]:
+        """Answer the archive's next memories after that one, oldest first."""
+        kept = memories.c.project_id == project_id, memories.c.archive_id == archive_id
+        return self._after(kept, memory_id, limit)
+
+    def figures(self, project_id: int, agent_id: int) -> MemoryFigures:
+        """Answer what the agent's memory amounts to; of very many types the most frequent."""
+        mine = _of_agent(project_id, agent_id)
+        made = memories.c.created_at
+        count, indexed, oldest, newest = self.connection.execute(
+            self._select(func.count(), func.count(memories.c.indexed_at), func.min(made), func.max(made)).where(*mine)
+        ).one()
+        by_type = self.connection.execute(
+            self._select(memories.c.type, func.count())
+            .where(*mine)
+            .group_by(memories.c.type)
+            .order_by(func.count().desc(), memories.c.type)
+            .limit(MAX_TYPES)
+        )
+        succeeded = self._count(*mine, memories.c.success)
+        return MemoryFigures(count, succeeded, count - indexed, oldest, newest, {row[0]: row[1] for row in by_type})
+
+    def archive(self, project_id: int, agent_id: int, archive_id: str) -> int:
+        """Move the agent's memories to an archive; answer how many."""
+        values = {"agent_id": None, "archive_id": archive_id, "indexed_at": None}
+        return self.connection.execute(self._update(values).where(*_of_agent(project_id, agent_id))).rowcount
+
+    def reset_indexed(self, project_id: int, agent_id: int) -> int:
+        """Let the agent's memories be indexed again; answer how many."""
+        indexed = *_of_agent(project_id, agent_id), memories.c.indexed_at.is_not(None)
+        return self.connection.execute(self._update({"indexed_at": None}).where(*indexed)).rowcount
+
+    def clear(self, project_id: int, agent_id: int) -> int:
+        """Forget all that the agent remembers; answer how many memories it had."""
+        return self.connection.execute(self._delete().where(*_of_agent(project_id, agent_id))).rowcount
+
+    def _after(self, conditions: tuple[ColumnElement[bool], ...], memory_id: str, limit: int) -> list[StoredMemory]:
+        following = self._select().where(*conditions, memories.c.id > memory_id).order_by(memories.c.id).limit(limit)
+        return [_memory(row) for row in self.connection.execute(following)]
+
+
+def _of_agent(project_id: int, agent_id: int) -> tuple[ColumnElement[bool], ...]:
+    return memories.c.project_id == project_id, memories.c.agent_id == agent_id
+
+
+def _asked(where: Filter) -> list[ColumnElement[bool]]:
+    asked = []
+    if where.type is not None:
+        asked.append(memories.c.type == where.type)
+    if where.success is not None:
+        asked.append(memories.c.success.is_(where.success))
+    if where.since is not None:
+        asked.append(memories.c.created_at >= where.since)
+    if where.until is not None:
+        asked.append(memories.c.created_at <= where.until)
+    return asked
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _values(memory: NewMemory) -> dict[str, Any]:
+    return {
+        "id": memory.id,
+        "type": memory.type,
+        "content": storable(memory.content[:MAX_CONTENT_CHARACTERS]),
+        "success": memory.success,
+        "task_id": memory.task_id,
+        "metadata": dict(memory.metadata),
+        "created_at": memory.created_at,
+    }
+
+
+def _memory(row: Row[Any]) -> StoredMemory:
+    return StoredMemory(
+        row.id, row.type, row.content, row.success, row.task_id, row.metadata, row.created_at, row.indexed_at
+    )

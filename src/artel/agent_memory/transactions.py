@@ -1,0 +1,119 @@
+"""What can be done with the memory of an agent: each function is one transaction, or part of a larger one."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from artel.agent_memory import index_queue
+from artel.agent_memory.archive_repository import ArchiveRepository, StoredArchive
+from artel.agent_memory.repository import MemoryFigures, MemoryRepository, NewMemory, StoredMemory, Unindexed
+from artel.agents.repository import AgentRepository
+from artel.db.tenant import Tenant
+from artel.errors import AgentNotFound, LimitReached, MemoryNotFound
+from artel.ids import uuid7
+from artel.projects.repository import ProjectRepository
+from artel.vector_index.store import Filter, collection_name
+
+MAX_MEMORIES = 1_000_000  # of one agent
+EXPORT_ROWS = 50  # at once: a memory may have 100,000 characters
+
+
+def remember(
+    connection: Connection, tenant: Tenant, project_id: int, agent_id: int, new: Sequence[NewMemory]
+) -> list[StoredMemory]:
+    """Add memories, as part of a larger transaction; nothing is added, and nothing raised, when the agent is gone."""
+    if not AgentRepository(connection, tenant).hold(project_id, agent_id):
+        return []
+    return MemoryRepository(connection, tenant).add(project_id, agent_id, new)
+
+
+def add(connection: Connection, tenant: Tenant, project_id: int, agent_id: int, new: NewMemory) -> StoredMemory:
+    """Add one memory."""
+    if MemoryRepository(connection, tenant).count(project_id, agent_id) >= MAX_MEMORIES:
+        raise LimitReached(f"An agent may have {MAX_MEMORIES} memories. Clear its memory, or archive it.")
+    added = remember(connection, tenant, project_id, agent_id, [new])
+    if not added:
+        raise AgentNotFound("Agent not found")
+    return added[0]
+
+
+def page(
+    connection: Connection, tenant: Tenant, project_id: int, agent_id: int, where: Filter, limit: int, offset: int
+) -> tuple[list[StoredMemory], int]:
+    """Answer some memories of the agent, newest first, and how many there are."""
+    memories = MemoryRepository(connection, tenant)
+    found = memories.page(project_id, agent_id, where, limit, offset)
+    return found, memories.count(project_id, agent_id, where)
+
+
+def by_ids(
+    connection: Connection, tenant: Tenant, project_id: int, agent_id: int, ids: Sequence[str]
+) -> dict[str, StoredMemory]:
+    """Answer those of the memories that are the agent's, by their id."""
+    return MemoryRepository(connection, tenant).by_ids(project_id, agent_id, ids)
+
+
+def not_indexed(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> list[Unindexed]:
+    """Return the agent's newest memories that the index does not have yet."""
+    return MemoryRepository(connection, tenant).not_indexed(project_id, agent_id)
+
+
+def get(connection: Connection, tenant: Tenant, project_id: int, agent_id: int, memory_id: str) -> StoredMemory:
+    """Return one memory of the agent."""
+    found = MemoryRepository(connection, tenant).by_ids(project_id, agent_id, [memory_id])
+    if memory_id not in found:
+        raise MemoryNotFound("Memory not found")
+    return found[memory_id]
+
+
+def stats(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> MemoryFigures:
+    """Answer what the agent's memory amounts to."""
+    return MemoryRepository(connection, tenant).figures(project_id, agent_id)
+
+
+def export_page(
+    connection: Connection, tenant: Tenant, project_id: int, agent_id: int, after: str
+) -> list[StoredMemory]:
+    """Answer the agent's next memories, oldest first; none at the end."""
+    return MemoryRepository(connection, tenant).after(project_id, agent_id, after, EXPORT_ROWS)
+
+
+def clear(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> int:
+    """Forget all that the agent remembers, and let the index follow; answer how many memories it had."""
+    agent = AgentRepository(connection, tenant).get(project_id, agent_id)
+    deleted = MemoryRepository(connection, tenant).clear(project_id, agent_id)
+    index_queue.add_chore(connection, "clear", collection_name(tenant.user_id, project_id, agent.name))
+    return deleted
+
+
+def reset_indexed(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> int:
+    """Let the agent's memories be indexed again, because its collection was found missing."""
+    index_queue.break_off(connection)
+    return MemoryRepository(connection, tenant).reset_indexed(project_id, agent_id)
+
+
+def archive(connection: Connection, tenant: Tenant, project_id: int, agent_id: int, agent: str) -> str:
+    """Move the memories of an agent that is about to be deleted to an archive; answer its id."""
+    archives = ArchiveRepository(connection, tenant)
+    archive_id = uuid7()
+    archives.add(archive_id, project_id, agent_id, agent, 0)
+    archives.filled(archive_id, MemoryRepository(connection, tenant).archive(project_id, agent_id, archive_id))
+    return archive_id
+
+
+def list_archives(
+    connection: Connection, tenant: Tenant, project_id: int, limit: int, offset: int
+) -> tuple[list[StoredArchive], int]:
+    """Answer some archives of the project, newest first, and how many there are."""
+    ProjectRepository(connection, tenant).get(project_id)
+    archives = ArchiveRepository(connection, tenant)
+    return archives.page(project_id, limit, offset), archives.count(project_id)
+
+
+def archive_page(
+    connection: Connection, tenant: Tenant, project_id: int, archive_id: str, after: str
+) -> list[StoredMemory]:
+    """Answer the archive's next memories, oldest first; none at the end."""
+    ProjectRepository(connection, tenant).get(project_id)
+    ArchiveRepository(connection, tenant).get(project_id, archive_id)
+    return MemoryRepository(connection, tenant).archived_after(project_id, archive_id, after, EXPORT_ROWS)

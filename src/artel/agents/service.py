@@ -1,0 +1,62 @@
+"""What can be done with the agents of a project: each function is one transaction."""
+
+from sqlalchemy import Connection
+
+from artel.agents.repository import AgentRepository
+from artel.agents.versions import AgentVersionRepository
+from artel.auth.principal import Principal
+from artel.contract.http import Agent, AgentChanges, NewAgent, Page
+from artel.errors import LimitReached
+from artel.projects.repository import ProjectRepository
+
+
+def create_agent(
+    connection: Connection, principal: Principal, project_id: int, new: NewAgent, max_agents: int
+) -> Agent:
+    """Add an agent to the project."""
+    ProjectRepository(connection, principal).lock(project_id)
+    repository = AgentRepository(connection, principal)
+    if repository.count(project_id) >= max_agents:
+        raise LimitReached(f"A project may have {max_agents} agents. Delete one that is not needed.")
+    AgentVersionRepository(connection, principal).raise_version(project_id)
+    [agent] = repository.add(project_id, repository.root_id(project_id), [new])
+    return agent
+
+
+def list_agents(connection: Connection, principal: Principal, project_id: int, limit: int, offset: int) -> Page[Agent]:
+    """Answer a page of the project's agents."""
+    ProjectRepository(connection, principal).get(project_id)
+    repository = AgentRepository(connection, principal)
+    items = repository.page(project_id, limit, offset)
+    return Page(items=items, total=repository.count(project_id), limit=limit, offset=offset)
+
+
+def get_agent(connection: Connection, principal: Principal, project_id: int, agent_id: int) -> Agent:
+    """Answer one agent of the project."""
+    ProjectRepository(connection, principal).get(project_id)
+    return AgentRepository(connection, principal).get(project_id, agent_id)
+
+
+def family_of(connection: Connection, principal: Principal, project_id: int, agent_id: int) -> list[int]:
+    """Answer an agent of the project and those that it created, and they, and so on."""
+    ProjectRepository(connection, principal).get(project_id)
+    return list(AgentRepository(connection, principal).family(project_id, agent_id))
+
+
+def update_agent(
+    connection: Connection, principal: Principal, project_id: int, agent_id: int, changes: AgentChanges
+) -> Agent:
+    """Change an agent of the project."""
+    ProjectRepository(connection, principal).get(project_id)
+    repository = AgentRepository(connection, principal)
+    if changes.model_fields_set:
+        AgentVersionRepository(connection, principal).raise_version(project_id)
+        repository.change(project_id, agent_id, changes)
+    return repository.get(project_id, agent_id)
+
+
+def delete_agent(connection: Connection, principal: Principal, project_id: int, agent_id: int) -> None:
+    """Delete an agent of the project."""
+    ProjectRepository(connection, principal).get(project_id)
+    AgentVersionRepository(connection, principal).raise_version(project_id)
+    AgentRepository(connection, principal).remove(project_id, agent_id)

@@ -1,0 +1,288 @@
+"""Asking the user, and what comes of it. Each function is one transaction; the session's row orders them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+
+from artel.agent_memory import changes
+from artel.approvals.approval import Approval, ApprovalStatus
+from artel.approvals.repository import ApprovalRepository
+from artel.auth.principal import Principal
+from artel.budgets.repository import BudgetRepository, settle_turn
+from artel.budgets.user_month import settle_project
+from artel.contract.events import (
+    AgentStatusChanged,
+    ApprovalResolved,
+    ApprovalTimeout,
+    ApprovalTimeoutWarning,
+    EventData,
+    ToolRequest,
+)
+from artel.contract.http import Page
+from artel.errors import ApprovalDecided
+from artel.events.session_log import SessionLog
+from artel.plans.repository import WorkflowRepository
+from artel.sessions import service as sessions
+from artel.sessions.repository import SessionRepository
+from artel.turns import cancel
+from artel.turns.lease import Lease, require_lease
+from artel.turns.repository import TurnRepository
+from artel.turns.transactions import Outcome, TurnOver, finish_turn, refuse_if_busy
+from artel.turns.turn import Mode, Turn, TurnStatus
+
+WARN_SECONDS = 60
+
+
+def park_turn(
+    connection: Connection,
+    principal: Principal,
+    turn: Turn,
+    parked: dict[str, Any],
+    approval: Approval,
+    change: AgentStatusChanged | None,
+    lease: Lease | None,
+) -> None:
+    """Let a turn wait for the user: its run is kept as it is, and asked for; raise TurnOver if it has ended."""
+    approvals = ApprovalRepository(connection, principal)
+    if approvals.has(approval.id):
+        return  # it was stored before, and the word of that got lost
+    require_lease(connection, principal, turn.project_id, lease)
+    happened: list[EventData] = [_request(approval)]
+    if change is not None:
+        happened.append(change)
+    log = SessionLog(connection, principal, turn.session_id, len(happened))
+    if not TurnRepository(connection, principal).park(turn.session_id, turn.id, parked):
+        raise TurnOver
+    approvals.add(approval)
+    log.write(turn.id, *happened)
+
+
+def decide(
+    connection: Connection,
+    principal: Principal,
+    approval_id: str,
+    decision: str,
+    feedback: str,
+    holds: str,
+    *,
+    at_connector: bool = False,
+) -> Approval:
+    """Take the user's decision, and let the run go on; raise if it was decided before, or nobody waits any more."""
+    approvals = ApprovalRepository(connection, principal)
+    approval = approvals.get(approval_id)
+    now = datetime.now(UTC)
+    log = SessionLog(connection, principal, approval.session_id, 1)
+    approval = approvals.get(approval_id)  # under the session's row nobody changes it any more
+    if approval.status is not ApprovalStatus.PENDING or approval.expires_at <= now:
+        raise ApprovalDecided(_why_not(approval))
+    if decision == "approve" and approval.details.get("where") == "terminal" and not at_connector:
+        raise ApprovalDecided("Writes are asked for in the terminal where the folder is connected: answer there.")
+    status = ApprovalStatus.APPROVED if decision == "approve" else ApprovalStatus.REJECTED
+    if not approval.details.get("grant"):
+        holds = "once"  # nobody was shown what else it would hold for
+    turns = TurnRepository(connection, principal)
+    if not turns.unpark(approval.session_id, approval.turn_id) and not _runs(turns, approval):
+        raise ApprovalDecided("The turn does not wait any more.")
+    approvals.move(
+        approval_id, [ApprovalStatus.PENDING], status, feedback=feedback, holds=holds, decided_at=now, expires_at=now
+    )
+    log.write(approval.turn_id, ApprovalResolved(approval_id=approval_id, decision=decision, feedback=feedback))
+    return approvals.get(approval_id)
+
+
+def decide_asked(
+    connection: Connection, principal: Principal, project_id: int, ask_id: str, decision: str, feedback: str
+) -> Approval:
+    """Take a decision that the user made at the connector, which knows its question by a name of its own."""
+    approval = ApprovalRepository(connection, principal).asked_as(project_id, ask_id)
+    return decide(connection, principal, approval.id, decision, feedback, "once", at_connector=True)
+
+
+def expire(connection: Connection, principal: Principal, approval_id: str) -> Approval:
+    """Let a run go on that nobody has decided about in time; raise if somebody has."""
+    approvals = ApprovalRepository(connection, principal)
+    approval = approvals.get(approval_id)
+    log = SessionLog(connection, principal, approval.session_id, 1)
+    now = datetime.now(UTC)
+    if not approvals.move(approval_id, [ApprovalStatus.PENDING], ApprovalStatus.EXPIRED, decided_at=now):
+        raise ApprovalDecided(_why_not(approval))
+    TurnRepository(connection, principal).unpark(approval.session_id, approval.turn_id)
+    log.write(approval.turn_id, ApprovalTimeout(approval_id=approval_id))
+    return approval
+
+
+def warn(connection: Connection, principal: Principal, approval_id: str) -> Approval:
+    """Tell that somebody should decide soon."""
+    approvals = ApprovalRepository(connection, principal)
+    approval = approvals.get(approval_id)
+    log = SessionLog(connection, principal, approval.session_id, 1)
+    now = datetime.now(UTC)
+    if not approvals.move(approval_id, [ApprovalStatus.PENDING], ApprovalStatus.PENDING, warned_at=now):
+        raise ApprovalDecided(_why_not(approval))
+    left = max(0, round((approval.expires_at - now).total_seconds()))
+    log.write(approval.turn_id, ApprovalTimeoutWarning(approval_id=approval_id, seconds_left=left))
+    return approval
+
+
+def ask_again(connection: Connection, principal: Principal, approval_id: str, new_id: str, turn_id: str) -> Approval:
+    """Ask once more what nobody has answered in time.
+
+    The run has gone on without it, so the call gets a turn of its own, which counts like any other: when it is approved
+    it is made, and no model is asked.
+    """
+    approvals = ApprovalRepository(connection, principal)
+    expired = approvals.get(approval_id)
+    log = SessionLog(connection, principal, expired.session_id, 1)
+    now = datetime.now(UTC)
+    if not approvals.move(approval_id, [ApprovalStatus.EXPIRED], ApprovalStatus.WITHDRAWN):
+        raise ApprovalDecided("Only an approval that has expired can be asked for again, and once.")
+    turns = TurnRepository(connection, principal)
+    refuse_if_busy(turns.count_unfinished(expired.project_id, expired.session_id, None)[0])
+    again = replace(
+        expired,
+        id=new_id,
+        turn_id=turn_id,
+        # The connector does not ask any more: it is called, and asks anew if that is its way.
+        details={name: value for name, value in expired.details.items() if name not in ("ask_id", "where", "grant")},
+        status=ApprovalStatus.PENDING,
+        created_at=now,
+        warned_at=None,
+        decided_at=None,
+        expires_at=now + timedelta(seconds=expired.seconds),
+    )
+    turn = Turn(
+        id=turn_id,
+        session_id=expired.session_id,
+        project_id=expired.project_id,
+        number=log.first,
+        mode=Mode.DIRECT,
+        agent_id=expired.agent_id,
+        status=TurnStatus.WAITING,
+        error_code=None,
+        error=None,
+        usage=None,
+        context=None,
+        created_at=now,
+        started_at=None,
+        finished_at=None,
+        parked={"single": {"tool": expired.tool, "arguments": expired.arguments}},
+    )
+    turns.add(turn, None, expired.arguments_hash)
+    approvals.add(again)
+    log.write(turn_id, _request(again))
+    return again
+
+
+def use(connection: Connection, principal: Principal, approval_id: str) -> bool:
+    """Use an approval for the call that it was given for; say whether it could be."""
+    return ApprovalRepository(connection, principal).move(
+        approval_id, [ApprovalStatus.APPROVED], ApprovalStatus.USED, used_at=datetime.now(UTC)
+    )
+
+
+def decisions(connection: Connection, principal: Principal, turn_id: str) -> Sequence[Approval]:
+    """Answer what was decided about the call that a turn waited for; what was decided before that is over."""
+    every = ApprovalRepository(connection, principal).of_turn(turn_id, *ApprovalStatus)
+    decided = ApprovalStatus.APPROVED, ApprovalStatus.REJECTED, ApprovalStatus.EXPIRED
+    return [approval for approval in every[-1:] if approval.status in decided]
+
+
+def cancel_turn(
+    connection: Connection,
+    principal: Principal,
+    session_id: str,
+    turn_id: str,
+    message_id: str,
+    tokens: int,
+    partial: str = "",
+) -> tuple[Turn, Sequence[Approval]]:
+    """Cancel a turn, and ask no more for it; return it, and what was asked."""
+    turn = cancel.cancel_turn(connection, principal, session_id, turn_id, message_id, tokens, partial)
+    return turn, ApprovalRepository(connection, principal).withdraw(turn_id)
+
+
+def end_turn(
+    connection: Connection, principal: Principal, turn: Turn, outcome: Outcome, lease: Lease | None
+) -> Sequence[Approval]:
+    """End a turn that waits or runs, and ask no more for it; answer what was asked. Raise TurnOver if it has ended."""
+    finish_turn(connection, principal, turn.session_id, turn.id, None, outcome, lease)
+    return ApprovalRepository(connection, principal).withdraw(turn.id)
+
+
+def delete_session(connection: Connection, principal: Principal, session_id: str) -> Sequence[Approval]:
+    """Delete a session with everything that was said in it; answer what was asked in it.
+
+    What its calls have spent of the project's month stays spent; the budgets of its plans go with them.
+    """
+    project_id = SessionLog(connection, principal, session_id, 0).project_id
+    turns = TurnRepository(connection, principal)
+    running = turns.next(session_id)
+    if running is not None:
+        turns.lock(running.id)  # its calls reserve nothing any more
+        settle_turn(connection, principal, running.id)
+    plans = WorkflowRepository(connection, principal).of_session(session_id)
+    BudgetRepository(connection, principal).remove_of_plans(project_id, plans)
+    asked = ApprovalRepository(connection, principal).of_session(session_id)
+    sessions.delete_session(connection, principal, session_id)
+    return asked
+
+
+def delete_project(connection: Connection, principal: Principal, project_id: int) -> list[int]:
+    """Delete a project with everything in it; return which agents went. What its calls may cost counts as spent."""
+    settle_project(connection, principal, project_id)
+    return changes.delete_project(connection, principal, project_id)
+
+
+def pending_of(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> tuple[Turn, str | None]:
+    """Answer a turn, and what it waits for."""
+    turn = TurnRepository(connection, principal).get(session_id, turn_id)
+    pending = ApprovalRepository(connection, principal).of_turn(turn_id, ApprovalStatus.PENDING)
+    return turn, pending[-1].id if pending else None
+
+
+def get_approval(connection: Connection, principal: Principal, approval_id: str) -> Approval:
+    """Answer one approval."""
+    return ApprovalRepository(connection, principal).get(approval_id)
+
+
+def list_approvals(
+    connection: Connection,
+    principal: Principal,
+    status: str | None,
+    session_id: str | None,
+    limit: int,
+    offset: int,
+) -> Page[Approval]:
+    """Return a page of approvals, of all sessions or of one, newest first."""
+    if session_id is not None:
+        SessionRepository(connection, principal).get(session_id)
+    approvals = ApprovalRepository(connection, principal)
+    items, total = approvals.page(status, session_id, limit, offset), approvals.count(status, session_id)
+    return Page(items=items, total=total, limit=limit, offset=offset)
+
+
+def _runs(turns: TurnRepository, approval: Approval) -> bool:
+    """Say whether the turn runs: other tasks of a plan go on while one waits."""
+    return turns.get(approval.session_id, approval.turn_id).status in (TurnStatus.RUNNING, TurnStatus.QUEUED)
+
+
+def _request(approval: Approval) -> ToolRequest:
+    return ToolRequest(
+        approval_id=approval.id,
+        task_id=approval.turn_id,
+        agent_id=approval.agent_id or 0,
+        tool=approval.tool,
+        arguments=approval.arguments,
+        risk=approval.risk,
+        details=approval.details,
+        expires_at=approval.expires_at,
+    )
+
+
+def _why_not(approval: Approval) -> str:
+    if approval.status is ApprovalStatus.EXPIRED or approval.status is ApprovalStatus.PENDING:
+        return "The time to decide is over. Ask again: POST /my/approvals/{id}/ask-again"
+    return f"This was decided before: {approval.status}."

@@ -1,0 +1,215 @@
+"""Searching files for a text or a regular expression, with an end to files, bytes, matches and time."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from artel.connector.deadline import Deadline
+from artel.connector.errors import CallRefused
+from artel.connector.file_reader import Pattern
+from artel.connector.rules import Rules
+from artel.contract.connector import Result, SearchCall
+from artel.paths.beneath import Beneath, Entry, Rule
+from artel.paths.errors import PathError
+
+MAX_MATCHES = 1_000
+MAX_QUERY = 2_000
+MAX_FILE_BYTES = 2_000_000
+MAX_BYTES = 200_000_000
+MAX_SECONDS = 20.0
+SPARE_SECONDS = 0.5  # of the call's time, to send what was found
+LINE_CHARACTERS = 500
+
+Found = list[tuple[int, str]]
+
+# What Python may need to start, and nothing else.
+_ENVIRONMENT = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
+
+
+class OutOfTime(Exception):
+    """The search took all its time."""
+
+
+class Matcher(Protocol):
+    """Finds lines in files."""
+
+    def begin(self) -> None:
+        """Get ready."""
+
+    def find(self, data: bytes) -> Found:
+        """Answer the numbers and texts of lines that match."""
+
+    def stop(self) -> None:
+        """Find nothing more; from another thread."""
+
+    def close(self) -> None:
+        """Be done."""
+
+
+class TextMatcher:
+    """Looks for a text as it stands."""
+
+    def __init__(self, text: str, most: int) -> None:
+        self._bytes = text.encode()
+        self._text = text
+        self._most = most
+
+    def begin(self) -> None:
+        """Nothing is needed."""
+
+    def find(self, data: bytes) -> Found:
+        """Answer the lines with the text; most files have none."""
+        if self._bytes not in data:
+            return []
+        lines = enumerate(data.decode(errors="replace").split("\n"), 1)
+        found = [(number, line[:LINE_CHARACTERS]) for number, line in lines if self._text in line]
+        return found[: self._most]
+
+    def stop(self) -> None:
+        """It ends soon anyway."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class ExpressionMatcher:
+    """Lets a process of its own look for a regular expression, and kills it when the time is over.
+
+    Python's expressions can take for ever, and hold everything else up meanwhile; those that can't are a library more.
+    """
+
+    def __init__(self, expression: str, most: int, seconds: float) -> None:
+        self._asked = {"expression": expression, "most": most, "seconds": seconds}
+        command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("matcher.py"))]
+        self._process = subprocess.Popen(  # noqa: S603 - our own file, with nothing of anybody else's
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_ENVIRONMENT, cwd="/"
+        )
+        self._is_stopped = False
+        self._killer = threading.Timer(seconds, self.stop)
+        self._killer.daemon = True
+        self._killer.start()
+
+    def begin(self) -> None:
+        """Let the process read the expression."""
+        ready = self._said(json.dumps(self._asked).encode() + b"\n")
+        if ready:
+            raise CallRefused("failed", f"That is no regular expression: {ready['error']}")
+
+    def find(self, data: bytes) -> Found:
+        """Answer the lines that match."""
+        return [(number, line) for number, line in self._said(b"%d\n" % len(data) + data)]
+
+    def stop(self) -> None:
+        """End the process while it is being waited for."""
+        self._is_stopped = True
+        self._process.kill()
+
+    def close(self) -> None:
+        """End the process."""
+        self._killer.cancel()
+        self._process.kill()
+        self._process.communicate()
+
+    def _said(self, given: bytes) -> Any:
+        to_it, from_it = self._process.stdin, self._process.stdout
+        try:
+            if to_it and from_it:
+                to_it.write(given)
+                to_it.flush()
+                line = from_it.readline()
+                if line.endswith(b"\n"):
+                    return json.loads(line)
+        except OSError:  # it has ended
+            pass
+        if self._is_stopped:
+            raise OutOfTime
+        raise CallRefused("failed", "The expression can't be searched for; it may need too much memory")
+
+
+class Searcher:
+    """Answers `workspace/search`."""
+
+    def __init__(self, files: Beneath, rules: Rules) -> None:
+        self._files = files
+        self._rules = rules
+        self._running: set[Matcher] = set()
+        self._is_over = False
+
+    def stop(self) -> None:
+        """End what still searches, with what was found; nothing else begins."""
+        self._is_over = True
+        for matcher in list(self._running):
+            matcher.stop()
+
+    def search(self, call: SearchCall, deadline: Deadline) -> Result:
+        """Answer the lines that were found, file by file, in the order of the names."""
+        if not call.query or len(call.query) > MAX_QUERY:
+            raise CallRefused("failed", f"Search for something, of at most {MAX_QUERY} characters")
+        most = max(1, min(call.most, MAX_MATCHES))
+        entries, is_cut = self._entries(call, deadline)
+        time = Deadline(min(MAX_SECONDS, deadline.left - SPARE_SECONDS))
+        matches: list[dict[str, str | int]] = []
+        searched, reason = 0, "files" if is_cut else None
+        try:
+            with closing(_matcher(call, most, time.left)) as matcher, self._noted(matcher):
+                matcher.begin()
+                for path, data in self._contents(entries, self._rules.reading(call, call.path), time):
+                    found = matcher.find(data)
+                    searched += 1
+                    matches += [{"path": path, "line": number, "text": text} for number, text in found]
+                    if len(matches) >= most:
+                        reason = "matches"
+                        break
+        except OutOfTime:
+            reason = "time"
+        return Result(
+            success=True, matches=matches[:most], files_searched=searched, is_cut=reason is not None, cut_by=reason
+        )
+
+    @contextmanager
+    def _noted(self, matcher: Matcher) -> Iterator[None]:
+        self._running.add(matcher)
+        try:
+            yield
+        finally:
+            self._running.discard(matcher)
+
+    def _entries(self, call: SearchCall, deadline: Deadline) -> tuple[list[Entry], bool]:
+        """Answer the files to look into: one, or those in a folder."""
+        rule, keep = self._rules.reading(call, call.path, is_folder=True), Pattern(call.path, call.pattern)
+        there = self._files.stat(call.path, rule)
+        if there.type == "file":
+            return [there], False
+        listing = self._files.list(
+            call.path,
+            rule,
+            recursive=True,
+            hidden=self._rules.hidden(deadline, recursive=True),
+            keep=lambda entry: entry.type == "file" and keep(entry),
+        )
+        return listing.entries, listing.is_cut
+
+    def _contents(self, entries: list[Entry], rule: Rule, time: Deadline) -> Iterator[tuple[str, bytes]]:
+        left = MAX_BYTES
+        for entry in entries:
+            if self._is_over or not time.left or left <= 0:
+                raise OutOfTime
+            if entry.size > MAX_FILE_BYTES:
+                continue
+            try:
+                data = self._files.read(entry.path, rule, most=MAX_FILE_BYTES).data
+            except PathError:  # a secret, or gone, or not for us
+                continue
+            left -= len(data)
+            if b"\0" not in data:
+                yield entry.path, data
+
+
+def _matcher(call: SearchCall, most: int, seconds: float) -> Matcher:
+    return ExpressionMatcher(call.query, most, seconds) if call.regex else TextMatcher(call.query, most)

@@ -1,0 +1,105 @@
+"""The user takes back what a turn has changed in their folder: a call to the connector, noted before it is sent."""
+
+import secrets
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import Connection
+
+from artel.auth.principal import Principal
+from artel.connector_gateway.relay import Relay
+from artel.connector_gateway.repository import Serving, who_serves
+from artel.contract.approvals import NewUndo, UndoneFile
+from artel.contract.connector import Result, UndoCall
+from artel.db.engine import Database
+from artel.db.text import storable
+from artel.errors import ArtelError, ConnectorUnreachable, UndoRefused
+from artel.logs import get_logger
+from artel.turns.lease import current_epoch
+from artel.turns.repository import TurnRepository
+from artel.turns.tool_calls import ERROR_CHARACTERS, UNDO, ToolCallRow, finish_call, note_call, status_of
+
+UNDO_SECONDS = 25.0
+MAX_FILES = 100  # of which the record keeps what became of them
+MAX_PATH = 1_024
+_PUT_BACK = ("restored", "removed")
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    row: ToolCallRow
+    serving: Serving | None
+    epoch: int
+
+
+async def undo(
+    database: Database, relay: Relay, principal: Principal, project_id: int, wanted: NewUndo
+) -> list[UndoneFile]:
+    """Answer what became of each file; raise if none was put back."""
+    call_id = secrets.token_hex(16)
+    sent = await database.run(_send, principal, project_id, call_id, wanted)
+    call = UndoCall(
+        call_id=call_id,
+        user_id=principal.user_id,
+        epoch=sent.epoch,
+        timeout_ms=1,
+        agent="the user",
+        of_turn=wanted.turn_id,
+        path=wanted.path,
+        again=False,  # who asks twice, because the answer was lost, gets it once
+    )
+    result = await relay.call(principal, project_id, "workspace/undo", call, UNDO_SECONDS, sent.serving)
+    error = result.error and result.error[:ERROR_CHARACTERS]
+    arguments = sent.row.arguments | {"files": _kept_files(result)}
+    ended = replace(sent.row, status=status_of(result), error=error, arguments=arguments)
+    try:
+        await database.run(finish_call, principal, ended)
+    except ArtelError as failure:  # that it was sent is on record
+        log.warning("end_of_call_not_noted", call_id=call_id, reason=failure.detail)
+    return _undone(result)
+
+
+def _send(connection: Connection, principal: Principal, project_id: int, call_id: str, wanted: NewUndo) -> _Sent:
+    """Put on record that it is sent; raise unless the turn is one of the project's."""
+    serving = who_serves(connection, principal, project_id)
+    turn = None
+    if wanted.turn_id is not None:
+        turn = TurnRepository(connection, principal).of_project(project_id, wanted.turn_id)
+    arguments: dict[str, Any] = wanted.model_dump(exclude_none=True)
+    row = ToolCallRow(
+        id=call_id,
+        project_id=project_id,
+        session_id=turn.session_id if turn else None,
+        turn_id=turn.id if turn else None,
+        agent_id=None,
+        agent="",
+        tool=UNDO,
+        arguments=arguments,
+        level="restricted",
+        status="sent",
+        connector_id=serving.connector_id if serving else None,
+    )
+    note_call(connection, principal, row)
+    return _Sent(row, serving, current_epoch(connection, principal, project_id))
+
+
+def _kept_files(result: Result) -> list[dict[str, str]]:
+    """Return what the record keeps of each file: what a connector says is cut to a size."""
+    files = result.more.get("files", [])[:MAX_FILES]
+    return [{name: storable(one[name])[:MAX_PATH] for name in ("path", "outcome")} for one in files]
+
+
+def _undone(result: Result) -> list[UndoneFile]:
+    files = [UndoneFile(**file) for file in result.more.get("files", ())]
+    if any(file.outcome in _PUT_BACK for file in files):
+        return files
+    if result.code in ("offline", "timed_out"):
+        raise ConnectorUnreachable(
+            "Your files can't be reached. Run `artel connect` in your folder and try again, "
+            "or take it back there: artel undo"
+        )
+    if result.code == "asks":
+        raise UndoRefused("You are asked in the terminal where the folder is connected. Answer there, then try again.")
+    raise UndoRefused(result.error or "There is nothing to undo")

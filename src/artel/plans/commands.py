@@ -1,0 +1,295 @@
+"""What users do with workflows: decide about plans, ask again, cancel, retry. Each function is one transaction."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+
+from sqlalchemy import ColumnElement, Connection
+
+from artel.agent_loop.context import MAX_HISTORY_MESSAGES
+from artel.approvals import service as approvals
+from artel.approvals.approval import Approval, ApprovalStatus
+from artel.approvals.repository import ApprovalRepository
+from artel.auth.principal import Principal
+from artel.budgets.month_check import shortage
+from artel.contract.approvals import TaskChange
+from artel.contract.events import TaskProgress
+from artel.db.tables import workflows
+from artel.errors import ApprovalDecided, PlanNotPossible, SessionNotFound, WorkflowNotOver
+from artel.events.session_log import SessionLog
+from artel.plans import transactions as records
+from artel.plans.pricing import habits, price, told_tokens
+from artel.plans.project_limits import PlanLimits
+from artel.plans.proposal import figures, plan_approval, plan_request, shown_tasks
+from artel.plans.repository import TaskRepository, WorkflowRepository
+from artel.plans.task_graph import PlanInvalid, PlannedTask, TaskGraph
+from artel.plans.workflow import TaskStatus, Workflow, WorkflowStatus, WorkflowTask
+from artel.projects.repository import ProjectRepository
+from artel.projects.service import get_project, project_settings
+from artel.sessions.message_repository import MessageRepository
+from artel.sessions.repository import SessionRepository
+from artel.turns.repository import TurnRepository
+from artel.turns.transactions import refuse_if_busy
+from artel.turns.turn import Mode, Turn, TurnStatus
+
+READS = 3
+
+
+def decide_plan(
+    connection: Connection,
+    principal: Principal,
+    approval_id: str,
+    decision: str,
+    feedback: str,
+    instruction: str,
+    changes: Sequence[TaskChange],
+) -> Approval:
+    """Take the user's decision about a plan, with what they change of it; a plan that can't be run is refused."""
+    approval = ApprovalRepository(connection, principal).get(approval_id)
+    decided = approvals.decide(connection, principal, approval_id, decision, feedback, "once")
+    workflow = WorkflowRepository(connection, principal).get(approval.arguments["workflow_id"])
+    if decision == "approve" and approval.kind == "plan":
+        if changes:
+            _change(connection, principal, workflow, changes)
+        if instruction.strip():
+            _update(connection, principal, workflow.id, instruction=instruction.strip())
+    return decided
+
+
+def _change(connection: Connection, principal: Principal, workflow: Workflow, changes: Sequence[TaskChange]) -> None:
+    rows = TaskRepository(connection, principal)
+    tasks = rows.of(workflow.id)
+    agents = {agent.name: agent.id for agent in get_project(connection, principal, workflow.project_id).team}
+    graph = changed_graph(records.graph_of(tasks), changes, list(agents))
+    before = {task.id: task for task in tasks}
+    rows.remove(workflow.id)
+    rows.add(
+        [
+            replace(
+                before[task.id],
+                number=number,
+                agent=task.agent,
+                agent_id=agents[task.agent],
+                description=task.description,
+                depends_on=list(task.depends_on),
+            )
+            for number, task in enumerate(graph.tasks.values(), 1)
+        ]
+    )
+    _update(connection, principal, workflow.id, planned_by="user")
+
+
+def changed_graph(graph: TaskGraph, changes: Sequence[TaskChange], agents: Sequence[str]) -> TaskGraph:
+    """Answer a plan as the user wants it; raise PlanNotPossible with what is wrong with that.
+
+    What depended on a task that is dropped depends on what that depended on.
+    """
+    tasks = dict(graph.tasks)
+    unknown = [change.id for change in changes if change.id not in tasks]
+    if unknown:
+        raise PlanNotPossible(f"The plan has no task {unknown[0][:64]!r}. It has: {', '.join(tasks)}.")
+    dropped = {change.id for change in changes if change.drop}
+    for change in changes:
+        if change.id in dropped and (change.agent or change.description):
+            raise PlanNotPossible(f"Task {change.id} can be left out or be changed, not both.")
+        if change.drop:
+            gone = tasks.pop(change.id, None)
+            if gone is not None:
+                tasks = {name: _without(task, gone) for name, task in tasks.items()}
+        elif change.id in tasks:
+            task = tasks[change.id]
+            tasks[change.id] = replace(
+                task, agent=change.agent or task.agent, description=change.description or task.description
+            )
+    try:
+        return TaskGraph.checked(list(tasks.values()), agents)
+    except PlanInvalid as invalid:
+        raise PlanNotPossible(" ".join(invalid.problems)) from None
+
+
+def _without(task: PlannedTask, gone: PlannedTask) -> PlannedTask:
+    if gone.id not in task.depends_on:
+        return task
+    needed = [one for one in task.depends_on if one != gone.id]
+    return replace(task, depends_on=tuple(dict.fromkeys([*needed, *gone.depends_on])))
+
+
+def ask_plan_again(
+    connection: Connection, principal: Principal, approval_id: str, turn_id: str, planner_model: str, *, is_demo: bool
+) -> Approval:
+    """Ask once more about a plan that nobody decided about in time: at today's price, without planning again."""
+    rows = ApprovalRepository(connection, principal)
+    expired = rows.get(approval_id)
+    if expired.kind == "budget":
+        raise ApprovalDecided("What was done is the answer. Try the rest again: POST /my/workflows/{id}/retry")
+    log = SessionLog(connection, principal, expired.session_id, 1)
+    workflow = WorkflowRepository(connection, principal).get(expired.arguments["workflow_id"])
+    if workflow.turn_id != expired.turn_id:
+        raise ApprovalDecided("The workflow was taken up again since.")
+    if not workflow.status.is_terminal:
+        raise ApprovalDecided("The turn that asked has not ended yet. Try again in a moment.")
+    if not rows.move(approval_id, [ApprovalStatus.EXPIRED], ApprovalStatus.WITHDRAWN):
+        raise ApprovalDecided("Only an approval that has expired can be asked for again, and once.")
+    turn = _new_turn(connection, principal, workflow, turn_id, log.first, TurnStatus.WAITING)
+    tasks = TaskRepository(connection, principal).of(workflow.id)
+    agents = list(get_project(connection, principal, workflow.project_id).team)
+    graph = records.graph_of(tasks)
+    try:
+        TaskGraph.checked(list(graph.tasks.values()), [agent.name for agent in agents])
+    except PlanInvalid as invalid:
+        raise PlanNotPossible(" ".join(invalid.problems)) from None
+    known = habits(connection, principal, workflow.project_id, agents, is_demo=is_demo)
+    said = MessageRepository(connection, principal).conversation(workflow.session_id, turn.number, MAX_HISTORY_MESSAGES)
+    told = told_tokens(said, workflow.request, graph)
+    estimate = price(graph, agents, known, told, planner_model, is_demo=is_demo).plus(workflow.spent_micros)
+    settings = project_settings(connection, principal, workflow.project_id)
+    short = shortage(connection, principal, workflow, estimate.high_micros - workflow.spent_micros)
+    if short is not None:
+        short.refuse_if_used_up()
+    asked = plan_approval(
+        turn,
+        workflow,
+        shown_tasks(graph, estimate),
+        estimate.high_micros,
+        {name: expired.details[name] for name in ("graph", "changed") if name in expired.details}
+        | figures(estimate, short),
+        PlanLimits.of(settings).approval_seconds,
+    )
+    _reopen(connection, principal, workflow, tasks, turn_id, WorkflowStatus.AWAITING_APPROVAL)
+    _update(connection, principal, workflow.id, estimate=estimate.to_json())
+    for task_id, one in estimate.tasks.items():
+        TaskRepository(connection, principal).move(workflow.id, task_id, TaskStatus, estimate=asdict(one))
+    rows.add(asked)
+    log.write(turn_id, plan_request(asked))
+    return asked
+
+
+def retry(connection: Connection, principal: Principal, workflow_id: str, turn_id: str) -> Workflow:
+    """Let a workflow that is over go on: what succeeded is kept, the rest is done again, within what was agreed."""
+    rows = WorkflowRepository(connection, principal)
+    workflow = rows.get(workflow_id)
+    log = SessionLog(connection, principal, workflow.session_id, 0)
+    workflow = rows.get(workflow_id)  # under the session's row nobody changes it any more
+    if not workflow.status.is_terminal:
+        raise WorkflowNotOver("The workflow goes on. Cancel it first, or wait for its end.")
+    if workflow.status is WorkflowStatus.COMPLETED:
+        raise WorkflowNotOver("Everything of this workflow was done. There is nothing to try again.")
+    log.expect(1)
+    tasks = TaskRepository(connection, principal).of(workflow_id)
+    _new_turn(connection, principal, workflow, turn_id, log.first, TurnStatus.QUEUED)
+    if decided := _not_heeded(connection, principal, workflow):
+        ApprovalRepository(connection, principal).move(decided.id, [decided.status], decided.status, turn_id=turn_id)
+        status = WorkflowStatus.AWAITING_APPROVAL
+    else:  # nobody agreed to a plan that was not approved, or never made: it begins from the beginning
+        status = WorkflowStatus.RUNNING if workflow.started_at and tasks else WorkflowStatus.PLANNING
+    _reopen(connection, principal, workflow, tasks, turn_id, status)
+    again = TaskProgress(task_id=turn_id, state="queued", elapsed_seconds=0.0, phase="retry", workflow_id=workflow_id)
+    log.write(turn_id, again)
+    return rows.get(workflow_id)
+
+
+def _not_heeded(connection: Connection, principal: Principal, workflow: Workflow) -> Approval | None:
+    """Answer what the user has decided just before the server died, so that nothing came of it: it still holds."""
+    asked = ApprovalRepository(connection, principal).of_turn(workflow.turn_id, *ApprovalStatus)
+    last = next((one for one in reversed(asked) if one.kind != "tool"), None)
+    if last is None or workflow.error_code != "interrupted":
+        return None
+    wants_another = last.kind == "plan" and last.status is ApprovalStatus.REJECTED and last.feedback
+    return last if wants_another or last.status is ApprovalStatus.APPROVED else None
+
+
+def list_workflows(
+    connection: Connection,
+    principal: Principal,
+    status: str | None,
+    project_id: int | None,
+    session_id: str | None,
+    limit: int,
+    offset: int,
+) -> tuple[list[tuple[Workflow, list[WorkflowTask]]], int]:
+    """Answer a page of workflows with their tasks, newest first, and how many there are."""
+    rows = WorkflowRepository(connection, principal)
+    conditions: list[ColumnElement[bool]] = []
+    if status is not None:
+        conditions.append(workflows.c.status == status)
+    if project_id is not None:
+        ProjectRepository(connection, principal).get(project_id)  # of somebody else: not found
+        conditions.append(workflows.c.project_id == project_id)
+    if session_id is not None:
+        session = SessionRepository(connection, principal).get(session_id)
+        if project_id not in (None, session.project_id):
+            raise SessionNotFound("Session not found")
+        conditions.append(workflows.c.session_id == session_id)
+    page = rows.page(conditions, limit, offset)
+    tasks = TaskRepository(connection, principal).of_many([one.id for one in page])
+    return [(one, [task for task in tasks if task.workflow_id == one.id]) for one in page], rows.count(conditions)
+
+
+def get_workflow(
+    connection: Connection, principal: Principal, workflow_id: str
+) -> tuple[Workflow, list[WorkflowTask], str | None]:
+    """Answer a workflow, its tasks, and what the user is asked, if it waits for them."""
+    rows = WorkflowRepository(connection, principal)
+    workflow = rows.get(workflow_id)
+    for _ in range(READS):  # others may store the next step meanwhile: what is answered belongs together
+        pending = ApprovalRepository(connection, principal).of_turn(workflow.turn_id, ApprovalStatus.PENDING)
+        tasks = TaskRepository(connection, principal).of(workflow_id)
+        before, workflow = workflow, rows.get(workflow_id)
+        if workflow == before:
+            break
+    pending.sort(key=lambda one: one.kind != "tool")  # what the plan itself asks goes first
+    return workflow, tasks, pending[-1].id if pending else None
+
+
+def workflow_of_turn(connection: Connection, principal: Principal, turn_id: str) -> str | None:
+    """Answer the id of the workflow that a turn works on."""
+    workflow = WorkflowRepository(connection, principal).of_turn(turn_id)
+    return workflow.id if workflow else None
+
+
+def _reopen(
+    connection: Connection,
+    principal: Principal,
+    workflow: Workflow,
+    tasks: Sequence[WorkflowTask],
+    turn_id: str,
+    status: WorkflowStatus,
+) -> None:
+    rows = TaskRepository(connection, principal)
+    for task in tasks:
+        if task.status is not TaskStatus.COMPLETED:
+            again: dict[str, object] = {"attempts": 0, "error": None, "error_code": None, "parked": None}
+            again |= {"started_at": None, "finished_at": None, "status": TaskStatus.PENDING}
+            rows.move(workflow.id, task.id, TaskStatus, **again)
+    values = {"status": status, "turn_id": turn_id, "error": None, "error_code": None, "finished_at": None}
+    _update(connection, principal, workflow.id, **values)
+
+
+def _new_turn(
+    connection: Connection, principal: Principal, workflow: Workflow, turn_id: str, number: int, status: TurnStatus
+) -> Turn:
+    turns = TurnRepository(connection, principal)
+    refuse_if_busy(turns.count_unfinished(workflow.project_id, workflow.session_id, None)[0])
+    turn = Turn(
+        id=turn_id,
+        session_id=workflow.session_id,
+        project_id=workflow.project_id,
+        number=number,
+        mode=Mode.ORCHESTRATED,
+        agent_id=None,
+        status=status,
+        error_code=None,
+        error=None,
+        usage=None,
+        context=None,
+        created_at=datetime.now(UTC),
+        started_at=None,
+        finished_at=None,
+        parked={"workflow_id": workflow.id},
+    )
+    turns.add(turn, None, workflow.id)
+    return turn
+
+
+def _update(connection: Connection, principal: Principal, workflow_id: str, **values: object) -> None:
+    WorkflowRepository(connection, principal).move(workflow_id, WorkflowStatus, **values)

@@ -1,0 +1,197 @@
+"""Rows of workflows, of their tasks, and of plans that were made before."""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, Select, bindparam, func, or_
+
+from artel.db.tables import plan_cache, tasks, workflows
+from artel.db.tenant import TenantRepository, prepared
+from artel.errors import WorkflowNotFound
+from artel.plans.workflow import OPEN_TASKS, TaskStatus, Workflow, WorkflowStatus, WorkflowTask
+
+
+class WorkflowRepository(TenantRepository):
+    """Workflows of one user."""
+
+    table = workflows
+
+    def add(self, workflow: Workflow) -> None:
+        """Store a workflow."""
+        self._add([{name: getattr(workflow, name) for name in Workflow.__slots__}])
+
+    @prepared
+    def _standing(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select(workflows.c.turn_id, workflows.c.status).where(
+            workflows.c.id == bindparam("workflow")
+        )
+
+    def get(self, workflow_id: str) -> Workflow:
+        """Answer one workflow."""
+        row = self.connection.execute(self._select().where(workflows.c.id == workflow_id)).one_or_none()
+        if row is None:
+            raise WorkflowNotFound("Workflow not found")
+        return _workflow(row)
+
+    def is_worked_on_by(self, workflow_id: str, turn_id: str) -> bool:
+        """Say whether a workflow is not over, and it is this turn that works on it."""
+        row = self._run(self._standing, workflow=workflow_id).one_or_none()
+        return row is not None and row.turn_id == turn_id and not WorkflowStatus(row.status).is_terminal
+
+    def of_turn(self, turn_id: str) -> Workflow | None:
+        """Answer the workflow that a turn works on, if it does."""
+        row = self.connection.execute(self._select().where(workflows.c.turn_id == turn_id)).one_or_none()
+        return _workflow(row) if row else None
+
+    def begun(self, project_id: int) -> set[str]:
+        """Answer which workflows of a project have begun to be carried out, and are not over."""
+        begun = workflows.c.project_id == project_id, workflows.c.started_at.is_not(None)
+        asked = self._select(workflows.c.id).where(*begun, workflows.c.finished_at.is_(None))
+        return set(self.connection.execute(asked).scalars())
+
+    def of_timeline(self, session_id: str, rank: int) -> tuple[Select[Any], int]:
+        """Return the keys of the session's plans for its timeline, and how many there are."""
+        planned = workflows.c.session_id == session_id, workflows.c.plan_id.is_not(None)
+        return self._ranked(rank).where(*planned), self._count(*planned)
+
+    def by_ids(self, ids: Sequence[str]) -> list[Workflow]:
+        """Return some workflows."""
+        found = self._select().where(workflows.c.id.in_(ids))
+        return [_workflow(row) for row in self.connection.execute(found)] if ids else []
+
+    def of_session(self, session_id: str) -> list[str]:
+        """Answer the ids of all workflows of a session."""
+        asked = self._select(workflows.c.id).where(workflows.c.session_id == session_id)
+        return list(self.connection.execute(asked).scalars())
+
+    def page(self, conditions: Sequence[ColumnElement[bool]], limit: int, offset: int) -> list[Workflow]:
+        """Answer some workflows, newest first."""
+        asked = self._select().where(*conditions).order_by(workflows.c.created_at.desc(), workflows.c.id.desc())
+        return [_workflow(row) for row in self.connection.execute(asked.limit(limit).offset(offset))]
+
+    def count(self, conditions: Sequence[ColumnElement[bool]]) -> int:
+        """Answer how many there are."""
+        return self._count(*conditions)
+
+    def move(self, workflow_id: str, before: Iterable[WorkflowStatus], **values: Any) -> bool:
+        """Change a workflow if it stands where it should; say whether it did."""
+        return self._move(values, before, id=workflow_id)
+
+    def note_spent(self, workflow_id: str, spent_micros: int) -> None:
+        """Say what a workflow has cost, unless more is known."""
+        less = workflows.c.id == workflow_id, workflows.c.spent_micros < spent_micros
+        self.connection.execute(self._update({"spent_micros": spent_micros}).where(*less))
+
+    def unapproved_micros(self, session_id: str) -> int:
+        """Answer what plans of a session have cost that nobody was asked about."""
+        unasked = workflows.c.session_id == session_id, workflows.c.approved_at.is_(None)
+        spent = self._select(func.coalesce(func.sum(workflows.c.spent_micros), 0)).where(*unasked)
+        return int(self.connection.execute(spent).scalar_one())
+
+
+class TaskRepository(TenantRepository):
+    """Tasks of one user's workflows."""
+
+    table = tasks
+
+    @prepared
+    def _done_by(cls) -> Select[Any]:  # noqa: N805
+        told = TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.TIMEOUT
+        columns = tasks.c.status, tasks.c.usage, tasks.c.started_at, tasks.c.finished_at, tasks.c.seconds
+        return (
+            cls._prepare_select(*columns)
+            .where(tasks.c.project_id == bindparam("project"), tasks.c.agent_id == bindparam("agent"))
+            .where(tasks.c.finished_at > bindparam("since"), or_(*(tasks.c.status == one for one in told)))
+            .order_by(tasks.c.finished_at.desc())
+            .limit(bindparam("most"))
+        )
+
+    def add(self, planned: Sequence[WorkflowTask]) -> None:
+        """Store the tasks of a plan."""
+        self._add([{name: getattr(task, name) for name in WorkflowTask.__slots__} for task in planned])
+
+    def of(self, workflow_id: str) -> list[WorkflowTask]:
+        """Answer the tasks of a workflow, as they were planned."""
+        asked = self._select().where(tasks.c.workflow_id == workflow_id).order_by(tasks.c.number)
+        return [_task(row) for row in self.connection.execute(asked)]
+
+    @prepared
+    def _standing(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select(tasks.c.status, tasks.c.attempts, tasks.c.parked).where(
+            tasks.c.workflow_id == bindparam("workflow"), tasks.c.id == bindparam("task")
+        )
+
+    def standing(self, workflow_id: str, task_id: str) -> dict[str, Any]:
+        """Answer status, attempts and what is kept of a task that waits."""
+        row = self._run(self._standing, workflow=workflow_id, task=task_id).one_or_none()
+        if row is None:
+            raise WorkflowNotFound("Task not found")
+        return {"status": row.status, "attempts": row.attempts, "parked": row.parked}
+
+    def of_many(self, workflow_ids: Collection[str]) -> list[WorkflowTask]:
+        """Answer the tasks of some workflows."""
+        asked = self._select().where(tasks.c.workflow_id.in_(list(workflow_ids))).order_by(tasks.c.number)
+        return [_task(row) for row in self.connection.execute(asked)]
+
+    def move(self, workflow_id: str, task_id: str, before: Iterable[TaskStatus], **values: Any) -> bool:
+        """Change a task if it stands where it should; say whether it did."""
+        return self._move(values, before, workflow_id=workflow_id, id=task_id)
+
+    def end_unfinished(self, workflow_id: str, running: TaskStatus, code: str, error: str) -> list[WorkflowTask]:
+        """End every task that has no end: those that ran as `running`, others as cancelled. Answer how they were."""
+        now = datetime.now(UTC)
+        unfinished = [task for task in self.of(workflow_id) if not task.status.is_terminal]
+        for task in unfinished:
+            values: dict[str, Any] = {"status": TaskStatus.CANCELLED, "parked": None, "finished_at": now}
+            if task.status is TaskStatus.RUNNING:
+                values |= {"status": running, "error_code": code, "error": error}
+            self.move(workflow_id, task.id, OPEN_TASKS, **values)
+        return unfinished
+
+    def remove(self, workflow_id: str) -> None:
+        """Forget the tasks of a plan that another takes the place of."""
+        self.connection.execute(self._delete().where(tasks.c.workflow_id == workflow_id))
+
+    def done_by(self, project_id: int, agent_id: int, since: datetime, most: int) -> list[Any]:
+        """Answer the last tasks that an agent has done, or failed to do, newest first, with what they took."""
+        return self._run(self._done_by, project=project_id, agent=agent_id, since=since, most=most).all()
+
+
+class PlanCacheRepository(TenantRepository):
+    """Plans that were made before, in one user's projects."""
+
+    table = plan_cache
+
+    def get(self, project_id: int, key: str, hours: float) -> dict[str, Any] | None:
+        """Answer the plan for a key, unless it is too old."""
+        young = datetime.now(UTC) - timedelta(hours=hours)
+        known = plan_cache.c.project_id == project_id, plan_cache.c.key == key, plan_cache.c.created_at > young
+        row = self.connection.execute(self._select().where(*known)).one_or_none()
+        plan: dict[str, Any] | None = row.plan if row else None
+        return plan
+
+    def put(self, project_id: int, key: str, plan: dict[str, Any], hours: float, most: int) -> None:
+        """Keep a plan; those that are too old are forgotten, and the oldest ones when there are too many."""
+        old = datetime.now(UTC) - timedelta(hours=hours)
+        here = plan_cache.c.project_id == project_id
+        self.connection.execute(
+            self._delete().where(here, (plan_cache.c.created_at <= old) | (plan_cache.c.key == key))
+        )
+        kept = self.connection.execute(
+            self._select(plan_cache.c.key).where(here).order_by(plan_cache.c.created_at.desc()).offset(most - 1)
+        )
+        too_many = [row.key for row in kept]
+        self.connection.execute(self._delete().where(here, plan_cache.c.key.in_(too_many)))
+        entry = {"project_id": project_id, "key": key, "plan": plan, "created_at": datetime.now(UTC)}
+        self._add_unless_there(entry)  # the same request may be planned twice at once
+
+
+def _workflow(row: Row[Any]) -> Workflow:
+    values = {name: getattr(row, name) for name in Workflow.__slots__}
+    return Workflow(**values | {"status": WorkflowStatus(row.status)})
+
+
+def _task(row: Row[Any]) -> WorkflowTask:
+    values = {name: getattr(row, name) for name in WorkflowTask.__slots__}
+    return WorkflowTask(**values | {"status": TaskStatus(row.status)})

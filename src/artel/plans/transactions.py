@@ -1,0 +1,380 @@
+"""The life of a workflow in the database. Each function is one transaction; the session's row orders them."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from artel.approvals.approval import Approval, ApprovalStatus
+from artel.approvals.repository import ApprovalRepository
+from artel.auth.principal import Principal
+from artel.brain.brain import Usage
+from artel.budgets.money import micros
+from artel.budgets.month import Month
+from artel.budgets.month_check import shortage
+from artel.budgets.plan_spending import Spent
+from artel.budgets.repository import Budget, BudgetRepository
+from artel.contract.events import EventData
+from artel.contract.http import Agent
+from artel.errors import WorkflowNotFound
+from artel.events.session_log import SessionLog
+from artel.ids import uuid7
+from artel.plans.estimates import PlanEstimate
+from artel.plans.project_limits import PlanLimits
+from artel.plans.proposal import Proposal, approval_of, plan_created, plan_request, task_rows
+from artel.plans.repository import PlanCacheRepository, TaskRepository, WorkflowRepository
+from artel.plans.task_events import planning
+from artel.plans.task_graph import PlannedTask, TaskGraph
+from artel.plans.workflow import OPEN, OPEN_TASKS, Workflow, WorkflowStatus, WorkflowTask
+from artel.projects.service import get_project, project_settings
+from artel.sessions.message_repository import StoredMessage
+from artel.turns.lease import Lease, require_lease
+from artel.turns.repository import TurnRepository
+from artel.turns.transactions import TurnOver, start_turn
+from artel.turns.turn import Turn, TurnStatus
+
+CACHE_HOURS = 24.0
+MAX_CACHED = 200
+
+
+class MonthTooShort(Exception):
+    """A plan that was approved may need more than is left of the month, and the user does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What is known when a turn of the orchestrator begins, or goes on."""
+
+    workflow: Workflow
+    tasks: list[WorkflowTask]
+    said: list[StoredMessage]
+    agents: list[Agent]
+    limits: PlanLimits
+    decision: Approval | None
+    month: Month | None  # what limits calls of the project in this month, if anything does
+
+
+def add_workflow(connection: Connection, principal: Principal, turn: Turn, workflow_id: str, request: str) -> None:
+    """Store that a turn asks for a plan; in the transaction that accepts its message."""
+    WorkflowRepository(connection, principal).add(
+        Workflow(
+            id=workflow_id,
+            project_id=turn.project_id,
+            session_id=turn.session_id,
+            turn_id=turn.id,
+            status=WorkflowStatus.PLANNING,
+            request=request,
+            instruction="",
+            plan_id=None,
+            planned_by=None,
+            estimate=None,
+            limit_micros=None,
+            approved_at=None,
+            spent_micros=0,
+            price_unknown=False,
+            answer=None,
+            error_code=None,
+            error=None,
+            created_at=turn.created_at,
+            started_at=None,
+            finished_at=None,
+        )
+    )
+
+
+def begin(
+    connection: Connection,
+    principal: Principal,
+    turn: Turn,
+    history: int,
+    lease: Lease | None,
+    default_user_micros: int | None = None,
+) -> Begun:
+    """Mark the turn as running, and answer everything that it takes to go on; raise TurnOver if it is not its turn."""
+    started = start_turn(connection, principal, turn, None, history, lease, default_user_micros)
+    rows = WorkflowRepository(connection, principal)
+    workflow = rows.of_turn(turn.id)
+    if workflow is None:  # an older version has accepted it
+        add_workflow(connection, principal, turn, uuid7(), started.said[-1].content if started.said else "")
+        workflow = rows.of_turn(turn.id)
+    if workflow is None:
+        raise WorkflowNotFound("Workflow not found")
+    if workflow.status is WorkflowStatus.PLANNING:
+        SessionLog(connection, principal, turn.session_id, 1).write(turn.id, planning(workflow, turn.id))
+    asked = ApprovalRepository(connection, principal).of_turn(turn.id, *ApprovalStatus)
+    plans = [one for one in asked if one.kind != "tool"]
+    return Begun(
+        workflow=workflow,
+        tasks=TaskRepository(connection, principal).of(workflow.id),
+        said=started.said,
+        agents=list(get_project(connection, principal, turn.project_id).team),
+        limits=PlanLimits.of(project_settings(connection, principal, turn.project_id)),
+        decision=plans[-1] if plans else None,
+        month=started.month,
+    )
+
+
+def plan_again(
+    connection: Connection, principal: Principal, turn: Turn, workflow: Workflow, lease: Lease | None
+) -> Workflow:
+    """Note that another plan is being made; raise TurnOver if the turn has ended."""
+    require_lease(connection, principal, turn.project_id, lease)
+    log = SessionLog(connection, principal, turn.session_id, 0)
+    rows = WorkflowRepository(connection, principal)
+    now_stands = rows.get(workflow.id)
+    if now_stands.turn_id != turn.id or now_stands.status.is_terminal:
+        raise TurnOver
+    if now_stands.status is not WorkflowStatus.PLANNING:
+        rows.move(workflow.id, OPEN, status=WorkflowStatus.PLANNING)
+        log.expect(1)
+        log.write(turn.id, planning(workflow, turn.id))
+    return replace(now_stands, status=WorkflowStatus.PLANNING)
+
+
+def unasked(connection: Connection, principal: Principal, session_id: str) -> int:
+    """Answer what plans of a session have cost that nobody was asked about."""
+    return WorkflowRepository(connection, principal).unapproved_micros(session_id)
+
+
+def revisions(connection: Connection, principal: Principal, turn_id: str) -> int:
+    """Answer how often the user was shown a plan in a turn."""
+    asked = ApprovalRepository(connection, principal).of_turn(turn_id, *ApprovalStatus)
+    return sum(one.kind == "plan" for one in asked)
+
+
+def cached_plan(connection: Connection, principal: Principal, project_id: int, key: str) -> dict[str, Any] | None:
+    """Answer the plan that the same request got before."""
+    return PlanCacheRepository(connection, principal).get(project_id, key, CACHE_HOURS)
+
+
+def store_plan(
+    connection: Connection,
+    principal: Principal,
+    turn: Turn,
+    workflow: Workflow,
+    proposal: Proposal,
+    lease: Lease | None,
+) -> tuple[Workflow, list[WorkflowTask], Approval | None]:
+    """Store a plan; the run may begin, or the turn waits for the user. Raise TurnOver if the turn has ended.
+
+    A plan that the project's month may not pay for to its end is always asked about; if nothing is left it is refused.
+    """
+    require_lease(connection, principal, turn.project_id, lease)
+    plan_id, now = uuid7(), datetime.now(UTC)
+    log = SessionLog(connection, principal, turn.session_id, 0)
+    turns = TurnRepository(connection, principal)
+    if turns.get(turn.session_id, turn.id).status.is_terminal:
+        raise TurnOver
+    tasks = task_rows(workflow, proposal)
+    rows = TaskRepository(connection, principal)
+    rows.remove(workflow.id)
+    rows.add(tasks)
+    spent, unknown = spent_on(workflow, proposal.plan.usage.cost_usd, proposal.plan.usage.calls)
+    short = shortage(connection, principal, workflow, proposal.estimate.high_micros - spent)
+    if short is not None:
+        short.refuse_if_used_up()
+    asks = proposal.asks or short is not None
+    approval = approval_of(turn, workflow, plan_id, proposal, short, now) if asks else None
+    told: list[EventData] = [plan_created(plan_id, workflow, proposal)]
+    if approval is not None:
+        told.append(plan_request(approval))
+    log.expect(len(told))
+    values: dict[str, Any] = {
+        "plan_id": plan_id,
+        "planned_by": proposal.plan.planned_by,
+        "estimate": proposal.estimate.to_json(),
+        "spent_micros": spent,
+        "price_unknown": unknown,
+    }
+    if approval is not None:
+        values |= {"status": WorkflowStatus.AWAITING_APPROVAL, "started_at": None}  # nobody has agreed to it
+        ApprovalRepository(connection, principal).add(approval)
+        if not turns.park(turn.session_id, turn.id, _kept(turn, workflow)):
+            raise TurnOver
+    else:
+        values |= _started(connection, principal, workflow, proposal.estimate.high_micros, spent, now)
+    WorkflowRepository(connection, principal).move(workflow.id, OPEN, **values)
+    if proposal.cache_key is not None:
+        cache = PlanCacheRepository(connection, principal)
+        cache.put(turn.project_id, proposal.cache_key, proposal.plan.to_json(), CACHE_HOURS, MAX_CACHED)
+    log.write(turn.id, *told)
+    return replace(workflow, **values), tasks, approval
+
+
+def note_planned(connection: Connection, principal: Principal, workflow: Workflow, usage: Usage) -> None:
+    """Say what a plan has cost that is not kept."""
+    spent, unknown = spent_on(workflow, usage.cost_usd, usage.calls)
+    values = {"spent_micros": spent, "price_unknown": unknown}
+    WorkflowRepository(connection, principal).move(workflow.id, OPEN, **values)
+
+
+def start_approved(
+    connection: Connection,
+    principal: Principal,
+    turn: Turn,
+    workflow: Workflow,
+    approval: Approval,
+    lease: Lease | None,
+    changed: PlanEstimate | None = None,
+) -> Workflow | None:
+    """Begin, or go on with, what the user has approved: only now is the approval used. None if it was before.
+
+    A plan that the user has changed is held to its own price, which is no more than what they were shown. Raise
+    MonthTooShort if less is left of the project's month by now, and they were not told so.
+    """
+    require_lease(connection, principal, turn.project_id, lease)
+    SessionLog(connection, principal, turn.session_id, 0)
+    now_stands = WorkflowRepository(connection, principal).get(workflow.id)
+    if now_stands.turn_id != turn.id or now_stands.status.is_terminal:
+        raise TurnOver
+    now = datetime.now(UTC)
+    approved = [ApprovalStatus.APPROVED]
+    if not ApprovalRepository(connection, principal).move(approval.id, approved, ApprovalStatus.USED, used_at=now):
+        return None
+    limit = changed.high_micros if changed else int(approval.arguments["limit_micros"])
+    if approval.kind == "plan" and "month_left" not in approval.details:
+        short = shortage(connection, principal, workflow, limit - now_stands.spent_micros)
+        if short is not None:
+            raise MonthTooShort
+    values = _started(connection, principal, workflow, limit, now_stands.spent_micros, now) | {"approved_at": now}
+    if changed is not None:
+        values |= {"estimate": changed.to_json()}
+        for task_id, estimate in changed.tasks.items():
+            TaskRepository(connection, principal).move(workflow.id, task_id, OPEN_TASKS, estimate=asdict(estimate))
+    WorkflowRepository(connection, principal).move(workflow.id, OPEN, **values)
+    return replace(workflow, **values)
+
+
+def decided(connection: Connection, principal: Principal, turn_id: str) -> dict[str, Approval]:
+    """Answer the approvals of a turn that are no longer asked for, by their ids.
+
+    One that was withdrawn, or used, is as good as expired: nobody decides about it any more.
+    """
+    known = ApprovalStatus.APPROVED, ApprovalStatus.REJECTED
+    over = [status for status in ApprovalStatus if status is not ApprovalStatus.PENDING]
+    return {
+        one.id: one if one.status in known else replace(one, status=ApprovalStatus.EXPIRED)
+        for one in ApprovalRepository(connection, principal).of_turn(turn_id, *over)
+    }
+
+
+def requeue(
+    connection: Connection,
+    principal: Principal,
+    turn: Turn,
+    workflow: Workflow,
+    spent: Spent,
+    lease: Lease | None,
+) -> None:
+    """Let a turn that runs go on later, in another worker space; raise TurnOver if it has ended."""
+    require_lease(connection, principal, turn.project_id, lease)
+    SessionLog(connection, principal, turn.session_id, 0)
+    if _was_left(connection, principal, turn):
+        return
+    if not TurnRepository(connection, principal).requeue(turn.session_id, turn.id, _kept(turn, workflow)):
+        raise TurnOver
+    values = {"spent_micros": spent[0], "price_unknown": spent[1]}
+    WorkflowRepository(connection, principal).move(workflow.id, OPEN, **values)
+
+
+def park_run(
+    connection: Connection,
+    principal: Principal,
+    turn: Turn,
+    workflow: Workflow,
+    waiting: Sequence[str],
+    budget: Approval | None,
+    spent: Spent,
+    lease: Lease | None,
+) -> bool:
+    """Let the turn wait, for decisions or for more money; say whether it does: a decision may have come just now."""
+    require_lease(connection, principal, turn.project_id, lease)
+    log = SessionLog(connection, principal, turn.session_id, 0)
+    if _was_left(connection, principal, turn):
+        return True
+    approvals = ApprovalRepository(connection, principal)
+    pending = {one.id for one in approvals.of_turn(turn.id, ApprovalStatus.PENDING)}
+    if set(waiting) - pending:
+        return False
+    if not TurnRepository(connection, principal).park(turn.session_id, turn.id, _kept(turn, workflow)):
+        raise TurnOver
+    values: dict[str, Any] = {"spent_micros": spent[0], "price_unknown": spent[1]}
+    if budget is not None:
+        values["status"] = WorkflowStatus.AWAITING_APPROVAL
+        needs = int(budget.arguments["limit_micros"]) - spent[0]
+        if short := shortage(connection, principal, workflow, needs):
+            budget = replace(budget, details=short.details | budget.details)
+        approvals.add(budget)
+        log.expect(1)
+        log.write(turn.id, plan_request(budget))
+    WorkflowRepository(connection, principal).move(workflow.id, OPEN, **values)
+    return True
+
+
+def _was_left(connection: Connection, principal: Principal, turn: Turn) -> bool:
+    """Say whether a run has left its turn before, and nobody heard of it: only a run lets its turn wait or queue."""
+    now_stands = TurnRepository(connection, principal).get(turn.session_id, turn.id).status
+    return now_stands in (TurnStatus.WAITING, TurnStatus.QUEUED)
+
+
+def budget_of(connection: Connection, principal: Principal, workflow: Workflow) -> Budget:
+    """Answer the budget of a plan; it is opened with the approval, or with a plan that needs none."""
+    own = BudgetRepository(connection, principal).find(workflow.project_id, "plan", workflow.id)
+    if own is None:
+        raise WorkflowNotFound("The workflow has no budget: it was not begun.")
+    return own
+
+
+def end_workflow(connection: Connection, principal: Principal, workflow: Workflow) -> None:
+    """Give a workflow its end; in the transaction that ends its turn."""
+    names = ("status", "answer", "error_code", "error", "spent_micros", "price_unknown")
+    values = {name: getattr(workflow, name) for name in names}
+    ended = WorkflowRepository(connection, principal).move(workflow.id, OPEN, **values, finished_at=datetime.now(UTC))
+    if not ended:
+        raise TurnOver
+
+
+def note_spent(connection: Connection, principal: Principal, workflow: Workflow) -> None:
+    """Say what a workflow has cost that is over: what its budget has counted, also for calls that were lost."""
+    own = BudgetRepository(connection, principal).find(workflow.project_id, "plan", workflow.id)
+    if own is not None:
+        WorkflowRepository(connection, principal).note_spent(workflow.id, own.spent_micros)
+
+
+def graph_of(tasks: Sequence[WorkflowTask]) -> TaskGraph:
+    """Answer the graph of stored tasks, which was checked when they were stored."""
+    return TaskGraph(PlannedTask(task.id, task.agent, task.description, tuple(task.depends_on)) for task in tasks)
+
+
+def spent_on(workflow: Workflow, cost_usd: float | None, calls: int) -> tuple[int, bool]:
+    """Answer what a workflow has cost with some calls more, and whether the price of any is not known."""
+    unknown = workflow.price_unknown or (calls > 0 and cost_usd is None)
+    return workflow.spent_micros + micros(cost_usd or 0.0), unknown
+
+
+def _kept(turn: Turn, workflow: Workflow) -> dict[str, Any]:
+    """Answer what a turn that waits is stored with: what it works on, and what it has used until then."""
+    kept = turn.parked or {}
+    return {"workflow_id": workflow.id, "usage": kept.get("usage"), "shares": kept.get("shares")}
+
+
+def _started(
+    connection: Connection, principal: Principal, workflow: Workflow, limit: int, spent: int, now: datetime
+) -> dict[str, Any]:
+    """Open the plan's budget, planning paid out of it, or let it have more; answer how the workflow changes."""
+    rows = BudgetRepository(connection, principal)
+    known = rows.find(workflow.project_id, "plan", workflow.id)
+    if known is None:
+        rows.add(Budget(uuid7(), workflow.project_id, "plan", workflow.id, limit, spent, 0))
+    else:
+        rows.set_limit(known.id, limit)
+    return {
+        "status": WorkflowStatus.RUNNING,
+        "limit_micros": limit,
+        "started_at": workflow.started_at or now,
+        "finished_at": None,
+        "error": None,
+        "error_code": None,
+    }

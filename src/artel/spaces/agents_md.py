@@ -1,0 +1,61 @@
+"""AGENTS.md: what whoever can write to the folder wants agents to know. Offered as data, and trusted with nothing."""
+
+import secrets
+import time
+
+from artel.agent_loop import prompts
+from artel.auth.principal import Principal
+from artel.brain.brain import Message
+from artel.connector_gateway.repository import who_serves
+from artel.contract.connector import GUIDANCE, ReadCall
+from artel.errors import ArtelError
+from artel.logs import get_logger
+from artel.spaces.services import SpaceParts
+
+MAX_CHARACTERS = 8_000
+READ_SECONDS = 2.0
+FRESH_SECONDS = 60.0
+
+log = get_logger(__name__)
+
+
+class Guidance:
+    """The guidance of one project, read from its folder now and then."""
+
+    def __init__(self, parts: SpaceParts, principal: Principal, project_id: int, epoch: int) -> None:
+        self._parts = parts
+        self._principal = principal
+        self._project_id = project_id
+        self._epoch = epoch
+        self._known: dict[str, tuple[float, str]] = {}  # by line: when it was read, and what it said
+
+    async def messages(self) -> tuple[Message, ...]:
+        """Answer what agents are told of it; nothing if there is none, or it can't be read at once."""
+        try:
+            text = await self._text()
+        except ArtelError as failure:
+            log.info("guidance_not_read", project_id=self._project_id, reason=failure.detail)
+            return ()
+        return (prompts.quoted(prompts.GUIDANCE, {GUIDANCE: text}, "guidance"),) if text else ()
+
+    async def _text(self) -> str:
+        serving = await self._parts.database.read(who_serves, self._principal, self._project_id)
+        if serving is None or GUIDANCE not in serving.features:
+            return ""
+        read_at, text = self._known.get(serving.line_id, (0.0, ""))
+        if not read_at or time.monotonic() - read_at > FRESH_SECONDS:
+            text = await self._read()
+            self._known = {serving.line_id: (time.monotonic(), text)}
+        return text
+
+    async def _read(self) -> str:
+        call = ReadCall(
+            call_id=secrets.token_hex(16),
+            user_id=self._principal.user_id,
+            epoch=self._epoch,
+            timeout_ms=1,
+            path=GUIDANCE,
+        )
+        result = await self._parts.relay.call(self._principal, self._project_id, "workspace/read", call, READ_SECONDS)
+        content = result.more.get("content")
+        return content[:MAX_CHARACTERS] if result.success and isinstance(content, str) else ""

@@ -1,0 +1,43 @@
+"""All task workspaces of a server: where they lie, and how they go."""
+
+import shutil
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+from artel.logs import get_logger
+from artel.task_workspaces.task_workspace import Quota, Record, TaskWorkspace
+
+log = get_logger(__name__)
+
+
+class TaskWorkspaces:
+    """The folders `workspaces/{agent_id}` in the data folder, and beside them what members have seen of the files."""
+
+    def __init__(self, data_dir: Path, quota: Quota | None = None) -> None:
+        self._folders = data_dir / "workspaces"
+        self._stamps = data_dir / "workspace-stamps"
+        self._quota = quota or Quota()
+
+    def of(self, owner_id: int) -> TaskWorkspace:
+        """Answer the task workspace of an agent that `root` created; nothing is made on disk."""
+        return TaskWorkspace(self._folders / str(owner_id), self._stamps / str(owner_id), self._quota)
+
+    def record(self, owner_id: int, created_at: datetime) -> Record:
+        """Return the record of the task workspace of an agent that `root` created at that time."""
+        folder = self._folders / str(owner_id)
+        return Record(owner_id, f"{self._folders.name}/{owner_id}", created_at, lazy_created=folder.is_dir())
+
+    def size_of(self, owner_ids: Iterable[int]) -> int:
+        """Return how many bytes the files of some agents' task workspaces have."""
+        written = [owner_id for owner_id in owner_ids if (self._folders / str(owner_id)).is_dir()]
+        return sum(self.of(owner_id).info().total_size for owner_id in written)
+
+    def remove(self, owner_ids: Iterable[int]) -> None:
+        """Remove the task workspaces of agents that are gone; what can't be removed is left, and logged."""
+        for owner_id in owner_ids:
+            for folder in (self._folders / str(owner_id), self._stamps / str(owner_id)):
+                # It never follows a link; the depth of what agents make is bounded by the rules for paths.
+                shutil.rmtree(folder, ignore_errors=True)
+                if folder.exists():
+                    log.warning("task_workspace_not_removed", agent_id=owner_id)

@@ -1,0 +1,113 @@
+"""How many bytes a user may store: messages, memories and the files of task workspaces."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from artel.agent_memory.repository import MemoryRepository
+from artel.agents.repository import AgentRepository
+from artel.auth.accounts import account_by_id
+from artel.auth.principal import Principal
+from artel.db.engine import Database
+from artel.errors import StorageFull
+from artel.logs import get_logger
+from artel.sessions.message_repository import MessageRepository
+from artel.task_workspaces.service import TaskWorkspaces
+
+log = get_logger(__name__)
+
+MEASURED_SECONDS = 60.0  # for so long what was added is counted instead of measuring anew
+MAX_USERS = 10_000
+MEASURE_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class _Use:
+    limit: int | None
+    used: int
+    measured_at: float
+
+
+class StorageQuota:
+    """Refuses what would be stored beyond a user's quota.
+
+    A user with a quota is measured at most once a minute; what is added meanwhile is counted. Others are not measured.
+    With several processes each counts for itself, so that a user may go over by what one minute brings.
+    """
+
+    def __init__(self, database: Database, workspaces: TaskWorkspaces, default_bytes: int | None) -> None:
+        self._database = database
+        self._workspaces = workspaces
+        self._default = default_bytes
+        self._users: OrderedDict[int, _Use] = OrderedDict()
+        self._measuring: dict[int, asyncio.Task[_Use]] = {}
+
+    async def take(self, principal: Principal, size: int) -> None:
+        """Count bytes that are about to be stored; raise StorageFull if there is no room for them."""
+        use = self._users.get(principal.user_id)
+        if use is None or time.monotonic() - use.measured_at > MEASURED_SECONDS:
+            use = await self._measured(principal)
+        if use.limit is None:
+            return
+        if use.used + size > use.limit:
+            raise StorageFull(
+                f"Your storage is full: {use.used:,} of {use.limit:,} bytes are used, and {size:,} more are needed. "
+                "Delete conversations, memories or projects that you don't need, or ask an administrator for more."
+            )
+        use.used += size
+
+    def forget(self, user_id: int) -> None:
+        """Measure a user anew with the next request, because the limit has changed."""
+        self._users.pop(user_id, None)
+
+    def give_back(self, principal: Principal, size: int) -> None:
+        """Count bytes no longer that were not stored after all."""
+        use = self._users.get(principal.user_id)
+        if use is not None:
+            use.used = max(0, use.used - size)
+
+    async def _measured(self, principal: Principal) -> _Use:
+        """Measure a user once, for all who wait for it."""
+        measuring = self._measuring.get(principal.user_id)
+        if measuring is None:
+            measuring = asyncio.get_running_loop().create_task(self._measure(principal))
+            self._measuring[principal.user_id] = measuring
+            measuring.add_done_callback(lambda _: self._measuring.pop(principal.user_id, None))
+        return await asyncio.shield(measuring)
+
+    async def _measure(self, principal: Principal) -> _Use:
+        limit = await self._database.read(storage_limit, principal, self._default)
+        used = 0
+        if limit is not None:
+            used = await self._used(principal, limit)
+        use = self._users[principal.user_id] = _Use(limit, used, time.monotonic())
+        self._users.move_to_end(principal.user_id)
+        while len(self._users) > MAX_USERS:
+            self._users.popitem(last=False)
+        return use
+
+    async def _used(self, principal: Principal, limit: int) -> int:
+        try:
+            used, agents = await self._database.read_within(MEASURE_SECONDS, _stored, principal)
+        except TimeoutError:  # so much that it can't be counted: no more until it can
+            log.warning("storage_not_measured", user_id=principal.user_id)
+            return limit
+        return used + await asyncio.to_thread(self._workspaces.size_of, agents)
+
+
+def storage_limit(connection: Connection, principal: Principal, default: int | None) -> int | None:
+    """Return a user's quota in bytes; None if there is none."""
+    account = account_by_id(connection, principal.user_id)
+    own = account.storage_bytes if account else None
+    limit = default if own is None else own
+    return None if limit is None or limit < 0 else limit
+
+
+def _stored(connection: Connection, principal: Principal) -> tuple[int, list[int]]:
+    """Return how many bytes of text a user has stored, and the agents whose files count too."""
+    text = MessageRepository(connection, principal).stored_bytes()
+    text += MemoryRepository(connection, principal).stored_bytes()
+    return text, AgentRepository(connection, principal).ids()

@@ -1,0 +1,279 @@
+"""The index in Chroma, for those who have it already: an extra, imported only when it is chosen.
+
+Embedded Chroma has no sparse vectors. Each memory's document is therefore the list of its terms as numbers, which
+Chroma's own full-text index finds, and the words are ranked here: the same numbers, so the same order as elsewhere.
+"""
+
+import importlib
+import importlib.util
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from artel.errors import ArtelError, ConfigurationInvalid
+from artel.vector_index.bm25 import document_vector, query_vector, rarity
+from artel.vector_index.ranking import bounded, by_words, candidates, fuse
+from artel.vector_index.store import (
+    EVERYTHING,
+    Filter,
+    Hit,
+    MemoryUnavailable,
+    Point,
+    Vector,
+    by_collection,
+    check_collection,
+    checked_vector,
+    microseconds,
+)
+from artel.vector_index.worker import Worker, is_engine_failure
+
+DEADLINE_SECONDS = 10.0
+PAGE = 1_000  # below Chroma's largest batch
+
+
+class ChromaStore:
+    """A folder with a Chroma database, one Chroma collection for each of ours; one thread does everything."""
+
+    def __init__(
+        self, folder: Path, *, model: str, dimensions: int, deadline_seconds: float = DEADLINE_SECONDS
+    ) -> None:
+        if importlib.util.find_spec("chromadb") is None:
+            raise ConfigurationInvalid("The memory provider chroma isn't installed: pip install 'artel-ai[chroma]'")
+        self._folder = folder
+        self._model, self._dimensions = f"{model}/{dimensions}", dimensions
+        self._opened: Any = None
+        self._known: dict[str, Any] = {}
+        self._worker = Worker(
+            "memory index (Chroma)", MemoryUnavailable, deadline_seconds=deadline_seconds, is_failure=_is_failure
+        )
+        self.needs_rebuild = False
+
+    async def rebuilt(self) -> None:
+        """Say that every memory has been indexed again."""
+        self.needs_rebuild = False
+
+    async def ensure_collection(self, name: str) -> bool:
+        """Make the collection; answer whether it was missing. Chroma indexes all metadata by itself."""
+        return await self._worker.run(self._ensure, check_collection(name))
+
+    async def upsert(self, points: Sequence[Point]) -> None:
+        """Store points."""
+        await self._worker.run(self._upsert, by_collection(points))
+
+    async def search(
+        self, collection: str, text: str, vector: Vector | None, top_k: int, where: Filter = EVERYTHING
+    ) -> list[Hit]:
+        """Search by words, and by meaning too when there is a vector."""
+        check_collection(collection)
+        if bounded(top_k) == 0:
+            return []
+        return await self._worker.run(self._search, collection, text, vector, top_k, where)
+
+    async def delete(self, collection: str, ids: Iterable[str]) -> None:
+        """Forget some memories."""
+        await self._worker.run(self._delete, check_collection(collection), list(set(ids)))
+
+    async def clear(self, collection: str) -> None:
+        """Forget every memory of the collection, which stays."""
+        await self._worker.run(self._clear, check_collection(collection))
+
+    async def drop(self, collection: str) -> None:
+        """Remove the collection and what is in it."""
+        await self._worker.run(self._drop, check_collection(collection))
+
+    async def rename(self, old: str, new: str) -> None:
+        """Copy every memory to the other name, then drop the old one."""
+        await self._worker.run(self._rename, check_collection(old), check_collection(new))
+
+    async def count(self, collection: str) -> int:
+        """Answer how many memories the collection holds."""
+        return await self._worker.run(self._count, check_collection(collection))
+
+    async def collections(self) -> list[str]:
+        """Answer the names of all collections, sorted."""
+        return await self._worker.run(lambda: sorted(each.name for each in self._client().list_collections()))
+
+    async def healthy(self) -> bool:
+        """Open the database if it isn't open, and ask it something."""
+        try:
+            await self._worker.run(lambda: self._client().heartbeat())
+        except ArtelError:
+            return False
+        return True
+
+    async def close(self) -> None:
+        """Finish what is running and close the database."""
+        if not self._worker.closed:
+            try:
+                await self._worker.run(self._close)
+            finally:
+                await self._worker.close()
+
+    def _client(self) -> Any:
+        if self._opened is None:
+            chromadb: Any = importlib.import_module("chromadb")
+            self.needs_rebuild = not (self._folder / "chroma.sqlite3").exists()
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # By default its settings, which name classes to import, are read from .env in the current folder too.
+            quiet = chromadb.Settings(_env_file=None, anonymized_telemetry=False)
+            self._opened = chromadb.PersistentClient(str(self._folder), quiet)
+        return self._opened
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+            self._known.clear()
+
+    def _find(self, name: str) -> Any:
+        """Answer Chroma's collection, or None when there is none for this model."""
+        if name not in self._known:
+            there = {each.name: each.metadata for each in self._client().list_collections()}
+            if (there.get(name) or {}).get("model") != self._model:
+                return None
+            self._known[name] = self._client().get_collection(name, embedding_function=None)
+        return self._known[name]
+
+    def _ensure(self, name: str) -> bool:
+        if self._find(name) is not None:
+            return False
+        if name in {each.name for each in self._client().list_collections()}:  # it was made for another model
+            self._client().delete_collection(name)
+            self.needs_rebuild = True
+        self._known[name] = self._client().create_collection(
+            name,
+            embedding_function=None,
+            metadata={"model": self._model},
+            configuration={"hnsw": {"space": "cosine"}},
+        )
+        return True
+
+    def _upsert(self, points: dict[str, list[Point]]) -> None:
+        for name, members in points.items():
+            self._ensure(name)
+            for start in range(0, len(members), PAGE):
+                some = members[start : start + PAGE]
+                vectors = [checked_vector(point.vector, self._dimensions) for point in some]
+                self._find(name).upsert(
+                    ids=[point.id for point in some],
+                    # Chroma wants a vector of everybody; who has none gets one that no search looks at.
+                    embeddings=[vector or [1.0] * max(self._dimensions, 1) for vector in vectors],
+                    metadatas=[_metadata(*pair) for pair in zip(some, vectors, strict=True)],
+                    documents=[_document(point.text) for point in some],
+                )
+
+    def _search(self, name: str, text: str, vector: Vector | None, top_k: int, where: Filter) -> list[Hit]:
+        collection = self._find(name)
+        if collection is None:
+            return []
+        words = _by_words(collection, text, where)
+        dense = checked_vector(vector, self._dimensions)
+        if dense is None:
+            return by_words(words, top_k)
+        limit = candidates(top_k)
+        best = sorted(words, key=lambda hit: (-hit.score, hit.id))[:limit]
+        return fuse([best, _by_meaning(collection, dense, limit, where)], top_k)
+
+    def _delete(self, name: str, ids: list[str]) -> None:
+        collection = self._find(name)
+        if collection is not None and ids:
+            collection.delete(ids=ids)
+
+    def _clear(self, name: str) -> None:
+        collection = self._find(name)
+        if collection is not None:
+            collection.delete(where={"dense": {"$gte": 0}})
+
+    def _drop(self, name: str) -> None:
+        if self._find(name) is not None:
+            self._client().delete_collection(name)
+            del self._known[name]
+
+    def _rename(self, old: str, new: str) -> None:
+        source = self._find(old)
+        if old == new:
+            return
+        self._ensure(new)
+        everything = ["embeddings", "metadatas", "documents"]
+        while source is not None and (page := source.get(limit=PAGE, include=everything))["ids"]:
+            self._find(new).upsert(ids=page["ids"], **{key: page[key] for key in everything})
+            source.delete(ids=page["ids"])
+        self._drop(old)
+
+    def _count(self, name: str) -> int:
+        collection = self._find(name)
+        return 0 if collection is None else int(collection.count())
+
+
+def _metadata(point: Point, vector: list[float] | None) -> dict[str, str | int]:
+    return {
+        "type": point.type,
+        "success": int(point.success),
+        "created_at": microseconds(point.created_at),
+        "dense": int(vector is not None),
+    }
+
+
+def _document(text: str) -> str:
+    vector = document_vector(text)
+    terms = zip(vector.indices, vector.values, strict=True)
+    return " " + " ".join(f"{index:08x}:{weight!r}" for index, weight in terms) + " "
+
+
+def _by_words(collection: Any, text: str, where: Filter) -> list[Hit]:
+    wanted = [f"{index:08x}" for index in query_vector(text).indices]
+    if not wanted:
+        return []
+    holds = [{"$contains": f" {term}:"} for term in wanted]
+    found = collection.get(
+        where_document=holds[0] if len(holds) == 1 else {"$or": holds}, include=["documents", "metadatas"]
+    )
+    weights = [_weights(document, wanted) for document in found["documents"]]
+    with_term = Counter(term for document in weights for term in document)
+    total = collection.count()
+    rare = {term: rarity(total, with_term[term]) for term in wanted}
+    return [
+        Hit(memory_id, sum(rare[term] * weight for term, weight in document.items()))
+        for memory_id, document, metadata in zip(found["ids"], weights, found["metadatas"], strict=True)
+        if document and _passes(metadata, where)
+    ]
+
+
+def _weights(document: str, wanted: list[str]) -> dict[str, float]:
+    weights = dict(term.split(":") for term in document.split())
+    return {term: float(weights[term]) for term in wanted if term in weights}
+
+
+def _passes(metadata: dict[str, Any], where: Filter) -> bool:
+    return (
+        where.type in (None, metadata["type"])
+        and where.success in (None, bool(metadata["success"]))
+        and (where.since is None or metadata["created_at"] >= microseconds(where.since))
+        and (where.until is None or metadata["created_at"] <= microseconds(where.until))
+    )
+
+
+def _by_meaning(collection: Any, vector: list[float], limit: int, where: Filter) -> list[Hit]:
+    conditions: list[dict[str, Any]] = [{"dense": {"$eq": 1}}]
+    if where.type is not None:
+        conditions.append({"type": {"$eq": where.type}})
+    if where.success is not None:
+        conditions.append({"success": {"$eq": int(where.success)}})
+    if where.since is not None:
+        conditions.append({"created_at": {"$gte": microseconds(where.since)}})
+    if where.until is not None:
+        conditions.append({"created_at": {"$lte": microseconds(where.until)}})
+    found = collection.query(
+        query_embeddings=[vector],
+        n_results=limit,
+        where=conditions[0] if len(conditions) == 1 else {"$and": conditions},
+        include=["distances"],
+    )
+    return [
+        Hit(memory_id, 1 - distance) for memory_id, distance in zip(found["ids"][0], found["distances"][0], strict=True)
+    ]
+
+
+def _is_failure(failure: Exception) -> bool:
+    return is_engine_failure(failure) or type(failure).__module__.startswith("chromadb")

@@ -1,0 +1,288 @@
+"""The one place that builds requests to an index that many tenants share.
+
+A gate is made for one collection, and whatever it builds carries that collection's key: no other module builds
+filters or requests (a test reads the syntax trees of the stores). Points get ids of their own per collection, so
+that not even an id taken from another tenant reaches a point of that tenant.
+"""
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from artel.vector_index.bm25 import document_vector, query_vector
+from artel.vector_index.store import (
+    EVERYTHING,
+    Filter,
+    Hit,
+    Point,
+    Vector,
+    check_collection,
+    checked_vector,
+    microseconds,
+)
+
+if TYPE_CHECKING:
+    import qdrant_edge
+    from qdrant_client import models
+
+DENSE, SPARSE = "dense", "bm25"
+COLLECTION, REGISTERED = "collection", "registered"
+ID, TYPE, SUCCESS, CREATED_AT = "id", "type", "success", "created_at"
+PAGE = 256
+
+
+class _Gate:
+    """What the gates of both engines share; their classes are named alike, but for the range."""
+
+    def __init__(self, engine: ModuleType, range_class: str, collection: str, dimensions: int) -> None:
+        self._engine: Any = engine
+        self._range: Any = getattr(engine, range_class)
+        self._collection = check_collection(collection)
+        self._dimensions = dimensions
+        # Every collection numbers its words differently, so that an engine's list of the points that hold a word has
+        # points of one tenant only: searching takes half as long at 100,000 points, however many the others have.
+        self.salt = int.from_bytes(_digest(b"artel.words", self._collection)[:4], "little")
+
+    @property
+    def marker_id(self) -> str:
+        """The id of the point that says that the collection exists, even when it is empty."""
+        return _uuid(b"artel.marker", self._collection)
+
+    def by_meaning(self, vector: Vector | None) -> bool:
+        """Answer whether a search with this vector goes by meaning too."""
+        return vector is not None and self._dimensions > 0
+
+    def _point_id(self, memory_id: str) -> str:
+        return _uuid(b"artel.vector_index", f"{self._collection}/{memory_id}")  # no collection's name has a /
+
+    def _scope(self, where: Filter = EVERYTHING, *others: Any) -> Any:
+        engine = self._engine
+        must = [engine.FieldCondition(key=COLLECTION, match=engine.MatchValue(value=self._collection)), *others]
+        if where.type is not None:
+            must.append(engine.FieldCondition(key=TYPE, match=engine.MatchValue(value=where.type)))
+        if where.success is not None:
+            must.append(engine.FieldCondition(key=SUCCESS, match=engine.MatchValue(value=int(where.success))))
+        if where.since is not None or where.until is not None:
+            since = None if where.since is None else microseconds(where.since)
+            until = None if where.until is None else microseconds(where.until)
+            must.append(engine.FieldCondition(key=CREATED_AT, range=self._range(gte=since, lte=until)))
+        return engine.Filter(must=must)
+
+    def _payload(self, point: Point) -> dict[str, Any]:
+        return {
+            COLLECTION: self._collection,
+            ID: point.id,
+            TYPE: point.type,
+            SUCCESS: int(point.success),  # a number: qdrant-edge 0.9 can't match true and false
+            CREATED_AT: microseconds(point.created_at),
+        }
+
+    def _vectors(self, point: Point) -> dict[str, Any]:
+        words, dense = document_vector(point.text), checked_vector(point.vector, self._dimensions)
+        vectors: dict[str, Any] = {} if dense is None else {DENSE: dense}
+        if words.indices:
+            vectors[SPARSE] = self._numbered(words, self.salt)
+        return vectors
+
+    def _queries(self, text: str, vector: Vector | None) -> list[tuple[str, Any]]:
+        """Answer which vectors to search in, and for what: the words first, then the meaning if there is one."""
+        words, dense = query_vector(text), checked_vector(vector, self._dimensions)
+        queries: list[tuple[str, Any]] = []
+        if words.indices:
+            queries.append((SPARSE, self._numbered(words, self.salt)))
+        if dense is not None:
+            queries.append((DENSE, dense))
+        return queries
+
+    def _numbered(self, words: Any, salt: int) -> Any:
+        pairs = sorted((index ^ salt, value) for index, value in zip(words.indices, words.values, strict=True))
+        return self._engine.SparseVector(indices=[index for index, _ in pairs], values=[value for _, value in pairs])
+
+    def _adopted(self, record: Any, source: "_Gate") -> tuple[str, dict[str, Any], dict[str, Any]]:
+        """Answer the id, vectors and payload that a point of another collection has in this one."""
+        vectors = dict(record.vector or {})
+        if SPARSE in vectors:
+            vectors[SPARSE] = self._numbered(vectors[SPARSE], source.salt ^ self.salt)
+        return self._point_id(record.payload[ID]), vectors, {**record.payload, COLLECTION: self._collection}
+
+
+class EdgeGate(_Gate):
+    """Builds the requests to qdrant-edge."""
+
+    def __init__(self, collection: str, dimensions: int) -> None:
+        import qdrant_edge as edge
+
+        super().__init__(edge, "RangeFloat", collection, dimensions)
+
+    def searches(
+        self, text: str, vector: Vector | None, limit: int, where: Filter
+    ) -> "qdrant_edge.QueryBatchRequest | None":
+        """Answer the searches for a text; none when it has no words and no vector."""
+        import qdrant_edge as edge
+
+        scope = self._scope(where)
+        # Rare means rare in this collection: other tenants' words must not move the scores.
+        rare_here = edge.SearchParams(idf=edge.IdfParams(corpus=self._scope()))
+        queries = [
+            edge.QueryRequest(
+                query=edge.Query.Nearest(wanted, using=using),
+                filter=scope,
+                limit=limit,
+                with_payload=[ID],
+                params=rare_here if using == SPARSE else None,
+            )
+            for using, wanted in self._queries(text, vector)
+        ]
+        return edge.QueryBatchRequest(queries) if queries else None
+
+    def count(self) -> "qdrant_edge.CountRequest":
+        """Answer the request for the number of points."""
+        import qdrant_edge as edge
+
+        return edge.CountRequest(filter=self._scope(), exact=True)
+
+    def marker_count(self) -> "qdrant_edge.CountRequest":
+        """Answer the request for the number of marks: one or none."""
+        import qdrant_edge as edge
+
+        mark = edge.FieldCondition(key=REGISTERED, match=edge.MatchValue(value=self._collection))
+        return edge.CountRequest(filter=edge.Filter(must=[mark]), exact=True)
+
+    def page(self) -> "qdrant_edge.ScrollRequest":
+        """Answer the request for some whole points, whichever come first."""
+        import qdrant_edge as edge
+
+        return edge.ScrollRequest(filter=self._scope(), limit=PAGE, with_payload=True, with_vector=True)
+
+    def point(self, point: Point) -> "qdrant_edge.Point":
+        """Answer a memory as the engine takes it."""
+        import qdrant_edge as edge
+
+        return edge.Point(self._point_id(point.id), self._vectors(point), self._payload(point))
+
+    def copies(self, records: "Sequence[qdrant_edge.Record]", source: "EdgeGate") -> "list[qdrant_edge.Point]":
+        """Answer copies of another collection's points for this one."""
+        import qdrant_edge as edge
+
+        return [edge.Point(*self._adopted(record, source)) for record in records]
+
+    @staticmethod
+    def upsert(points: "Sequence[qdrant_edge.Point]") -> "qdrant_edge.UpdateOperation":
+        """Answer the operation that stores points, whosever they are."""
+        import qdrant_edge as edge
+
+        return edge.UpdateOperation.upsert_points(list(points))
+
+    def delete(self, ids: Iterable[str]) -> "qdrant_edge.UpdateOperation":
+        """Answer the operation that deletes some points."""
+        import qdrant_edge as edge
+
+        mine = edge.HasIdCondition({self._point_id(memory_id) for memory_id in ids})
+        return edge.UpdateOperation.delete_points_by_filter(self._scope(EVERYTHING, mine))
+
+    def clear(self) -> "qdrant_edge.UpdateOperation":
+        """Answer the operation that deletes every point."""
+        import qdrant_edge as edge
+
+        return edge.UpdateOperation.delete_points_by_filter(self._scope())
+
+    def marker(self) -> "qdrant_edge.Point":
+        """Answer the point that says that the collection exists."""
+        import qdrant_edge as edge
+
+        return edge.Point(self.marker_id, {}, {REGISTERED: self._collection})
+
+    def unregister(self) -> "qdrant_edge.UpdateOperation":
+        """Answer the operation that takes the mark away."""
+        import qdrant_edge as edge
+
+        return edge.UpdateOperation.delete_points([self.marker_id])
+
+    @staticmethod
+    def collections() -> "qdrant_edge.FacetRequest":
+        """Answer the request for the names of all collections, which reads nothing but marks."""
+        import qdrant_edge as edge
+
+        return edge.FacetRequest(key=REGISTERED, limit=1_000_000, exact=True)
+
+
+class QdrantGate(_Gate):
+    """Builds what is sent to a Qdrant server."""
+
+    def __init__(self, collection: str, dimensions: int) -> None:
+        from qdrant_client import models
+
+        super().__init__(models, "Range", collection, dimensions)
+
+    def searches(self, text: str, vector: Vector | None, limit: int, where: Filter) -> "list[models.QueryRequest]":
+        """Answer the searches for a text; none when it has no words and no vector."""
+        from qdrant_client import models
+
+        scope = self._scope(where)
+        rare_here = models.SearchParams(idf=models.IdfCorpusParams(corpus=self._scope()))
+        return [
+            models.QueryRequest(
+                query=wanted,
+                using=using,
+                filter=scope,
+                limit=limit,
+                with_payload=[ID],
+                params=rare_here if using == SPARSE else None,
+            )
+            for using, wanted in self._queries(text, vector)
+        ]
+
+    def point(self, point: Point) -> "models.PointStruct":
+        """Answer a memory as Qdrant takes it."""
+        from qdrant_client import models
+
+        return models.PointStruct(
+            id=self._point_id(point.id), vector=self._vectors(point), payload=self._payload(point)
+        )
+
+    def copies(self, records: "Sequence[models.Record]", source: "QdrantGate") -> "list[models.PointStruct]":
+        """Answer copies of another collection's points for this one."""
+        from qdrant_client import models
+
+        adopted = [self._adopted(record, source) for record in records]
+        return [models.PointStruct(id=id_, vector=vectors, payload=payload) for id_, vectors, payload in adopted]
+
+    def all(self) -> "models.Filter":
+        """Answer the filter that lets every point of the collection through, and no other."""
+        everything: models.Filter = self._scope()
+        return everything
+
+    def some(self, ids: Iterable[str]) -> "models.Filter":
+        """Answer the filter that lets some points of the collection through."""
+        from qdrant_client import models
+
+        mine: models.Filter = self._scope(
+            EVERYTHING, models.HasIdCondition(has_id=[self._point_id(memory_id) for memory_id in ids])
+        )
+        return mine
+
+    def marker(self) -> "models.PointStruct":
+        """Answer the point that says that the collection exists."""
+        from qdrant_client import models
+
+        return models.PointStruct(id=self.marker_id, vector={}, payload={REGISTERED: self._collection})
+
+
+def hits(points: Iterable[Any]) -> list[Hit]:
+    """Answer the memories that an engine found, under the ids that they were stored with."""
+    return [Hit(point.payload[ID], float(point.score)) for point in points]
+
+
+def memory_ids(records: Iterable[Any]) -> list[str]:
+    """Answer the ids that points were stored with."""
+    return [record.payload[ID] for record in records]
+
+
+def _uuid(purpose: bytes, key: str) -> str:
+    return str(UUID(bytes=_digest(purpose, key)))
+
+
+def _digest(purpose: bytes, key: str) -> bytes:
+    return blake2b(key.encode(), digest_size=16, person=purpose).digest()

@@ -1,1 +1,0 @@
-"""Rows of workflows and their tasks, and the rules for them; who runs them is in `plans`."""
