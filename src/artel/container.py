@@ -21,7 +21,7 @@ from artel.brain.model_rules import ModelRules
 from artel.brain.router import BrainRouter
 from artel.budgets.money import micros
 from artel.bus.bus import Bus
-from artel.connector_gateway.connections import Lines
+from artel.connector_gateway.connections import ConnectorConnections
 from artel.connector_gateway.frames import UserTurns
 from artel.connector_gateway.relay import Relay
 from artel.contract.connector import Decided
@@ -45,14 +45,14 @@ from artel.spaces import leases
 from artel.spaces.agent_cache import NoSharedCache, SharedCache
 from artel.spaces.chat_figures import ChatFigures
 from artel.spaces.host import Host
-from artel.spaces.project_events import ProjectNews
-from artel.spaces.services import AlertLimits, FamilyLimits, SpaceParts, TimeLimits
-from artel.spaces.space_rpc import SpaceDesk
+from artel.spaces.project_events import ProjectEventWriter
+from artel.spaces.services import AlertLimits, FamilyLimits, SpaceServices, TimeLimits
+from artel.spaces.space_rpc import SpaceRpc
 from artel.spaces.spaces import Spaces
 from artel.task_workspaces.service import TaskWorkspaces
 from artel.task_workspaces.storage_quota import StorageQuota
 from artel.task_workspaces.task_workspace import Quota
-from artel.turns.waiters import Endings
+from artel.turns.waiters import TurnWaiters
 from artel.vector_index.providers import MemorySettings, make_embedder, make_store
 
 MAX_DECIDING = 100
@@ -80,9 +80,9 @@ class Container:
     project_hub: EventHub
     pulses: tuple[EventPulse, ...]
     signals: Signals
-    endings: Endings
-    desk: SpaceDesk
-    lines: Lines
+    endings: TurnWaiters
+    desk: SpaceRpc
+    lines: ConnectorConnections
     relay: Relay
     host: Host | None
     spaces: Spaces | None
@@ -136,15 +136,15 @@ class Container:
         project_hub = EventHub(_reader(database, read_project_events), readers)
         alone = settings.is_embedded or settings.bus_url is None  # or others only see what is in the database
         signals = Signals(hub, project_hub, None if alone else bus)
-        endings = Endings(database)
+        endings = TurnWaiters(database)
         brain = BrainRouter(os.environ, model_rules(settings))
-        news, process_id = ProjectNews(database, signals), uuid7()
-        lines = Lines(database, process_id, news.add, settings.max_connectors_per_user)
+        news, process_id = ProjectEventWriter(database, signals), uuid7()
+        lines = ConnectorConnections(database, process_id, news.add, settings.max_connectors_per_user)
         relay = Relay(database, signals, lines, process_id)
         signals.add(relay)
         workspaces = task_workspaces(settings)
         storage = StorageQuota(database, workspaces, settings.user_storage_bytes)
-        parts = SpaceParts(
+        parts = SpaceServices(
             database=database,
             brain=brain,
             memories=memories,
@@ -189,7 +189,7 @@ class Container:
             spaces = Spaces(parts, Orchestrator(settings.planner_model), host_id)
             host = Host(parts, spaces, host_id)
             signals.add(host)
-        signals.add(EndingsBySignal(endings))
+        signals.add(WaitersBySignal(endings))
         for close in (parts.shared_cache.close, brain.close, hub.close, project_hub.close, news.close, relay.close):
             opened.push_async_callback(close)
         return cls(
@@ -217,7 +217,7 @@ class Container:
             ),
             signals=signals,
             endings=endings,
-            desk=SpaceDesk(database, signals, parts, spaces),
+            desk=SpaceRpc(database, signals, parts, spaces),
             lines=lines,
             relay=relay,
             host=host,
@@ -284,10 +284,10 @@ class Container:
         await self.opened.aclose()
 
 
-class EndingsBySignal:
+class WaitersBySignal:
     """Lets those who wait for turns of other processes look when something happens."""
 
-    def __init__(self, endings: Endings) -> None:
+    def __init__(self, endings: TurnWaiters) -> None:
         self._endings = endings
 
     def session_changed(self, session_id: str) -> None:

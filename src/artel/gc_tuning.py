@@ -11,12 +11,12 @@ OLDER_ROUNDS = 20
 OLDEST_ROUNDS = 50
 
 
-def look_later() -> None:
+def disable_gc_during_startup() -> None:
     """Look for no garbage while the server is loaded: what is made then stays, and looking takes time."""
     gc.disable()
 
 
-def look_seldom() -> None:
+def freeze_startup_objects() -> None:
     """Take everything that is there now for permanent, and look less often from here on."""
     if gc.isenabled():
         gc.collect()

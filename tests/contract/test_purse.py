@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 
 from artel.approvals.service import delete_session
 from artel.auth.accounts import create_account
-from artel.budgets.project_guard import BudgetPurse, _reserve, _Wanted
+from artel.budgets.project_guard import ProjectBudgetGuard, _reserve, _Wanted
 from artel.budgets.repository import Budget, BudgetRepository
 from artel.contract.http import NewProject
 from artel.db import schema
@@ -34,7 +34,7 @@ class Payer(Chat):
     turn_id: str
     month: str
 
-    async def begin(self) -> BudgetPurse:
+    async def begin(self) -> ProjectBudgetGuard:
         """Begin a turn; answer who pays for its calls."""
         self.session_id = await self.session()
         self.turn_id = (await self.accept(self.session_id)).id
@@ -42,7 +42,7 @@ class Payer(Chat):
         budget = Budget(uuid7(), self.project_id, "month", "2026-01", DOLLAR, 0, 0)
         await self.database.run(lambda c: BudgetRepository(c, self.user).add(budget))
         self.month = budget.id
-        return BudgetPurse(self.database, self.user, self.project_id, self.turn_id, [budget.id])
+        return ProjectBudgetGuard(self.database, self.user, self.project_id, self.turn_id, [budget.id])
 
     async def stands(self) -> tuple[int, int]:
         """Answer what is spent and what is reserved."""

@@ -12,8 +12,8 @@ import pytest
 
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
-from artel.connector_gateway.connection import MAX_AT_ONCE, Line
-from artel.connector_gateway.connections import Lines
+from artel.connector_gateway.connection import MAX_AT_ONCE, ConnectorConnection
+from artel.connector_gateway.connections import ConnectorConnections
 from artel.connector_gateway.frames import LARGE_CHARACTERS, Misbehaved
 from artel.connector_gateway.relay import Relay
 from artel.contract.connector import PROTOCOL, Hello, Result, WriteCall
@@ -45,11 +45,11 @@ class Process:
             return []
 
         signals = Signals(EventHub(nothing), EventHub(nothing), None)
-        self.lines = Lines(self.database, self.id, lambda *_: None)
+        self.lines = ConnectorConnections(self.database, self.id, lambda *_: None)
         self.relay = Relay(self.database, signals, self.lines, self.id)
 
     @asynccontextmanager
-    async def connected(self) -> AsyncIterator[Line]:
+    async def connected(self) -> AsyncIterator[ConnectorConnection]:
         """Hold the line of the project."""
 
         async def send(text: str) -> None:
@@ -63,7 +63,9 @@ class Process:
             project_id=self.project_id,
             workspace_name="work",
         )
-        line = Line(uuid7(), self.user, hello, send, lambda *_: None, self.lines.large, self.lines.raised)
+        line = ConnectorConnection(
+            uuid7(), self.user, hello, send, lambda *_: None, self.lines.large, self.lines.raised
+        )
         await self.lines.open(line, lambda _: None)
         try:
             yield line
@@ -81,7 +83,7 @@ class Process:
                 self.hears.clear()
                 await self.hears.wait()
 
-    async def answer(self, line: Line, message: dict[str, Any]) -> None:
+    async def answer(self, line: ConnectorConnection, message: dict[str, Any]) -> None:
         await line.heard(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"success": True}}))
 
 

@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 
 from artel.api.socket_protocol import BoundedSocket
 from artel.auth.principal import Principal
-from artel.connector_gateway.connection import Line, NotSent
+from artel.connector_gateway.connection import ConnectorConnection, NotSent
 from artel.connector_gateway.frames import LARGE_CHARACTERS, Misbehaved, UserPlaces, UserTurns, read_message
 from artel.contract.connector import ANSWERS, CALLS, PROTOCOL, Hello, Result
 
@@ -34,7 +34,7 @@ class Connector:
         user_id: int = 1,
         large: UserTurns | None = None,
         raised: UserPlaces | None = None,
-        kind: type[Line] = Line,
+        kind: type[ConnectorConnection] = ConnectorConnection,
     ) -> None:
         hello = Hello(
             protocol=PROTOCOL, connector_id="connector-of-a-test", user_id=user_id, project_id=1, workspace_name="w"
@@ -201,7 +201,7 @@ async def give_up(calling: "asyncio.Task[Result]") -> None:
         await calling
 
 
-class HurriedLine(Line):
+class HurriedLine(ConnectorConnection):
     """A line that soon forgets calls that were given up."""
 
     late_seconds = 0.2

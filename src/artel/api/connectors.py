@@ -15,7 +15,7 @@ from starlette.websockets import WebSocketDisconnect
 from artel.api.dependencies import CurrentUser, Parts, ProjectId
 from artel.api.problems import documented, problem_of
 from artel.auth.principal import Principal
-from artel.connector_gateway.connection import Line
+from artel.connector_gateway.connection import ConnectorConnection
 from artel.connector_gateway.connections import PROJECT_GONE, Ending
 from artel.connector_gateway.frames import Misbehaved
 from artel.connector_gateway.repository import who_serves
@@ -116,7 +116,7 @@ class _Conversation:
         """Talk until somebody ends it."""
         try:
             hello_id, hello = await self._hello()
-            line = Line(
+            line = ConnectorConnection(
                 uuid7(),
                 self._user,
                 hello,
@@ -136,7 +136,7 @@ class _Conversation:
             log.info("connector_refused", project_id=self._project_id, code=closed.code, reason=closed.reason)
             await self._websocket.close(closed.code, closed.reason[:120])
 
-    async def _open(self, line: Line, hello_id: object, ended: "asyncio.Future[Ending]") -> None:
+    async def _open(self, line: ConnectorConnection, hello_id: object, ended: "asyncio.Future[Ending]") -> None:
         try:
             await self._parts.lines.open(line, partial(_settle, ended))
         except OtherConnector as other:
@@ -147,7 +147,7 @@ class _Conversation:
         except ArtelError as trouble:
             raise _Closed(CLOSE_TRY_LATER, trouble.detail) from None
 
-    async def _serve(self, line: Line, hello_id: object, ended: "asyncio.Future[Ending]") -> None:
+    async def _serve(self, line: ConnectorConnection, hello_id: object, ended: "asyncio.Future[Ending]") -> None:
         await self._websocket.send_json(answer(hello_id, Welcome()))
         listening = asyncio.ensure_future(self._listen(line))
         keeping = asyncio.ensure_future(self._parts.lines.keep(line, self._authenticate))
@@ -177,7 +177,7 @@ class _Conversation:
             raise _Closed(CLOSE_REFUSED, "The hello names another protocol, user or project than the line is for.")
         return message.get("id"), hello
 
-    async def _listen(self, line: Line) -> None:
+    async def _listen(self, line: ConnectorConnection) -> None:
         began, count = time.monotonic(), 0
         while True:
             text = await self._text()

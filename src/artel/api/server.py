@@ -15,7 +15,7 @@ from artel.api.http_protocol import BoundedHttp
 from artel.container import Container
 from artel.contract.connector import DEAD_SECONDS, MAX_FRAME_BYTES, PING_SECONDS
 from artel.errors import AddressUnavailable
-from artel.gc_tuning import look_seldom
+from artel.gc_tuning import freeze_startup_objects
 
 GRACE_SECONDS = 6
 
@@ -54,7 +54,7 @@ async def serve(container: Container, ready: Callable[[str], None]) -> None:
     url = f"http://{_for_url(settings.host)}:{listener.getsockname()[1]}"
 
     def announce() -> None:
-        look_seldom()
+        freeze_startup_objects()
         container.folder.announce(url)
         ready(url)
 

@@ -49,7 +49,7 @@ class Schema:
     schema: "Mapping[str, JsonValue]"
 
 
-class Purse(Protocol):
+class BudgetGuard(Protocol):
     """Whoever pays for calls."""
 
     async def reserve(self, amount: float) -> str:
@@ -71,7 +71,7 @@ class Request:
     tools: tuple[ToolSchema, ...] = ()
     response_format: Schema | None = None
     fallback_model: str | None = None
-    purse: Purse | None = None  # who pays, if that is counted
+    purse: BudgetGuard | None = None  # who pays, if that is counted
     max_context_tokens: int | None = None  # of all that is sent
     mends: bool = True  # whether a structured answer that is not as asked is asked for once more
 

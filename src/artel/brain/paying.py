@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from artel.brain import prices
-from artel.brain.brain import Brain, Completion, Purse, Request, TokenSink, Usage
+from artel.brain.brain import Brain, BudgetGuard, Completion, Request, TokenSink, Usage
 from artel.brain.errors import ModelError
 from artel.brain.estimate import estimated_tokens
 
@@ -15,7 +15,7 @@ INPUT_EXTRA = 50
 class PaidBrain:
     """Another brain, each of whose calls is paid for out of a purse."""
 
-    def __init__(self, brain: Brain, purse: Purse) -> None:
+    def __init__(self, brain: Brain, purse: BudgetGuard) -> None:
         self._brain = brain
         self._purse = purse
 

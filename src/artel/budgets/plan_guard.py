@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from artel.auth.principal import Principal
 from artel.budgets.money import micros
-from artel.budgets.project_guard import BudgetPurse
+from artel.budgets.project_guard import ProjectBudgetGuard
 from artel.budgets.user_month import UserMonth
 from artel.db.engine import Database
 from artel.errors import BudgetExceeded
@@ -14,7 +14,7 @@ BUDGET = "budget"
 NEEDS_MICROS = "needs_micros"
 
 
-class PlanPurse(BudgetPurse):
+class PlanBudgetGuard(ProjectBudgetGuard):
     """Pays out of a plan's budget, and others; when the plan's is used up the user is asked for more."""
 
     keeps_promises = False  # what is promised is its own

@@ -19,7 +19,7 @@ from artel.turns.repository import TurnRepository
 from artel.turns.transactions import TurnOver
 
 
-class BudgetPurse:
+class ProjectBudgetGuard:
     """Pays out of budgets, of all of them for each call; raises BudgetExceeded when one has not enough left.
 
     What is promised to plans that run is not there for others. `spends` is told what each call has cost, in millionths,

@@ -189,9 +189,9 @@ def _run(
 
     import uvloop
 
-    from artel.gc_tuning import look_later
+    from artel.gc_tuning import disable_gc_during_startup
 
-    look_later()
+    disable_gc_during_startup()
     from artel.container import Container
     from artel.logs import configure_logs
     from artel.settings import load_settings

@@ -50,7 +50,7 @@ class NotSent(Exception):
     """The call's time was over before it could be sent, or nobody waits for it any more: nothing was done."""
 
 
-class Line:
+class ConnectorConnection:
     """One connector that is online here."""
 
     late_seconds = LATE_SECONDS

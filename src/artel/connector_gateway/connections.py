@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from artel.auth.principal import Principal
-from artel.connector_gateway.connection import Line
+from artel.connector_gateway.connection import ConnectorConnection
 from artel.connector_gateway.frames import MAX_LARGE_AT_ONCE, MAX_RAISED_LINES, UserPlaces, UserTurns
 from artel.connector_gateway.repository import Serving, begin_serving, end_serving, keep_serving
 from artel.contract.connector import CLOSE_LOGIN_OVER, CLOSE_REFUSED, CLOSE_TAKEN_OVER, PING_SECONDS, Hello
@@ -36,7 +36,7 @@ TAKEN_OVER = Ending(CLOSE_TAKEN_OVER, "Another connector has taken over.")
 PROJECT_GONE = Ending(CLOSE_REFUSED, "The project was deleted.")
 
 
-class Lines:
+class ConnectorConnections:
     """One line per project at most. Whoever opens a line is told when, and why, it must be closed."""
 
     def __init__(self, database: Database, process_id: str, tell: Tell, max_per_user: int = MAX_SOCKETS) -> None:
@@ -47,7 +47,7 @@ class Lines:
         self._database = database
         self._process_id = process_id
         self._tell = tell
-        self._lines: dict[int, Line] = {}
+        self._lines: dict[int, ConnectorConnection] = {}
         self._changed = asyncio.Event()
         self._end: dict[str, Callable[[Ending], None]] = {}
 
@@ -56,7 +56,7 @@ class Lines:
         """Whether there is any line."""
         return bool(self._lines)
 
-    def of(self, principal: Principal, project_id: int) -> Line | None:
+    def of(self, principal: Principal, project_id: int) -> ConnectorConnection | None:
         """Answer the line to a user's project."""
         line = self._lines.get(project_id)
         return line if line is not None and line.principal.user_id == principal.user_id else None
@@ -81,7 +81,7 @@ class Lines:
         """Wait until a line was opened."""
         await self._changed.wait()
 
-    async def open(self, line: Line, end: Callable[[Ending], None]) -> Serving:
+    async def open(self, line: ConnectorConnection, end: Callable[[Ending], None]) -> Serving:
         """Let a line serve its project; `end` is called when it has to end."""
         principal, hello = line.principal, line.hello
         serving, before = await self._database.run(begin_serving, principal, hello, line.line_id, self._process_id)
@@ -98,7 +98,7 @@ class Lines:
         log.info("connector_online", connector_id=hello.connector_id, project_id=hello.project_id, mode=hello.mode)
         return serving
 
-    async def keep(self, line: Line, authenticate: Callable[[], Awaitable[object]]) -> Ending:
+    async def keep(self, line: ConnectorConnection, authenticate: Callable[[], Awaitable[object]]) -> Ending:
         """Say again and again that a line is open; answer why it has to end.
 
         Another line has taken its place, its project was deleted, or `authenticate` does not accept its token any more.
@@ -114,7 +114,7 @@ class Lines:
                 if ending is not None:
                     return ending
 
-    async def _service_over(self, line: Line) -> Ending | None:
+    async def _service_over(self, line: ConnectorConnection) -> Ending | None:
         try:
             is_kept = await self._database.run(keep_serving, line.principal, line.hello.project_id, line.line_id)
         except ProjectNotFound:
@@ -127,7 +127,7 @@ class Lines:
         if line is not None:
             self._tell_end(line.line_id, PROJECT_GONE)
 
-    async def close(self, line: Line) -> None:
+    async def close(self, line: ConnectorConnection) -> None:
         """End a line."""
         line.close()
         self._end.pop(line.line_id, None)

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from artel.auth.principal import Principal
 from artel.connector_gateway import relay_calls
 from artel.connector_gateway.connection import LineLost, NotSent, asks_for_nobody
-from artel.connector_gateway.connections import Lines
+from artel.connector_gateway.connections import ConnectorConnections
 from artel.connector_gateway.relay_calls import RelayCall
 from artel.connector_gateway.repository import Serving, who_serves
 from artel.contract.connector import ANSWERED, ANSWERS, CALLS, Call, Decided, Result
@@ -56,7 +56,7 @@ class Asked(Protocol):
 class Relay:
     """Asks connectors, and answers for the lines of this process what others ask."""
 
-    def __init__(self, database: Database, signals: Signals, lines: Lines, process_id: str) -> None:
+    def __init__(self, database: Database, signals: Signals, lines: ConnectorConnections, process_id: str) -> None:
         self._database = database
         self._signals = signals
         self._lines = lines

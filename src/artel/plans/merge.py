@@ -11,11 +11,11 @@ from artel.brain.demo.review import introduction
 from artel.brain.tokens import count_tokens
 from artel.contract.http import Agent
 from artel.db.text import storable
-from artel.plans.turn_end import Remembers, end_turn
 from artel.plans.merged_answer import merged, plain, why_nothing
 from artel.plans.task_board import TaskBoard
 from artel.plans.task_events import PlanListener, TaskVoice
 from artel.plans.task_transactions import DEPENDENCY_FAILED
+from artel.plans.turn_end import Remembers, end_turn
 from artel.plans.workflow import TaskStatus, Workflow, WorkflowStatus, WorkflowTask
 from artel.spaces.worker_space import WorkerSpace
 from artel.turns.transactions import Outcome

@@ -14,13 +14,12 @@ from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
 from artel.budgets.money import dollars
 from artel.budgets.plan_spending import Shares, plus, used_before, with_used
-from artel.budgets.project_guard import BudgetPurse
+from artel.budgets.project_guard import ProjectBudgetGuard
 from artel.connector_gateway.repository import who_serves
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.plans import transactions as records
-from artel.plans.turn_end import end_turn
 from artel.plans.estimates import Habits, PlanEstimate
 from artel.plans.plan_run import PlanRun
 from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, Wish, read_tasks, spare_busy_agents
@@ -28,6 +27,7 @@ from artel.plans.pricing import before, habits, price, told_tokens
 from artel.plans.proposal import Proposal
 from artel.plans.task_graph import PlanInvalid, TaskGraph
 from artel.plans.transactions import Begun, MonthTooShort
+from artel.plans.turn_end import end_turn
 from artel.plans.workflow import Workflow, WorkflowStatus
 from artel.spaces.approval_factory import required
 from artel.spaces.db_retry import patiently
@@ -171,7 +171,7 @@ class _OrchestratedTurn:
             return self._parts.brain
         place = self._parts.database, self._space.principal, self._turn.project_id, self._turn.id
         month = self._begun.month
-        return PaidBrain(self._parts.brain, BudgetPurse(*place, [month.budget_id], self._pay, month.user))
+        return PaidBrain(self._parts.brain, ProjectBudgetGuard(*place, [month.budget_id], self._pay, month.user))
 
     def _pay(self, amount: int) -> None:
         self._paid += amount

@@ -13,7 +13,7 @@ from artel.approvals.approval import Approval, ApprovalStatus
 from artel.brain.brain import Brain
 from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
-from artel.budgets.plan_guard import BUDGET, NEEDS_MICROS, PlanPurse
+from artel.budgets.plan_guard import BUDGET, NEEDS_MICROS, PlanBudgetGuard
 from artel.budgets.plan_spending import Shares, Spending, Spent, used_before, with_used
 from artel.contract.events import EventData, TaskFailed, TaskStarted
 from artel.contract.http import Agent
@@ -407,7 +407,7 @@ class PlanRun:
         others = [self._month.budget_id] if self._month else []
         user_month = self._month.user if self._month else None
         place = database, principal, self._turn.project_id, self._turn.id
-        purse = PlanPurse(*place, plan.id, others, self._board.spending.pay, user_month)
+        purse = PlanBudgetGuard(*place, plan.id, others, self._board.spending.pay, user_month)
         return PaidBrain(self._parts.brain, purse)
 
     async def _store(self, step: Callable[..., None], *what: Any) -> None:

@@ -10,7 +10,7 @@ from artel.contract.events import EventData, TaskProgress
 from artel.ids import uuid7
 from artel.plans.workflow import Workflow, WorkflowTask
 from artel.spaces import task_events as telling
-from artel.spaces.event_writer import Notes
+from artel.spaces.event_writer import EventWriter
 from artel.spaces.worker_space import WorkerSpace
 from artel.tools.tool import ToolResult
 from artel.turns.turn import Turn
@@ -45,7 +45,7 @@ class PlanListener:
         self.space = space
         self.turn = turn
         self.workflow_id = workflow_id
-        self._notes = Notes(space, turn)
+        self._notes = EventWriter(space, turn)
 
     def open(self) -> None:
         """Begin to tell."""

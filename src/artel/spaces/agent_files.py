@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from artel.auth.principal import Principal
 from artel.paths.beneath import Content, Listing, Written
-from artel.spaces.services import SpaceParts
+from artel.spaces.services import SpaceServices
 from artel.task_workspaces.owner import find_assignment, find_owner
 from artel.task_workspaces.task_workspace import Info, Record, TaskWorkspace
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 class AgentFiles:
     """Finds the workspace that the agent works in with every call, because families change; files wait on a thread."""
 
-    def __init__(self, parts: SpaceParts, principal: Principal, project_id: int, agent_id: int) -> None:
+    def __init__(self, parts: SpaceServices, principal: Principal, project_id: int, agent_id: int) -> None:
         self._parts = parts
         self._principal = principal
         self._project_id = project_id

@@ -10,7 +10,7 @@ from artel.connector_gateway.repository import who_serves
 from artel.contract.connector import GUIDANCE, ReadCall
 from artel.errors import ArtelError
 from artel.logs import get_logger
-from artel.spaces.services import SpaceParts
+from artel.spaces.services import SpaceServices
 
 MAX_CHARACTERS = 8_000
 READ_SECONDS = 2.0
@@ -22,7 +22,7 @@ log = get_logger(__name__)
 class Guidance:
     """The guidance of one project, read from its folder now and then."""
 
-    def __init__(self, parts: SpaceParts, principal: Principal, project_id: int, epoch: int) -> None:
+    def __init__(self, parts: SpaceServices, principal: Principal, project_id: int, epoch: int) -> None:
         self._parts = parts
         self._principal = principal
         self._project_id = project_id

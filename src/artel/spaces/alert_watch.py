@@ -7,7 +7,7 @@ from artel.contract.spaces import Alert
 from artel.errors import ArtelError
 from artel.ids import uuid7
 from artel.logs import get_logger
-from artel.spaces.services import SpaceParts
+from artel.spaces.services import SpaceServices
 from artel.spaces.worker_space import Finding, WorkerSpace
 
 QUIET_SECONDS = 60.0  # a space where nothing was done for so long is not looked at
@@ -19,7 +19,7 @@ log = get_logger(__name__)
 class AlertWatch:
     """Looks at worker spaces, again and again."""
 
-    def __init__(self, parts: SpaceParts) -> None:
+    def __init__(self, parts: SpaceServices) -> None:
         self._parts = parts
 
     async def check(self, space: WorkerSpace) -> None:

@@ -7,7 +7,7 @@ from artel.auth.principal import Principal
 from artel.errors import ApprovalDecided, ApprovalNotFound, ArtelError
 from artel.logs import get_logger
 from artel.spaces import leases
-from artel.spaces.services import SpaceParts
+from artel.spaces.services import SpaceServices
 
 log = get_logger(__name__)
 
@@ -15,7 +15,7 @@ log = get_logger(__name__)
 class ApprovalClock:
     """Warns a minute before an approval expires, and lets the run go on when it has."""
 
-    def __init__(self, parts: SpaceParts) -> None:
+    def __init__(self, parts: SpaceServices) -> None:
         self._parts = parts
 
     async def check(self) -> None:

@@ -18,7 +18,7 @@ from artel.approvals.service import decisions, park_turn
 from artel.brain.brain import Brain, ToolCall, Usage
 from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
-from artel.budgets.project_guard import BudgetPurse
+from artel.budgets.project_guard import ProjectBudgetGuard
 from artel.contract.events import EventData
 from artel.contract.http import Agent
 from artel.errors import AgentNotFound, DatabaseUnavailable
@@ -28,7 +28,7 @@ from artel.projects.service import project_settings
 from artel.spaces import task_events as telling
 from artel.spaces.approval_factory import decision_of, due, required, tool_approval, who_asks
 from artel.spaces.db_retry import patiently
-from artel.spaces.event_writer import Notes
+from artel.spaces.event_writer import EventWriter
 from artel.spaces.execution import ErrorType, ExecutionResult, Task, Waiting
 from artel.tools.policy import Policy, PolicySettings
 from artel.tools.tool import ToolResult
@@ -65,7 +65,7 @@ class DirectTurn:
         self._tally = Tally("")
         if usage := kept.get("usage"):
             self._tally.usage = Usage(**usage)
-        self._notes = Notes(space, turn)
+        self._notes = EventWriter(space, turn)
         self._shown = 0.0
         self._started = False
         self._brain: Brain | None = None
@@ -155,7 +155,7 @@ class DirectTurn:
         await self._space.note_version(started.config_version)
         if started.month is not None and not self._parts.is_demo:
             place = self._parts.database, self._space.principal, self._space.project_id, self._turn.id
-            purse = BudgetPurse(*place, [started.month.budget_id], user_month=started.month.user)
+            purse = ProjectBudgetGuard(*place, [started.month.budget_id], user_month=started.month.user)
             self._brain = PaidBrain(self._parts.brain, purse)
         agent = await self._space.cache.get(agent.id)  # it may have been changed since it was queued
         said = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in started.said]

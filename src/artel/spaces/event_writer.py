@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 
-class Notes:
+class EventWriter:
     """Events of a turn that are written while it runs, one after another, without making it wait."""
 
     def __init__(self, space: "WorkerSpace", turn: Turn) -> None:

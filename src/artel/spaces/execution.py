@@ -41,7 +41,7 @@ from artel.spaces.agent_figures import ERROR_SECONDS, AgentStatus
 from artel.spaces.agents_md import Guidance
 from artel.spaces.memory_tools import source_of
 from artel.spaces.run_files import Caller, RunFiles, RunNotes
-from artel.spaces.services import SpaceParts
+from artel.spaces.services import SpaceServices
 from artel.tools.consent import Consent, Decision, NeedsApproval
 from artel.tools.files import READING, file_tools
 from artel.tools.policy import Pace, Policy, PolicySettings
@@ -186,7 +186,7 @@ class Execution:
         self,
         principal: Principal,
         project_id: int,
-        parts: SpaceParts,
+        parts: SpaceServices,
         bus: AgentBus,
         tools_for: ToolsFor,
         search: Callable[[int, str, int], Awaitable[list[Recalled]]],

@@ -23,8 +23,8 @@ from artel.spaces.approval_clock import ApprovalClock
 from artel.spaces.leases import SpaceElsewhere, Work
 from artel.spaces.operations import reset_space
 from artel.spaces.resets import audited_reset
-from artel.spaces.services import SpaceParts
-from artel.spaces.space_rpc import SpaceDesk
+from artel.spaces.services import SpaceServices
+from artel.spaces.space_rpc import SpaceRpc
 from artel.spaces.spaces import Spaces
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.turns.drafts import save_drafts
@@ -68,7 +68,7 @@ class _Lane:
 class Host:
     """Takes turns from the sessions of its worker spaces, and sees that each one ends."""
 
-    def __init__(self, parts: SpaceParts, spaces: Spaces, host_id: str | None) -> None:
+    def __init__(self, parts: SpaceServices, spaces: Spaces, host_id: str | None) -> None:
         self._parts = parts
         self._spaces = spaces
         self._host_id = host_id
@@ -81,7 +81,7 @@ class Host:
         self._closing = False
         self._renewed = time.monotonic()
         self._ended_before: set[str] = set()
-        self._desk: SpaceDesk | None = None
+        self._desk: SpaceRpc | None = None
         self._watch = AlertWatch(parts)
         self._clock = ApprovalClock(parts)
         spaces.recover = self._recover
@@ -91,7 +91,7 @@ class Host:
         """Whether any turn runs."""
         return any(lane.running for lane in self._lanes.values())
 
-    async def start(self, desk: SpaceDesk) -> None:
+    async def start(self, desk: SpaceRpc) -> None:
         """Fail what a crash has left running, and begin to look for work."""
         self._desk = desk
         if self._host_id is None:
@@ -418,7 +418,7 @@ class Host:
 
 
 async def _fail_interrupted(
-    parts: SpaceParts, left: list[tuple[int, str, str]], lease: Lease | None, *, only_running: bool = False
+    parts: SpaceServices, left: list[tuple[int, str, str]], lease: Lease | None, *, only_running: bool = False
 ) -> None:
     """Give turns that nobody runs any more their end, once."""
     for user_id, session_id, turn_id in left:
@@ -435,7 +435,7 @@ async def _fail_interrupted(
 
 
 async def _end(
-    parts: SpaceParts, principal: Principal, session_id: str, turn_id: str, code: str, text: str, lease: Lease | None
+    parts: SpaceServices, principal: Principal, session_id: str, turn_id: str, code: str, text: str, lease: Lease | None
 ) -> Ended:
     turn = await parts.database.read(lambda c: TurnRepository(c, principal).get(session_id, turn_id))
     partial = parts.hub.written_of(session_id, turn_id)

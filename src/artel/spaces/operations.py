@@ -17,7 +17,7 @@ from artel.contract.spaces import (
 )
 from artel.errors import ArtelError
 from artel.ids import uuid7
-from artel.spaces.services import SpaceParts
+from artel.spaces.services import SpaceServices
 from artel.spaces.spaces import Spaces
 from artel.spaces.worker_space import WorkerSpace
 from artel.turns.repository import TurnRepository
@@ -28,18 +28,18 @@ from artel.turns.waiters import read_ended
 RESET = "The worker space was reset before this was answered. Send the message again."
 
 Json = dict[str, Any]
-Operation = Callable[[Spaces, SpaceParts, WorkerSpace, int], Awaitable[Json]]
+Operation = Callable[[Spaces, SpaceServices, WorkerSpace, int], Awaitable[Json]]
 
 
 async def carry_out(
-    spaces: Spaces, parts: SpaceParts, principal: Principal, project_id: int, operation: str, agent_id: int | None
+    spaces: Spaces, parts: SpaceServices, principal: Principal, project_id: int, operation: str, agent_id: int | None
 ) -> Json:
     """Do what is asked of a project's worker space, which is made if it is not there."""
     space = await spaces.get(principal, project_id)
     return await OPERATIONS[operation](spaces, parts, space, agent_id or 0)
 
 
-async def _status(_spaces: Spaces, _parts: SpaceParts, space: WorkerSpace, agent_id: int) -> Json:
+async def _status(_spaces: Spaces, _parts: SpaceServices, space: WorkerSpace, agent_id: int) -> Json:
     agent = await space.cache.get(agent_id)
     active, queued = space.bus.tasks(agent_id)
     return AgentStatusAnswer(
@@ -52,41 +52,41 @@ async def _status(_spaces: Spaces, _parts: SpaceParts, space: WorkerSpace, agent
     ).model_dump(mode="json")
 
 
-async def _metrics(_spaces: Spaces, _parts: SpaceParts, space: WorkerSpace, agent_id: int) -> Json:
+async def _metrics(_spaces: Spaces, _parts: SpaceServices, space: WorkerSpace, agent_id: int) -> Json:
     await space.cache.get(agent_id)
     figures = asdict(space.get_agent_metrics(agent_id))
     return AgentFiguresAnswer(agent_id=agent_id, **figures).model_dump(mode="json")
 
 
-async def _register(spaces: Spaces, parts: SpaceParts, space: WorkerSpace, agent_id: int) -> Json:
+async def _register(spaces: Spaces, parts: SpaceServices, space: WorkerSpace, agent_id: int) -> Json:
     await space.register_agent(agent_id)
     return await _status(spaces, parts, space, agent_id)
 
 
-async def _deregister(spaces: Spaces, parts: SpaceParts, space: WorkerSpace, agent_id: int) -> Json:
+async def _deregister(spaces: Spaces, parts: SpaceServices, space: WorkerSpace, agent_id: int) -> Json:
     await space.cache.get(agent_id)
     await space.deregister_agent(agent_id)
     return await _status(spaces, parts, space, agent_id)
 
 
-async def _invalidate(spaces: Spaces, parts: SpaceParts, space: WorkerSpace, agent_id: int) -> Json:
+async def _invalidate(spaces: Spaces, parts: SpaceServices, space: WorkerSpace, agent_id: int) -> Json:
     await space.cache.get(agent_id)
     await space.invalidate_agent(agent_id)
     return await _status(spaces, parts, space, agent_id)
 
 
-async def _remove(_spaces: Spaces, _parts: SpaceParts, space: WorkerSpace, agent_id: int) -> Json:
+async def _remove(_spaces: Spaces, _parts: SpaceServices, space: WorkerSpace, agent_id: int) -> Json:
     await space.remove_agent(agent_id)
     return {}
 
 
-async def _state(_spaces: Spaces, _parts: SpaceParts, space: WorkerSpace, _agent_id: int) -> Json:
+async def _state(_spaces: Spaces, _parts: SpaceServices, space: WorkerSpace, _agent_id: int) -> Json:
     samples = [SpaceSample(**asdict(sample)) for sample in space.samples]
     state = SpaceState(**asdict(space.get_metrics()), user_prefix=space.user_prefix, history=samples)
     return state.model_dump(mode="json")
 
 
-async def _health(_spaces: Spaces, parts: SpaceParts, space: WorkerSpace, _agent_id: int) -> Json:
+async def _health(_spaces: Spaces, parts: SpaceServices, space: WorkerSpace, _agent_id: int) -> Json:
     status, findings = await space.health()
     memory = await parts.memories.health()
     details = [HealthDetail(part=one.kind, severity=one.severity, message=one.message) for one in findings]
@@ -99,11 +99,11 @@ async def _health(_spaces: Spaces, parts: SpaceParts, space: WorkerSpace, _agent
     return SpaceHealth(status=status, details=details, notes=notes).model_dump(mode="json")
 
 
-async def _reset(_spaces: Spaces, parts: SpaceParts, space: WorkerSpace, _agent_id: int) -> Json:
+async def _reset(_spaces: Spaces, parts: SpaceServices, space: WorkerSpace, _agent_id: int) -> Json:
     return {"cancelled_turns": await reset_space(parts, space)}
 
 
-async def reset_space(parts: SpaceParts, space: WorkerSpace) -> int:
+async def reset_space(parts: SpaceServices, space: WorkerSpace) -> int:
     """End every unfinished turn of a space and begin the space anew; return how many turns were cancelled."""
     principal = space.principal
     left = await parts.database.read(lambda c: TurnRepository(c, principal).unfinished(space.project_id))
@@ -132,17 +132,17 @@ async def reset_space(parts: SpaceParts, space: WorkerSpace) -> int:
     return len(left)
 
 
-async def _clean_up(spaces: Spaces, _parts: SpaceParts, space: WorkerSpace, _agent_id: int) -> Json:
+async def _clean_up(spaces: Spaces, _parts: SpaceServices, space: WorkerSpace, _agent_id: int) -> Json:
     await spaces.clean_up(space.project_id)
     return {}
 
 
-async def _clear_cache(_spaces: Spaces, _parts: SpaceParts, space: WorkerSpace, _agent_id: int) -> Json:
+async def _clear_cache(_spaces: Spaces, _parts: SpaceServices, space: WorkerSpace, _agent_id: int) -> Json:
     await space.clear_agent_cache()
     return {}
 
 
-async def _ensure(_spaces: Spaces, _parts: SpaceParts, _space: WorkerSpace, _agent_id: int) -> Json:
+async def _ensure(_spaces: Spaces, _parts: SpaceServices, _space: WorkerSpace, _agent_id: int) -> Json:
     return {}
 
 

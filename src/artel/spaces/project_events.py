@@ -16,7 +16,7 @@ MAX_WAITING = 10_000
 log = get_logger(__name__)
 
 
-class ProjectNews:
+class ProjectEventWriter:
     """Events on their way to the streams of their projects; losing some in a crash does no harm."""
 
     def __init__(self, database: Database, signals: Signals) -> None:

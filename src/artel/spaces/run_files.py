@@ -21,7 +21,7 @@ from artel.logs import get_logger
 from artel.paths.errors import PathError
 from artel.paths.policy import split_path
 from artel.spaces.db_retry import patiently
-from artel.spaces.services import SpaceParts
+from artel.spaces.services import SpaceServices
 from artel.tools.audit import Audited, without_contents
 from artel.tools.consent import Decision
 from artel.tools.files import CHANGING, READING, FileState
@@ -73,7 +73,7 @@ class Caller:
 class RunNotes:
     """The audit log, for one run."""
 
-    def __init__(self, parts: SpaceParts, caller: Caller) -> None:
+    def __init__(self, parts: SpaceServices, caller: Caller) -> None:
         self._parts = parts
         self._caller = caller
 
@@ -89,7 +89,7 @@ class RunFiles:
 
     def __init__(
         self,
-        parts: SpaceParts,
+        parts: SpaceServices,
         caller: Caller,
         alive: Callable[[], None],
         load_policy: Callable[[], Awaitable[Policy]],

@@ -10,11 +10,11 @@ from artel.events.hub import EventHub
 from artel.events.signals import Signals
 from artel.spaces.agent_cache import MAX_CACHED, SharedCache
 from artel.spaces.chat_figures import ChatFigures
-from artel.spaces.project_events import ProjectNews
+from artel.spaces.project_events import ProjectEventWriter
 from artel.task_workspaces.service import TaskWorkspaces
 from artel.task_workspaces.storage_quota import StorageQuota
 from artel.tools.policy import ToolCalls
-from artel.turns.waiters import Endings
+from artel.turns.waiters import TurnWaiters
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class FamilyLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class SpaceParts:
+class SpaceServices:
     """Collaborators of worker spaces."""
 
     database: Database
@@ -57,8 +57,8 @@ class SpaceParts:
     shared_cache: SharedCache
     hub: EventHub
     signals: Signals
-    endings: Endings
-    news: ProjectNews
+    endings: TurnWaiters
+    news: ProjectEventWriter
     relay: Relay
     figures: ChatFigures
     workspaces: TaskWorkspaces

@@ -15,7 +15,7 @@ from artel.spaces import leases
 from artel.spaces import space_calls as calls
 from artel.spaces.leases import SpaceElsewhere
 from artel.spaces.operations import carry_out
-from artel.spaces.services import SpaceParts
+from artel.spaces.services import SpaceServices
 from artel.spaces.space_calls import SpaceCall
 from artel.spaces.spaces import Spaces
 from artel.turns.lease import LeaseLost
@@ -40,10 +40,10 @@ class SpaceRefused(ArtelError):
         self.code = error["code"]
 
 
-class SpaceDesk:
+class SpaceRpc:
     """Asks a worker space here if it is here, else through the database."""
 
-    def __init__(self, database: Database, signals: Signals, parts: SpaceParts, spaces: Spaces | None) -> None:
+    def __init__(self, database: Database, signals: Signals, parts: SpaceServices, spaces: Spaces | None) -> None:
         """Without `spaces` this process runs none."""
         self._database = database
         self._signals = signals

@@ -8,11 +8,11 @@ from artel.auth.principal import Principal
 from artel.brain import prices
 from artel.brain.tokens import count_tokens
 from artel.errors import ProjectNotFound
-from artel.gc_tuning import look_seldom
+from artel.gc_tuning import freeze_startup_objects
 from artel.logs import get_logger
 from artel.projects.repository import ProjectRepository
 from artel.spaces.leases import acquire_space, release_space
-from artel.spaces.services import SpaceParts
+from artel.spaces.services import SpaceServices
 from artel.spaces.worker_space import TurnRunner, WorkerSpace
 from artel.turns.lease import Lease
 
@@ -22,7 +22,7 @@ log = get_logger(__name__)
 class Spaces:
     """Makes, keeps and ends worker spaces. `host_id` is set when other processes may run spaces too."""
 
-    def __init__(self, parts: SpaceParts, orchestrator: TurnRunner, host_id: str | None) -> None:
+    def __init__(self, parts: SpaceServices, orchestrator: TurnRunner, host_id: str | None) -> None:
         self._parts = parts
         self._orchestrator = orchestrator
         self._host_id = host_id
@@ -126,4 +126,4 @@ async def _load_slow_parts() -> None:
     await asyncio.to_thread(count_tokens, "Hello")
     await prices.load()
     await load_graphs()
-    look_seldom()
+    freeze_startup_objects()

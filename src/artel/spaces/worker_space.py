@@ -28,7 +28,7 @@ from artel.spaces.direct_turn import DirectTurn
 from artel.spaces.execution import ErrorType, Execution, ExecutionResult, Task, TaskAtWork, in_error
 from artel.spaces.family import AgentFamily
 from artel.spaces.memory_tools import memory_tools
-from artel.spaces.services import SpaceParts
+from artel.spaces.services import SpaceServices
 from artel.tools.family import SpawnAgent
 from artel.tools.task_files import task_file_tools
 from artel.tools.tool import Tool
@@ -108,7 +108,7 @@ class WorkerSpace:
         self,
         principal: Principal,
         project_id: int,
-        parts: SpaceParts,
+        parts: SpaceServices,
         orchestrator: TurnRunner,
         lease: Lease | None = None,
         config_version: int = 0,

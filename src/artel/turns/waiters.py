@@ -93,7 +93,7 @@ class _Waiter:
             return
 
 
-class Endings:
+class TurnWaiters:
     """Those who wait for the end of turns in this process."""
 
     def __init__(self, database: Database) -> None:
