@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def _measured(name: str) -> Iterator[Figure]:
-    """Answer the figures of one bench; one that breaks is shown as such, and the others go on."""
+    """Return the figures of one bench; one that breaks is shown as such, and the others go on."""
     print(f"{name} …", file=sys.stderr, flush=True)
     try:
         yield from BENCHES[name]()

@@ -55,7 +55,7 @@ class Forgetful:
 
 
 async def cpu(work: Callable[[], Awaitable[Any]]) -> float:
-    """Answer the CPU time of one call in milliseconds, the best of some rounds."""
+    """Return the CPU time of one call in milliseconds, the best of some rounds."""
     best = float("inf")
     for _ in range(ROUNDS):
         started = time.process_time()
@@ -66,7 +66,7 @@ async def cpu(work: Callable[[], Awaitable[Any]]) -> float:
 
 
 async def pause(work: Awaitable[Any]) -> tuple[float, float]:
-    """Answer how many seconds the work took, and how long it kept the event loop from anything else."""
+    """Return how many seconds the work took, and how long it kept the event loop from anything else."""
     task = asyncio.ensure_future(work)
     started = last = time.perf_counter()
     worst = 0.0

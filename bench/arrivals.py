@@ -54,7 +54,7 @@ def _whole(server: Running, caller: dict[str, Any]) -> list[float]:
 
 
 def _starts(server: Running, caller: dict[str, Any], model: Model, count: int) -> list[float]:
-    """Answer the seconds from each request to its arrival at the model."""
+    """Return the seconds from each request to its arrival at the model."""
     client("calls", server, count=max(3, 50 // len(caller["lines"])), **caller)
     model.arrivals()
     lines = len(caller["lines"])

@@ -46,7 +46,7 @@ app = FastAPI(lifespan=lifespan)
 
 @app.get("/my/projects/{project_id}")
 async def get_project(project_id: int) -> dict[str, Any]:
-    """Answer one row."""
+    """Return one row."""
     row = database.execute("SELECT body FROM projects WHERE id = ?", (project_id,)).fetchone()
     return dict(json.loads(row[0]))
 

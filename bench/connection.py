@@ -25,7 +25,7 @@ class Connection:
         self._writer.write(request(method, path, self._token, body, headers))
 
     async def call(self, method: str, path: str, body: Any = None, headers: str = "") -> tuple[int, bytes]:
-        """Answer the status and the whole body."""
+        """Return the status and the whole body."""
         self.send(method, path, body, headers)
         status, head = await self._head()
         if b"transfer-encoding: chunked" in head:
@@ -34,7 +34,7 @@ class Connection:
         return status, await self._reader.readexactly(length)
 
     async def stream(self, method: str, path: str, body: Any = None) -> AsyncIterator[bytes]:
-        """Answer the body of a stream of events as it comes."""
+        """Return the body of a stream of events as it comes."""
         self.send(method, path, body, "Accept: text/event-stream\r\n")
         status, head = await self._head()
         assert status == 200, (status, head)
@@ -58,7 +58,7 @@ class Connection:
 
 
 def request(method: str, path: str, token: str = "", body: Any = None, headers: str = "") -> bytes:
-    """Answer the bytes of a request."""
+    """Return the bytes of a request."""
     content = b"" if body is None else json.dumps(body).encode()
     lines = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(content)}\r\n{headers}"
     if content:

@@ -78,7 +78,7 @@ _WORDS = ("database", "colour", "deadline", "licence", "layout", "hosting", "bud
 
 
 def _measured(server: Running, caller: dict[str, Any], count: int) -> tuple[dict[str, Any], float]:
-    """Warm up, then call; answer what the client saw, and the CPU time of the server per call, in milliseconds."""
+    """Warm up, then call; return what the client saw, and the CPU time of the server per call, in milliseconds."""
     lines = len(caller["lines"])
     client("calls", server, count=max(10, 100 // lines), **caller)
     before = server.cpu_seconds()

@@ -43,7 +43,7 @@ class Figure:
         return self.target / self.measured if self.measured else math.inf
 
     def cells(self) -> tuple[str, ...]:
-        """Answer the texts of the line."""
+        """Return the texts of the line."""
         target = "" if self.target is None else f"{self.bound} {number(self.target)} {self.unit}".rstrip()
         return (
             self.what,
@@ -62,13 +62,13 @@ class Figure:
 
 
 def number(value: float) -> str:
-    """Answer a number with as many digits as mean something."""
+    """Return a number with as many digits as mean something."""
     if value == 0 or abs(value) >= 100 or float(value).is_integer():
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Answer the value that this share of the values does not exceed."""
+    """Return the value that this share of the values does not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, math.ceil(len(ordered) * share) - 1)]

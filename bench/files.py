@@ -54,7 +54,7 @@ def run() -> Iterator[Figure]:
 
 
 def _reads(server: Running, folder: Path, place: Path) -> list[float]:
-    """Answer how long each read took, from the moment it was put on record to the one its end was."""
+    """Return how long each read took, from the moment it was put on record to the one its end was."""
     team = Team.make(server, 1)
     agents = f"/my/projects/{team.project_id}/agents/{team.agents[0]['id']}"
     team.person.http.patch(agents, json={"tools": ["tool_read_file"]})
@@ -92,7 +92,7 @@ def _connector(server: Running, team: Team, folder: Path, place: Path) -> Iterat
 
 
 def _round_trip(server: Running) -> float:
-    """Answer how long a ping takes on such a socket."""
+    """Return how long a ping takes on such a socket."""
     team = Team.make(server, 1)
     url = f"{server.url.replace('http', 'ws', 1)}/my/projects/{team.project_id}/connector"
     headers = {"Authorization": f"Bearer {team.person.token}"}

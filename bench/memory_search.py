@@ -46,12 +46,12 @@ class Corpus:
         self._shares = shares / shares.sum()
 
     def texts(self, count: int, words: int) -> list[str]:
-        """Answer texts of so many words."""
+        """Return texts of so many words."""
         drawn = self._random.choice(len(self._words), (count, words), p=self._shares)
         return [" ".join(self._words[word] for word in text) for text in drawn]
 
     def points(self, start: int, count: int) -> list[Point]:
-        """Answer memories, spread over the collections."""
+        """Return memories, spread over the collections."""
         vectors = self._random.standard_normal((count, 384), dtype=np.float32)
         return [
             Point(
@@ -63,18 +63,18 @@ class Corpus:
 
 
 def collection(number: int) -> str:
-    """Answer the name of one of the collections."""
+    """Return the name of one of the collections."""
     return collection_name(number % COLLECTIONS, 1, "agent")
 
 
 def resident_megabytes() -> float:
-    """Answer how much memory this process holds."""
+    """Return how much memory this process holds."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(status["VmRSS"].split()[0]) / 1024
 
 
 async def timed(search: Callable[[int], Awaitable[Any]]) -> dict[str, float]:
-    """Answer P50, P95, the worst and the CPU time of searches, one after the other, in milliseconds."""
+    """Return P50, P95, the worst and the CPU time of searches, one after the other, in milliseconds."""
     taken, cpu = [], time.process_time()
     for number in range(SEARCHES):
         started = time.perf_counter()
@@ -86,7 +86,7 @@ async def timed(search: Callable[[int], Awaitable[Any]]) -> dict[str, float]:
 
 
 async def longest_gap(work: Awaitable[Any]) -> tuple[float, float]:
-    """Answer how long the work took and for how long, at worst, it kept the event loop from anything else."""
+    """Return how long the work took and for how long, at worst, it kept the event loop from anything else."""
     task = asyncio.ensure_future(work)
     started = last = time.perf_counter()
     worst = 0.0
@@ -99,7 +99,7 @@ async def longest_gap(work: Awaitable[Any]) -> tuple[float, float]:
 
 
 async def fill(store: EdgeStore, corpus: Corpus, size: int) -> dict[str, float]:
-    """Store so many memories; answer how fast that was."""
+    """Store so many memories; return how fast that was."""
     seconds = worst = 0.0
     for start in range(0, size, BATCH):
         points = corpus.points(start, min(BATCH, size - start))

@@ -18,7 +18,7 @@ STYLE = """
 
 
 def plot(figures: Sequence[Figure]) -> str:
-    """Answer the picture, as SVG: one bar for each figure that has a target."""
+    """Return the picture, as SVG: one bar for each figure that has a target."""
     shown = [figure for figure in figures if figure.target is not None]
     height, width = TOP + LINE * len(shown) + 14, LABEL + BAR + VALUE
     at = LABEL + BAR / MOST

@@ -13,7 +13,7 @@ from tests.services import ServiceRun
 
 @contextmanager
 def postgres_database() -> Iterator[str]:
-    """Start a server, make a database with today's schema, and answer its URL."""
+    """Start a server, make a database with today's schema, and return its URL."""
     services = ServiceRun.create()
     try:
         admin = services.postgres()

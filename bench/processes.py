@@ -38,12 +38,12 @@ class Running:
         return httpx.URL(self.url).port or 0
 
     def megabytes(self) -> float:
-        """Answer how much memory the process holds."""
+        """Return how much memory the process holds."""
         status = dict(text.split(":", 1) for text in Path(f"/proc/{self.pid}/status").read_text().splitlines())
         return int(status["VmRSS"].split()[0]) / 1024
 
     def cpu_seconds(self) -> float:
-        """Answer the CPU time that the process has used so far, in all its threads."""
+        """Return the CPU time that the process has used so far, in all its threads."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -59,7 +59,7 @@ class Model(Running):
     """A model server in the language of OpenAI, which notes when it was asked."""
 
     def arrivals(self) -> dict[str, float]:
-        """Answer when each text arrived, and forget it."""
+        """Return when each text arrived, and forget it."""
         answer = httpx.delete(f"http://127.0.0.1:{self.port}/asked", timeout=30)
         return {asked["text"]: asked["arrived"] for asked in answer.json()}
 
@@ -116,7 +116,7 @@ def both(delay_ms: float = 0, **variables: str) -> Iterator[tuple[Running, Runni
 
 
 def client(task: str, server: Running, **what: Any) -> dict[str, Any]:
-    """Let a client in a process of its own do something; answer what it measured."""
+    """Let a client in a process of its own do something; return what it measured."""
     asked = json.dumps({"port": server.port} | what)
     command = [sys.executable, "-m", "bench.client", task]
     done = subprocess.run(
@@ -175,17 +175,17 @@ class Team:
         return str(answer.json()["session_id"])
 
     def lines(self, count: int) -> list[dict[str, str]]:
-        """Answer so many places to send messages to: sessions of their own, spread over the agents."""
+        """Return so many places to send messages to: sessions of their own, spread over the agents."""
         return [
             {"path": f"/my/chat/{self.session()}/message", "agent": self.agents[n % len(self.agents)]["name"]}
             for n in range(count)
         ]
 
     def caller(self, count: int) -> dict[str, Any]:
-        """Answer what the client needs to send messages."""
+        """Return what the client needs to send messages."""
         return {"token": self.person.token, "lines": self.lines(count)}
 
 
 def bare_caller(count: int) -> dict[str, Any]:
-    """Answer what the client needs to send messages to the baseline."""
+    """Return what the client needs to send messages to the baseline."""
     return {"token": "", "lines": [{"path": "/message", "agent": ""}] * count}

@@ -29,7 +29,7 @@ def run() -> Iterator[Figure]:
 
 
 def _in_order(http: httpx.Client, session: str, number: int) -> bool:
-    """Say whether a session holds just what was said in it, question and answer in turn."""
+    """Return whether a session holds just what was said in it, question and answer in turn."""
     items: list[dict[str, Any]] = http.get(f"{session}/messages", params={"limit": 100}).json()["items"]
     expected = []
     for index in range(MESSAGES):

@@ -32,7 +32,7 @@ PATH_METHODS = frozenset(
 
 
 def complaints(path: Path) -> list[str]:
-    """Answer what a module does that only `artel.paths` may do."""
+    """Return what a module does that only `artel.paths` may do."""
     name = path.relative_to(SOURCE).as_posix()
     if name in THEIR_OWN_FILES or not name.startswith(TOLD_PATHS):
         return []

@@ -33,7 +33,7 @@ WITHOUT_OWNER = frozenset(
 
 
 def complaints(path: Path) -> list[str]:
-    """Answer what a module does that only repositories may do."""
+    """Return what a module does that only repositories may do."""
     name = path.relative_to(SOURCE).as_posix()
     if name in WITHOUT_OWNER or name.startswith("db/migrations/"):
         return []

@@ -13,7 +13,7 @@ NOTE = "<!-- Written by `make docs`. Change the code instead. -->\n"
 
 
 def settings_page() -> str:
-    """Answer the page about settings."""
+    """Return the page about settings."""
     from artel.settings import PREFIX, Settings
 
     rows = []
@@ -40,7 +40,7 @@ def settings_page() -> str:
 
 
 def command_line_page() -> str:
-    """Answer the page about commands."""
+    """Return the page about commands."""
     import typer.main
 
     from artel.cli.exit_codes import ExitCode
@@ -63,7 +63,7 @@ def _helps(command: Any, path: str, parent: Any) -> Iterator[tuple[str, str]]:
 
 
 def http_page() -> str:
-    """Answer the page about the HTTP API."""
+    """Return the page about the HTTP API."""
     from artel.api.app import openapi_document
 
     document = openapi_document()
@@ -135,7 +135,7 @@ every 15 seconds keeps the line open. `GET /my/chat/{session_id}/messages` has w
 
 
 def events_page() -> str:
-    """Answer the page about events."""
+    """Return the page about events."""
     from artel.contract import events
 
     parts = [f"# Events\n\n{NOTE}\n{_STREAMS}"]

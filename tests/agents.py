@@ -21,7 +21,7 @@ STRUCTURED: dict[str, dict[str, Any]] = {
 
 
 def said(text: str, *calls: ToolCall, reason: str = "stop") -> Completion:
-    """Answer what a model would have said."""
+    """Return what a model would have said."""
     return Completion(text, calls, "tool_calls" if calls else reason, Usage("gpt-4", 10, 5, 0.01, calls=1))
 
 
@@ -38,7 +38,7 @@ def wants(name: str, call_id: str = "call_1", **arguments: Any) -> ToolCall:
 
 
 class ScriptedBrain:
-    """Answers what the script says, one by one, then "Done."; structured questions it answers well by itself."""
+    """Return what the script says, one by one, then "Done."; structured questions it answers well by itself."""
 
     def __init__(
         self, *script: Completion | BaseException, critiques: Sequence[Completion | BaseException] = ()

@@ -127,7 +127,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def new_database(backend: str, services: ServiceRun, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
-    """Make an empty database and answer its URL."""
+    """Make an empty database and return its URL."""
 
     def make(template: str = "template1") -> str:
         if backend == "sqlite":
@@ -144,7 +144,7 @@ def new_database(backend: str, services: ServiceRun, tmp_path_factory: pytest.Te
 def upgraded_database(
     backend: str, new_database: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[], str]:
-    """Make a database with today's schema and answer its URL; an embedded server makes its own."""
+    """Make a database with today's schema and return its URL; an embedded server makes its own."""
     if backend == "sqlite":
         return new_database
     template = new_database()
@@ -250,7 +250,7 @@ def mark() -> str:
 
 
 def with_model(model: ModelServer) -> dict[str, str]:
-    """Answer the settings of a server whose agents ask the model."""
+    """Return the settings of a server whose agents ask the model."""
     return {"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": model.url}
 
 

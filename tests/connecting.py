@@ -39,7 +39,7 @@ class Connecting:
         return process
 
     def arguments(self, options: Sequence[str]) -> list[str]:
-        """Answer the command that connects the folder."""
+        """Return the command that connects the folder."""
         return ["connect", str(self.work), *self.project, *options]
 
     def line(self, *options: str, **variables: str) -> Line:
@@ -48,11 +48,11 @@ class Connecting:
         return self.server.line()
 
     def ended(self) -> tuple[int, str]:
-        """Wait until the last connector ends by itself; answer its exit code and what all have printed."""
+        """Wait until the last connector ends by itself; return its exit code and what all have printed."""
         return self.processes[-1].wait(STOP_SECONDS), self.printed()
 
     def printed(self) -> str:
-        """Answer what was printed so far."""
+        """Return what was printed so far."""
         return self.out.read_text()
 
     def until(self, text: str) -> None:
@@ -70,16 +70,16 @@ class Connecting:
         return self.processes[-1].wait(STOP_SECONDS)
 
     def state(self) -> Path:
-        """Answer the folder with the connector's state."""
+        """Return the folder with the connector's state."""
         (state,) = Path(self.env["ARTEL_CONFIG_DIR"], "connectors").iterdir()
         return state
 
     def audit(self) -> list[dict[str, Any]]:
-        """Answer the lines of the audit log."""
+        """Return the lines of the audit log."""
         return [json.loads(line) for line in (self.state() / "audit.jsonl").read_text().splitlines()]
 
     def files(self) -> dict[str, bytes]:
-        """Answer every file in the folder."""
+        """Return every file in the folder."""
         return {
             str(path.relative_to(self.work)): path.read_bytes()
             for path in sorted(self.work.rglob("*"))

@@ -23,7 +23,7 @@ class ScriptedConnector:
         self.calls: queue.Queue[dict[str, Any]] = queue.Queue()
 
     def hear(self) -> dict[str, Any]:
-        """Answer the next message of the server."""
+        """Return the next message of the server."""
         message: dict[str, Any] = json.loads(self.socket.recv(SECONDS))
         return message
 
@@ -32,7 +32,7 @@ class ScriptedConnector:
         self.socket.send(message if isinstance(message, str | bytes) else json.dumps(message))
 
     def answer(self, call: dict[str, Any], **result: Any) -> None:
-        """Answer a call."""
+        """Return a call."""
         self.say({"jsonrpc": "2.0", "id": call["id"], "result": {"success": True, **result}})
 
     def close_code(self) -> tuple[int, str]:
@@ -47,7 +47,7 @@ class ScriptedConnector:
         return said.code, said.reason
 
     def serve(self, answers: Callable[[str, dict[str, Any]], dict[str, Any]]) -> None:
-        """Answer every call until the line ends."""
+        """Return every call until the line ends."""
         try:
             while True:
                 call = json.loads(self.socket.recv())
@@ -59,7 +59,7 @@ class ScriptedConnector:
 
 
 def hello(person: Person, number: int, /, **other: Any) -> dict[str, Any]:
-    """Answer a hello."""
+    """Return a hello."""
     params = {
         "protocol": PROTOCOL,
         "connector_id": "connector-of-a-test",

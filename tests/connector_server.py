@@ -33,7 +33,7 @@ class Line:
         self.hello = hello
 
     def call(self, method: str, *, call_id: str | None = None, **params: Any) -> dict[str, Any]:
-        """Call, and answer the result."""
+        """Call, and return the result."""
         message = self.send(method, call_id=call_id, **params)
         answer = self.wait(message)
         assert "result" in answer, answer
@@ -41,26 +41,26 @@ class Line:
         return result
 
     def ok(self, method: str, **params: Any) -> dict[str, Any]:
-        """Call, and answer the result of what must succeed."""
+        """Call, and return the result of what must succeed."""
         result = self.call(method, **params)
         assert result["success"], result
         return result
 
     def refused(self, method: str, code: str, **params: Any) -> str:
-        """Call, and answer the words with which it must be refused."""
+        """Call, and return the words with which it must be refused."""
         result = self.call(method, **params)
         assert (result["success"], result.get("code")) == (False, code), result
         return str(result["error"])
 
     def send(self, method: str, *, call_id: str | None = None, **params: Any) -> str:
-        """Call without waiting; answer the call's id."""
+        """Call without waiting; return the call's id."""
         call_id = call_id or uuid.uuid4().hex
         self._answers.pop(call_id, None)
         self.raw(self.frame(method, call_id, **params))
         return call_id
 
     def frame(self, method: str, call_id: str, **params: Any) -> dict[str, Any]:
-        """Answer a call as it is sent."""
+        """Return a call as it is sent."""
         given = {"call_id": call_id, "user_id": USER, "epoch": 0, "timeout_ms": 15_000, "agent": "agent_coder"}
         return {"jsonrpc": "2.0", "id": call_id, "method": f"workspace/{method}", "params": given | params}
 

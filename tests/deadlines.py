@@ -10,7 +10,7 @@ POLL_SECONDS = 0.02
 
 
 def eventually(ask: Callable[[], T], seconds: float = 60) -> T:
-    """Answer the first answer that counts as true; fail when there was none in time."""
+    """Return the first answer that counts as true; fail when there was none in time."""
     deadline = time.monotonic() + seconds
     while not (answer := ask()):
         assert time.monotonic() < deadline, f"not within {seconds} seconds; the last answer was {answer!r}"

@@ -35,11 +35,11 @@ class Folder:
         assert self.is_online(), (self.path.parent / "connector.txt").read_text()
 
     def is_online(self) -> bool:
-        """Say whether the server knows the connector."""
+        """Return whether the server knows the connector."""
         return self.online_since() is not None
 
     def online_since(self) -> str | None:
-        """Answer since when the server knows the connector; another moment for each time it comes back."""
+        """Return since when the server knows the connector; another moment for each time it comes back."""
         since: str | None = self.person.http.get(f"/my/projects/{self.project_id}/connector").json()["since"]
         return since
 
@@ -50,7 +50,7 @@ class Folder:
         self.process.wait(STOP_SECONDS)
 
     def files(self) -> dict[str, bytes]:
-        """Answer every file in the folder."""
+        """Return every file in the folder."""
         found = (path for path in sorted(self.path.rglob("*")) if path.is_file() and not path.is_symlink())
         return {str(path.relative_to(self.path)): path.read_bytes() for path in found}
 

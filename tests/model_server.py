@@ -78,7 +78,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Say:
-    """Answer well: with this text (else an echo, or what the wanted structure asks for), in pieces when streamed."""
+    """Return well: with this text (else an echo, or what the wanted structure asks for), in pieces when streamed."""
 
     text: str | None = None
     pieces: Sequence[str] | None = None
@@ -112,7 +112,7 @@ class Say:
         return json.dumps(STRUCTURED[asked.schema_name]) if asked.schema_name else f"You said: {asked.text}"
 
     def deltas(self, asked: Asked) -> Iterator[bytes]:
-        """Answer the events that carry the answer, without those that end it."""
+        """Return the events that carry the answer, without those that end it."""
         pieces = self.pieces if self.pieces is not None else self.words_for(asked).split(" ")
         space = "" if self.pieces is not None else " "
         for number, piece in enumerate(pieces):
@@ -154,7 +154,7 @@ class Say:
 
 @dataclass(frozen=True)
 class Fail:
-    """Answer with an error."""
+    """Return with an error."""
 
     status: int
     error: Mapping[str, Any] = field(default_factory=lambda: {"message": "It does not work.", "type": "server_error"})
@@ -189,7 +189,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Raw:
-    """Answer with these bytes, again and again when asked to."""
+    """Return with these bytes, again and again when asked to."""
 
     body: bytes
     content_type: str = "application/json"
@@ -225,7 +225,7 @@ class Hang:
 
 
 class Hold:
-    """Answer when released, from whatever thread; the first word may come before."""
+    """Return when released, from whatever thread; the first word may come before."""
 
     def __init__(self, text: str = "done", word: str = "", tokens: tuple[int, int] | None = None) -> None:
         self.says = Say(text, tokens=tokens)
@@ -325,7 +325,7 @@ class ModelServer:
         self.queue.extend((about, behaviour) for behaviour in behaviours)
 
     def asked_about(self, mark: str) -> list[Asked]:
-        """Answer the requests with this mark in what the user said last, in the order of their arrival."""
+        """Return the requests with this mark in what the user said last, in the order of their arrival."""
         return [asked for asked in self.asked.copy() if mark in asked.text]
 
     @asynccontextmanager
@@ -380,7 +380,7 @@ class ModelServer:
         return self.default
 
     def _told(self, http: web.BaseRequest) -> web.Response:
-        """Answer what was asked so far (`GET /asked`), and forget it (`DELETE /asked`), or the list of models."""
+        """Return what was asked so far (`GET /asked`), and forget it (`DELETE /asked`), or the list of models."""
         if http.path != "/asked":
             return _json({"object": "list", "data": [{"id": "gpt-4", "object": "model"}]})
         told = [{"arrived": asked.arrived, "model": asked.body["model"], "text": asked.text} for asked in self.asked]

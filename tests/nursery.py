@@ -66,7 +66,7 @@ class Child:
         self.pid = int(self._heard(START_SECONDS) or 0)
 
     def poll(self) -> int | None:
-        """Answer the exit code, or None while the process runs."""
+        """Return the exit code, or None while the process runs."""
         if self.returncode is None and (status := self._heard(0)) is not None:
             self.returncode = int(status)
             self._line.close()
@@ -137,7 +137,7 @@ class Nursery:
             self._folder.cleanup()
 
     def _started(self) -> str:
-        """Start it when it is first needed; answer the path of its socket."""
+        """Start it when it is first needed; return the path of its socket."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="nursery")
             command = [sys.executable, "-m", "tests.nursery", f"{self._folder.name}/socket"]
@@ -159,7 +159,7 @@ class _Parent:
     lines: dict[int, socket.socket] = field(default_factory=dict)
 
     def run(self) -> Callable[[], Any] | None:
-        """Fork until the end; in a child, answer what it is to run."""
+        """Fork until the end; in a child, return what it is to run."""
         woken, wake = os.pipe()
         for end in (woken, wake):
             os.set_blocking(end, False)
@@ -214,7 +214,7 @@ def _say(line: socket.socket, number: int) -> None:
 
 
 def _become(asked: dict[str, Any], files: Sequence[int]) -> Callable[[], Any]:
-    """Turn this process into the one that was asked for; answer what it is to run."""
+    """Turn this process into the one that was asked for; return what it is to run."""
     for place, file in enumerate(files):
         os.dup2(file, place)
     for file in files:

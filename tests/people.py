@@ -70,30 +70,30 @@ class Person:
         return self.http.post(f"/my/chat/{session_id}/message", json=body, headers=headers)
 
     def say(self, session_id: str, content: str, target: str | int = "coder") -> dict[str, Any]:
-        """Send a message and answer the agent's answer."""
+        """Send a message and return the agent's answer."""
         answer = self.post(session_id, content, target)
         assert answer.status_code == 200, answer.text
         said: dict[str, Any] = answer.json()
         return said
 
     def submit(self, session_id: str, content: str, target: str | int | None = "coder") -> str:
-        """Send a message without waiting for the answer; answer the turn's id."""
+        """Send a message without waiting for the answer; return the turn's id."""
         answer = self.post(session_id, content, target, {"Prefer": "respond-async"})
         assert answer.status_code == 202, answer.text
         turn_id: str = answer.json()["turn_id"]
         return turn_id
 
     def turn(self, session_id: str, turn_id: str) -> dict[str, Any]:
-        """Answer where a turn stands."""
+        """Return where a turn stands."""
         return self.get(f"/my/chat/{session_id}/turns/{turn_id}")
 
     def history(self, session_id: str, **query: Any) -> list[dict[str, Any]]:
-        """Answer what was said."""
+        """Return what was said."""
         items: list[dict[str, Any]] = self.get(f"/my/chat/{session_id}/messages", **query)["items"]
         return items
 
     def get(self, url: str, **query: Any) -> dict[str, Any]:
-        """Answer what is there."""
+        """Return what is there."""
         answer = self.http.get(url, params=query)
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
@@ -112,7 +112,7 @@ class Person:
         return stream(self.http, "GET", f"/my/projects/{project_id}/events", params=query)
 
     def events_of(self, session_id: str, turn_id: str) -> list[Event]:
-        """Answer the events of a turn, once it has ended."""
+        """Return the events of a turn, once it has ended."""
         events: list[Event] = []
         with self.follow(session_id, 0) as following:
             for event in following:
@@ -124,7 +124,7 @@ class Person:
 
 
 def client(url: str, token: str | None = None) -> httpx.Client:
-    """Answer a client for the server, with the token if there is one."""
+    """Return a client for the server, with the token if there is one."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     _open_clients.append(httpx.Client(base_url=url, headers=headers, timeout=120))
     return _open_clients[-1]
@@ -137,7 +137,7 @@ def close_clients() -> None:
 
 
 def new_agent(**fields: Any) -> dict[str, Any]:
-    """Answer the body of a request for an agent, with only what is required."""
+    """Return the body of a request for an agent, with only what is required."""
     return {"name": "agent_reviewer", "role": "reviewer", "model": "gpt-4", "system_prompt": "Review."} | fields
 
 

@@ -11,7 +11,7 @@ _LINE = re.compile(r"^- ([A-Z]{3}-\d+\.\d+) (.+)$", re.MULTILINE)
 
 
 def known_requirements(root: Path) -> dict[str, str]:
-    """Answer the requirements by their id."""
+    """Return the requirements by their id."""
     return dict(_LINE.findall((root / "docs" / "requirements.md").read_text(encoding="utf-8")))
 
 

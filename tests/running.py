@@ -24,7 +24,7 @@ Process = subprocess.Popen[str] | Child
 
 
 def clean_environment(folder: Path, **variables: str) -> dict[str, str]:
-    """Answer an environment in which only these settings of Artel hold, with folders of its own."""
+    """Return an environment in which only these settings of Artel hold, with folders of its own."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("ARTEL_")}
     own = {
         "ARTEL_DATA_DIR": str(folder / "data"),
@@ -89,11 +89,11 @@ class Server:
         return cls(ready["url"], process, ready, env, log)
 
     def log_lines(self) -> list[dict[str, Any]]:
-        """Answer what the server has logged."""
+        """Return what the server has logged."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def stop(self) -> int:
-        """End it as an operator does; answer its exit code."""
+        """End it as an operator does; return its exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self._ended()
 

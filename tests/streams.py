@@ -46,12 +46,12 @@ class Stream:
                 fields = {}
 
     def take(self, count: int) -> list[Event]:
-        """Answer the next events."""
+        """Return the next events."""
         events = iter(self)
         return [next(events) for _ in range(count)]
 
     def until(self, *types: str) -> list[Event]:
-        """Answer the events up to the first of one of these types."""
+        """Return the events up to the first of one of these types."""
         events: list[Event] = []
         for event in self:
             events.append(event)
@@ -60,7 +60,7 @@ class Stream:
         raise AssertionError(f"the stream ended before {types}: {[event.type for event in events]}")
 
     def first_line(self) -> str:
-        """Answer the next line as it is."""
+        """Return the next line as it is."""
         return next(self._lines)
 
 
@@ -76,5 +76,5 @@ def stream(
 
 
 def stored(events: list[Event]) -> list[Event]:
-    """Answer those that are kept."""
+    """Return those that are kept."""
     return [event for event in events if event.number is not None]

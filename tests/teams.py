@@ -56,7 +56,7 @@ class Team:
         return server
 
     def at(self, server: Server) -> "Talk":
-        """Answer somebody who talks to one of the processes."""
+        """Return somebody who talks to one of the processes."""
         return Talk(client(server.url, self.token), self.project_id, self.agent_id)
 
     def stop(self) -> None:
@@ -66,7 +66,7 @@ class Team:
                 server.stop()
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Answer what the database says."""
+        """Return what the database says."""
         with psycopg.connect(self.database) as connection:
             return connection.execute(query).fetchall()
 
@@ -100,14 +100,14 @@ class Talk:
         return self.http.post(f"/my/chat/{session_id}/message", json=body, headers=headers)
 
     def say(self, session_id: str, content: str) -> str:
-        """Send a message and answer the answer."""
+        """Send a message and return the answer."""
         answer = self.send(session_id, content)
         assert answer.status_code == 200, answer.text
         said: str = answer.json()["content"]
         return said
 
     def begin(self, session_id: str, content: str) -> str:
-        """Send a message without waiting; answer the turn."""
+        """Send a message without waiting; return the turn."""
         answer = self.send(session_id, content, Prefer="respond-async")
         assert answer.status_code == 202, answer.text
         turn_id: str = answer.json()["turn_id"]

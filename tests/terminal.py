@@ -80,7 +80,7 @@ class Terminal:
         self.press(f"{line}\n")
 
     def until(self, text: str) -> str:
-        """Wait until the text is on the screen; answer what came since the last time, up to its end."""
+        """Wait until the text is on the screen; return what came since the last time, up to its end."""
         deadline = time.monotonic() + WAIT_SECONDS
         while text not in self._unread:
             if not self._read(deadline):
@@ -90,7 +90,7 @@ class Terminal:
         return found
 
     def end(self, pressing: str = "") -> tuple[int, str]:
-        """Wait until the command ends; answer its exit code and what came since the last time.
+        """Wait until the command ends; return its exit code and what came since the last time.
 
         Keys are pressed again when nothing happens: `input` can miss a Ctrl-C in the moment in which it begins.
         """
@@ -120,5 +120,5 @@ class Terminal:
 
 
 def without_status(text: str) -> str:
-    """Answer what stays of a screen when the status lines on it are gone."""
+    """Return what stays of a screen when the status lines on it are gone."""
     return re.sub(r"(?:\r\x1b\[K|\x1b\[2m… [^\x1b]*\x1b\[0m)", "", text)

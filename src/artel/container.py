@@ -259,7 +259,7 @@ class Container:
         self.go_on(approval.session_id, approval.project_id)
 
     def is_busy(self) -> bool:
-        """Say whether turns run here, so that other work should wait."""
+        """Return whether turns run here, so that other work should wait."""
         return self.host is not None and self.host.busy
 
     def begin_to_stop(self) -> None:
@@ -333,7 +333,7 @@ async def _shared_cache(settings: Settings, database: Database) -> SharedCache:
 
 
 def open_database(settings: Settings) -> Database:
-    """Answer the configured database, unconnected."""
+    """Return the configured database, unconnected."""
     return Database(
         settings.sqlalchemy_url,
         connections=settings.database_connections,
@@ -356,7 +356,7 @@ async def usable_database(settings: Settings) -> AsyncIterator[Database]:
 
 
 def task_workspaces(settings: Settings) -> TaskWorkspaces:
-    """Answer the task workspaces of agents; nothing is made on disk."""
+    """Return the task workspaces of agents; nothing is made on disk."""
     quota = Quota(settings.workspace_max_bytes, settings.workspace_max_files)
     return TaskWorkspaces(settings.workspaces_dir or settings.data_dir, quota)
 
@@ -368,7 +368,7 @@ def model_rules(settings: Settings) -> ModelRules:
 
 
 def memory_settings(settings: Settings) -> MemorySettings:
-    """Answer what the settings say about memory."""
+    """Return what the settings say about memory."""
     url, key = settings.qdrant_url, settings.qdrant_api_key
     return MemorySettings(
         data_dir=settings.data_dir,
@@ -394,7 +394,7 @@ async def usable_memories(settings: Settings, database: Database) -> AsyncIterat
 
 
 def make_tokens(settings: Settings) -> Tokens:
-    """Answer what issues and verifies tokens."""
+    """Return what issues and verifies tokens."""
     secret = settings.jwt_secret.get_secret_value() if settings.jwt_secret else load_or_make_secret(settings.data_dir)
     keys = KeySet(settings.jwks_url.get_secret_value()) if settings.jwks_url else None
     return Tokens(secret, settings.token_lifetime_seconds, keys, settings.issuer or "", settings.audience or "")

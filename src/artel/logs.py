@@ -31,7 +31,7 @@ _MANY_LINES = frozenset({"exception", "stack"})
 
 
 def mask(value: Any) -> Any:
-    """Answer the value with everything in it that looks like a secret replaced."""
+    """Return the value with everything in it that looks like a secret replaced."""
     match value:
         case str():
             return _masked(value)
@@ -118,6 +118,6 @@ def configure_logs(log_format: Literal["auto", "console", "json"], level: str) -
 
 
 def get_logger(name: str) -> FilteringBoundLogger:
-    """Answer the logger of a module."""
+    """Return the logger of a module."""
     logger: FilteringBoundLogger = structlog.get_logger(_name=name)
     return logger

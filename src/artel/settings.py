@@ -345,13 +345,13 @@ def load_settings(**overrides: Any) -> Settings:
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """Answer the ARTEL_ variables that mean nothing to us, which are most likely typing mistakes."""
+    """Return the ARTEL_ variables that mean nothing to us, which are most likely typing mistakes."""
     known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | OTHER_VARIABLES
     return sorted(name for name in environment if name.startswith(PREFIX) and name not in known)
 
 
 def without_password(url: str) -> str:
-    """Answer a URL that may be shown: nothing of who logs in, no query. Taken as text, because it may be malformed."""
+    """Return a URL that may be shown: nothing of who logs in, no query. Taken as text, because it may be malformed."""
     scheme, separator, rest = url.partition("://")
     login, at, place = rest.rpartition("@")
     return f"{scheme}{separator}{'***@' if login or at else ''}{place.partition('?')[0].partition('#')[0]}"

@@ -45,7 +45,7 @@ class Subject:
         self.asked = 0
 
     def prompt(self) -> str:
-        """Talk to the agent and answer the prompt that the model was given."""
+        """Talk to the agent and return the prompt that the model was given."""
         self.asked += 1
         self.person.say(self.session, f"{self.mark} {self.asked}.", "subject")
         prompt: str = self.model.asked_about(f"{self.mark} {self.asked}.")[0].body["messages"][0]["content"]

@@ -31,7 +31,7 @@ class Chatter:
         self.env = clean_environment(folder, ARTEL_SERVER=server.url, ARTEL_TOKEN=self.person.token)
 
     def run(self, *arguments: str, code: int = 0, stdin: str = "") -> str:
-        """Run `artel chat`, check how it ends, answer what it printed."""
+        """Run `artel chat`, check how it ends, return what it printed."""
         done = artel("chat", *arguments, env=self.env, stdin=stdin)
         assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
         return done.stdout if code == 0 else done.stderr

@@ -27,7 +27,7 @@ class Terminal:
         self.env = clean_environment(folder, ARTEL_SERVER=server.url)
 
     def run(self, *arguments: str, code: int = 0, stdin: str = "") -> str:
-        """Run a command, check how it ends, answer what it printed."""
+        """Run a command, check how it ends, return what it printed."""
         done = artel(*arguments, env=self.env, stdin=stdin)
         assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
         return done.stdout if code == 0 else done.stderr

@@ -44,7 +44,7 @@ def sha(text: str) -> str:
 
 
 def approval(asked: dict[str, Any]) -> dict[str, Any]:
-    """Answer the approval of what was asked."""
+    """Return the approval of what was asked."""
     return {"id": "a", "old_sha256": asked["old_sha256"], "new_sha256": asked["new_sha256"]}
 
 

@@ -113,7 +113,7 @@ def test_a_worker_space_that_plans_is_not_idle(
 
 
 def _idle(server: Server, project: dict[str, Any]) -> int:
-    """Answer how often the space of a project was ended because nobody used it."""
+    """Return how often the space of a project was ended because nobody used it."""
     return sum(line["event"] == "space_idle" and line["project_id"] == project["id"] for line in server.log_lines())
 
 

@@ -18,7 +18,7 @@ def person(chat_server: Server) -> Person:
 
 
 def spawn(objective: str, role: str = "tester", **more: Any) -> Say:
-    """Answer a model's wish to give a task to a child."""
+    """Return a model's wish to give a task to a child."""
     brief = {"role": role, "task_brief": {"objective": objective}} | more
     return Say(tools=[Tool("spawn_agent", json.dumps(brief))], tokens=(10, 5))
 
@@ -43,7 +43,7 @@ class Home:
         return [agent for agent in items if agent["parent_agent_id"] == parent_id]
 
     def told(self, text: str) -> dict[str, Any]:
-        """Answer what a tool answered to the model that was given this text."""
+        """Return what a tool answered to the model that was given this text."""
         told: dict[str, Any] = json.loads(self.model.asked_about(text)[-1].body["messages"][-1]["content"])
         return told
 

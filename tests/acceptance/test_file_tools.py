@@ -59,17 +59,17 @@ class Desk:
         return answered
 
     def heard(self) -> list[dict[str, Any]]:
-        """Answer what the tools have told the model."""
+        """Return what the tools have told the model."""
         asked = [one for one in self._model.asked if self._mark in json.dumps(one.body["messages"])]
         return [json.loads(m["content"]) for m in asked[-1].body["messages"] if m["role"] == "tool"]
 
     def audit(self) -> list[dict[str, Any]]:
-        """Answer the audit log, oldest first."""
+        """Return the audit log, oldest first."""
         items: list[dict[str, Any]] = self.person.http.get(f"/my/projects/{self.project}/audit").json()["items"]
         return items[::-1]
 
     def approvals(self, status: str = "pending") -> list[dict[str, Any]]:
-        """Answer what the user is asked."""
+        """Return what the user is asked."""
         items: list[dict[str, Any]] = self.person.http.get("/my/approvals", params={"status": status}).json()["items"]
         return items
 
@@ -603,7 +603,7 @@ ASKED = {"success": False, "code": "asks", "error": "asked", "diff": "+new"}
 
 
 def _asked_by_the_connector(desk: Desk, connector: ScriptedConnector) -> tuple[str, dict[str, Any]]:
-    """Let the connector ask; answer the turn that waits, and the approval."""
+    """Let the connector ask; return the turn that waits, and the approval."""
     turn = desk.ask(headers={"Prefer": "respond-async"})
     _answer(connector, connector.hear(), **ASKED, ask_id="q1")
     [pending] = eventually(desk.approvals)

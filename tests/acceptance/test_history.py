@@ -17,7 +17,7 @@ def server(chat_server: Server) -> Server:
 
 
 def told(asked: Asked) -> list[str]:
-    """Answer what was said, as the model was told it, without what the system says."""
+    """Return what was said, as the model was told it, without what the system says."""
     return [message["content"] for message in asked.body["messages"] if message["role"] in ("user", "assistant")]
 
 

@@ -150,7 +150,7 @@ def folder(chat_server: Server, tmp_path: Path) -> Iterator[Folder]:
 
 
 def everything(place: Path) -> dict[str, Any]:
-    """Answer what is in the folder and around it, links as links, without what is harmless."""
+    """Return what is in the folder and around it, links as links, without what is harmless."""
     found: dict[str, Any] = {}
     for path in sorted(place.rglob("*")):
         name = path.relative_to(place)

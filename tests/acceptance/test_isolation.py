@@ -152,7 +152,7 @@ def is_id(name: str) -> bool:
 
 
 def schema_of(document: dict[str, Any], operation: dict[str, Any]) -> dict[str, Any]:
-    """Answer the schema of the operation's body, or an empty one."""
+    """Return the schema of the operation's body, or an empty one."""
     content = operation.get("requestBody", {}).get("content", {}).get("application/json")
     if content is None:
         return {"properties": {}}
@@ -161,7 +161,7 @@ def schema_of(document: dict[str, Any], operation: dict[str, Any]) -> dict[str, 
 
 
 def ids_of(document: dict[str, Any], operation: dict[str, Any]) -> list[str]:
-    """Answer the ids that the operation takes: in its path, in its query and in its body."""
+    """Return the ids that the operation takes: in its path, in its query and in its body."""
     in_path = [item["name"] for item in operation.get("parameters", []) if item["in"] == "path"]
     in_query = [
         item["name"] for item in operation.get("parameters", []) if item["in"] != "path" and is_id(item["name"])
@@ -175,13 +175,13 @@ def ids_of(document: dict[str, Any], operation: dict[str, Any]) -> list[str]:
 
 
 def query_of(operation: dict[str, Any], ids: dict[str, Any]) -> dict[str, Any]:
-    """Answer the ids that the operation takes in its query."""
+    """Return the ids that the operation takes in its query."""
     names = {item["name"] for item in operation.get("parameters", []) if item["in"] == "query"}
     return {name: ids[name] for name in names & ids.keys() if is_id(name)}
 
 
 def fields_of(document: dict[str, Any], schema: Any) -> Iterator[str]:
-    """Answer the names of all fields in a schema, however deep."""
+    """Return the names of all fields in a schema, however deep."""
     if isinstance(schema, list):
         for item in schema:
             yield from fields_of(document, item)
@@ -195,7 +195,7 @@ def fields_of(document: dict[str, Any], schema: Any) -> Iterator[str]:
 
 
 def body_of(document: dict[str, Any], operation: dict[str, Any], ids: dict[str, Any]) -> dict[str, Any] | None:
-    """Answer a body that would be accepted, made from the document's examples and these ids."""
+    """Return a body that would be accepted, made from the document's examples and these ids."""
     if "requestBody" not in operation:
         return None
     properties = schema_of(document, operation)["properties"]
@@ -267,7 +267,7 @@ def test_no_answer_shows_anything_of_another_user(
 
 
 def shown_to(owner: Belongings, path: str) -> str:
-    """Answer what the owner of some ids is shown at an address."""
+    """Return what the owner of some ids is shown at an address."""
     url = path.format(**owner.ids)
     if path.endswith("/events"):  # a stream that does not end: its first event is enough
         with stream(owner.person.http, "GET", url, params={"after": 0}) as following:

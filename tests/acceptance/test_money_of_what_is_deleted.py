@@ -25,7 +25,7 @@ def desk(person: Person, script: ByMark, mark: str) -> Desk:
 
 
 def _at_work(desk: Desk) -> tuple[str, Hold]:
-    """Have a plan carried out whose one task calls its model, and answer the workflow."""
+    """Have a plan carried out whose one task calls its model, and return the workflow."""
     hold = Hold("Result of 1.")
     desk.team.does = {"1": hold}
     workflow: str = desk.ask()["workflow_id"]

@@ -90,7 +90,7 @@ def _logins(server: Server) -> list[str]:
 
 
 def _processes_with(folder: Path) -> list[Path]:
-    """Answer the processes whose command names the folder: the connector's, not the server's own."""
+    """Return the processes whose command names the folder: the connector's, not the server's own."""
     found = []
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         try:

@@ -26,7 +26,7 @@ def desk(person: Person, script: ByMark, mark: str) -> Desk:
 
 
 def _told(events: list[Event], *types: str) -> list[str]:
-    """Answer what was told of the plan itself, in its order."""
+    """Return what was told of the plan itself, in its order."""
     return [
         f"{event.type} {event.data['phase']}" if event.type == "task_progress" else event.type
         for event in events

@@ -74,7 +74,7 @@ class Team:
 
 
 class Together:
-    """Answers requests only once so many are in flight at the same time."""
+    """Return requests only once so many are in flight at the same time."""
 
     def __init__(self, parties: int) -> None:
         self.most = 0
@@ -131,7 +131,7 @@ class Desk:
         return decided
 
     def approved(self, text: str = "Please do it all.", **more: Any) -> dict[str, Any]:
-        """Ask, approve the plan, and answer how it ended."""
+        """Ask, approve the plan, and return how it ended."""
         accepted = self.ask(text)
         waits = self.until(accepted["workflow_id"], "awaiting_approval")
         self.decide(waits["approval_id"], **more)
@@ -1099,7 +1099,7 @@ def test_a_client_that_comes_back_hears_one_story_without_gaps(desk: Desk) -> No
 
 
 def _until(following: Stream, kind: str, **data: str) -> list[Event]:
-    """Answer the numbered events up to one like this."""
+    """Return the numbered events up to one like this."""
     heard = []
     for event in following:
         if event.number is not None:

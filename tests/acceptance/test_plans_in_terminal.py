@@ -35,7 +35,7 @@ class Console(Desk):
     env: dict[str, str]
 
     def run(self, *arguments: str, code: int = 0) -> str:
-        """Run a command, check how it ends, answer what it printed."""
+        """Run a command, check how it ends, return what it printed."""
         done = artel(*arguments, env=self.env)
         assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
         return done.stdout if code == 0 else done.stderr
@@ -48,7 +48,7 @@ class Console(Desk):
         return Terminal("chat", f"{self.team.mark} Please do it all.", *options, env=self.env)
 
     def newest(self) -> dict[str, Any]:
-        """Answer the newest workflow, once there is one."""
+        """Return the newest workflow, once there is one."""
 
         def look() -> dict[str, Any]:
             items = self.person.get("/my/workflows")["items"]
@@ -57,7 +57,7 @@ class Console(Desk):
         return eventually(look)
 
     def waiting(self) -> dict[str, Any]:
-        """Answer the newest workflow, once it waits for a decision."""
+        """Return the newest workflow, once it waits for a decision."""
         return self.until(self.newest()["id"], "awaiting_approval")
 
 
@@ -71,7 +71,7 @@ def console(person: Person, script: ByMark, mark: str, server: Server, tmp_path:
 
 
 def _seen(text: str) -> str:
-    """Answer what is on a screen, without status lines."""
+    """Return what is on a screen, without status lines."""
     return without_status(text)
 
 

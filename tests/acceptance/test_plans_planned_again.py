@@ -17,7 +17,7 @@ def server(chat_server: Server) -> Server:
 
 
 def _asked_again(desk: Desk, workflow_id: str, approval_id: str) -> dict[str, Any]:
-    """Answer what is asked after something else was."""
+    """Return what is asked after something else was."""
 
     def look() -> dict[str, Any]:
         now = desk.workflow(workflow_id)["approval_id"]

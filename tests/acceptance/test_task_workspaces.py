@@ -38,7 +38,7 @@ class Desk:
         return f"/my/projects/{self.project['id']}/agents/{self.agents[agent]}/workspace{rest}"
 
     def call(self, tool: str, agent: str = "agent_coder", **arguments: Any) -> dict[str, Any]:
-        """Let the agent call a tool; answer what its model was told."""
+        """Let the agent call a tool; return what its model was told."""
         self._number += 1
         text = f"{self.mark} number {self._number}."
         self.script[text] = [Say(tools=[Tool(tool, json.dumps(arguments))]), Say("Done.")]

@@ -34,7 +34,7 @@ def work(tmp_path: Path) -> Path:
 
 
 def changed(desk: Desk) -> str:
-    """Let a turn change the folder; answer its id."""
+    """Let a turn change the folder; return its id."""
     desk.script(
         ("tool_edit_file", {"path": "changed.txt", "old": "old", "new": "new"}),
         ("tool_write_file", {"path": "made.txt", "content": "made\n"}),

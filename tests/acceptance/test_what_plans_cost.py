@@ -32,7 +32,7 @@ def desk(person: Person, script: ByMark, mark: str) -> Desk:
 
 @pytest.fixture
 def counted(desk: Desk, rows: Rows) -> Spent:
-    """Answer what a budget of the project has counted."""
+    """Return what a budget of the project has counted."""
 
     def read(kind: str) -> float:
         query = "SELECT spent_micros FROM budgets WHERE project_id = :project AND kind = :kind"

@@ -56,7 +56,7 @@ class Chat:
         return session_id
 
     def stored(self) -> list[dict[str, Any]]:
-        """Answer the messages of the conversation that is open."""
+        """Return the messages of the conversation that is open."""
         session_id = self.page.url.rsplit("/", 1)[1]
         items: list[dict[str, Any]] = self.person.http.get(f"/my/chat/{session_id}/messages").json()["items"]
         return items
@@ -95,7 +95,7 @@ def dictate(models: ModelServer) -> Iterator[Dictate]:
 
 
 def said(page: Page) -> Locator:
-    """Answer what was said, without who and when."""
+    """Return what was said, without who and when."""
     return page.locator("#messages > li .text")
 
 
@@ -517,7 +517,7 @@ def test_conversations_are_begun_and_chosen_and_keep_what_was_not_sent(chat: Cha
 
 
 def figure(page: Page, name: str) -> Locator:
-    """Answer the value of a figure on the dashboard."""
+    """Return the value of a figure on the dashboard."""
     term = page.locator("dt").filter(has_text=name)
     return page.locator("#figures > div").filter(has=term).locator("dd").first
 

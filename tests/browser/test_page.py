@@ -22,7 +22,7 @@ def card_of(page: Page, agent: str) -> Locator:
 
 
 def stored(page: Page) -> dict[str, str]:
-    """Answer all that the page keeps in the browser."""
+    """Return all that the page keeps in the browser."""
     kept: dict[str, str] = page.evaluate("({ ...localStorage, ...sessionStorage })")
     return kept | {cookie["name"]: cookie["value"] for cookie in page.context.cookies()}
 

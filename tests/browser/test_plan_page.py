@@ -63,7 +63,7 @@ class Room:
         self.chat.send(f"{self.team.mark} {text}", "")
 
     def workflow(self) -> dict[str, Any]:
-        """Answer the newest workflow of the conversation."""
+        """Return the newest workflow of the conversation."""
         [newest, *_] = self.desk.person.get("/my/workflows", session_id=self.desk.session)["items"]
         found: dict[str, Any] = newest
         return found

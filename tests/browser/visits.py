@@ -65,7 +65,7 @@ def arrive(page: Page, person: Person) -> None:
 
 
 def open_project(page: Page, person: Person, name: str = "Website", *, agents: bool = True) -> int:
-    """Make a project and look at it, and at its agents; answer its id."""
+    """Make a project and look at it, and at its agents; return its id."""
     project_id: int = person.project(name)["id"]
     arrive(page, person)
     page.get_by_role("link", name=name, exact=True).click()
@@ -81,7 +81,7 @@ def show_agents(page: Page) -> None:
 
 
 def width_of_contents(page: Page) -> int:
-    """Answer how wide the widest thing is that can be scrolled sideways: the page, or a dialog on it."""
+    """Return how wide the widest thing is that can be scrolled sideways: the page, or a dialog on it."""
     widest: int = page.evaluate(
         """Math.max(document.documentElement.scrollWidth,
           ...[...document.querySelectorAll("dialog[open]")].map((d) => innerWidth + d.scrollWidth - d.clientWidth))"""

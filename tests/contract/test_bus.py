@@ -100,7 +100,7 @@ class Wire:
         self._ends: set[asyncio.StreamWriter] = set()
 
     async def up(self) -> str:
-        """Let connections through, and answer the URL to use."""
+        """Let connections through, and return the URL to use."""
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
         self._port = self._server.sockets[0].getsockname()[1]
         return str(self._broker.with_port(self._port))
@@ -178,7 +178,7 @@ class Inbox:
             await self._changed.wait_for(lambda: condition(self))
 
     async def holds(self, count: int) -> list[str]:
-        """Wait until so many have come, and answer what they are."""
+        """Wait until so many have come, and return what they are."""
         await self.until(lambda inbox: len(inbox.deliveries) >= count)
         return self.actions
 

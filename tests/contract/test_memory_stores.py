@@ -693,7 +693,7 @@ asyncio.run(main())
 
 
 def killed_writer(folder: Path) -> list[str]:
-    """Answer the ids that a process had said it stored when it was killed."""
+    """Return the ids that a process had said it stored when it was killed."""
     command = [sys.executable, "-c", WRITER, str(folder), MINE]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout
@@ -963,7 +963,7 @@ SELECTING = {
 
 
 def taken_from_engines(tree: ast.AST) -> set[str]:
-    """Answer every name of an engine's module that a file uses."""
+    """Return every name of an engine's module that a file uses."""
     taken, modules = set(), {"models", "edge", "qdrant_edge", "qdrant_client"}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith(("qdrant_edge", "qdrant_client")):

@@ -45,7 +45,7 @@ class Payer(Chat):
         return ProjectBudgetGuard(self.database, self.user, self.project_id, self.turn_id, [budget.id])
 
     async def stands(self) -> tuple[int, int]:
-        """Answer what is spent and what is reserved."""
+        """Return what is spent and what is reserved."""
         found = await self.database.read(lambda c: BudgetRepository(c, self.user).get(self.month))
         assert found is not None
         return found.spent_micros, found.reserved_micros
@@ -69,7 +69,7 @@ class Payer(Chat):
             await running
 
     async def is_waiting(self) -> bool:
-        """Say whether a transaction waits for another one."""
+        """Return whether a transaction waits for another one."""
         if self.database.is_sqlite:
             return True  # they all wait for the one that writes
         query = text(

@@ -41,7 +41,7 @@ class MortalJournal(Journal):
 
 
 def before(point: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Answer a function with a point before it."""
+    """Return a function with a point before it."""
 
     def mortal(*args: Any, **options: Any) -> Any:
         passed(point)
@@ -51,7 +51,7 @@ def before(point: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def after(point: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Answer a function with a point after it."""
+    """Return a function with a point after it."""
 
     def mortal(*args: Any, **options: Any) -> Any:
         result = function(*args, **options)

@@ -159,7 +159,7 @@ class Victim:
         return len(waiting) == len(asked) == len(sessions)
 
     def look(self, flows: Sequence[Flow]) -> Death:
-        """Answer what the database says."""
+        """Return what the database says."""
         sessions = [flow.session_id for flow in flows]
         workflows = {one.id: one for one in self.rows.of("workflows", sessions)}
         tasks = self.rows.where("tasks", "workflow_id", workflows) if workflows else []
@@ -380,7 +380,7 @@ def check_money(victim: Victim, user: User, now: Death) -> None:
 
 
 def told(victim: Victim, flows: Sequence[Flow]) -> list[Row[Any]]:
-    """Answer what was told, in its order."""
+    """Return what was told, in its order."""
     events = victim.rows.of("events", [flow.session_id for flow in flows])
     return sorted(events, key=lambda event: (event.session_id, event.number))
 

@@ -128,7 +128,7 @@ class Victim:
         return client(self.server.url, self._token)
 
     def die_at(self, point: str) -> tuple[list[Sent], Reader]:
-        """Put the server under load and kill it at a passage of the point; answer what was sent until then."""
+        """Put the server under load and kill it at a passage of the point; return what was sent until then."""
         if self.server.process.poll() is not None:  # the point before has failed
             self.server = self._start()
         http = self._client()
@@ -174,7 +174,7 @@ class Victim:
         assert one.status == 202, one.answer
 
     def asked(self, sent: list[Sent]) -> Counter[str]:
-        """Answer how often the model was asked for each message."""
+        """Return how often the model was asked for each message."""
         contents = {one.body["content"] for one in sent}
         return Counter(asked.text for asked in list(self._model.asked) if asked.text in contents)
 

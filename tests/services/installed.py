@@ -47,7 +47,7 @@ class Programs:
     policy: Path = Path("/usr/sbin/policy-rc.d")
 
     def find(self, program: Program) -> Path:
-        """Answer the path of a program, after installing it if that is possible."""
+        """Return the path of a program, after installing it if that is possible."""
         return self.search(program) or self._install(program)
 
     def _install(self, program: Program) -> Path:
@@ -72,7 +72,7 @@ class Programs:
 
 
 def _run(*command: str) -> str:
-    """Run apt-get without questions, and answer its output whatever the end."""
+    """Run apt-get without questions, and return its output whatever the end."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     try:
         done = subprocess.run(

@@ -22,7 +22,7 @@ SETTINGS = {
 
 
 def start_postgres(launch: Launch) -> str:
-    """Start PostgreSQL with the superuser app, and answer the URL of its admin database."""
+    """Start PostgreSQL with the superuser app, and return the URL of its admin database."""
     postgres = launch.programs.find(POSTGRES)
     [port] = launch.choose_ports(1)
     data = launch.folder / "data"

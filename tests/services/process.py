@@ -37,7 +37,7 @@ class Process:
         return cls(pid, _status(pid).started, ending)
 
     def alive(self) -> bool:
-        """Say whether this very process still runs."""
+        """Return whether this very process still runs."""
         status = _status(self.pid)
         if not status.started or status.started != self.started:
             return False
@@ -104,7 +104,7 @@ def _status(pid: int) -> _Status:
 
 
 def _has_pid(pid: int) -> bool:
-    """Say whether any process has this pid, for systems without /proc."""
+    """Return whether any process has this pid, for systems without /proc."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

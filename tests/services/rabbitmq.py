@@ -12,7 +12,7 @@ FOREIGN = ("RABBITMQ_", "ERL_", "NOTIFY_SOCKET")
 
 
 def start_rabbitmq(launch: Launch) -> str:
-    """Start RabbitMQ and the port mapper it needs, and answer its URL."""
+    """Start RabbitMQ and the port mapper it needs, and return its URL."""
     server, mapper = launch.programs.find(RABBITMQ), launch.programs.find(EPMD)
     port, cluster_port, mapper_port = launch.choose_ports(3)
     folder = launch.folder

@@ -7,7 +7,7 @@ REDIS = Program("Redis", "redis-server", ("redis-server",))
 
 
 def start_redis(launch: Launch) -> str:
-    """Start Redis without a disk copy, and answer its URL."""
+    """Start Redis without a disk copy, and return its URL."""
     program = launch.programs.find(REDIS)
     [port] = launch.choose_ports(1)
     options = {"--port": str(port), "--bind": "127.0.0.1", "--save": "", "--appendonly": "no"}

@@ -51,19 +51,19 @@ class ServiceRun:
         return cls(folder, Programs(folder))
 
     def postgres(self) -> str:
-        """Answer the URL of the admin database; its user may create others."""
+        """Return the URL of the admin database; its user may create others."""
         return self._url("postgres")
 
     def redis(self) -> str:
-        """Answer the URL of Redis."""
+        """Return the URL of Redis."""
         return self._url("redis")
 
     def rabbitmq(self) -> str:
-        """Answer the URL of RabbitMQ."""
+        """Return the URL of RabbitMQ."""
         return self._url("rabbitmq")
 
     def chromium(self) -> str:
-        """Answer the path of the browser."""
+        """Return the path of the browser."""
         return str(self.programs.find(CHROMIUM))
 
     def stop(self) -> None:

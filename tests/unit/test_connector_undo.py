@@ -91,7 +91,7 @@ class Undoing(RuleBasedStateMachine):
         assert self._agent.snapshot() == now
 
     def _had_user(self, names: set[str]) -> bool:
-        """Say whether the user wrote to a file before the turn first did: then that is what undo brings back."""
+        """Return whether the user wrote to a file before the turn first did: then that is what undo brings back."""
         kept = {change.path: change for change in self._agent.store.changes() if change.turn == f"t{self._turn}"}
         return any(self._agent.store.content(kept[name].before) in (b"user 1", b"user 2") for name in names)
 

@@ -53,7 +53,7 @@ def ask(*messages: Message, tools: tuple[ToolSchema, ...] = (), schema: Schema |
 
 
 def say(*texts: str, tools: tuple[ToolSchema, ...] = ()) -> str:
-    """Say these things one after the other; answer what is answered to the last."""
+    """Say these things one after the other; return what is answered to the last."""
     messages = [Message("system", PROMPT)]
     for text in texts:
         messages.append(Message("user", text))

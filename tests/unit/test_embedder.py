@@ -289,7 +289,7 @@ async def test_no_embedder_makes_no_vectors() -> None:
 
 
 class FakeLiteLlm:
-    """Answers vectors that tell the text's length, in the wrong order, as providers may."""
+    """Return vectors that tell the text's length, in the wrong order, as providers may."""
 
     def __init__(self) -> None:
         self.calls: list[list[str]] = []

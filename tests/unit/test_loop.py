@@ -375,7 +375,7 @@ def test_whatever_a_model_says_the_loop_ends_within_its_limits(
 
 
 def _unanswered(messages: tuple[Message, ...]) -> list[Any]:
-    """Answer the calls without an answer right behind them, and the answers to no call."""
+    """Return the calls without an answer right behind them, and the answers to no call."""
     open_calls: list[Any] = []
     for message in messages:
         if message.role == "tool":

@@ -120,7 +120,7 @@ class Watcher:
         self.screen = PlanScreen(self.said.append, watched=watched)
 
     def see(self, now: Plan, task_id: str, status: str, **more: Any) -> list[str]:
-        """Let something happen to a task; answer what is said about it."""
+        """Let something happen to a task; return what is said about it."""
         before = len(self.said)
         now.tasks[task_id] = replace(now.tasks[task_id], status=status, **more)
         self.screen.show(now)

@@ -18,7 +18,7 @@ def task(task_id: str, *depends_on: str, agent: str = "coder", description: str 
 
 
 def graph(needs: Mapping[str, str]) -> TaskGraph:
-    """Answer the graph of lines like {"c": "a b"}."""
+    """Return the graph of lines like {"c": "a b"}."""
     return TaskGraph.checked([task(name, *after.split()) for name, after in needs.items()], AGENTS)
 
 

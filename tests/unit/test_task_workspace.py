@@ -87,7 +87,7 @@ def somewhere(tmp_path_factory: pytest.TempPathFactory) -> Somewhere:
 
 @st.composite
 def families(draw: st.DrawFn) -> dict[int, int | None]:
-    """Answer who created whom, from `root` down."""
+    """Return who created whom, from `root` down."""
     parents: dict[int, int | None] = {ROOT: None}
     for agent_id in range(2, draw(st.integers(2, 30))):
         parents[agent_id] = draw(st.sampled_from(sorted(parents)))
@@ -283,7 +283,7 @@ def test_any_path_at_all_is_answered_or_refused_in_words(somewhere: Somewhere, p
 
 
 def _complaint(attempt: Callable[[], object]) -> str:
-    """Answer what is said against something; nothing if it is done."""
+    """Return what is said against something; nothing if it is done."""
     try:
         attempt()
     except PathError as refused:

@@ -57,7 +57,7 @@ async def go_through(state: State, run: Run) -> None:
 
 @lru_cache(maxsize=16)  # as many as there are
 def compiled(*, understand: bool, plan: bool, critique: bool, resumed: bool = False) -> Graph:
-    """Answer the graph with these phases; all agents share it, because it holds nothing of a run.
+    """Return the graph with these phases; all agents share it, because it holds nothing of a run.
 
     A run that waited for a person enters it again at the call of the tool.
     """
@@ -98,5 +98,5 @@ def _node(name: Phase) -> Node:
 
 
 def _most_steps(settings: LoopSettings) -> int:
-    """Answer more steps than a run can take: our own limits end it, and nothing else."""
+    """Return more steps than a run can take: our own limits end it, and nothing else."""
     return 10 + 2 * (max(0, settings.tool_calls) + max(0, settings.max_iterations))

@@ -24,7 +24,7 @@ async def run_loop(
     tally: Tally | None = None,
     resumed: State | None = None,
 ) -> LoopResult:
-    """Answer the last of the messages before `deadline`; failures are `ArtelError`s.
+    """Return the last of the messages before `deadline`; failures are `ArtelError`s.
 
     What was spent is in `tally` at every moment, also when the run fails or is cancelled. A run that must wait for a
     person ends with Parked; it goes on with `resumed`.

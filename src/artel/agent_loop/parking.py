@@ -22,12 +22,12 @@ class Parked(Exception):
 
 
 def dump_state(state: State) -> dict[str, Any]:
-    """Answer the state as JSON."""
+    """Return the state as JSON."""
     return asdict(state)
 
 
 def load_state(dumped: Mapping[str, Any]) -> State:
-    """Answer the state that was dumped."""
+    """Return the state that was dumped."""
     return State(
         messages=_messages(dumped["messages"]),
         notes=_messages(dumped["notes"]),

@@ -201,7 +201,7 @@ async def _ask(
 
 
 def _messages(state: State, told: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Answer what to send: what we tell goes behind the system prompt, so that the user's own words stay the last."""
+    """Return what to send: what we tell goes behind the system prompt, so that the user's own words stay the last."""
     notes = state.notes + told
     if not notes:
         return state.messages + state.exchange
@@ -210,7 +210,7 @@ def _messages(state: State, told: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 def _sendable(call: ToolCall) -> ToolCall:
-    """Answer the call in a form that every model's server takes back; the tool's answer says what was wrong with it."""
+    """Return the call in a form that every model's server takes back; the tool's answer says what was wrong with it."""
     try:
         arguments = call.arguments if parsed_arguments(call.arguments) else "{}"
     except ArgumentsInvalid:

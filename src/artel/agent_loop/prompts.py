@@ -54,7 +54,7 @@ def quoted(head: str, value: "Mapping[str, JsonValue]", part: Part = "note") -> 
 
 
 def _object(**properties: "JsonValue") -> "dict[str, JsonValue]":
-    """Answer the schema of an object with exactly these properties."""
+    """Return the schema of an object with exactly these properties."""
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 

@@ -37,17 +37,17 @@ class ArchiveRepository(TenantRepository):
         self.connection.execute(self._update({"memories": memories}).where(memory_archives.c.id == archive_id))
 
     def count(self, project_id: int) -> int:
-        """Answer how many archives the project has."""
+        """Return how many archives the project has."""
         return self._count(memory_archives.c.project_id == project_id)
 
     def page(self, project_id: int, limit: int, offset: int) -> list[StoredArchive]:
-        """Answer some archives of the project, newest first."""
+        """Return some archives of the project, newest first."""
         mine = self._select().where(memory_archives.c.project_id == project_id)
         rows = self.connection.execute(mine.order_by(memory_archives.c.id.desc()).limit(limit).offset(offset))
         return [_archive(row) for row in rows]
 
     def get(self, project_id: int, archive_id: str) -> StoredArchive:
-        """Answer one archive."""
+        """Return one archive."""
         asked = memory_archives.c.project_id == project_id, memory_archives.c.id == archive_id
         row = self.connection.execute(self._select().where(*asked)).one_or_none()
         if row is None:

@@ -56,7 +56,7 @@ class AgentContextStore:
         self.collection = collection_name(tenant.user_id, project_id, agent_name)
 
     async def ensure(self) -> bool:
-        """Make the collection if it is missing, and have it filled from the rows; answer whether it was missing."""
+        """Make the collection if it is missing, and have it filled from the rows; return whether it was missing."""
         parts = self._parts
         missing = await self._asked(parts.store.ensure_collection(self.collection))
         if missing and not parts.store.needs_rebuild:  # else everything is indexed again anyway
@@ -105,7 +105,7 @@ class AgentContextStore:
         return stored
 
     async def clear(self) -> int:
-        """Forget everything; answer how many memories there were. The collection stays."""
+        """Forget everything; return how many memories there were. The collection stays."""
         parts = self._parts
         deleted = await parts.database.run(memories.clear, self._tenant, self._project_id, self._agent_id)
         await self._at_once(parts.indexer.carry_out_chores())

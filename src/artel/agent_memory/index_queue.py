@@ -52,13 +52,13 @@ class Ticket:
 
 
 def waiting(connection: Connection, after: str, limit: int) -> list[Waiting]:
-    """Answer the next memories that aren't in the index, oldest first."""
+    """Return the next memories that aren't in the index, oldest first."""
     rows = connection.execute(_waiting(memories).where(memories.c.id > after).order_by(memories.c.id).limit(limit))
     return [Waiting(row.id, row.content, row.type, row.success, row.created_at) for row in rows]
 
 
 def count_waiting(connection: Connection) -> int:
-    """Answer how many memories aren't in the index."""
+    """Return how many memories aren't in the index."""
     found: int = connection.execute(_waiting(func.count())).scalar_one()
     return found
 
@@ -71,7 +71,7 @@ def take_ticket(connection: Connection, ids: Sequence[str]) -> Ticket:
 
 
 def return_ticket(connection: Connection, ticket: Ticket) -> int:
-    """Mark what was added, unless a collection was emptied meanwhile; have leftovers removed; answer how many."""
+    """Mark what was added, unless a collection was emptied meanwhile; have leftovers removed; return how many."""
     valid = connection.execute(delete(index_chores).where(index_chores.c.id == ticket.number)).rowcount
     now = _collections(connection, list(ticket.collections))
     for collection in {name for memory_id, name in ticket.collections.items() if now.get(memory_id) != name}:
@@ -95,7 +95,7 @@ def add_chore(connection: Connection, kind: Kind, collection: str, new_name: str
 
 
 def next_chore(connection: Connection) -> Chore | None:
-    """Answer the oldest chore."""
+    """Return the oldest chore."""
     row = connection.execute(_chores().order_by(index_chores.c.id).limit(1)).one_or_none()
     if row is None:
         return None
@@ -120,7 +120,7 @@ def finish_chore(connection: Connection, chore: Chore) -> None:
 
 
 def reset_some(connection: Connection, after: str) -> str | None:
-    """Let the next memories be indexed again, because the index was made anew; answer the last of them."""
+    """Let the next memories be indexed again, because the index was made anew; return the last of them."""
     break_off(connection)
     some = connection.execute(
         select(memories.c.id).where(memories.c.id > after).order_by(memories.c.id).limit(RESET_ROWS)
@@ -148,7 +148,7 @@ def _chores() -> Any:
 
 
 def _collections(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
-    """Answer the collection that each of the memories belongs to, if it is still there."""
+    """Return the collection that each of the memories belongs to, if it is still there."""
     rows = connection.execute(
         select(memories.c.id, agents.c.user_id, agents.c.project_id, agents.c.name)
         .join(agents, agents.c.id == memories.c.agent_id)
@@ -158,7 +158,7 @@ def _collections(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
 
 
 def _owner(connection: Connection, collection: str) -> int | None:
-    """Answer the agent that has the collection now."""
+    """Return the agent that has the collection now."""
     named_after = collection_owner(collection)
     if named_after is None:
         return None
@@ -169,7 +169,7 @@ def _owner(connection: Connection, collection: str) -> int | None:
 
 
 def _names_since(connection: Connection, collection: str) -> list[str]:
-    """Answer the collection's name, and those that its agent was given since without the index having been told."""
+    """Return the collection's name, and those that its agent was given since without the index having been told."""
     names = [collection]
     renames = _chores().where(index_chores.c.kind == "rename").order_by(index_chores.c.id)
     for row in connection.execute(renames):

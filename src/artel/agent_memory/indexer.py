@@ -131,7 +131,7 @@ class Indexer:
             last = await self._database.run(index_queue.reset_some, last)
 
     async def carry_out_chores(self) -> int:
-        """Do in the index what follows from changes of the rows; answer how many chores there were."""
+        """Do in the index what follows from changes of the rows; return how many chores there were."""
         done = 0
         async with self._doing_chores:
             while chore := await self._database.read(index_queue.next_chore):
@@ -145,7 +145,7 @@ class Indexer:
         return done
 
     async def index(self, rows: Sequence[Waiting]) -> int:
-        """Put memories into the index; answer how many of them are in it for good."""
+        """Put memories into the index; return how many of them are in it for good."""
         await self.prepare()
         vectors: dict[str, Vector] = {}
         if self._embedder.dimensions:

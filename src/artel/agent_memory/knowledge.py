@@ -40,7 +40,7 @@ class ProjectKnowledge:
         self._agents = agents
 
     async def search(self, query: str, top_k: int = 5, where: Filter = EVERYTHING) -> list[Known]:
-        """Answer the memories that fit best, whosever they are, best first."""
+        """Return the memories that fit best, whosever they are, best first."""
         each = max(1, min(top_k, MAX_CANDIDATES // max(1, len(self._agents))))
         found = await asyncio.gather(*(self._search(agent, query, each, where) for agent in self._agents))
         known = {

@@ -110,11 +110,11 @@ class MemoryRepository(TenantRepository):
         return [_memory(row) for row in rows]
 
     def count(self, project_id: int, agent_id: int, where: Filter = EVERYTHING) -> int:
-        """Answer how many memories the agent has."""
+        """Return how many memories the agent has."""
         return self._count(*_of_agent(project_id, agent_id), *_asked(where))
 
     def page(self, project_id: int, agent_id: int, where: Filter, limit: int, offset: int) -> list[StoredMemory]:
-        """Answer some memories of the agent, newest first."""
+        """Return some memories of the agent, newest first."""
         asked = *_of_agent(project_id, agent_id), *_asked(where)
         rows = self.connection.execute(
             self._select().where(*asked).order_by(memories.c.id.desc()).limit(limit).offset(offset)
@@ -122,7 +122,7 @@ class MemoryRepository(TenantRepository):
         return [_memory(row) for row in rows]
 
     def by_ids(self, project_id: int, agent_id: int, ids: Sequence[str]) -> dict[str, StoredMemory]:
-        """Answer those of the memories that are the agent's, by their id."""
+        """Return those of the memories that are the agent's, by their id."""
         asked = *_of_agent(project_id, agent_id), memories.c.id.in_(ids)
         return {row.id: _memory(row) for row in self.connection.execute(self._select().where(*asked))}
 
@@ -132,16 +132,16 @@ class MemoryRepository(TenantRepository):
         return [Unindexed(row.id, row.content, row.type, row.success, row.created_at) for row in rows]
 
     def after(self, project_id: int, agent_id: int, memory_id: str, limit: int) -> list[StoredMemory]:
-        """Answer the agent's next memories after that one, oldest first."""
+        """Return the agent's next memories after that one, oldest first."""
         return self._after(_of_agent(project_id, agent_id), memory_id, limit)
 
     def archived_after(self, project_id: int, archive_id: str, memory_id: str, limit: int) -> list[StoredMemory]:
-        """Answer the archive's next memories after that one, oldest first."""
+        """Return the archive's next memories after that one, oldest first."""
         kept = memories.c.project_id == project_id, memories.c.archive_id == archive_id
         return self._after(kept, memory_id, limit)
 
     def figures(self, project_id: int, agent_id: int) -> MemoryFigures:
-        """Answer what the agent's memory amounts to; of very many types the most frequent."""
+        """Return what the agent's memory amounts to; of very many types the most frequent."""
         mine = _of_agent(project_id, agent_id)
         made = memories.c.created_at
         count, indexed, oldest, newest = self.connection.execute(
@@ -158,17 +158,17 @@ class MemoryRepository(TenantRepository):
         return MemoryFigures(count, succeeded, count - indexed, oldest, newest, {row[0]: row[1] for row in by_type})
 
     def archive(self, project_id: int, agent_id: int, archive_id: str) -> int:
-        """Move the agent's memories to an archive; answer how many."""
+        """Move the agent's memories to an archive; return how many."""
         values = {"agent_id": None, "archive_id": archive_id, "indexed_at": None}
         return self.connection.execute(self._update(values).where(*_of_agent(project_id, agent_id))).rowcount
 
     def reset_indexed(self, project_id: int, agent_id: int) -> int:
-        """Let the agent's memories be indexed again; answer how many."""
+        """Let the agent's memories be indexed again; return how many."""
         indexed = *_of_agent(project_id, agent_id), memories.c.indexed_at.is_not(None)
         return self.connection.execute(self._update({"indexed_at": None}).where(*indexed)).rowcount
 
     def clear(self, project_id: int, agent_id: int) -> int:
-        """Forget all that the agent remembers; answer how many memories it had."""
+        """Forget all that the agent remembers; return how many memories it had."""
         return self.connection.execute(self._delete().where(*_of_agent(project_id, agent_id))).rowcount
 
     def _after(self, conditions: tuple[ColumnElement[bool], ...], memory_id: str, limit: int) -> list[StoredMemory]:

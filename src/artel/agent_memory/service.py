@@ -39,11 +39,11 @@ class Memories:
         self._background: asyncio.Task[None] | None = None
 
     def context_store(self, tenant: Tenant, project_id: int, agent_id: int, agent_name: str) -> AgentContextStore:
-        """Answer the memory of one agent."""
+        """Return the memory of one agent."""
         return AgentContextStore(self._parts, tenant, project_id, agent_id, agent_name)
 
     async def embed(self, texts: Sequence[str]) -> "list[Array]":
-        """Answer vectors of texts; raise EmbeddingsUnavailable when there is no model for it."""
+        """Return vectors of texts; raise EmbeddingsUnavailable when there is no model for it."""
         return await self._embedder.embed(texts)
 
     def wake(self) -> None:
@@ -62,7 +62,7 @@ class Memories:
         return MemoryHealth(state.ok, embeddings, self._embedder.dimensions == 0, waiting, state.detail)
 
     async def start_over(self) -> int:
-        """Empty the index and let every memory be indexed again; answer how many there are."""
+        """Empty the index and let every memory be indexed again; return how many there are."""
         collections = await self._store.collections()  # first: it says why, if the index can't be used
         await self.indexer.prepare()
         await self._database.run(index_queue.start_over, collections)

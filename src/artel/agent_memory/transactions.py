@@ -40,7 +40,7 @@ def add(connection: Connection, tenant: Tenant, project_id: int, agent_id: int, 
 def page(
     connection: Connection, tenant: Tenant, project_id: int, agent_id: int, where: Filter, limit: int, offset: int
 ) -> tuple[list[StoredMemory], int]:
-    """Answer some memories of the agent, newest first, and how many there are."""
+    """Return some memories of the agent, newest first, and how many there are."""
     memories = MemoryRepository(connection, tenant)
     found = memories.page(project_id, agent_id, where, limit, offset)
     return found, memories.count(project_id, agent_id, where)
@@ -49,7 +49,7 @@ def page(
 def by_ids(
     connection: Connection, tenant: Tenant, project_id: int, agent_id: int, ids: Sequence[str]
 ) -> dict[str, StoredMemory]:
-    """Answer those of the memories that are the agent's, by their id."""
+    """Return those of the memories that are the agent's, by their id."""
     return MemoryRepository(connection, tenant).by_ids(project_id, agent_id, ids)
 
 
@@ -67,19 +67,19 @@ def get(connection: Connection, tenant: Tenant, project_id: int, agent_id: int, 
 
 
 def stats(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> MemoryFigures:
-    """Answer what the agent's memory amounts to."""
+    """Return what the agent's memory amounts to."""
     return MemoryRepository(connection, tenant).figures(project_id, agent_id)
 
 
 def export_page(
     connection: Connection, tenant: Tenant, project_id: int, agent_id: int, after: str
 ) -> list[StoredMemory]:
-    """Answer the agent's next memories, oldest first; none at the end."""
+    """Return the agent's next memories, oldest first; none at the end."""
     return MemoryRepository(connection, tenant).after(project_id, agent_id, after, EXPORT_ROWS)
 
 
 def clear(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> int:
-    """Forget all that the agent remembers, and let the index follow; answer how many memories it had."""
+    """Forget all that the agent remembers, and let the index follow; return how many memories it had."""
     agent = AgentRepository(connection, tenant).get(project_id, agent_id)
     deleted = MemoryRepository(connection, tenant).clear(project_id, agent_id)
     index_queue.add_chore(connection, "clear", collection_name(tenant.user_id, project_id, agent.name))
@@ -93,7 +93,7 @@ def reset_indexed(connection: Connection, tenant: Tenant, project_id: int, agent
 
 
 def archive(connection: Connection, tenant: Tenant, project_id: int, agent_id: int, agent: str) -> str:
-    """Move the memories of an agent that is about to be deleted to an archive; answer its id."""
+    """Move the memories of an agent that is about to be deleted to an archive; return its id."""
     archives = ArchiveRepository(connection, tenant)
     archive_id = uuid7()
     archives.add(archive_id, project_id, agent_id, agent, 0)
@@ -104,7 +104,7 @@ def archive(connection: Connection, tenant: Tenant, project_id: int, agent_id: i
 def list_archives(
     connection: Connection, tenant: Tenant, project_id: int, limit: int, offset: int
 ) -> tuple[list[StoredArchive], int]:
-    """Answer some archives of the project, newest first, and how many there are."""
+    """Return some archives of the project, newest first, and how many there are."""
     ProjectRepository(connection, tenant).get(project_id)
     archives = ArchiveRepository(connection, tenant)
     return archives.page(project_id, limit, offset), archives.count(project_id)
@@ -113,7 +113,7 @@ def list_archives(
 def archive_page(
     connection: Connection, tenant: Tenant, project_id: int, archive_id: str, after: str
 ) -> list[StoredMemory]:
-    """Answer the archive's next memories, oldest first; none at the end."""
+    """Return the archive's next memories, oldest first; none at the end."""
     ProjectRepository(connection, tenant).get(project_id)
     ArchiveRepository(connection, tenant).get(project_id, archive_id)
     return MemoryRepository(connection, tenant).archived_after(project_id, archive_id, after, EXPORT_ROWS)

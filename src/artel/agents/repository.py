@@ -40,31 +40,31 @@ class AgentRepository(TenantRepository):
             raise AgentNameTaken(f"This project has an agent with the name {names}. Choose another.") from None
 
     def root_id(self, project_id: int) -> int:
-        """Answer the project's orchestrator."""
+        """Return the project's orchestrator."""
         root = agents.c.project_id == project_id, agents.c.parent_agent_id.is_(None)
         found: int = self.connection.execute(self._select(agents.c.id).where(*root)).scalar_one()
         return found
 
     def count(self, project_id: int) -> int:
-        """Answer how many agents the project has."""
+        """Return how many agents the project has."""
         return self._count(*_listed(project_id))
 
     def page(self, project_id: int, limit: int, offset: int) -> list[Agent]:
-        """Answer some agents of the project, oldest first."""
+        """Return some agents of the project, oldest first."""
         rows = self.connection.execute(
             self._select().where(*_listed(project_id)).order_by(agents.c.id).limit(limit).offset(offset)
         )
         return [_agent(row) for row in rows]
 
     def get(self, project_id: int, agent_id: int) -> Agent:
-        """Answer one agent."""
+        """Return one agent."""
         row = self.connection.execute(self._select().where(*_listed(project_id), agents.c.id == agent_id)).one_or_none()
         if row is None:
             raise AgentNotFound("Agent not found")
         return _agent(row)
 
     def named(self, project_id: int, target: str) -> int:
-        """Answer the agent that is meant by a name, a name without `agent_`, or an id; the exact name comes first."""
+        """Return the agent that is meant by a name, a name without `agent_`, or an id; the exact name comes first."""
         if target.isascii() and target.isdecimal() and len(target) <= MAX_ID_DIGITS:
             found = self._run(self._by_id, project=project_id, agent=int(target)).scalar_one_or_none()
         else:
@@ -82,7 +82,7 @@ class AgentRepository(TenantRepository):
         return self.connection.execute(asked.with_for_update(read=True, key_share=True)).first() is not None
 
     def names(self, project_id: int | None = None) -> list[tuple[int, str]]:
-        """Answer project and name of all agents of a project, or of all projects; `root` is among them."""
+        """Return project and name of all agents of a project, or of all projects; `root` is among them."""
         asked = self._select(agents.c.project_id, agents.c.name).order_by(agents.c.id)
         rows = self.connection.execute(asked if project_id is None else asked.where(agents.c.project_id == project_id))
         return [(row.project_id, row.name) for row in rows]
@@ -93,23 +93,23 @@ class AgentRepository(TenantRepository):
         return {row.id: row.name for row in self.connection.execute(found)}
 
     def ids(self, project_id: int | None = None) -> list[int]:
-        """Answer all agents of a project, or of all projects; `root` is among them."""
+        """Return all agents of a project, or of all projects; `root` is among them."""
         asked = self._select(agents.c.id)
         rows = self.connection.execute(asked if project_id is None else asked.where(agents.c.project_id == project_id))
         return list(rows.scalars())
 
     def parents(self, project_id: int) -> dict[int, int | None]:
-        """Answer who created each agent of the project; nobody created `root`."""
+        """Return who created each agent of the project; nobody created `root`."""
         asked = self._select(agents.c.id, agents.c.parent_agent_id).where(agents.c.project_id == project_id)
         return {row.id: row.parent_agent_id for row in self.connection.execute(asked)}
 
     def children(self, project_id: int, agent_id: int) -> list[Agent]:
-        """Answer the agents that an agent created, oldest first."""
+        """Return the agents that an agent created, oldest first."""
         created = agents.c.project_id == project_id, agents.c.parent_agent_id == agent_id
         return [_agent(row) for row in self.connection.execute(self._select().where(*created).order_by(agents.c.id))]
 
     def family(self, project_id: int, agent_id: int) -> dict[int, str]:
-        """Answer the names of the agent and of those that it created, and they, and so on, by their number."""
+        """Return the names of the agent and of those that it created, and they, and so on, by their number."""
         found = {agent_id: self.get(project_id, agent_id).name}
         parents = [agent_id]
         while parents:

@@ -24,7 +24,7 @@ def create_agent(
 
 
 def list_agents(connection: Connection, principal: Principal, project_id: int, limit: int, offset: int) -> Page[Agent]:
-    """Answer a page of the project's agents."""
+    """Return a page of the project's agents."""
     ProjectRepository(connection, principal).get(project_id)
     repository = AgentRepository(connection, principal)
     items = repository.page(project_id, limit, offset)
@@ -32,13 +32,13 @@ def list_agents(connection: Connection, principal: Principal, project_id: int, l
 
 
 def get_agent(connection: Connection, principal: Principal, project_id: int, agent_id: int) -> Agent:
-    """Answer one agent of the project."""
+    """Return one agent of the project."""
     ProjectRepository(connection, principal).get(project_id)
     return AgentRepository(connection, principal).get(project_id, agent_id)
 
 
 def family_of(connection: Connection, principal: Principal, project_id: int, agent_id: int) -> list[int]:
-    """Answer an agent of the project and those that it created, and they, and so on."""
+    """Return an agent of the project and those that it created, and they, and so on."""
     ProjectRepository(connection, principal).get(project_id)
     return list(AgentRepository(connection, principal).family(project_id, agent_id))
 

@@ -13,7 +13,7 @@ _CONDUCT = (
 
 
 def root_agent(model: str) -> NewAgent:
-    """Answer the project's orchestrator; it is nobody's child and never listed."""
+    """Return the project's orchestrator; it is nobody's child and never listed."""
     return NewAgent(
         name=ROOT,
         role="orchestrator",

@@ -22,27 +22,27 @@ class AlertRepository(TenantRepository):
         self._add([alert.model_dump() | {"subject": subject, "resolved_at": None}])
 
     def is_open(self, project_id: int, kind: str, subject: str) -> bool:
-        """Say whether there is such an alert that is not over."""
+        """Return whether there is such an alert that is not over."""
         return bool(self._count(alerts.c.project_id == project_id, *_open(kind, subject)))
 
     def resolve(self, project_id: int, kind: str, subject: str) -> bool:
-        """Say that an alert is over; answer whether there was one."""
+        """Say that an alert is over; return whether there was one."""
         over = self._update({"resolved_at": datetime.now(UTC)})
         ended = self.connection.execute(over.where(alerts.c.project_id == project_id, *_open(kind, subject)))
         return bool(ended.rowcount)
 
     def open_ones(self, project_id: int) -> list[tuple[str, str]]:
-        """Answer kind and subject of the alerts that are not over."""
+        """Return kind and subject of the alerts that are not over."""
         asked = alerts.c.project_id == project_id, alerts.c.resolved_at.is_(None)
         rows = self.connection.execute(self._select(alerts.c.kind, alerts.c.subject).where(*asked))
         return [(row.kind, row.subject) for row in rows]
 
     def count(self, project_id: int) -> int:
-        """Answer how many alerts the project has."""
+        """Return how many alerts the project has."""
         return self._count(alerts.c.project_id == project_id)
 
     def page(self, project_id: int, limit: int, offset: int) -> list[Alert]:
-        """Answer some alerts, newest first."""
+        """Return some alerts, newest first."""
         rows = self.connection.execute(
             self._select()
             .where(alerts.c.project_id == project_id)

@@ -24,7 +24,7 @@ def raise_alert(connection: Connection, principal: Principal, alert: Alert, subj
 
 
 def resolve_alert(connection: Connection, principal: Principal, project_id: int, kind: str, subject: str) -> bool:
-    """Say that what an alert told of is over; answer whether there was one."""
+    """Say that what an alert told of is over; return whether there was one."""
     log = ProjectLog(connection, principal, project_id)
     if not AlertRepository(connection, principal).resolve(project_id, kind, subject):
         return False
@@ -33,12 +33,12 @@ def resolve_alert(connection: Connection, principal: Principal, project_id: int,
 
 
 def open_alerts(connection: Connection, principal: Principal, project_id: int) -> list[tuple[str, str]]:
-    """Answer kind and subject of the alerts of a project that are not over."""
+    """Return kind and subject of the alerts of a project that are not over."""
     return AlertRepository(connection, principal).open_ones(project_id)
 
 
 def list_alerts(connection: Connection, principal: Principal, project_id: int, limit: int, offset: int) -> Page[Alert]:
-    """Answer a page of a project's alerts."""
+    """Return a page of a project's alerts."""
     ProjectRepository(connection, principal).get(project_id)
     repository = AlertRepository(connection, principal)
     items = repository.page(project_id, limit, offset)

@@ -67,7 +67,7 @@ ROUTERS = (
 
 
 def create_app(container: Container) -> FastAPI:
-    """Answer the application over the parts of a server."""
+    """Return the application over the parts of a server."""
     app = _bare_app((health.router,) if container.settings.role == "host" else ROUTERS)
     app.state.container = container
     app.state.metrics = HttpMetrics(container.registry)
@@ -83,13 +83,13 @@ def create_app(container: Container) -> FastAPI:
 
 
 def is_public(path: str) -> bool:
-    """Say whether a path can be reached without a token."""
+    """Return whether a path can be reached without a token."""
     first, _, rest = path.lstrip("/").partition("/")
     return not (first in ("my", "nodes", "admin") or (first == "auth" and rest not in PUBLIC_AUTH))
 
 
 def openapi_document() -> dict[str, Any]:
-    """Answer the OpenAPI document without a running server, for the generated reference."""
+    """Return the OpenAPI document without a running server, for the generated reference."""
     return _bare_app().openapi()
 
 

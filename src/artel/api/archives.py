@@ -33,7 +33,7 @@ async def list_archives(
 
 @router.get("/{archive_id}", response_class=JsonLines, responses=DOCUMENTED | documented(401, 404, 422, 503))
 async def get_archive(project_id: ProjectId, archive_id: ArchiveId, user: CurrentUser, parts: Parts) -> JsonLines:
-    """Answer everything in an archive, one JSON document per line, oldest first."""
+    """Return everything in an archive, one JSON document per line, oldest first."""
     return await memory_lines(
         lambda after: parts.database.read(memories.archive_page, user, project_id, archive_id, after)
     )

@@ -243,7 +243,7 @@ async def search(user: CurrentUser, parts: Parts, q: Words, limit: Limit = 50, o
 
 
 def event_number(after: int | None, last_event_id: str | None, newest: int) -> int:
-    """Answer after which event a stream begins; what a reader says that is no number counts as nothing."""
+    """Return after which event a stream begins; what a reader says that is no number counts as nothing."""
     if after is not None:
         return after
     if last_event_id and last_event_id.isascii() and last_event_id.isdecimal() and len(last_event_id) <= MAX_DIGITS:
@@ -296,7 +296,7 @@ async def _take_storage(parts: Container, user: Principal, session_id: str, size
 
 
 def _patience(prefer: str, mode: Mode) -> float:
-    """Answer for how many seconds the client waits for the answer itself."""
+    """Return for how many seconds the client waits for the answer itself."""
     wait = _WAIT.search(prefer)
     if wait:
         return min(float(wait[1]), MAX_WAIT_SECONDS)
@@ -367,7 +367,7 @@ def _json(text: str, code: int) -> Response:
 
 
 async def _turn_events(parts: Container, user: Principal, turn: Turn) -> AsyncIterator[Item | None]:
-    """Answer the events of one turn, and end with it."""
+    """Return the events of one turn, and end with it."""
     async for item in parts.hub.follow(user, turn.session_id, turn.number - 1, HEARTBEAT_SECONDS):
         if item is None:
             yield item

@@ -48,7 +48,7 @@ router = APIRouter(prefix="/my/projects/{project_id}/connector", tags=["connecto
 
 @router.get("", responses=documented(401, 404, 422, 503))
 async def show_connector(project_id: ProjectId, user: CurrentUser, parts: Parts) -> ConnectorState:
-    """Say whether the files of the project can be reached, and how writes are decided."""
+    """Return whether the files of the project can be reached, and how writes are decided."""
     serving = await parts.database.read(who_serves, user, project_id)
     if serving is None:
         return ConnectorState(online=False)

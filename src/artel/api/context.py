@@ -107,7 +107,7 @@ async def memory_stats(
 async def export_memory(
     project_id: ProjectId, agent_id: AgentId, user: CurrentUser, parts: Parts, _context: Context
 ) -> JsonLines:
-    """Answer everything that the agent remembers, one JSON document per line, oldest first."""
+    """Return everything that the agent remembers, one JSON document per line, oldest first."""
     return await memory_lines(
         lambda after: parts.database.read(memories.export_page, user, project_id, agent_id, after)
     )

@@ -68,7 +68,7 @@ class EventStream(Response):
 
 
 def frame(item: Item, session_id: str | None) -> bytes:
-    """Answer an item as it goes over the line."""
+    """Return an item as it goes over the line."""
     if isinstance(item, StoredEvent):
         return item.frame
     return _delta(item, session_id)

@@ -23,7 +23,7 @@ async def healthz() -> Health:
 
 @router.get("/readyz", responses={503: {"model": Readiness, "description": "A part does not work."}})
 async def readyz(parts: Parts, response: Response) -> Readiness:
-    """Say whether the server can take requests, part by part."""
+    """Return whether the server can take requests, part by part."""
     checked = [await _database(parts)]
     ready = all(part.ok for part in checked)
     response.status_code = 200 if ready else 503
@@ -32,7 +32,7 @@ async def readyz(parts: Parts, response: Response) -> Readiness:
 
 @router.get("/metrics", include_in_schema=False)
 async def metrics(request: Request) -> Response:
-    """Answer the figures for Prometheus."""
+    """Return the figures for Prometheus."""
     return Response(request.app.state.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

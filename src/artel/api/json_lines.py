@@ -1,4 +1,4 @@
-"""Answers of any length: one JSON document per line, read from the database a page at a time."""
+"""Return of any length: one JSON document per line, read from the database a page at a time."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -21,7 +21,7 @@ class JsonLines(StreamingResponse):
 
 
 async def memory_lines(read_after: Callable[[str], Awaitable[list[StoredMemory]]]) -> JsonLines:
-    """Answer all memories, oldest first; the first page is read before, so that what is not there is answered so."""
+    """Return all memories, oldest first; the first page is read before, so that what is not there is answered so."""
     first = await read_after("")
 
     async def lines() -> AsyncIterator[str]:
@@ -34,7 +34,7 @@ async def memory_lines(read_after: Callable[[str], Awaitable[list[StoredMemory]]
 
 
 def memory_of(row: StoredMemory) -> Memory:
-    """Answer a memory as the API shows it."""
+    """Return a memory as the API shows it."""
     return Memory(
         id=row.id,
         content=row.content,

@@ -30,5 +30,5 @@ class HttpMetrics:
         self._seconds.labels(route).observe(seconds)
 
     def render(self) -> bytes:
-        """Answer all figures in the format of Prometheus."""
+        """Return all figures in the format of Prometheus."""
         return generate_latest(self.registry)

@@ -166,7 +166,7 @@ class BodyLimitMiddleware:
 
 
 def _response_to(scope: Scope, error: BaseException) -> Response:
-    """Answer what the client gets instead of an answer, whatever it was that went wrong."""
+    """Return what the client gets instead of an answer, whatever it was that went wrong."""
     if isinstance(error, ArtelError):
         return problem_of(scope, error)
     if isinstance(error, asyncio.CancelledError):

@@ -56,7 +56,7 @@ def problem(
     errors: list[FieldError] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Response:
-    """Answer a response with a problem document."""
+    """Return a response with a problem document."""
     document = Problem(
         type=f"urn:artel:problem:{code}",
         title=HTTPStatus(status).phrase,
@@ -70,7 +70,7 @@ def problem(
 
 
 def problem_of(scope: Any, error: ArtelError) -> Response:
-    """Answer the problem document of one of our own errors."""
+    """Return the problem document of one of our own errors."""
     headers = {}
     if error.retry_after is not None:
         headers["Retry-After"] = str(error.retry_after)
@@ -80,7 +80,7 @@ def problem_of(scope: Any, error: ArtelError) -> Response:
 
 
 def problem_of_crash(scope: Any, crash: BaseException) -> Response:
-    """Answer for a mistake of ours; its details are in the log, under the request's id."""
+    """Return for a mistake of ours; its details are in the log, under the request's id."""
     log.error("request_crashed", exc_info=crash)
     return problem(scope, 500, "internal_error", "Something went wrong on the server. The log has it by request_id.")
 
@@ -124,7 +124,7 @@ def _place(location: tuple[int | str, ...]) -> str:
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Answer the OpenAPI entries of the problems that an operation may answer with."""
+    """Return the OpenAPI entries of the problems that an operation may answer with."""
     return {
         status: {
             "description": HTTPStatus(status).phrase,

@@ -48,7 +48,7 @@ class _Server(uvicorn.Server):
 
 
 async def serve(container: Container, ready: Callable[[str], None]) -> None:
-    """Answer requests until a signal ends it; `ready` gets the URL once requests are taken."""
+    """Return requests until a signal ends it; `ready` gets the URL once requests are taken."""
     settings = container.settings
     listener = _listen(settings.host, settings.port)
     url = f"http://{_for_url(settings.host)}:{listener.getsockname()[1]}"
@@ -80,7 +80,7 @@ async def serve(container: Container, ready: Callable[[str], None]) -> None:
 
 
 def _websocket(**options: Any) -> asyncio.Protocol:
-    """Answer uvicorn's protocol for a socket; imported with the first connector, because it takes 0.15 s."""
+    """Return uvicorn's protocol for a socket; imported with the first connector, because it takes 0.15 s."""
     from artel.api.socket_protocol import BoundedSocket
 
     return BoundedSocket(**options)

@@ -46,19 +46,19 @@ _ASSETS = {
 
 @router.get("/")
 async def index(request: Request) -> Response:
-    """Answer the page."""
+    """Return the page."""
     return _file(request, _HERE / "index.html", _PAGE_POLICY)
 
 
 @router.get("/docs")
 async def docs(request: Request) -> Response:
-    """Answer the API's documentation."""
+    """Return the API's documentation."""
     return _file(request, _HERE / "docs.html", _DOCS_POLICY)
 
 
 @router.get("/assets/{name}")
 async def asset(name: str, request: Request) -> Response:
-    """Answer a script, a style or a picture."""
+    """Return a script, a style or a picture."""
     if name not in _ASSETS:
         raise HTTPException(404)
     return _file(request, _ASSETS[name], _PAGE_POLICY)

@@ -86,7 +86,7 @@ def _state(workflow: Workflow, tasks: Sequence[WorkflowTask], approval_id: str |
 
 
 def _short(state: WorkflowState) -> WorkflowState:
-    """Answer a workflow for a list, without what is long."""
+    """Return a workflow for a list, without what is long."""
     tasks = [task.model_copy(update={"result": _begin(task.result)}) for task in state.tasks]
     long = {"tasks": tasks, "request": _begin(state.request), "answer": _begin(state.answer), "graph": None}
     return state.model_copy(update=long)

@@ -64,7 +64,7 @@ class Looked:
         self._created_at = created_at
 
     async def at(self, look: Callable[[TaskWorkspace], T]) -> T:
-        """Answer what is there."""
+        """Return what is there."""
         try:
             return await asyncio.to_thread(look, self.workspace)
         except PathError as problem:
@@ -115,7 +115,7 @@ async def list_workspace_files(
     "/files/{path:path}", response_class=Response, responses=_CONTENT | documented(401, 403, 404, 409, 422, 503)
 )
 async def get_workspace_file(workspace: Workspace, path: FilePath) -> Response:
-    """Answer a file of the agent's task workspace, as a download: what agents write is never shown as a page."""
+    """Return a file of the agent's task workspace, as a download: what agents write is never shown as a page."""
     data = (await workspace.at(lambda there: there.read(path))).data
     name = quote(path.rstrip("/").rsplit("/", 1)[-1], safe="")
     return Response(

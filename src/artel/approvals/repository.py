@@ -22,18 +22,18 @@ class ApprovalRepository(TenantRepository):
         self._add([{name: getattr(approval, name) for name in Approval.__slots__}])
 
     def get(self, approval_id: str) -> Approval:
-        """Answer one approval."""
+        """Return one approval."""
         row = self.connection.execute(self._select().where(approvals.c.id == approval_id)).one_or_none()
         if row is None:
             raise ApprovalNotFound("Approval not found")
         return _approval(row)
 
     def has(self, approval_id: str) -> bool:
-        """Say whether there is such an approval."""
+        """Return whether there is such an approval."""
         return bool(self._count(approvals.c.id == approval_id))
 
     def asked_as(self, project_id: int, ask_id: str) -> Approval:
-        """Answer the approval that a connector of the project asks for too, under a name of its own."""
+        """Return the approval that a connector of the project asks for too, under a name of its own."""
         pending = approvals.c.project_id == project_id, approvals.c.status == ApprovalStatus.PENDING
         for row in self.connection.execute(self._select().where(*pending)):
             if row.details.get("ask_id") == ask_id:
@@ -66,7 +66,7 @@ class ApprovalRepository(TenantRepository):
         return [_approval(row) for row in self.connection.execute(found)] if ids else []
 
     def of_turn(self, turn_id: str, *statuses: ApprovalStatus) -> list[Approval]:
-        """Answer those of a turn that stand there."""
+        """Return those of a turn that stand there."""
         asked = approvals.c.turn_id == turn_id, approvals.c.status.in_(statuses)
         rows = self.connection.execute(self._select().where(*asked).order_by(approvals.c.created_at))
         return [_approval(row) for row in rows]
@@ -77,12 +77,12 @@ class ApprovalRepository(TenantRepository):
         return bool(self.connection.execute(self._update({"status": status, **values}).where(*stands)).rowcount)
 
     def of_session(self, session_id: str) -> list[Approval]:
-        """Answer what is asked for in a session."""
+        """Return what is asked for in a session."""
         asked = approvals.c.session_id == session_id, approvals.c.status == ApprovalStatus.PENDING
         return [_approval(row) for row in self.connection.execute(self._select().where(*asked))]
 
     def withdraw(self, turn_id: str) -> list[Approval]:
-        """Ask no more for a turn; answer what was asked."""
+        """Ask no more for a turn; return what was asked."""
         pending = self.of_turn(turn_id, ApprovalStatus.PENDING)
         asked = approvals.c.turn_id == turn_id, approvals.c.status == ApprovalStatus.PENDING
         values = {"status": ApprovalStatus.WITHDRAWN, "decided_at": datetime.now(UTC)}

@@ -184,7 +184,7 @@ def use(connection: Connection, principal: Principal, approval_id: str) -> bool:
 
 
 def decisions(connection: Connection, principal: Principal, turn_id: str) -> Sequence[Approval]:
-    """Answer what was decided about the call that a turn waited for; what was decided before that is over."""
+    """Return what was decided about the call that a turn waited for; what was decided before that is over."""
     every = ApprovalRepository(connection, principal).of_turn(turn_id, *ApprovalStatus)
     decided = ApprovalStatus.APPROVED, ApprovalStatus.REJECTED, ApprovalStatus.EXPIRED
     return [approval for approval in every[-1:] if approval.status in decided]
@@ -207,13 +207,13 @@ def cancel_turn(
 def end_turn(
     connection: Connection, principal: Principal, turn: Turn, outcome: Outcome, lease: Lease | None
 ) -> Sequence[Approval]:
-    """End a turn that waits or runs, and ask no more for it; answer what was asked. Raise TurnOver if it has ended."""
+    """End a turn that waits or runs, and ask no more for it; return what was asked. Raise TurnOver if it has ended."""
     finish_turn(connection, principal, turn.session_id, turn.id, None, outcome, lease)
     return ApprovalRepository(connection, principal).withdraw(turn.id)
 
 
 def delete_session(connection: Connection, principal: Principal, session_id: str) -> Sequence[Approval]:
-    """Delete a session with everything that was said in it; answer what was asked in it.
+    """Delete a session with everything that was said in it; return what was asked in it.
 
     What its calls have spent of the project's month stays spent; the budgets of its plans go with them.
     """
@@ -237,14 +237,14 @@ def delete_project(connection: Connection, principal: Principal, project_id: int
 
 
 def pending_of(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> tuple[Turn, str | None]:
-    """Answer a turn, and what it waits for."""
+    """Return a turn, and what it waits for."""
     turn = TurnRepository(connection, principal).get(session_id, turn_id)
     pending = ApprovalRepository(connection, principal).of_turn(turn_id, ApprovalStatus.PENDING)
     return turn, pending[-1].id if pending else None
 
 
 def get_approval(connection: Connection, principal: Principal, approval_id: str) -> Approval:
-    """Answer one approval."""
+    """Return one approval."""
     return ApprovalRepository(connection, principal).get(approval_id)
 
 
@@ -265,7 +265,7 @@ def list_approvals(
 
 
 def _runs(turns: TurnRepository, approval: Approval) -> bool:
-    """Say whether the turn runs: other tasks of a plan go on while one waits."""
+    """Return whether the turn runs: other tasks of a plan go on while one waits."""
     return turns.get(approval.session_id, approval.turn_id).status in (TurnStatus.RUNNING, TurnStatus.QUEUED)
 
 

@@ -46,7 +46,7 @@ class Account:
 
 
 def normal_email(email: str) -> str:
-    """Answer the form in which addresses are stored and compared."""
+    """Return the form in which addresses are stored and compared."""
     return email.strip().lower()
 
 
@@ -68,13 +68,13 @@ _LIVING_BY_ID = Statement(select(users).where(users.c.deleted_at.is_(None), user
 
 
 def account_by_id(connection: Connection, user_id: int) -> Account | None:
-    """Answer the account, unless there is none or it was deleted."""
+    """Return the account, unless there is none or it was deleted."""
     row = _LIVING_BY_ID.run(connection, {"user_id": user_id}).one_or_none()
     return account_of_row(row) if row else None
 
 
 def account_by_email(connection: Connection, email: str) -> Account | None:
-    """Answer the local account with this address."""
+    """Return the local account with this address."""
     row = connection.execute(
         _living().where(users.c.email == normal_email(email), users.c.issuer.is_(None))
     ).one_or_none()
@@ -82,7 +82,7 @@ def account_by_email(connection: Connection, email: str) -> Account | None:
 
 
 def account_by_subject(connection: Connection, issuer: str, subject: str) -> tuple[bool, Account | None]:
-    """Say whether the external subject is known, and answer its account unless that was deleted."""
+    """Return whether the external subject is known, and return its account unless that was deleted."""
     row = connection.execute(select(users).where(users.c.issuer == issuer, users.c.subject == subject)).one_or_none()
     if row is None:
         return False, None
@@ -90,7 +90,7 @@ def account_by_subject(connection: Connection, issuer: str, subject: str) -> tup
 
 
 def list_accounts(connection: Connection, limit: int, offset: int) -> list[Account]:
-    """Answer some accounts, oldest first."""
+    """Return some accounts, oldest first."""
     return [
         account_of_row(row) for row in connection.execute(_living().order_by(users.c.id).limit(limit).offset(offset))
     ]
@@ -125,7 +125,7 @@ def count_accounts(connection: Connection) -> int:
 
 
 def find_account(connection: Connection, email_or_id: str) -> Account:
-    """Answer the account that an operator means."""
+    """Return the account that an operator means."""
     found = (
         account_by_id(connection, int(email_or_id))
         if email_or_id.isascii() and email_or_id.isdigit()
@@ -150,7 +150,7 @@ def delete_account(connection: Connection, email_or_id: str) -> None:
 
 
 def ensure_local_account(connection: Connection) -> Account:
-    """Answer the account of whoever runs `artel up` on their own machine; it has no password."""
+    """Return the account of whoever runs `artel up` on their own machine; it has no password."""
     _, account = account_by_subject(connection, LOCAL_ISSUER, "local")
     return account or create_external_account(connection, LOCAL_ISSUER, "local", LOCAL_EMAIL)
 

@@ -30,7 +30,7 @@ class KeySet:
         self._refreshing: asyncio.Task[None] | None = None
 
     async def find(self, key_id: str | None, algorithm: str) -> jwt.PyJWK:
-        """Answer the key for a token, or raise."""
+        """Return the key for a token, or raise."""
         key = self._lookup(key_id)
         if key is None:
             await self._refresh()
@@ -48,7 +48,7 @@ class KeySet:
         return key
 
     async def fetch(self) -> int:
-        """Fetch the keys now and answer how many there are; for start-up checks."""
+        """Fetch the keys now and return how many there are; for start-up checks."""
         self._keys = await self._download()
         return len(self._keys)
 

@@ -48,11 +48,11 @@ class Passwords:
         self.places_to_register = Places(1)
 
     async def hash(self, password: str) -> str:
-        """Answer the hash of a new password."""
+        """Return the hash of a new password."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, hash_password, password)
 
     async def verify(self, password_hash: str | None, password: str) -> bool:
-        """Say whether it is the password; without a hash the answer is no, and takes as long."""
+        """Return whether it is the password; without a hash the answer is no, and takes as long."""
         matches = await asyncio.get_running_loop().run_in_executor(
             self._threads, _matches, password_hash or self._hash_of_nobody, password
         )
@@ -64,12 +64,12 @@ class Passwords:
 
 
 def hash_password(password: str) -> str:
-    """Answer the hash of a password, on this thread."""
+    """Return the hash of a password, on this thread."""
     return _hasher.hash(_normal(password))
 
 
 def needs_rehash(password_hash: str) -> bool:
-    """Say whether the hash was made with weaker parameters than today's."""
+    """Return whether the hash was made with weaker parameters than today's."""
     return _hasher.check_needs_rehash(password_hash)
 
 

@@ -12,7 +12,7 @@ MIN_LENGTH = 32
 
 
 def load_or_make_secret(data_dir: Path) -> str:
-    """Answer the secret in the data folder, made on first use, readable by its owner only."""
+    """Return the secret in the data folder, made on first use, readable by its owner only."""
     path = data_dir / FILE_NAME
     if not path.exists():
         _make(path)

@@ -25,7 +25,7 @@ class Counter:
     longest_pause: timedelta
 
     def pause(self, failures: int) -> timedelta:
-        """Answer how long to wait after that many failures: nothing at first, then twice as long each time."""
+        """Return how long to wait after that many failures: nothing at first, then twice as long each time."""
         excess = failures - self.free
         if excess < 0:
             return timedelta()
@@ -62,7 +62,7 @@ def counters_of(email: str, address: str) -> LoginCounters:
 
 
 def registrations_from(address: str) -> Counter:
-    """Answer the counter of accounts made from one address: a school may, a script may not."""
+    """Return the counter of accounts made from one address: a school may, a script may not."""
     return Counter(_key("registration", _network_of(address)), free=500, longest_pause=timedelta(minutes=5))
 
 
@@ -107,7 +107,7 @@ def network_key(address: str) -> str:
 
 
 def _network_of(address: str) -> str:
-    """Answer what one person controls: an IPv4 address, or the whole network of an IPv6 address."""
+    """Return what one person controls: an IPv4 address, or the whole network of an IPv6 address."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

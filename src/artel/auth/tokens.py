@@ -74,7 +74,7 @@ class Tokens:
         return jwt.encode(claims, self._secret, LOCAL_ALGORITHM)
 
     async def verify(self, token: str) -> LocalSubject | ExternalSubject:
-        """Answer whom the token speaks for, or raise."""
+        """Return whom the token speaks for, or raise."""
         if (known := self._verified.get(token)) and time.time() < known[1]:
             return known[0]
         if len(token) > MAX_TOKEN_CHARACTERS:

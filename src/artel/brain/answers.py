@@ -45,7 +45,7 @@ class Answer:
         )
 
     def take(self, document: Any) -> str:
-        """Take a whole answer or a piece of a streamed one; answer the text that it adds."""
+        """Take a whole answer or a piece of a streamed one; return the text that it adds."""
         choices = document.get("choices") if isinstance(document, dict) else None
         if not isinstance(document, dict) or (choices is None and "usage" not in document):
             raise ModelAnswerInvalid("The model's server answered something that is not a chat completion.")
@@ -86,7 +86,7 @@ class Answer:
             call.arguments.append(arguments if isinstance(arguments, str) else json.dumps(arguments))
 
     def _place_of(self, delta: dict[str, Any]) -> int:
-        """Answer which call a piece belongs to; servers that send whole calls leave the index out."""
+        """Return which call a piece belongs to; servers that send whole calls leave the index out."""
         index = delta.get("index")
         if isinstance(index, int):
             return index

@@ -53,7 +53,7 @@ class BudgetGuard(Protocol):
     """Whoever pays for calls."""
 
     async def reserve(self, amount: float) -> str:
-        """Take so many dollars out of what is left, and answer a name for that; raise if there is not enough."""
+        """Take so many dollars out of what is left, and return a name for that; raise if there is not enough."""
 
     async def settle(self, name: str, amount: float | None) -> None:
         """Say what the call has cost; None: it can't be told, so all that was reserved."""
@@ -87,7 +87,7 @@ class Usage:
     calls: int = 0
 
     def plus(self, later: "Usage") -> "Usage":
-        """Answer the sum, in the name of the later model."""
+        """Return the sum, in the name of the later model."""
         unknown = self.cost_usd is None or later.cost_usd is None
         return Usage(
             later.model,
@@ -120,10 +120,10 @@ class TokenSink(Protocol):
 
 
 class Brain(Protocol):
-    """Answers requests; every failure is a `ModelError`."""
+    """Return requests; every failure is a `ModelError`."""
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
-        """Answer the request; with `stream`, hand over the text while it is written."""
+        """Return the request; with `stream`, hand over the text while it is written."""
 
     async def close(self) -> None:
         """Close the connections; nothing may be asked afterwards."""

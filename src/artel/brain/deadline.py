@@ -10,7 +10,7 @@ from artel.brain.errors import ModelTimedOut
 
 
 def seconds_left(request: Request) -> float:
-    """Answer the time until the deadline; negative when it has passed."""
+    """Return the time until the deadline; negative when it has passed."""
     return request.deadline - time.monotonic()
 
 

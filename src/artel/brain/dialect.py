@@ -47,7 +47,7 @@ class Dialects:
 
 
 def body_of(request: Request, model: str, refused: Refused, *, stream: bool) -> dict[str, Any]:
-    """Answer the request as a chat completion of the OpenAI API."""
+    """Return the request as a chat completion of the OpenAI API."""
     if "response_format" in refused:
         request = _with_schema_in_prompt(request)
     body: dict[str, Any] = {"model": model, "messages": [_message(message) for message in request.messages]}
@@ -74,7 +74,7 @@ def body_of(request: Request, model: str, refused: Refused, *, stream: bool) -> 
 
 
 def _can_be_strict(schema: Any) -> bool:
-    """Answer whether OpenAI takes the schema as a strict one: every object closed, every property required."""
+    """Return whether OpenAI takes the schema as a strict one: every object closed, every property required."""
     if isinstance(schema, list):
         return all(_can_be_strict(item) for item in schema)
     if not isinstance(schema, Mapping):

@@ -11,7 +11,7 @@ TOKENS_PER_MESSAGE = 4
 
 
 async def estimated_tokens(request: Request, content: str, calls: tuple[ToolCall, ...]) -> tuple[int, int]:
-    """Answer the tokens given and written, counted off the event loop."""
+    """Return the tokens given and written, counted off the event loop."""
     return await asyncio.to_thread(_count, request, content, calls)
 
 

@@ -88,7 +88,7 @@ _NOT_AT_WORK = frozenset({HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_U
 
 
 def explain(error: ServerError, model: str, place: Place) -> ModelError:
-    """Answer the error to raise for an error answer."""
+    """Return the error to raise for an error answer."""
     if error.code in _NO_CREDIT or error.status == HTTPStatus.PAYMENT_REQUIRED:
         return ModelRefused(f"The account that pays for {model} has no credit left ({error.status}).")
     if error.status == HTTPStatus.TOO_MANY_REQUESTS:
@@ -107,7 +107,7 @@ def explain(error: ServerError, model: str, place: Place) -> ModelError:
 
 
 def unreachable(model: str, place: Place, *, connected: bool) -> ModelUnavailable:
-    """Answer the error for a server that can't be connected to, or that was and has gone without an answer."""
+    """Return the error for a server that can't be connected to, or that was and has gone without an answer."""
     where = f": check {place.address_variable}" if place.address_variable else ""
     failure = ModelUnavailable(f"The server of {model} can't be reached{where}.")
     failure.unbilled = not connected
@@ -115,7 +115,7 @@ def unreachable(model: str, place: Place, *, connected: bool) -> ModelUnavailabl
 
 
 def retry_after_of(headers: Mapping[str, str]) -> int | None:
-    """Answer how many seconds the server wants to be left alone, in any of the usual ways of saying it."""
+    """Return how many seconds the server wants to be left alone, in any of the usual ways of saying it."""
     milliseconds, seconds = headers.get("retry-after-ms"), headers.get("retry-after")
     for text, unit in ((milliseconds, 1000), (seconds, 1)):
         if text and re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text.strip()):

@@ -41,7 +41,7 @@ class LiteLLM:
         self._dialects = Dialects()
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
-        """Answer the request, or raise a `ModelError`."""
+        """Return the request, or raise a `ModelError`."""
         async with before_deadline(request):
             await prices.load()
             library = await _library()
@@ -112,7 +112,7 @@ class LiteLLM:
 
 
 def _has_finished(response: Any, answer: Answer) -> bool:
-    """Answer whether the provider itself ended the stream: LiteLLM says "stop" in any case, but keeps what it heard."""
+    """Return whether the provider itself ended the stream: LiteLLM says "stop" in any case, but keeps what it heard."""
     heard = [getattr(response, name, answer.finish_reason) for name in _HEARD]
     return any(reason is not None for reason in heard)
 
@@ -145,7 +145,7 @@ def _explained(failure: Exception, request: Request, place: Place) -> ModelError
 
 
 def _was_not_connected(failure: BaseException | None) -> bool:
-    """Answer whether behind a failure there is one of the line, before anything was asked."""
+    """Return whether behind a failure there is one of the line, before anything was asked."""
     while failure is not None:
         if type(failure).__name__ in _NOT_CONNECTED:
             return True

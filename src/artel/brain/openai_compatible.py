@@ -60,7 +60,7 @@ class OpenAICompatible:
         self._opening = asyncio.Lock()
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
-        """Answer the request, or raise a `ModelError`."""
+        """Return the request, or raise a `ModelError`."""
         async with before_deadline(request):
             session = self._session or await self._open()
             return await self._dialects.ask(request, partial(self._attempt, session, request, stream))
@@ -144,7 +144,7 @@ class OpenAICompatible:
                 raise body.cut()
 
     async def _read_events(self, body: "_Body", request: Request, answer: Answer, stream: TokenSink) -> bool:
-        """Take the events as they come; answer whether the server said that these were all."""
+        """Take the events as they come; return whether the server said that these were all."""
         parser = EventParser(MAX_LINE_BYTES)
         try:
             while piece := await body.next():
@@ -183,7 +183,7 @@ class _Body:
         self._received = 0
 
     async def next(self) -> bytes:
-        """Answer what has arrived since, or nothing at the end."""
+        """Return what has arrived since, or nothing at the end."""
         import aiohttp
 
         try:
@@ -196,7 +196,7 @@ class _Body:
         return piece
 
     async def read(self) -> bytes:
-        """Answer everything."""
+        """Return everything."""
         pieces = []
         while piece := await self.next():
             pieces.append(piece)
@@ -211,5 +211,5 @@ class _Body:
                 await self.read()
 
     def cut(self) -> ModelAnswerCut:
-        """Answer the error for an end that came too early."""
+        """Return the error for an end that came too early."""
         return ModelAnswerCut(f"The answer of {self._model} stopped in the middle.")

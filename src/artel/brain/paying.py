@@ -20,7 +20,7 @@ class PaidBrain:
         self._purse = purse
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
-        """Answer the request, with as many calls as there is money for."""
+        """Return the request, with as many calls as there is money for."""
         return await self._brain.complete(replace(request, purse=self._purse), stream)
 
     async def close(self) -> None:
@@ -51,7 +51,7 @@ async def complete_paid(brain: Brain, request: Request, stream: TokenSink | None
 
 
 def may_replace(request: Request, model: str) -> bool:
-    """Answer whether a model may take the place of the one that is asked.
+    """Return whether a model may take the place of the one that is asked.
 
     Where money is counted, one without a known price would be outside of every limit; if the other one is too, whoever
     pays knows that.
@@ -60,6 +60,6 @@ def may_replace(request: Request, model: str) -> bool:
 
 
 async def most_expensive(request: Request) -> float | None:
-    """Answer what a call can cost at most; None when the price is not known."""
+    """Return what a call can cost at most; None when the price is not known."""
     given, _ = await estimated_tokens(request, "", ())
     return prices.cost(request.model, int(given * INPUT_MARGIN) + INPUT_EXTRA, request.max_tokens)

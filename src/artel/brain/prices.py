@@ -31,7 +31,7 @@ _map: dict[str, Price] | None = None
 
 
 def cost(model: str, input_tokens: int, output_tokens: int) -> float | None:
-    """Answer the price in dollars; 0 for local models, None for unknown ones."""
+    """Return the price in dollars; 0 for local models, None for unknown ones."""
     if is_local(model) or model == DEMO:
         return 0.0
     price = _find(model)
@@ -51,7 +51,7 @@ def is_known(model: str) -> bool:
 
 
 def window(model: str) -> int | None:
-    """Answer how many tokens of input the model takes, None when that is unknown."""
+    """Return how many tokens of input the model takes, None when that is unknown."""
     price = _find(model)
     return price.window if price else None
 
@@ -68,7 +68,7 @@ def _find(model: str) -> Price | None:
 
 
 def _names(model: str) -> Iterator[str]:
-    """Answer the names under which the map may have the model, the most exact first."""
+    """Return the names under which the map may have the model, the most exact first."""
     yield model
     while "/" in model:
         model = model.partition("/")[2]

@@ -22,15 +22,15 @@ class Provider:
     vague: bool = False
 
     def key(self, env: Mapping[str, str]) -> str | None:
-        """Answer the key, if there is one."""
+        """Return the key, if there is one."""
         return _first(self.keys, env)
 
     def address(self, env: Mapping[str, str]) -> str | None:
-        """Answer the configured address, if there is one."""
+        """Return the configured address, if there is one."""
         return _first(self.addresses, env)
 
     def is_configured(self, env: Mapping[str, str]) -> bool:
-        """Answer whether its models can be asked."""
+        """Return whether its models can be asked."""
         has_address = self.direct and self.address(env) is not None
         return has_address or (not self.local and self.key(env) is not None)
 
@@ -101,7 +101,7 @@ _BY_NAME = {
 
 
 def provider_of(model: str, env: Mapping[str, str]) -> tuple[Provider, str]:
-    """Answer who serves the model, and the model's full name, with its provider."""
+    """Return who serves the model, and the model's full name, with its provider."""
     prefix, slash, _ = model.partition("/")
     if slash and prefix in PROVIDERS:
         return PROVIDERS[prefix], model

@@ -38,7 +38,7 @@ class Persistent:
         self._chance = chance
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
-        """Answer the request; usage and failure tell what all tries together took."""
+        """Return the request; usage and failure tell what all tries together took."""
         tries = _Tries(request.model, stream)
         try:
             completion = await self._ask_each_model(request, tries)
@@ -104,7 +104,7 @@ class Persistent:
         raise AssertionError("the last try returns or raises")
 
     def _pause(self, failure: ModelError, retry: int) -> float:
-        """Answer how long to wait: as long as the server says, or longer each time, never all at once."""
+        """Return how long to wait: as long as the server says, or longer each time, never all at once."""
         own: float = FIRST_PAUSE_SECONDS * 2**retry * (0.5 + self._chance() / 2)
         return max(own, failure.retry_after or 0)
 

@@ -50,7 +50,7 @@ class BrainRouter:
         return any(not provider.vague for provider in self._configured)
 
     def describe(self) -> BrainDescription:
-        """Answer what is configured."""
+        """Return what is configured."""
         return BrainDescription(
             mode="models" if self.configured else "demo",
             providers=tuple(
@@ -60,7 +60,7 @@ class BrainRouter:
         )
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
-        """Answer with the model of the request, tried again and replaced by its fallback where needed."""
+        """Return with the model of the request, tried again and replaced by its fallback where needed."""
         return await self._persistent.complete(request, stream)
 
     async def close(self) -> None:
@@ -95,7 +95,7 @@ class BrainRouter:
         return text
 
     def _shown(self) -> list[Provider]:
-        """Answer the configured providers, without those that are another name for the same server."""
+        """Return the configured providers, without those that are another name for the same server."""
         return [provider for provider in self._configured if provider.name != "ollama_chat"]
 
     def _client(self, provider: Provider) -> Brain:
@@ -130,7 +130,7 @@ def _place(provider: Provider) -> Place:
 
 
 def _proxy(url: str, env: Mapping[str, str]) -> str | None:
-    """Answer the proxy through which the URL is reached, by the usual variables."""
+    """Return the proxy through which the URL is reached, by the usual variables."""
     parts = urlsplit(url)
     name = f"{parts.scheme}_proxy"
     proxy = env.get(name.upper()) or env.get(name)
@@ -144,7 +144,7 @@ def _proxy(url: str, env: Mapping[str, str]) -> str | None:
 
 
 def _public(url: str | None) -> str | None:
-    """Answer a URL without user, password and query."""
+    """Return a URL without user, password and query."""
     if url is None:
         return None
     parts = urlsplit(url)

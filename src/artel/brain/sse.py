@@ -17,7 +17,7 @@ class EventParser:
         self._begun = False
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """Take the next piece and answer the data of the events that it completes."""
+        """Take the next piece and return the data of the events that it completes."""
         lines = (self._rest + piece).split(b"\n")
         self._rest = lines.pop()
         events: list[bytes] = []
@@ -28,7 +28,7 @@ class EventParser:
         return events
 
     def finish(self) -> list[bytes]:
-        """Answer the data of an event that was not closed by an empty line, when the stream ends."""
+        """Return the data of an event that was not closed by an empty line, when the stream ends."""
         events: list[bytes] = []
         self._take(self._rest.removesuffix(b"\r"), events)
         self._take(b"", events)

@@ -25,7 +25,7 @@ class NotAsAsked(ValueError):
 
 
 async def parsed_answer(completion: Completion, schema: Schema) -> Completion:
-    """Answer the completion with `parsed` filled in, or raise `NotAsAsked`."""
+    """Return the completion with `parsed` filled in, or raise `NotAsAsked`."""
     jsonschema = await load_jsonschema()
     value = parse(completion.content)
     check(value, schema, jsonschema)
@@ -33,7 +33,7 @@ async def parsed_answer(completion: Completion, schema: Schema) -> Completion:
 
 
 async def load_jsonschema() -> Any:
-    """Answer the library; it is imported late and in a thread, because it takes a tenth of a second."""
+    """Return the library; it is imported late and in a thread, because it takes a tenth of a second."""
     name = "jsonschema"
     # Not by sys.modules: there it also is while another thread is still importing it.
     if name not in _loaded:
@@ -42,7 +42,7 @@ async def load_jsonschema() -> Any:
 
 
 def parse(text: str) -> "JsonValue":
-    """Answer the JSON value in the text, which may stand in a fence or between other words."""
+    """Return the JSON value in the text, which may stand in a fence or between other words."""
     for candidate in _candidates(text):
         try:
             value: JsonValue = json.loads(candidate, parse_constant=_no_number)

@@ -45,7 +45,7 @@ _counters: dict[str, Counter] = {}
 
 
 def count_tokens(text: str, model: str | None = None) -> int:
-    """Answer the number of tokens; without a model, that of GPT-4. The first call reads a vocabulary (0.2 s)."""
+    """Return the number of tokens; without a model, that of GPT-4. The first call reads a vocabulary (0.2 s)."""
     name = encoding_of(model)
     if len(text) <= REMEMBERED_CHARACTERS:  # prompts are counted again and again
         return _remembered(name, text)
@@ -75,7 +75,7 @@ def is_exact(model: str) -> bool:
 
 
 def encoding_of(model: str | None) -> str:
-    """Answer the name of the vocabulary that a model uses."""
+    """Return the name of the vocabulary that a model uses."""
     if model and _O200K_MODELS.match(model.rpartition("/")[2]):
         return "o200k_base"
     return "cl100k_base"

@@ -8,7 +8,7 @@ from artel.plans.repository import WorkflowRepository
 
 
 def promised(connection: Connection, principal: Principal, project_id: int, but_for: str | None = None) -> int:
-    """Answer how much that is, in millionths, without one of the workflows if it is named."""
+    """Return how much that is, in millionths, without one of the workflows if it is named."""
     begun = WorkflowRepository(connection, principal).begun(project_id) - {but_for}
     if not begun:
         return 0

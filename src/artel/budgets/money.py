@@ -6,10 +6,10 @@ MICROS = 1_000_000
 
 
 def micros(dollars: float) -> int:
-    """Answer an amount in millionths, rounded up: rather too much than too little."""
+    """Return an amount in millionths, rounded up: rather too much than too little."""
     return math.ceil(round(dollars * MICROS, 3))
 
 
 def dollars(amount: int) -> float:
-    """Answer an amount in dollars, for people and the API."""
+    """Return an amount in dollars, for people and the API."""
     return amount / MICROS

@@ -15,7 +15,7 @@ from artel.ids import uuid7
 
 
 def monthly_limit(settings: Mapping[str, Any]) -> int | None:
-    """Answer what a project's settings allow in a month, in millionths; None if they say nothing of it."""
+    """Return what a project's settings allow in a month, in millionths; None if they say nothing of it."""
     said = settings.get("monthly_budget_usd")
     is_amount = isinstance(said, int | float) and not isinstance(said, bool)
     return micros(float(said)) if is_amount and said is not None and said >= 0 else None
@@ -45,7 +45,7 @@ def month_for(
 
 
 def month_of(connection: Connection, principal: Principal, project_id: int, limit: int) -> str:
-    """Answer the budget of a project for this month, with the limit that the project has now."""
+    """Return the budget of a project for this month, with the limit that the project has now."""
     rows = BudgetRepository(connection, principal)
     scope = this_month()
     known = rows.find(project_id, "month", scope)

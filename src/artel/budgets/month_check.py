@@ -43,7 +43,7 @@ class Shortage:
 
 
 def shortage(connection: Connection, principal: Principal, workflow: Workflow, needs_micros: int) -> Shortage | None:
-    """Answer what is missing if the month may not pay for a plan to its end; None if it does, or has no limit.
+    """Return what is missing if the month may not pay for a plan to its end; None if it does, or has no limit.
 
     Plans that are begun at the same time wait for each other here, so that the second one knows of the first.
     """

@@ -72,7 +72,7 @@ class Spending:
 
 
 def used_before(turn: Turn, model: str) -> Usage:
-    """Answer what a turn had used when it began to wait, or was left to another worker space."""
+    """Return what a turn had used when it began to wait, or was left to another worker space."""
     kept = (turn.parked or {}).get("usage")
     return Usage(**kept) if kept else Usage(model)
 
@@ -84,5 +84,5 @@ def with_used(turn: Turn, usage: Usage, shares: Shares) -> Turn:
 
 
 def plus(before: Usage | None, more: Usage) -> Usage:
-    """Answer the sum of what was used before, if anything was, and more."""
+    """Return the sum of what was used before, if anything was, and more."""
     return before.plus(more) if before is not None and before.calls else more

@@ -44,22 +44,22 @@ class BudgetRepository(TenantRepository):
     table = budgets
 
     def find(self, project_id: int, kind: str, scope: str) -> Budget | None:
-        """Answer the budget of a plan, or of a project's month."""
+        """Return the budget of a plan, or of a project's month."""
         row = self.connection.execute(self._select().where(*_named(project_id, kind, scope))).one_or_none()
         return _budget(row) if row else None
 
     def get(self, budget_id: str) -> Budget | None:
-        """Answer a budget."""
+        """Return a budget."""
         row = self.connection.execute(self._select().where(budgets.c.id == budget_id)).one_or_none()
         return _budget(row) if row else None
 
     def lock(self, budget_id: str) -> Budget:
-        """Answer a budget that exists, and which nobody else changes until the commit."""
+        """Return a budget that exists, and which nobody else changes until the commit."""
         asked = self._select().where(budgets.c.id == budget_id).with_for_update()
         return _budget(self.connection.execute(asked).one())
 
     def of_plans(self, project_id: int, workflow_ids: Collection[str]) -> list[Budget]:
-        """Answer the budgets of some plans."""
+        """Return the budgets of some plans."""
         asked = self._select().where(*_of_plans(project_id, workflow_ids))
         return [_budget(row) for row in self.connection.execute(asked)]
 
@@ -96,7 +96,7 @@ class BudgetRepository(TenantRepository):
         return bool(self._run(self._reserve, budget=budget_id, amount=amount).rowcount)
 
     def in_order(self, budget_ids: Collection[str]) -> list[str]:
-        """Answer budgets as they are reserved of, a plan's before its project's: so nobody waits for each other."""
+        """Return budgets as they are reserved of, a plan's before its project's: so nobody waits for each other."""
         if len(budget_ids) <= 1:
             return list(budget_ids)
         asked = self._select(budgets.c.id).where(budgets.c.id.in_(list(budget_ids)))
@@ -118,7 +118,7 @@ class ReservationRepository(TenantRepository):
         return cls._prepare_select(reservations.c.id).where(reservations.c.turn_id == bindparam("turn")).limit(1)
 
     def has_any(self, turn_id: str) -> bool:
-        """Say whether calls of a turn have reserved something; hardly any turn has, when it is over."""
+        """Return whether calls of a turn have reserved something; hardly any turn has, when it is over."""
         return self._run(self._of_turn, turn=turn_id).one_or_none() is not None
 
     def add(

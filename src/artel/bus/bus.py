@@ -175,15 +175,15 @@ class Bus(Protocol):
         ...
 
     async def reply(self, delivery: Delivery, envelope: Envelope) -> bool:
-        """Answer whoever sent the delivery; say whether there was somebody to answer."""
+        """Return whoever sent the delivery; say whether there was somebody to answer."""
         ...
 
     async def request(self, key: str, envelope: Envelope, *, timeout_seconds: float) -> Envelope:
-        """Send, and answer the reply, which may be an Error; raise NoListener or RequestTimeout when none comes."""
+        """Send, and return the reply, which may be an Error; raise NoListener or RequestTimeout when none comes."""
         ...
 
     async def dead_letters(self, limit: int = 100) -> list[DeadLetter]:
-        """Answer the oldest dead letters, which stay where they are."""
+        """Return the oldest dead letters, which stay where they are."""
         ...
 
     def send_hint(self, hint: Hint) -> None:
@@ -191,7 +191,7 @@ class Bus(Protocol):
         ...
 
     def on_hint(self, callback: HintCallback) -> Callable[[], None]:
-        """Call back for every hint, soon after it came; answer how to end that."""
+        """Call back for every hint, soon after it came; return how to end that."""
         ...
 
     async def close(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:

@@ -28,7 +28,7 @@ class PendingHints:
         return len(self._hints) == 1
 
     def take(self) -> list[Hint]:
-        """Answer all that wait, in order, and begin anew."""
+        """Return all that wait, in order, and begin anew."""
         if self._dropped:
             log.warning("hints_dropped", count=self._dropped, problem="too many at once")
         hints, self._hints, self._dropped = list(self._hints), {}, 0
@@ -44,7 +44,7 @@ class HintBoard:
         self._context = copy_context()
 
     def on_hint(self, callback: HintCallback) -> Callable[[], None]:
-        """Add a callback, and answer how to remove it."""
+        """Add a callback, and return how to remove it."""
         entry = object()
         self._callbacks[entry] = callback
 

@@ -64,7 +64,7 @@ async def persistently(step: Callable[[], Awaitable[T]], seconds: float) -> T:
 
 
 def pause(attempt: int) -> float:
-    """Answer how long to wait before the next attempt: longer each time, and not all at the same moment."""
+    """Return how long to wait before the next attempt: longer each time, and not all at the same moment."""
     longest: float = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(attempt, 10))
     return longest * random.uniform(0.5, 1)  # noqa: S311 - jitter, no secret
 

@@ -109,15 +109,15 @@ class LocalBus:
         return subscription
 
     async def reply(self, delivery: Delivery, envelope: Envelope) -> bool:
-        """Answer whoever sent the delivery; say whether there was somebody to answer."""
+        """Return whoever sent the delivery; say whether there was somebody to answer."""
         return self._answer(delivery.reply_to, delivery.correlation_id, envelope)
 
     async def request(self, key: str, envelope: Envelope, *, timeout_seconds: float) -> Envelope:
-        """Publish, and answer the reply."""
+        """Publish, and return the reply."""
         return await self._requests.send(key, envelope, timeout_seconds)
 
     async def dead_letters(self, limit: int = 100) -> list[DeadLetter]:
-        """Answer the oldest dead letters, which stay where they are."""
+        """Return the oldest dead letters, which stay where they are."""
         return self._broker.dead_letters(limit)
 
     def send_hint(self, hint: Hint) -> None:
@@ -126,7 +126,7 @@ class LocalBus:
             self._broker.show(hint)
 
     def on_hint(self, callback: HintCallback) -> Callable[[], None]:
-        """Call back for every hint, soon after it came; answer how to end that."""
+        """Call back for every hint, soon after it came; return how to end that."""
         return self._hints.on_hint(callback)
 
     async def close(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:

@@ -179,7 +179,7 @@ class LocalBroker:
             board.show(hint)
 
     def dead_letters(self, limit: int) -> list[DeadLetter]:
-        """Answer the oldest dead letters."""
+        """Return the oldest dead letters."""
         return list(self._dead_letters)[:limit]
 
     def close(self) -> None:

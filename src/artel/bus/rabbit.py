@@ -118,16 +118,16 @@ class RabbitBus:
         return subscription
 
     async def reply(self, delivery: Delivery, envelope: Envelope) -> bool:
-        """Answer whoever sent the delivery; say whether there was somebody to answer."""
+        """Return whoever sent the delivery; say whether there was somebody to answer."""
         self._check_open()
         return await self._answer(delivery.reply_to, delivery.correlation_id, envelope)
 
     async def request(self, key: str, envelope: Envelope, *, timeout_seconds: float) -> Envelope:
-        """Publish, and answer the reply."""
+        """Publish, and return the reply."""
         return await self._requests.send(key, envelope, timeout_seconds)
 
     async def dead_letters(self, limit: int = 100) -> list[DeadLetter]:
-        """Answer the oldest dead letters, which stay where they are; other readers don't see them meanwhile."""
+        """Return the oldest dead letters, which stay where they are; other readers don't see them meanwhile."""
         self._check_open()
         return await persistently(lambda: self._letters.oldest(limit), self._deadline_seconds)
 
@@ -137,7 +137,7 @@ class RabbitBus:
             self._hints.send(hint)
 
     def on_hint(self, callback: HintCallback) -> Callable[[], None]:
-        """Call back for every hint, soon after it came; answer how to end that."""
+        """Call back for every hint, soon after it came; return how to end that."""
         return self._board.on_hint(callback)
 
     async def close(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:

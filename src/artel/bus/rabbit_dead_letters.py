@@ -49,7 +49,7 @@ class RabbitDeadLetters:
         await self._feed.open()
 
     async def oldest(self, limit: int) -> list[DeadLetter]:
-        """Answer the oldest dead letters, which stay where they are."""
+        """Return the oldest dead letters, which stay where they are."""
         channel = await self._link.channel()
         letters: list[DeadLetter] = []
         try:

@@ -94,12 +94,12 @@ def lock_queue(queue: str) -> str:
 
 
 def check_key(key: str) -> str:
-    """Answer the key, if messages can be sent with it."""
+    """Return the key, if messages can be sent with it."""
     return _check(key, wildcards=False)
 
 
 def check_pattern(pattern: str) -> str:
-    """Answer the pattern, if a queue can be bound with it."""
+    """Return the pattern, if a queue can be bound with it."""
     return _check(pattern, wildcards=True)
 
 
@@ -115,7 +115,7 @@ def _check(key: str, *, wildcards: bool) -> str:
 
 
 def matches(pattern: str, key: str) -> bool:
-    """Say whether a pattern takes a key: `*` stands for one word, `#` for any number of words, also none."""
+    """Return whether a pattern takes a key: `*` stands for one word, `#` for any number of words, also none."""
     wanted, words = pattern.split("."), key.split(".")
     at = taken = 0
     hash_at = hash_took = -1

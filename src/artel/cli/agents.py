@@ -143,7 +143,7 @@ def _place(client: "ApiClient", project: str | None, agent: str) -> str:
 
 
 def _body(options: dict[str, Any]) -> dict[str, Any]:
-    """Answer the fields of an agent that the options of a command name."""
+    """Return the fields of an agent that the options of a command name."""
     fields = {field: options[option] for option, field in _FIELDS.items()}
     fields["system_prompt"] = _prompt(options["prompt"], options["prompt_file"])
     for option, field in (_FIELDS | {"prompt": "system_prompt"}).items():

@@ -161,7 +161,7 @@ class ChatScreen:
         self.note(how_it_went(workflow, is_in_chat=self._is_in_chat), "dim")
 
     def _is_its_time(self, turn: "Turn") -> bool:
-        """Say whether the answer can begin: pieces of it may overtake events that tell who writes, or what is done."""
+        """Return whether the answer can be shown yet: deltas may overtake the events that say who writes it."""
         if turn.plan is not None and not turn.plan.is_single:
             return turn.plan.is_over
         needs_name = self._is_in_chat and (self._direct or turn.plan is not None)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run_turn(conversation: "Conversation", screen: ChatScreen, content: str, agent: str | None) -> tuple[Turn, bool]:
-    """Say something and show what comes; answer the turn, and whether Ctrl-C was pressed, which cancels it."""
+    """Say something and show what comes; return the turn, and whether Ctrl-C was pressed, which cancels it."""
     try:
         return _run(conversation.send(content, agent), screen)
     except ServerRefused as refused:
@@ -51,13 +51,13 @@ def follow_turn(stream: TurnStream, turn: Turn, screen: ChatScreen) -> bool:
 
 
 def unknown_agent(conversation: "Conversation", name: str) -> NoSuchAgent:
-    """Answer the error that says which agents there are."""
+    """Return the error that says which agents there are."""
     names = ", ".join(str(agent["name"]) for agent in conversation.agents())
     return NoSuchAgent(f"This project has no agent called {name}. Its agents: {names}.")
 
 
 def described(conversation: "Conversation", turn: Turn) -> dict[str, Any]:
-    """Answer the turn as `--json` prints it."""
+    """Return the turn as `--json` prints it."""
     return {
         "session_id": conversation.session_id,
         "turn_id": turn.id,

@@ -36,7 +36,7 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def screen_for(order: "Order") -> Screen:
-    """Answer a screen that fits where the output goes."""
+    """Return a screen that fits where the output goes."""
     about = f"{order.folder.resolve().name}, project {order.project_id}: {MODE_WORDS[order.mode]}"
     if sys.stdout.isatty() and sys.stdin.isatty():
         return TerminalScreen(about, asks=order.mode != "browser")

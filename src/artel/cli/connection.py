@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 def connect(server: str | None) -> "ApiClient":
-    """Answer a client for the chosen server, logged in."""
+    """Return a client for the chosen server, logged in."""
     # Imported here: an HTTP client takes a tenth of a second to import, and `artel --help` must not.
     from artel.client.api_client import ApiClient
     from artel.client.credentials import Credentials

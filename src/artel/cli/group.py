@@ -8,7 +8,7 @@ SHORT = 60  # characters of a command's own text in a list
 
 
 class QuickGroup(TyperGroup):
-    """Answers `--help` of its commands without importing pydantic, which takes as long as all the rest.
+    """Return `--help` of its commands without importing pydantic, which takes as long as all the rest.
 
     Typer converts every option that has no value through pydantic; a help option that is not given has none.
     """

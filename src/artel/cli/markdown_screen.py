@@ -1,4 +1,4 @@
-"""Answers as Markdown in a terminal, block by block: a finished block is rendered, the one being written is plain.
+"""Return as Markdown in a terminal, block by block: a finished block is rendered, the one being written is plain.
 
 Used only where the cursor can be moved; a pipe or a dumb terminal gets the text as it is (`AnswerPrinter`).
 """

@@ -66,7 +66,7 @@ def reindex(as_json: AsJson = False) -> None:
 
 
 async def _reindex(memories: "Memories", *, quiet: bool) -> int:
-    """Index everything, and answer how many memories that was."""
+    """Index everything, and return how many memories that was."""
     total = await memories.start_over()
     while await memories.indexer.step():
         if not quiet:

@@ -109,7 +109,7 @@ def confirm(question: str, yes: bool) -> None:
 
 
 def secret_from_user(prompt: str, *, twice: bool = False) -> str:
-    """Answer a password: typed unseen in a terminal, else the first line of standard input."""
+    """Return a password: typed unseen in a terminal, else the first line of standard input."""
     if sys.stdin.isatty():
         typed: str = typer.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True)
         return typed

@@ -27,7 +27,7 @@ CHECK_SECONDS, LONGEST_CHECK_SECONDS = 1.0, 30.0
 
 
 def why_not(folder: Path, data_dir: Path) -> str | None:
-    """Answer why a folder should not be given to agents without a word; None if it may be."""
+    """Return why a folder should not be given to agents without a word; None if it may be."""
     folder, home = folder.resolve(), Path.home().resolve()
     if folder == home or folder in home.parents:
         return "this folder is more than a project"

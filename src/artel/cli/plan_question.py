@@ -32,19 +32,19 @@ def elsewhere(approval_id: str) -> str:
 
 
 def until(request: dict[str, Any]) -> str:
-    """Answer until when somebody can decide, by the clock of this machine."""
+    """Return until when somebody can decide, by the clock of this machine."""
     expires = datetime.fromisoformat(str(request["expires_at"])).astimezone()
     is_today = expires.date() == datetime.now().astimezone().date()
     return f"until {expires:%H:%M:%S}" if is_today else f"until {expires:%Y-%m-%d %H:%M}"
 
 
 def is_about_money(request: dict[str, Any]) -> bool:
-    """Say whether a plan that runs asks for more, rather than to begin."""
+    """Return whether a plan that runs asks for more, rather than to begin."""
     return "spent" in request["details"]
 
 
 def what_it_asks(request: dict[str, Any]) -> str:
-    """Answer the figures of a plan that asks for more."""
+    """Return the figures of a plan that asks for more."""
     told = request["details"]
     return (
         f"The plan is about to cost more than agreed: {money(told['agreed_cost'])} agreed, {money(told['spent'])} "
@@ -126,7 +126,7 @@ class PlanQuestion:
             self._say(problem or described_changed(self._wanted))
 
     def _changed(self, word: str, task_id: str, value: str) -> str | None:
-        """Change a task; answer what is wrong with that."""
+        """Change a task; return what is wrong with that."""
         if task_id not in self._wanted.tasks:
             return f"Say which task: {', '.join(self._wanted.tasks)}."
         match word:

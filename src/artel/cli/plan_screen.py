@@ -43,7 +43,7 @@ class PlanScreen:
             self._say("\n".join(["What is different:", *(f"  {one_line(line)}" for line in changed)]))
 
     def at_work(self, plan: "Plan") -> str | None:
-        """Answer in one line how far the tasks are; None when that is not what is waited for."""
+        """Return in one line how far the tasks are; None when that is not what is waited for."""
         if plan.is_single or plan.is_over:
             return None
         tasks = list(plan.tasks.values())

@@ -19,7 +19,7 @@ MINUTES_FROM, HOURS_FROM = 90.0, 5400.0
 
 
 def money(dollars: float | None) -> str:
-    """Answer an amount as people write it; small ones keep the digits that say something."""
+    """Return an amount as people write it; small ones keep the digits that say something."""
     if dollars is None:
         return "unknown"
     if 0 < dollars < LEAST_SHOWN:
@@ -54,14 +54,14 @@ def _in_cents(dollars: float, rounded: Callable[[float], int]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Answer a time in the unit that fits."""
+    """Return a time in the unit that fits."""
     if seconds < MINUTES_FROM:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < HOURS_FROM else f"{seconds / 3600:.1f} h"
 
 
 def described(plan: "Plan") -> str:
-    """Answer a plan with nothing left out, since the user agrees to it: who does what, after what, for how much."""
+    """Return a plan with nothing left out, since the user agrees to it: who does what, after what, for how much."""
     unknown = ", ".join(plan.unknown_prices)
     parts = [_count(plan), f"the price of {unknown} is not known" if unknown else price(plan.expected, plan.high)]
     if plan.seconds:
@@ -70,7 +70,7 @@ def described(plan: "Plan") -> str:
 
 
 def described_changed(plan: "Plan") -> str:
-    """Answer a plan that the user has changed, whose price nobody knows before the server has looked at it."""
+    """Return a plan that the user has changed, whose price nobody knows before the server has looked at it."""
     return _with_tasks(f"The plan as you want it: {_count(plan)}, to be priced again", plan)
 
 

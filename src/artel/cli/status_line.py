@@ -62,6 +62,6 @@ class StatusLine:
 
 
 def _fitting(text: str) -> str:
-    """Answer the text so that it stays one line, which is all that can be taken away."""
+    """Return the text so that it stays one line, which is all that can be taken away."""
     most = max(BESIDE, shutil.get_terminal_size().columns - BESIDE)
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"

@@ -21,7 +21,7 @@ class NobodyAnswers(Exception):
 
 
 def can_ask() -> bool:
-    """Say whether somebody is there who sees a question and can type an answer."""
+    """Return whether somebody is there who sees a question and can type an answer."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -40,7 +40,7 @@ class TypedLines:
         _forget_what_was_typed()
 
     def ask(self, prompt: str) -> str:
-        """Answer the next line; raise Settled or NobodyAnswers if there won't be any."""
+        """Return the next line; raise Settled or NobodyAnswers if there won't be any."""
         try:
             sys.stderr.write(prompt)
             sys.stderr.flush()

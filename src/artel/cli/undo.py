@@ -86,7 +86,7 @@ def _undone(state: "StateFolder", turn: str | None, path: str | None, *, again: 
 def _target(
     what: str | None, changes: "list[Change]", place: Path, states: "list[StateFolder]"
 ) -> tuple[str | None, str | None]:
-    """Answer the turn, or the path in the workspace, that is meant."""
+    """Return the turn, or the path in the workspace, that is meant."""
     if what is None:
         return None, None
     turns = {change.turn for change in changes if what in (change.turn, short_id(change.turn))}

@@ -125,7 +125,7 @@ def delete_user(
 
 
 def _new_login(email: str, prompt: str) -> tuple[str, str]:
-    """Answer the address and the hash of the password that the operator types, by the rules of registration."""
+    """Return the address and the hash of the password that the operator types, by the rules of registration."""
     from pydantic import ValidationError
 
     from artel.auth.passwords import hash_password

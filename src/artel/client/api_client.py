@@ -66,7 +66,7 @@ class ApiClient:
         self._http.close()
 
     def call(self, method: str, path: str, **options: Any) -> Any:
-        """Answer the body of a successful call, or raise what the server said."""
+        """Return the body of a successful call, or raise what the server said."""
         with self._translated():
             response = self._http.request(method, path, **options)
         if response.is_success:
@@ -87,7 +87,7 @@ class ApiClient:
             yield response
 
     def all_items(self, path: str) -> list[Any]:
-        """Answer a list as a whole, page by page."""
+        """Return a list as a whole, page by page."""
         items: list[Any] = []
         while True:
             page = self.call("GET", path, params={"limit": MAX_PAGE, "offset": len(items)})

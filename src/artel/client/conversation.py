@@ -68,7 +68,7 @@ class Conversation:
         return int(self.session["project_id"])
 
     def project_name(self) -> str:
-        """Answer what the project is called."""
+        """Return what the project is called."""
         return str(self.api.call("GET", f"/my/projects/{self.project_id}")["name"])
 
     def sessions(self, count: int) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ class Conversation:
         return Conversation(self.api, self.api.call("GET", f"/my/chat/sessions/{session_id}"), self.remembered)
 
     def agent_name(self, agent_id: int) -> str:
-        """Answer what an agent of the project is called; one that can't be found has a number."""
+        """Return what an agent of the project is called; one that can't be found has a number."""
         if agent_id not in self._names:
             try:
                 self._names |= {agent["id"]: str(agent["name"]) for agent in self.agents()}
@@ -91,11 +91,11 @@ class Conversation:
         return self._names.setdefault(agent_id, f"agent {agent_id}")
 
     def agents(self) -> list[dict[str, Any]]:
-        """Answer the agents of the project."""
+        """Return the agents of the project."""
         return self.api.all_items(f"/my/projects/{self.project_id}/agents")
 
     def messages(self, count: int) -> list[dict[str, Any]]:
-        """Answer the newest messages, oldest of them first."""
+        """Return the newest messages, oldest of them first."""
         page = self.api.call("GET", f"/my/chat/{self.session_id}/messages", params={"last": count})
         return list(page["items"])
 
@@ -155,13 +155,13 @@ class Conversation:
         return FollowStream(self.api, workflow, int(self.session["last_event"]))
 
     def asked(self, workflow: dict[str, Any]) -> list[ServerEvent]:
-        """Answer what the user is asked for a workflow now, as the events that told so; its plan comes last."""
+        """Return what the user is asked for a workflow now, as the events that told so; its plan comes last."""
         items = self.api.call("GET", "/my/approvals", params={"status": "pending", "limit": 100})["items"]
         mine = [one for one in items if one["turn_id"] == workflow["turn_id"]]
         return [request_of(one) for one in sorted(mine, key=lambda one: one["kind"] != "tool")]
 
     def workflow(self, workflow_id: str) -> dict[str, Any]:
-        """Answer what became of a request to the orchestrator."""
+        """Return what became of a request to the orchestrator."""
         return dict(self.api.call("GET", f"/my/workflows/{workflow_id}"))
 
     def last_workflow(self) -> dict[str, Any] | None:
@@ -179,7 +179,7 @@ class Conversation:
         self.api.call("POST", f"/my/approvals/{approval_id}/confirm", json=decision)
 
     def is_asked(self, approval_id: str) -> bool:
-        """Say whether the user has still to decide; who can't be asked has not said that it was settled."""
+        """Return whether the user has still to decide; who can't be asked has not said that it was settled."""
         try:
             return bool(self.api.call("GET", f"/my/approvals/{approval_id}")["status"] == "pending")
         except ArtelError as error:
@@ -199,7 +199,7 @@ class Conversation:
 
 
 def find_project_id(api: ApiClient, asked: str | None) -> int | None:
-    """Answer the number of the project asked for, or of the user's own; None leaves it to the server."""
+    """Return the number of the project asked for, or of the user's own; None leaves it to the server."""
     if asked is not None and asked.isdecimal():
         return int(asked)
     projects = api.all_items("/my/projects")

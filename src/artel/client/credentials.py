@@ -61,7 +61,7 @@ class Credentials:
         return known
 
     def server(self, asked: str | None) -> str:
-        """Answer the server to talk to: the one asked for, ARTEL_SERVER, the last login, or this machine."""
+        """Return the server to talk to: the one asked for, ARTEL_SERVER, the last login, or this machine."""
         return normal_server(asked or os.environ.get("ARTEL_SERVER") or self.current or DEFAULT_SERVER)
 
     def token(self, server: str) -> str:
@@ -82,7 +82,7 @@ class Credentials:
 
 
 def normal_server(url: str) -> str:
-    """Answer the form in which servers are compared; passwords go in clear to this machine only."""
+    """Return the form in which servers are compared; passwords go in clear to this machine only."""
     if "://" not in url:
         url = f"http://{url}" if is_loopback(f"http://{url}") else f"https://{url}"
     return url.rstrip("/")
@@ -108,7 +108,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def config_folder() -> Path:
-    """Answer the folder of the command line's own files."""
+    """Return the folder of the command line's own files."""
     import platformdirs  # here, because most commands find ARTEL_CONFIG_DIR or never ask
 
     configured = os.environ.get("ARTEL_CONFIG_DIR")

@@ -15,7 +15,7 @@ class LastSessions:
         self._path = (folder or config_folder()) / "sessions.json"
 
     def get(self, server: str, project_id: int) -> str | None:
-        """Answer the session that was used last."""
+        """Return the session that was used last."""
         return self._read().get(f"{server} {project_id}")
 
     def remember(self, server: str, project_id: int, session_id: str) -> None:

@@ -51,7 +51,7 @@ class Plan:
 
     @classmethod
     def of_event(cls, data: Mapping[str, Any]) -> "Plan":
-        """Answer the plan that an event tells of: one that was made, or one that the user is asked about."""
+        """Return the plan that an event tells of: one that was made, or one that the user is asked about."""
         asked = data.get("plan")
         figures = data if asked is None else data["details"]
         return cls(
@@ -65,7 +65,7 @@ class Plan:
 
     @classmethod
     def to_retry(cls, workflow: Mapping[str, Any]) -> "Plan":
-        """Answer the plan of a workflow that is tried again: what is not done is to be done."""
+        """Return the plan of a workflow that is tried again: what is not done is to be done."""
         plan = cls.of_workflow(workflow)
         for task in list(plan.tasks.values()):
             if task.status != "completed":
@@ -74,7 +74,7 @@ class Plan:
 
     @classmethod
     def of_workflow(cls, workflow: Mapping[str, Any]) -> "Plan":
-        """Answer the plan of a workflow as it stands."""
+        """Return the plan of a workflow as it stands."""
         is_known = workflow["estimated_cost"] is not None
         return cls(
             str(workflow["id"]),
@@ -124,7 +124,7 @@ class Plan:
 
 
 def request_of(approval: Mapping[str, Any]) -> ServerEvent:
-    """Answer the event that asked for what is still to be decided: about a tool, a plan, or its money."""
+    """Return the event that asked for what is still to be decided: about a tool, a plan, or its money."""
     asked, details = approval["arguments"], approval["details"]
     same = {name: approval[name] for name in ("turn_id", "details", "expires_at")} | {"approval_id": approval["id"]}
     if approval["kind"] == "tool":

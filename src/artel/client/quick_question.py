@@ -11,7 +11,7 @@ MAX_BYTES = 100_000
 
 
 def quick_user_id(server: str, token: str) -> int | None:
-    """Answer the user's number; None whenever anything is unusual, for the HTTP client to find out and tell."""
+    """Return the user's number; None whenever anything is unusual, for the HTTP client to find out and tell."""
     place = urlsplit(server)
     kind = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}.get(place.scheme)
     if kind is None or any(name.lower().endswith("_proxy") for name in os.environ):

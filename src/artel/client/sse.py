@@ -16,7 +16,7 @@ class ServerEvent:
 
 
 def read_events(pieces: Iterable[bytes]) -> Iterator[ServerEvent]:
-    """Answer the events in pieces of a byte stream; one that the stream's end cuts off is dropped."""
+    """Return the events in pieces of a byte stream; one that the stream's end cuts off is dropped."""
     fields: dict[bytes, bytes] = {}
     for line in _lines(pieces):
         if line:
@@ -40,7 +40,7 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _event(fields: dict[bytes, bytes]) -> ServerEvent | None:
-    """Answer the event of these fields, unless it is a comment or something that is not ours."""
+    """Return the event of these fields, unless it is a comment or something that is not ours."""
     try:
         data = json.loads(fields[b"data"])
         number = int(fields[b"id"]) if b"id" in fields else None

@@ -83,7 +83,7 @@ class Turn:
 
     @classmethod
     def of_workflow(cls, workflow: Mapping[str, Any]) -> "Turn":
-        """Answer the turn that works on a workflow, as far as that tells of it."""
+        """Return the turn that works on a workflow, as far as that tells of it."""
         is_planning = workflow["status"] == "planning"
         return cls(
             id=str(workflow["turn_id"]),
@@ -171,7 +171,7 @@ class Turn:
 
 
 def _phase(event: ServerEvent) -> str | None:
-    """Answer what an event says about what is being done, for people."""
+    """Return what an event says about what is being done, for people."""
     data = event.data
     match event.type:
         case "context_retrieved":

@@ -45,7 +45,7 @@ class TurnStream:
         self.turn_id: str | None = None
 
     def events(self) -> Iterator[ServerEvent]:
-        """Answer what happens, to the end of the turn. When left early it can be called again, and goes on."""
+        """Return what happens, to the end of the turn. When left early it can be called again, and goes on."""
         waited, pause = 0.0, 0.1
         while not self._ended:
             try:
@@ -80,13 +80,13 @@ class TurnStream:
                 raise
 
     def _passes(self, failure: ServerUnreachable | ServerRefused) -> bool:
-        """Say whether the trouble may pass: the server has, or may have, the message and does not answer now."""
+        """Return whether the trouble may pass: the server has, or may have, the message and does not answer now."""
         if isinstance(failure, ConnectionLost):
             self._sent = True
         return self._sent and failure.kind is Kind.UNAVAILABLE and failure.code not in OUTCOMES
 
     def _connection(self) -> Iterator[ServerEvent]:
-        """Answer the events that one connection brings."""
+        """Return the events that one connection brings."""
         if self.turn_id is None:
             call = self._request
         else:
@@ -100,7 +100,7 @@ class TurnStream:
             yield from self._read(response)
 
     def _read(self, response: Any) -> Iterator[ServerEvent]:
-        """Answer what is new in a stream, to the end of the turn."""
+        """Return what is new in a stream, to the end of the turn."""
         for event in read_events(response.iter_bytes()):
             if self._is_new(event):
                 yield event
@@ -167,7 +167,7 @@ class RetryStream(TurnStream):
         self._api.call("POST", f"{self._workflow}/cancel")
 
     def _connection(self) -> Iterator[ServerEvent]:
-        """Answer the events that one connection brings; the first listens before anything can happen."""
+        """Return the events that one connection brings; the first listens before anything can happen."""
         headers = {} if self.turn_id is None else {"Last-Event-ID": str(self._last)}
         with self._api.stream("GET", f"{self._place}/events", headers=headers) as response:
             if self.turn_id is None:
@@ -176,7 +176,7 @@ class RetryStream(TurnStream):
             yield from self._read(response)
 
     def _begin(self) -> str:
-        """Answer the turn that tries again: a new one, or the one of an attempt whose answer was lost."""
+        """Return the turn that tries again: a new one, or the one of an attempt whose answer was lost."""
         if self._tried and (now := self._turn_now()) != self._before:
             return now
         self._tried = True

@@ -64,7 +64,7 @@ class Calls:
         self._threads.shutdown(cancel_futures=True)
 
     async def answered(self, frame: str | bytes) -> str | None:
-        """Answer a frame with a frame; None if there is nothing to say."""
+        """Return a frame with a frame; None if there is nothing to say."""
         try:
             message = _message(frame)
             if "method" not in message or "id" not in message:
@@ -174,7 +174,7 @@ def _call(message: Message) -> tuple[str, Call]:
 
 
 def _can_not_be_written(message: Message) -> bool:
-    """Say whether there is something that JSON can say, and nobody can write."""
+    """Return whether there is something that JSON can say, and nobody can write."""
     try:
         json.dumps(message, ensure_ascii=False).encode()
     except (UnicodeEncodeError, RecursionError):

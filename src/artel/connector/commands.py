@@ -88,7 +88,7 @@ class Output:
 
 
 class Commands:
-    """Answers `workspace/run`."""
+    """Return `workspace/run`."""
 
     def __init__(
         self,

@@ -193,7 +193,7 @@ class Connector:
                 raise LineDead(f"nothing came for {every + patience:.0f} s") from None
 
     def _refused(self, status: int) -> str:
-        """Answer what a refusal says if it may pass; raise if it will not."""
+        """Return what a refusal says if it may pass; raise if it will not."""
         if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
             raise ConnectorRefused(f"{self._server} sends connectors elsewhere. Name the right server: --server URL")
         if status == HTTPStatus.UNAUTHORIZED:
@@ -205,7 +205,7 @@ class Connector:
         return f"the server answered {status}"
 
     def _closed(self, closed: ConnectionClosed) -> str:
-        """Answer why a line ended if another may be opened; raise if not."""
+        """Return why a line ended if another may be opened; raise if not."""
         code, reason = (closed.rcvd.code, closed.rcvd.reason) if closed.rcvd else (0, "")
         if code == CLOSE_OTHER_CONNECTOR:
             raise OtherConnector(
@@ -219,6 +219,6 @@ class Connector:
 
 
 def pause_after(failures: int) -> float:
-    """Answer how long to wait before the next attempt: longer each time, and never the same for all."""
+    """Return how long to wait before the next attempt: longer each time, and never the same for all."""
     longest: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(failures, 10))
     return random.uniform(0.5, 1) * longest  # noqa: S311 - to spread connectors, not to keep a secret

@@ -18,14 +18,14 @@ SNIFFED_BYTES = 8_000
 
 
 class Reader:
-    """Answers the calls that change nothing."""
+    """Return the calls that change nothing."""
 
     def __init__(self, files: Beneath, rules: Rules) -> None:
         self._files = files
         self._rules = rules
 
     def read(self, call: ReadCall, deadline: Deadline) -> Result:
-        """Answer a text file, or some of its lines."""
+        """Return a text file, or some of its lines."""
         rule = self._rules.reading(call, call.path)
         beginning = self._files.read(call.path, rule, most=SNIFFED_BYTES)
         if b"\0" in beginning.data:
@@ -51,7 +51,7 @@ class Reader:
         )
 
     def stat(self, call: StatCall, _deadline: Deadline) -> Result:
-        """Answer what is at a path."""
+        """Return what is at a path."""
         entry = self._files.stat(call.path, self._rules.reading(call, call.path, is_folder=True))
         result = Result(success=True, **described(entry))
         if call.with_sha256 and entry.type == "file":
@@ -94,7 +94,7 @@ class Reader:
         return entry
 
     def _part(self, call: ReadCall, beginning: Content, deadline: Deadline) -> Result:
-        """Answer lines of a file that is too big to be read as a whole: as many as fit, from the first asked for."""
+        """Return lines of a file that is too big to be read as a whole: as many as fit, from the first asked for."""
         first, at = max(1, call.first_line or 1), 0
         rule, to_skip = self._rules.reading(call, call.path), first - 1
         while to_skip:
@@ -144,12 +144,12 @@ class Pattern:
 
 
 def said(moment: datetime) -> str:
-    """Answer a moment as it is sent."""
+    """Return a moment as it is sent."""
     return moment.isoformat()
 
 
 def described(entry: Entry) -> dict[str, str | int]:
-    """Answer something in a folder as it is sent."""
+    """Return something in a folder as it is sent."""
     return {"path": entry.path, "type": entry.type, "size": entry.size, "modified": said(entry.modified)}
 
 

@@ -43,7 +43,7 @@ class Matcher(Protocol):
         """Get ready."""
 
     def find(self, data: bytes) -> Found:
-        """Answer the numbers and texts of lines that match."""
+        """Return the numbers and texts of lines that match."""
 
     def stop(self) -> None:
         """Find nothing more; from another thread."""
@@ -64,7 +64,7 @@ class TextMatcher:
         """Nothing is needed."""
 
     def find(self, data: bytes) -> Found:
-        """Answer the lines with the text; most files have none."""
+        """Return the lines with the text; most files have none."""
         if self._bytes not in data:
             return []
         lines = enumerate(data.decode(errors="replace").split("\n"), 1)
@@ -102,7 +102,7 @@ class ExpressionMatcher:
             raise CallRefused("failed", f"That is no regular expression: {ready['error']}")
 
     def find(self, data: bytes) -> Found:
-        """Answer the lines that match."""
+        """Return the lines that match."""
         return [(number, line) for number, line in self._said(b"%d\n" % len(data) + data)]
 
     def stop(self) -> None:
@@ -133,7 +133,7 @@ class ExpressionMatcher:
 
 
 class Searcher:
-    """Answers `workspace/search`."""
+    """Return `workspace/search`."""
 
     def __init__(self, files: Beneath, rules: Rules) -> None:
         self._files = files
@@ -148,7 +148,7 @@ class Searcher:
             matcher.stop()
 
     def search(self, call: SearchCall, deadline: Deadline) -> Result:
-        """Answer the lines that were found, file by file, in the order of the names."""
+        """Return the lines that were found, file by file, in the order of the names."""
         if not call.query or len(call.query) > MAX_QUERY:
             raise CallRefused("failed", f"Search for something, of at most {MAX_QUERY} characters")
         most = max(1, min(call.most, MAX_MATCHES))
@@ -181,7 +181,7 @@ class Searcher:
             self._running.discard(matcher)
 
     def _entries(self, call: SearchCall, deadline: Deadline) -> tuple[list[Entry], bool]:
-        """Answer the files to look into: one, or those in a folder."""
+        """Return the files to look into: one, or those in a folder."""
         rule, keep = self._rules.reading(call, call.path, is_folder=True), Pattern(call.path, call.pattern)
         there = self._files.stat(call.path, rule)
         if there.type == "file":

@@ -49,7 +49,7 @@ class _Old:
 
 
 class Writer:
-    """Answers the calls that change files, one at a time."""
+    """Return the calls that change files, one at a time."""
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class Writer:
 
 
 def _undoing(call: UndoCall, changes: list[Change]) -> Wanted:
-    """Answer the question whether changes are to be undone: exactly these."""
+    """Return the question whether changes are to be undone: exactly these."""
     shown = "".join(f"{'remove' if change.before == '' else 'put back'} {change.path}\n" for change in changes)
     states = "".join(f"{change.number} {change.before} {change.after}\n" for change in changes)
     paths = sorted({change.path for change in changes})

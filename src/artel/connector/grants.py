@@ -26,7 +26,7 @@ class Grant:
 
 
 def glob_for(parts: Parts) -> str | None:
-    """Answer the glob that is offered for a file: those like it in its folder. None where nothing is offered."""
+    """Return the glob that is offered for a file: those like it in its folder. None where nothing is offered."""
     if is_protected(parts) or is_secret(parts) or any(sign in part for part in parts for sign in "*?["):
         return None
     *folder, name = parts
@@ -51,7 +51,7 @@ class Grants:
                 self._save([*lasting, grant][-MAX_GRANTS:])
 
     def lasting(self) -> list[Grant]:
-        """Answer what is always allowed; a file that can't be read allows nothing."""
+        """Return what is always allowed; a file that can't be read allows nothing."""
         try:
             return [Grant(**grant) for grant in json.loads(self._path.read_text(encoding="utf-8"))]
         except (OSError, ValueError, TypeError):
@@ -63,12 +63,12 @@ class Grants:
             self._save([one for one in self.lasting() if one != grant])
 
     def may_write(self, names: list[Parts]) -> bool:
-        """Say whether a file may be written, by all its names: as it was asked for, and without links."""
+        """Return whether a file may be written, by all its names: as it was asked for, and without links."""
         globs = tuple(grant.name for grant in self._all() if grant.kind == "write")
         return all(matches(name, globs) and not is_protected(name) and not is_secret(name) for name in names)
 
     def may_run(self, command: str) -> bool:
-        """Say whether a command may be run."""
+        """Return whether a command may be run."""
         return Grant("run", command) in self._all()
 
     def _all(self) -> list[Grant]:

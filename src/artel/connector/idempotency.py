@@ -17,7 +17,7 @@ _OF_THE_LINE = {"call_id", "epoch", "timeout_ms", "approval", "allowed_paths", "
 
 
 def what_is_asked(call: Call) -> str:
-    """Answer what tells one call from another that has the same id."""
+    """Return what tells one call from another that has the same id."""
     text = type(call).__name__ + call.model_dump_json(exclude=_OF_THE_LINE)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -37,7 +37,7 @@ class Once:
         self._journal.forget_leftovers()
 
     def earlier(self, call: Call) -> Result | None:
-        """Answer what came of a call that was carried out before; None if it never began."""
+        """Return what came of a call that was carried out before; None if it never began."""
         entry = self._journal.find(call.call_id)
         if entry is None:
             return None

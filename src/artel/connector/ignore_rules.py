@@ -28,7 +28,7 @@ class Ignored:
         self._spec = spec
 
     def hides(self, parts: Parts, *, is_folder: bool) -> bool:
-        """Say whether a path is kept from agents, by itself or because it is in a folder that is.
+        """Return whether a path is kept from agents, by itself or because it is in a folder that is.
 
         A rule for what it is counts before one for what it is not; the latter still hides.
         """
@@ -48,7 +48,7 @@ class ArtelIgnore:
         self._known = b"", Ignored(None)
 
     def now(self) -> Ignored:
-        """Answer what the rules say now."""
+        """Return what the rules say now."""
         try:
             text = self._files.read(ARTELIGNORE).data
         except FileMissing:
@@ -70,7 +70,7 @@ class GitIgnore:
         self._specs: dict[Parts, GitIgnoreSpec | None] = {}
 
     def hides(self, parts: Parts, *, is_folder: bool) -> bool:
-        """Say whether something in a folder that is shown is left out; the rule nearest to it counts."""
+        """Return whether something in a folder that is shown is left out; the rule nearest to it counts."""
         if parts[-1] == ".git":
             return True
         for depth in range(len(parts) - 1, -1, -1):
@@ -87,7 +87,7 @@ class GitIgnore:
         return self._specs[folder]
 
     def _read(self, folder: Parts) -> "GitIgnoreSpec | None":
-        """Answer a folder's rules. Agents may write them, so those that would take long are left out."""
+        """Return a folder's rules. Agents may write them, so those that would take long are left out."""
         try:
             text = self._files.read("/".join((*folder, GITIGNORE))).data.decode()
             return _compiled([line for line in text.splitlines()[:MAX_LINES] if _is_simple(line)])

@@ -51,7 +51,7 @@ class Journal:
         os.close(self._file)
 
     def find(self, call_id: str) -> Entry | None:
-        """Answer a call that was started before."""
+        """Return a call that was started before."""
         entry = self._entries.get(call_id)
         return entry if entry is not None and entry.is_started else None
 
@@ -72,7 +72,7 @@ class Journal:
             self._rewrite()
 
     def leftovers(self) -> list[str]:
-        """Answer the temporary files that may still lie about."""
+        """Return the temporary files that may still lie about."""
         return [entry.temporary for entry in self._entries.values() if entry.temporary and entry.result is None]
 
     def forget_leftovers(self) -> None:

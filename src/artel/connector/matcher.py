@@ -14,7 +14,7 @@ LINE_CHARACTERS = 500
 
 
 def main() -> None:
-    """Answer one file after the other."""
+    """Return one file after the other."""
     given, out = sys.stdin.buffer, sys.stdout.buffer
     asked = json.loads(given.readline())
     seconds = int(asked["seconds"]) + 1

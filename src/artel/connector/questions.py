@@ -72,7 +72,7 @@ class Questions:
         warning: str = "",
         notice: str = "",
     ) -> tuple[Question, bool]:
-        """Answer the question about something, and whether it is new; who asks twice asks the same question."""
+        """Return the question about something, and whether it is new; who asks twice asks the same question."""
         with self._lock:
             self._expire()
             known = self._open.get(subject)
@@ -96,7 +96,7 @@ class Questions:
             return question
 
     def take(self, subject: Subject) -> tuple[Question, Answer] | None:
-        """Answer what the user has said about something, once."""
+        """Return what the user has said about something, once."""
         with self._lock:
             self._expire()
             return self._answered.pop(subject, None)
@@ -124,7 +124,7 @@ class Questions:
             return self._open.pop(subject) if subject is not None else None
 
     def answers(self) -> list[tuple[Question, Answer]]:
-        """Answer what was said and not used yet: a server that comes back has to hear it again."""
+        """Return what was said and not used yet: a server that comes back has to hear it again."""
         with self._lock:
             self._expire()
             return list(self._answered.values())

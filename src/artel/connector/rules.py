@@ -70,7 +70,7 @@ class Rules:
         return WriteRule(self._ignore.now(), everything, path, is_approved=True)
 
     def hidden(self, deadline: Deadline, *, recursive: bool) -> Hidden:
-        """Answer what is left out of a listing; of one that goes into folders also what git leaves out."""
+        """Return what is left out of a listing; of one that goes into folders also what git leaves out."""
         git, ignored = GitIgnore(self._files), self._ignore.now()
 
         def is_hidden(parts: Parts, is_folder: bool) -> bool:

@@ -132,7 +132,7 @@ class _Service:
         serving.cancel()
 
     def _soon(self, show: Callable[[Question], None]) -> Callable[[Question], None]:
-        """Answer what does the same from another thread."""
+        """Return what does the same from another thread."""
 
         def show_soon(question: Question) -> None:
             self._loop.call_soon_threadsafe(show, question)
@@ -179,7 +179,7 @@ def _hello(order: Order, state: StateFolder) -> Hello:
 
 
 def _guidance(folder: Path) -> list[str]:
-    """Say whether the folder has guidance for agents."""
+    """Return whether the folder has guidance for agents."""
     with _opened(folder) as files:
         try:
             return [GUIDANCE] if files.stat(GUIDANCE).type == "file" else []

@@ -42,7 +42,7 @@ class StateFolder:
 
     @classmethod
     def of(cls, server: str, project_id: int, workspace: Path) -> "StateFolder":
-        """Answer the state of a connector; a connector that was never there before gets an id."""
+        """Return the state of a connector; a connector that was never there before gets an id."""
         workspace = workspace.resolve()
         _require_apart(workspace)
         key = hashlib.sha256(json.dumps([server, project_id, str(workspace)]).encode()).hexdigest()[:24]
@@ -56,7 +56,7 @@ class StateFolder:
 
     @classmethod
     def all(cls) -> "list[StateFolder]":
-        """Answer every connector that was ever started here, by the path of its workspace."""
+        """Return every connector that was ever started here, by the path of its workspace."""
         try:
             found = [_read(path) for path in sorted(states_folder().iterdir())]
         except OSError:
@@ -65,7 +65,7 @@ class StateFolder:
 
     @classmethod
     def serving(cls, place: Path) -> "list[StateFolder]":
-        """Answer the connectors of the nearest workspace that a place is in."""
+        """Return the connectors of the nearest workspace that a place is in."""
         place = place.resolve()
         around = [state for state in cls.all() if place.is_relative_to(state.workspace)]
         nearest = max((state.workspace for state in around), key=lambda path: len(path.parts), default=None)
@@ -150,7 +150,7 @@ class StateFolder:
 
 
 def states_folder() -> Path:
-    """Answer the folder of all states: beside the other files of the command line if those have been moved."""
+    """Return the folder of all states: beside the other files of the command line if those have been moved."""
     import platformdirs  # here, because most find ARTEL_CONFIG_DIR or never ask
 
     if os.environ.get("ARTEL_CONFIG_DIR"):

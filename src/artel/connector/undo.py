@@ -55,7 +55,7 @@ class Undo:
         return self.carry_out([one for one in undone if one.turn == turn])
 
     def find(self, turn: str | None = None, path: str | None = None, *, again: bool = True) -> list[Change]:
-        """Answer what is to be taken back; when nothing can be any more, with `again` what is to be done again."""
+        """Return what is to be taken back; when nothing can be any more, with `again` what is to be done again."""
         changes = self._store.changes()
         if turn is None:
             turn = next((one.turn for one in changes if path in (None, one.path) and not one.is_undone), None)

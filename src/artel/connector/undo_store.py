@@ -53,7 +53,7 @@ class UndoStore:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def changes(self) -> list[Change]:
-        """Answer what can be undone, or done again, the newest first."""
+        """Return what can be undone, or done again, the newest first."""
         self._refresh()
         return sorted(self._changes.values(), key=lambda change: change.number, reverse=True)
 
@@ -81,7 +81,7 @@ class UndoStore:
         self._make_room()
 
     def hold(self, content: bytes | None) -> str:
-        """Keep a content; answer its name."""
+        """Keep a content; return its name."""
         if content is None:
             return ""
         sha256 = hashlib.sha256(content).hexdigest()
@@ -95,7 +95,7 @@ class UndoStore:
         return sha256
 
     def content(self, sha256: str | None) -> bytes | None:
-        """Answer a content that is kept; None if it is not."""
+        """Return a content that is kept; None if it is not."""
         try:
             content = (self._folder / str(sha256)).read_bytes()
         except OSError:

@@ -36,7 +36,7 @@ class Workspace:
         }
 
     def carry_out(self, method: str, call: Call, deadline: Deadline) -> Result:
-        """Answer what came of a call."""
+        """Return what came of a call."""
         try:
             deadline.require()
             self._check(call)

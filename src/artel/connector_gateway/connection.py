@@ -93,7 +93,7 @@ class ConnectorConnection:
         deadline: float,
         may_leave: Callable[[], Awaitable[bool]] | None = None,
     ) -> Result:
-        """Answer what the connector answers before `deadline` (seconds of `time.monotonic()`).
+        """Return what the connector answers before `deadline` (seconds of `time.monotonic()`).
 
         Raise NotSent if it was not sent by then, TimeoutError if it was and no answer came, LineLost when the line
         breaks. `may_leave` is asked at the last moment.
@@ -241,7 +241,7 @@ class ConnectorConnection:
         return None
 
     def _is_late(self, call_id: Any) -> bool:
-        """Say whether a call was made that nobody waits for any more; its answer may come once."""
+        """Return whether a call was made that nobody waits for any more; its answer may come once."""
         for late in self._given_up:
             if late[0] == call_id:
                 self._given_up.remove(late)
@@ -259,7 +259,7 @@ class ConnectorConnection:
 
 
 def asks_for_nobody(result: Any) -> Decided | None:
-    """Answer what to say to a result that nobody waits for, if it is that the user is asked: don't."""
+    """Return what to say to a result that nobody waits for, if it is that the user is asked: don't."""
     if not isinstance(result, dict) or result.get("code") != "asks" or not isinstance(result.get("ask_id"), str):
         return None
     return Decided(ask_id=result["ask_id"], decision="reject")

@@ -57,7 +57,7 @@ class ConnectorConnections:
         return bool(self._lines)
 
     def of(self, principal: Principal, project_id: int) -> ConnectorConnection | None:
-        """Answer the line to a user's project."""
+        """Return the line to a user's project."""
         line = self._lines.get(project_id)
         return line if line is not None and line.principal.user_id == principal.user_id else None
 

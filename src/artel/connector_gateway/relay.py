@@ -76,7 +76,7 @@ class Relay:
         seconds: float,
         known: Serving | None = None,
     ) -> Result:
-        """Answer what the connector answers; offline, too late and lost are answers too.
+        """Return what the connector answers; offline, too late and lost are answers too.
 
         `known` is who serves the project, if that was just looked up.
         """
@@ -130,7 +130,7 @@ class Relay:
         self._pulse = asyncio.get_running_loop().create_task(self._beat(), name="relay")
 
     async def close(self) -> None:
-        """Answer no more."""
+        """Return no more."""
         for task in (self._pulse, *self._answering.values(), *self._telling):
             if task is not None:
                 task.cancel()
@@ -307,7 +307,7 @@ _NOT_SENT = (
 
 
 def _deadline(call: RelayCall, asked: Call) -> float:
-    """Answer until when somebody waits for a call of another process, in seconds of `time.monotonic()`."""
+    """Return until when somebody waits for a call of another process, in seconds of `time.monotonic()`."""
     left = (call.expires_at - datetime.now(UTC)).total_seconds()
     return time.monotonic() + min(left, asked.timeout_ms / 1000)
 

@@ -47,7 +47,7 @@ class RelayCallRepository(TenantRepository):
         )
 
     def take_answer(self, call_id: str) -> dict[str, Any] | None:
-        """Answer what was answered, if anything."""
+        """Return what was answered, if anything."""
         asked = self._select(relay_calls.c.answer).where(relay_calls.c.id == call_id)
         answer: dict[str, Any] | None = self.connection.execute(asked).scalar_one_or_none()
         return None if answer is None or SENT in answer else answer
@@ -83,7 +83,7 @@ def answer_call(connection: Connection, tenant: Tenant, call_id: str, answer: di
 
 
 def take_answer(connection: Connection, tenant: Tenant, call_id: str) -> dict[str, Any] | None:
-    """Answer what was answered so far."""
+    """Return what was answered so far."""
     return RelayCallRepository(connection, tenant).take_answer(call_id)
 
 
@@ -93,7 +93,7 @@ def forget_call(connection: Connection, tenant: Tenant, call_id: str) -> None:
 
 
 def find_calls(connection: Connection, process_id: str) -> list[RelayCall]:
-    """Answer what is asked of lines that a process holds, whosever they are."""
+    """Return what is asked of lines that a process holds, whosever they are."""
     asked = (
         select(relay_calls)
         .where(

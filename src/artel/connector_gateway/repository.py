@@ -35,7 +35,7 @@ class ConnectorRepository(TenantRepository):
     table = connectors
 
     def get(self, project_id: int) -> Serving | None:
-        """Answer who serves a project."""
+        """Return who serves a project."""
         asked = connectors.c.project_id == project_id, connectors.c.expires_at > datetime.now(UTC)
         row = self.connection.execute(self._select().where(*asked)).one_or_none()
         return _serving(row) if row else None
@@ -46,12 +46,12 @@ class ConnectorRepository(TenantRepository):
         self._add([{name: getattr(serving, name) for name in Serving.__slots__} | {"expires_at": _until()}])
 
     def renew(self, project_id: int, line_id: str) -> bool:
-        """Say that a line is still open; answer whether it is still the one."""
+        """Say that a line is still open; return whether it is still the one."""
         mine = connectors.c.project_id == project_id, connectors.c.line_id == line_id
         return bool(self.connection.execute(self._update({"expires_at": _until()}).where(*mine)).rowcount)
 
     def remove(self, project_id: int, line_id: str) -> bool:
-        """Forget a line; answer whether it was still the one."""
+        """Forget a line; return whether it was still the one."""
         mine = connectors.c.project_id == project_id, connectors.c.line_id == line_id
         return bool(self.connection.execute(self._delete().where(*mine)).rowcount)
 
@@ -87,7 +87,7 @@ def begin_serving(
 
 
 def keep_serving(connection: Connection, tenant: Tenant, project_id: int, line_id: str) -> bool:
-    """Renew a line; answer whether it is still the one that serves the project. Raise if there is no such project."""
+    """Renew a line; return whether it is still the one that serves the project. Raise if there is no such project."""
     is_kept = ConnectorRepository(connection, tenant).renew(project_id, line_id)
     if not is_kept:
         ProjectRepository(connection, tenant).get(project_id)
@@ -95,12 +95,12 @@ def keep_serving(connection: Connection, tenant: Tenant, project_id: int, line_i
 
 
 def end_serving(connection: Connection, tenant: Tenant, project_id: int, line_id: str) -> bool:
-    """End a line; answer whether it was still the one that served the project."""
+    """End a line; return whether it was still the one that served the project."""
     return ConnectorRepository(connection, tenant).remove(project_id, line_id)
 
 
 def who_serves(connection: Connection, tenant: Tenant, project_id: int) -> Serving | None:
-    """Answer who serves a project; raise if there is no such project."""
+    """Return who serves a project; raise if there is no such project."""
     ProjectRepository(connection, tenant).get(project_id)
     return ConnectorRepository(connection, tenant).get(project_id)
 

@@ -37,7 +37,7 @@ class _Sent:
 async def undo(
     database: Database, relay: Relay, principal: Principal, project_id: int, wanted: NewUndo
 ) -> list[UndoneFile]:
-    """Answer what became of each file; raise if none was put back."""
+    """Return what became of each file; raise if none was put back."""
     call_id = secrets.token_hex(16)
     sent = await database.run(_send, principal, project_id, call_id, wanted)
     call = UndoCall(

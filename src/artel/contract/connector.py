@@ -115,7 +115,7 @@ class Approval(_Message):
     new_sha256: str | None = None
 
     def is_for(self, old_sha256: str | None, new_sha256: str) -> bool:
-        """Say whether it was given for this change; a hash that it does not have may be any."""
+        """Return whether it was given for this change; a hash that it does not have may be any."""
         return self.old_sha256 in (None, old_sha256) and self.new_sha256 in (None, new_sha256)
 
 
@@ -443,15 +443,15 @@ class ConnectorState(BaseModel):
 
 
 def request(method: str, call: BaseModel, request_id: str) -> dict[str, JsonValue]:
-    """Answer a JSON-RPC request."""
+    """Return a JSON-RPC request."""
     return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": call.model_dump(mode="json")}
 
 
 def answer(request_id: Any, result: BaseModel) -> dict[str, JsonValue]:
-    """Answer a JSON-RPC answer."""
+    """Return a JSON-RPC answer."""
     return {"jsonrpc": "2.0", "id": request_id, "result": result.model_dump(mode="json", exclude_none=True)}
 
 
 def refusal(request_id: Any, code: int, message: str) -> dict[str, JsonValue]:
-    """Answer a JSON-RPC error."""
+    """Return a JSON-RPC error."""
     return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}}

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 def json_characters(value: JsonValue, deepest: int, depth: int = 0) -> int:
-    """Answer about how many characters the value takes; raise on what can't be stored everywhere."""
+    """Return about how many characters the value takes; raise on what can't be stored everywhere."""
     if depth > deepest:
         raise ValueError(f"must not be nested deeper than {deepest} levels")
     match value:
@@ -66,7 +66,7 @@ def _bounded(settings: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def is_encodable(text: str) -> bool:
-    """Say whether it is text: a lone surrogate is none, and no database or answer can hold it."""
+    """Return whether it is text: a lone surrogate is none, and no database or answer can hold it."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def insert_into(connection: Connection, table: Table) -> "Insert":
-    """Answer an INSERT that knows ON CONFLICT; both dialects spell it alike."""
+    """Return an INSERT that knows ON CONFLICT; both dialects spell it alike."""
     # Imported here: a server starts faster without the dialect that it does not use.
     if connection.dialect.name == "sqlite":
         from sqlalchemy.dialects import sqlite

@@ -30,20 +30,20 @@ class Rows:
         return iter(self._rows)
 
     def all(self) -> list[Any]:
-        """Answer every row."""
+        """Return every row."""
         return self._rows
 
     def one(self) -> Any:
-        """Answer the row, of which there is one."""
+        """Return the row, of which there is one."""
         [row] = self._rows
         return row
 
     def one_or_none(self) -> Any:
-        """Answer the row, of which there is at most one."""
+        """Return the row, of which there is at most one."""
         return self.one() if self._rows else None
 
     def scalar_one_or_none(self) -> Any:
-        """Answer the first value of the row, of which there is at most one."""
+        """Return the first value of the row, of which there is at most one."""
         return self.one()[0] if self._rows else None
 
 
@@ -57,7 +57,7 @@ class Statement:
         self._compiled: dict[str, _Compiled] = {}
 
     def run(self, connection: Connection, parameters: Mapping[str, Any]) -> Rows:
-        """Run the statement and answer what it found."""
+        """Run the statement and return what it found."""
         compiled = self._for(connection.dialect)
         with _Running(connection, compiled.sql) as cursor:
             cursor.execute(compiled.sql, compiled.bound(parameters))
@@ -101,7 +101,7 @@ class _Compiled:
         self._results: list[tuple[int, Callable[[Any], Any]]] | None = None
 
     def bound(self, parameters: Mapping[str, Any]) -> Any:
-        """Answer the parameters as the driver takes them; raise if one is missing, or is none of the statement's."""
+        """Return the parameters as the driver takes them; raise if one is missing, or is none of the statement's."""
         if parameters.keys() != self._wanted:
             odd = sorted(parameters.keys() ^ self._wanted)
             raise ValueError(f"missing, or not of the statement: {', '.join(odd)}")
@@ -111,7 +111,7 @@ class _Compiled:
         return {name: convert(given[name]) if convert else given[name] for name, convert in self._binds}
 
     def found(self, cursor: DBAPICursor) -> Rows:
-        """Answer the rows of a cursor."""
+        """Return the rows of a cursor."""
         if not self._found:
             return Rows([], cursor.rowcount)
         if self._results is None:
@@ -122,7 +122,7 @@ class _Compiled:
         return Rows([self._row(values) for values in fetched], cursor.rowcount)
 
     def _conversions(self, cursor: DBAPICursor) -> list[tuple[int, Callable[[Any], Any]]]:
-        """Answer which values need one: it takes the driver's own types to know."""
+        """Return which values need one: it takes the driver's own types to know."""
         columns = zip(self._found, cursor.description, strict=True)
         every = [_from_database(column.type, self._dialect, described[1]) for column, described in columns]
         return [(place, convert) for place, convert in enumerate(every) if convert]

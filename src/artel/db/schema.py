@@ -20,7 +20,7 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def current_revision(connection: Connection) -> str | None:
-    """Answer the revision that the database is at, or None for an empty database."""
+    """Return the revision that the database is at, or None for an empty database."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     revision: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
@@ -28,7 +28,7 @@ def current_revision(connection: Connection) -> str | None:
 
 
 def require_usable(connection: Connection) -> str:
-    """Answer the database's revision; raise unless this version can work with it."""
+    """Return the database's revision; raise unless this version can work with it."""
     revision = current_revision(connection)
     if revision is None or revision < HEAD:
         raise SchemaOutdated(
@@ -51,13 +51,13 @@ def refuse_if_too_new(connection: Connection, revision: str) -> None:
 
 
 def installation_key(connection: Connection) -> str:
-    """Answer what tells this installation apart from others that share a Redis with it."""
+    """Return what tells this installation apart from others that share a Redis with it."""
     key: str = connection.execute(select(installation.c.key)).scalar_one()
     return key
 
 
 def upgrade(engine: Engine) -> tuple[str | None, str]:
-    """Bring the database to the schema of this version, in one transaction; answer the revision before and after."""
+    """Bring the database to the schema of this version, in one transaction; return the revision before and after."""
     try:
         with engine.connect() as connection, connection.begin():
             if connection.dialect.name == "postgresql":

@@ -41,7 +41,7 @@ class EventRepository(TenantRepository):
         )
 
     def after(self, session_id: str, number: int, limit: int = MAX_PAGE) -> list[StoredEvent]:
-        """Answer the next events of a session after a number."""
+        """Return the next events of a session after a number."""
         rows = self._run(self._after, session=session_id, number_before=number, most=min(limit, MAX_PAGE))
         return [
             StoredEvent(

@@ -115,7 +115,7 @@ class Reader:
         self._awake.set()
 
     async def next(self, seconds: float) -> Item | None:
-        """Answer the next item, or None after that many seconds without one."""
+        """Return the next item, or None after that many seconds without one."""
         try:
             async with asyncio.timeout(seconds):
                 while not self._items and not self._too_slow and not self._end:
@@ -230,7 +230,7 @@ class EventHub:
                 self._forget_if_idle(session_id)
 
     async def follow(self, tenant: Tenant, session_id: str, after: int, seconds: float) -> AsyncIterator[Item | None]:
-        """Answer every event after a number, then what comes; None when nothing has come for that many seconds."""
+        """Return every event after a number, then what comes; None when nothing has come for that many seconds."""
         with self.listen(tenant, session_id) as reader:  # first listen, then read what was, then drop doubles
             last = after
             whole: set[str] = set()
@@ -315,7 +315,7 @@ class EventHub:
             feed.tell(snapshot)
 
     def written(self, session_id: str, message_id: str) -> Snapshot | None:
-        """Answer an answer as far as it is written."""
+        """Return an answer as far as it is written."""
         feed = self._feeds.get(session_id)
         answer = feed.answers.get(message_id) if feed else None
         return answer.snapshot() if answer else None
@@ -348,7 +348,7 @@ class EventHub:
         return drafts
 
     def is_listened_to(self, session_id: str) -> bool:
-        """Say whether anybody listens to the session."""
+        """Return whether anybody listens to the session."""
         feed = self._feeds.get(session_id)
         return feed is not None and bool(feed.readers)
 

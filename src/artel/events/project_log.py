@@ -31,14 +31,14 @@ class ProjectNumberRepository(TenantRepository):
         )
 
     def take(self, project_id: int, count: int) -> int:
-        """Take the next numbers and let nobody else write until the commit; answer the last."""
+        """Take the next numbers and let nobody else write until the commit; return the last."""
         last: int | None = self._run(self._take, project=project_id, count=count).scalar_one_or_none()
         if last is None:
             raise ProjectNotFound("Project not found")
         return last
 
     def last(self, project_id: int) -> int:
-        """Answer the number of the project's newest event."""
+        """Return the number of the project's newest event."""
         asked = self._select(projects.c.last_event).where(projects.c.id == project_id)
         last: int | None = self.connection.execute(asked).scalar_one_or_none()
         if last is None:
@@ -80,7 +80,7 @@ class ProjectEventRepository(TenantRepository):
         )
 
     def after(self, project_id: int, number: int, limit: int) -> list[StoredEvent]:
-        """Answer the next events of a project after a number."""
+        """Return the next events of a project after a number."""
         rows = self._run(self._after, project=project_id, number_before=number, most=min(limit, MAX_PAGE))
         return [
             StoredEvent(
@@ -125,11 +125,11 @@ def write_project_events(
 def read_project_events(
     connection: Connection, tenant: Tenant, key: str, after: int, limit: int
 ) -> Sequence[StoredEvent]:
-    """Answer the next events of a project, named by its number as text; raise if there is no such project."""
+    """Return the next events of a project, named by its number as text; raise if there is no such project."""
     ProjectNumberRepository(connection, tenant).last(int(key))
     return ProjectEventRepository(connection, tenant).after(int(key), after, limit)
 
 
 def last_project_event(connection: Connection, tenant: Tenant, project_id: int) -> int:
-    """Answer the number of the project's newest event."""
+    """Return the number of the project's newest event."""
     return ProjectNumberRepository(connection, tenant).last(project_id)

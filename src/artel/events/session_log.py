@@ -38,6 +38,6 @@ class SessionLog:
 def read_events(
     connection: Connection, tenant: Tenant, session_id: str, after: int, limit: int
 ) -> Sequence[StoredEvent]:
-    """Answer the next events of a session; raise if there is no such session."""
+    """Return the next events of a session; raise if there is no such session."""
     SessionRepository(connection, tenant).get(session_id)
     return EventRepository(connection, tenant).after(session_id, after, limit)

@@ -144,7 +144,7 @@ class Beneath:
     # Reading
 
     def read(self, path: str, rule: Rule = everything, *, offset: int = 0, most: int | None = None) -> Content:
-        """Answer a file, or `most` bytes of it from `offset` on."""
+        """Return a file, or `most` bytes of it from `offset` on."""
         limit = self._limits.file_bytes
         with _told(path, ReadDenied, ReadFailed), self._opened(path, LOOK, rule) as (descriptor, parts):
             about = _regular(os.fstat(descriptor), path, ReadFailed)
@@ -158,7 +158,7 @@ class Beneath:
             return Content(data, len(data), sha256, _moment(about), parts, stat.S_IMODE(about.st_mode))
 
     def stat(self, path: str, rule: Rule = everything) -> Entry:
-        """Answer what is at a path, without reading it."""
+        """Return what is at a path, without reading it."""
         with _told(path, ReadDenied, ReadFailed), self._opened(path, LOOK_ONLY, rule) as (descriptor, parts):
             return _entry("/".join(parts) or ".", os.fstat(descriptor))
 
@@ -171,7 +171,7 @@ class Beneath:
         hidden: Hidden = nothing,
         keep: Callable[[Entry], bool] = lambda _: True,
     ) -> Listing:
-        """Answer what is in a folder, by name, without following links."""
+        """Return what is in a folder, by name, without following links."""
         with _told(path, ReadDenied, ReadFailed), self._opened(path, FOLDER, rule) as (descriptor, parts):
             walk = _Walk(hidden, self._limits.seen, recursive=recursive)
             found = list(islice(filter(keep, walk.entries(descriptor, parts)), self._limits.entries + 1))
@@ -284,7 +284,7 @@ class Beneath:
             os.close(folder.descriptor)
 
     def _without_links(self, asked: Parts) -> Parts | None:
-        """Answer the names that lead to something without any link; None if there is nothing."""
+        """Return the names that lead to something without any link; None if there is nothing."""
         try:
             opened = self._resolve(self._root, asked, LOOK_ONLY)
         except FileNotFoundError:
@@ -329,7 +329,7 @@ class Beneath:
             os.close(again.descriptor)
 
     def _replaceable(self, place: _Place, path: str, if_match: str | None) -> os.stat_result | None:
-        """Answer what is to be replaced, None if nothing is there; raise unless it may be."""
+        """Return what is to be replaced, None if nothing is there; raise unless it may be."""
         try:
             old = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -369,7 +369,7 @@ class _Walk:
         self.unread: list[str] = []
 
     def entries(self, descriptor: int, parts: Parts) -> Iterator[Entry]:
-        """Answer the entries of an open folder."""
+        """Return the entries of an open folder."""
         for name in self._names(descriptor):
             try:
                 about = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
@@ -417,7 +417,7 @@ class _Walk:
 
 
 def _can_be_said(name: str) -> bool:
-    """Say whether somebody could ask for an entry; the files that we write for a moment are nobody's business."""
+    """Return whether somebody could ask for an entry; the files that we write for a moment are nobody's business."""
     if name.startswith(TEMPORARY) and name.endswith(".tmp"):
         return False
     try:

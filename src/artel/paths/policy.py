@@ -295,7 +295,7 @@ MAX_BACKUPS = 255  # as many suffixes as a name can have
 
 
 def split_path(path: str) -> Parts:
-    """Answer the names of a relative path; raise unless it is one. The folder itself (`.`) has none.
+    """Return the names of a relative path; raise unless it is one. The folder itself (`.`) has none.
 
     Nothing is decoded or normalised: what is checked is what is opened.
     """
@@ -333,7 +333,7 @@ def is_protected(parts: Parts) -> bool:
 
 
 def matches(parts: Parts, globs: tuple[str, ...]) -> bool:
-    """Say whether a path matches one of the globs of an allow or deny list, whatever the case of its letters.
+    """Return whether a path matches one of the globs of an allow or deny list, whatever the case of its letters.
 
     `**` stands for any number of folders, also none; a glob without a slash means a name at any depth.
     """
@@ -405,7 +405,7 @@ def _folded_all(parts: Parts) -> Parts:
 
 
 def _folded(name: str) -> str:
-    """Answer a name as the most forgiving file system would compare it (letter case, composition, NTFS's endings)."""
+    """Return a name as the most forgiving file system would compare it (letter case, composition, NTFS's endings)."""
     plain = unicodedata.normalize("NFKC", name).casefold()
     return plain.split(":", 1)[0].rstrip(". ") or plain
 

@@ -46,7 +46,7 @@ class Resolver(Protocol):
 
 @cache
 def best_resolver() -> Resolver:
-    """Answer the kernel's way where there is one."""
+    """Return the kernel's way where there is one."""
     return by_kernel if _kernel_can() else by_walking
 
 
@@ -118,7 +118,7 @@ class _Walker:
         self._names.pop()
 
     def _is_link(self, name: str) -> bool:
-        """Say whether a name is a link, and go on with what it says."""
+        """Return whether a name is a link, and go on with what it says."""
         folder = self._folders[-1]
         if not stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             return False
@@ -133,7 +133,7 @@ class _Walker:
 
 
 def _names(root: int, descriptor: int) -> Parts | None:
-    """Answer where an open file lies beneath an open folder, by the kernel; None if it lies there no more."""
+    """Return where an open file lies beneath an open folder, by the kernel; None if it lies there no more."""
     here, there = (str(Path(f"/proc/self/fd/{number}").readlink()) for number in (root, descriptor))
     if there == here:
         return ()

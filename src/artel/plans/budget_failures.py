@@ -14,7 +14,7 @@ class LackOfMoney:
         self._tried: dict[str, tuple[int, int, int]] = {}  # how things stood when a task went on
 
     def enough_for(self, waiting: Sequence[WorkflowTask], budget: Budget, ended: int) -> list[WorkflowTask]:
-        """Answer those of the waiting tasks that may go on at once, with how many tasks have ended by now.
+        """Return those of the waiting tasks that may go on at once, with how many tasks have ended by now.
 
         Others have cost less than they might, or the limit was raised.
         """

@@ -16,7 +16,7 @@ LEAST_MORE_MICROS = 1_000  # asking for less than that would mean asking again a
 def budget_approval(
     turn: Turn, workflow: Workflow, left: Sequence[WorkflowTask], spent_micros: int, seconds: int
 ) -> Approval:
-    """Answer what the user is asked when a plan is about to go over: for what is left, once more its estimate.
+    """Return what the user is asked when a plan is about to go over: for what is left, once more its estimate.
 
     That is enough at least for the calls that wait for it, whatever the estimate was.
     """
@@ -40,7 +40,7 @@ def budget_approval(
 
 
 def tool_request(approval: Approval, task: WorkflowTask) -> ToolRequest:
-    """Answer the event that asks in the session."""
+    """Return the event that asks in the session."""
     return ToolRequest(
         approval_id=approval.id,
         task_id=task.id,

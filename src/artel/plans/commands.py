@@ -80,7 +80,7 @@ def _change(connection: Connection, principal: Principal, workflow: Workflow, ch
 
 
 def changed_graph(graph: TaskGraph, changes: Sequence[TaskChange], agents: Sequence[str]) -> TaskGraph:
-    """Answer a plan as the user wants it; raise PlanNotPossible with what is wrong with that.
+    """Return a plan as the user wants it; raise PlanNotPossible with what is wrong with that.
 
     What depended on a task that is dropped depends on what that depended on.
     """
@@ -189,7 +189,7 @@ def retry(connection: Connection, principal: Principal, workflow_id: str, turn_i
 
 
 def _not_heeded(connection: Connection, principal: Principal, workflow: Workflow) -> Approval | None:
-    """Answer what the user has decided just before the server died, so that nothing came of it: it still holds."""
+    """Return what the user has decided just before the server died, so that nothing came of it: it still holds."""
     asked = ApprovalRepository(connection, principal).of_turn(workflow.turn_id, *ApprovalStatus)
     last = next((one for one in reversed(asked) if one.kind != "tool"), None)
     if last is None or workflow.error_code != "interrupted":
@@ -207,7 +207,7 @@ def list_workflows(
     limit: int,
     offset: int,
 ) -> tuple[list[tuple[Workflow, list[WorkflowTask]]], int]:
-    """Answer a page of workflows with their tasks, newest first, and how many there are."""
+    """Return a page of workflows with their tasks, newest first, and how many there are."""
     rows = WorkflowRepository(connection, principal)
     conditions: list[ColumnElement[bool]] = []
     if status is not None:
@@ -228,7 +228,7 @@ def list_workflows(
 def get_workflow(
     connection: Connection, principal: Principal, workflow_id: str
 ) -> tuple[Workflow, list[WorkflowTask], str | None]:
-    """Answer a workflow, its tasks, and what the user is asked, if it waits for them."""
+    """Return a workflow, its tasks, and what the user is asked, if it waits for them."""
     rows = WorkflowRepository(connection, principal)
     workflow = rows.get(workflow_id)
     for _ in range(READS):  # others may store the next step meanwhile: what is answered belongs together
@@ -242,7 +242,7 @@ def get_workflow(
 
 
 def workflow_of_turn(connection: Connection, principal: Principal, turn_id: str) -> str | None:
-    """Answer the id of the workflow that a turn works on."""
+    """Return the id of the workflow that a turn works on."""
     workflow = WorkflowRepository(connection, principal).of_turn(turn_id)
     return workflow.id if workflow else None
 

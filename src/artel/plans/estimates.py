@@ -73,7 +73,7 @@ class PlanEstimate:
     unknown_models: tuple[str, ...] = ()
 
     def plus(self, spent_micros: int) -> "PlanEstimate":
-        """Answer the estimate with what was spent before: all of it is what the user agrees to."""
+        """Return the estimate with what was spent before: all of it is what the user agrees to."""
         return replace(
             self,
             low_micros=self.low_micros + spent_micros,
@@ -82,7 +82,7 @@ class PlanEstimate:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Answer what is kept of it with the workflow."""
+        """Return what is kept of it with the workflow."""
         kept = asdict(self)
         del kept["tasks"]
         return kept | {"unknown_models": list(self.unknown_models)}
@@ -114,7 +114,7 @@ def estimate(
 
 
 def habits_of(done: Sequence[Mapping[str, Any]]) -> Habits:
-    """Answer what an agent usually does, of what it did: rows with usage, seconds, success and cost_usd."""
+    """Return what an agent usually does, of what it did: rows with usage, seconds, success and cost_usd."""
     if not done:
         return Habits()
     well = [one for one in done if one["success"] and one.get("usage")]

@@ -108,7 +108,7 @@ class PlanEnd:
 
 
 def memories_of(workflow: Workflow, task: WorkflowTask, agent: Agent | None) -> list[NewMemory]:
-    """Answer what an agent remembers of a task that it has done."""
+    """Return what an agent remembers of a task that it has done."""
     if agent is None or not agent.memory or task.status is not TaskStatus.COMPLETED:
         return []
     content = f"Task: {task.description}\nResult: {task.result}"

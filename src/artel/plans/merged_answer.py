@@ -81,7 +81,7 @@ def _room(model: str, request: str) -> float:
 
 
 def plain(tasks: Sequence[WorkflowTask]) -> str:
-    """Answer the results as they are, each under what was asked for, and what is missing."""
+    """Return the results as they are, each under what was asked for, and what is missing."""
     done = [task for task in tasks if task.status is TaskStatus.COMPLETED]
     missing = [task for task in tasks if task.status is not TaskStatus.COMPLETED]
     if len(done) == 1 and not missing:

@@ -57,7 +57,7 @@ class Orchestrator:
         self._planner_model = planner_model
 
     async def run(self, space: WorkerSpace, turn: Turn, text: str) -> Ended | None:  # noqa: ARG002 - the workflow has it
-        """Answer a turn, or let it wait for the user; None if it waits, or somebody else has ended it."""
+        """Return a turn, or let it wait for the user; None if it waits, or somebody else has ended it."""
         space.refuse_to_begin()
         try:
             begun = await space.parts.database.run(
@@ -166,7 +166,7 @@ class _OrchestratedTurn:
         self._parts.signals.work(self._turn.project_id)
 
     def _paid_brain(self) -> Brain:
-        """Answer a brain whose calls the project pays for, if it has a budget."""
+        """Return a brain whose calls the project pays for, if it has a budget."""
         if self._begun.month is None or self._parts.is_demo:
             return self._parts.brain
         place = self._parts.database, self._space.principal, self._turn.project_id, self._turn.id
@@ -199,14 +199,14 @@ class _OrchestratedTurn:
         return Wish(self._workflow.request, briefs, self._before(), old, feedback, has_folder)
 
     async def _habits(self) -> Mapping[str, Habits]:
-        """Answer what the agents usually do; looked up once."""
+        """Return what the agents usually do; looked up once."""
         if self._known is None:
             place = self._space.principal, self._space.project_id, self._begun.agents
             self._known = await self._parts.database.read(habits, *place, is_demo=self._parts.is_demo)
         return self._known
 
     def _before(self) -> Sequence[Said]:
-        """Answer what was said before the request."""
+        """Return what was said before the request."""
         return before(self._said, self._workflow.request)
 
     async def _proposal(self, plan: Plan, *, key: str | None = None, is_revision: bool = False) -> Proposal:

@@ -95,7 +95,7 @@ class PlanRun:
         self._began = time.monotonic()
 
     async def go(self, *, stops: bool = False) -> Ended | None:
-        """Do what can be done; answer how it ended, or None if it waits for the user."""
+        """Do what can be done; return how it ended, or None if it waits for the user."""
         self._brain = await self._paid_brain()
         self._listener.open()
         try:
@@ -395,11 +395,11 @@ class PlanRun:
             await self._parts.database.run(note_usage, *place, *used)
 
     def _worked(self, task_id: str) -> float:
-        """Answer the seconds that a task which runs has taken, all its tries together, without waiting for the user."""
+        """Return the seconds that a task which runs has taken, all its tries together, without waiting for the user."""
         return self._parts.limits.task - (self._deadlines[task_id] - time.monotonic())
 
     async def _paid_brain(self) -> Brain:
-        """Answer a brain whose calls are paid out of the plan's budget, and its project's."""
+        """Return a brain whose calls are paid out of the plan's budget, and its project's."""
         if self._parts.is_demo:
             return self._parts.brain
         principal, database = self._space.principal, self._parts.database

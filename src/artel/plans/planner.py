@@ -78,7 +78,7 @@ class Wish:
 
     @property
     def key(self) -> str:
-        """Answer what two wishes have in common that get the same plan.
+        """Return what two wishes have in common that get the same plan.
 
         A request ("translate it, please") means what the conversation before it makes it mean; that it was made
         before, and what it was answered, does not change that.
@@ -103,7 +103,7 @@ class Plan:
     problems: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Answer the tasks as they are kept and shown."""
+        """Return the tasks as they are kept and shown."""
         return {"tasks": [task_to_json(task) for task in self.graph.tasks.values()]}
 
 
@@ -116,7 +116,7 @@ class Planner:
         self._fallback_model = fallback_model
 
     async def plan(self, wish: Wish) -> Plan:
-        """Answer a plan before the time is over, whatever the model does: with one try to mend it, else one task."""
+        """Return a plan before the time is over, whatever the model does: with one try to mend it, else one task."""
         names = [agent.name for agent in wish.agents]
         messages = _messages(wish)
         request = Request(
@@ -181,14 +181,14 @@ def spare_busy_agents(graph: TaskGraph, wish: Wish) -> TaskGraph:
 
 
 def one_task(wish: Wish) -> TaskGraph:
-    """Answer the plan that always works: all of it for the agent that fits best."""
+    """Return the plan that always works: all of it for the agent that fits best."""
     best = best_agent(wish.text, wish.agents)
     description = wish.text if len(wish.text) <= MAX_DESCRIPTION_CHARACTERS else "Answer the user's last message."
     return TaskGraph([PlannedTask("1", best.name, description)])
 
 
 def read_tasks(plan: Any) -> list[PlannedTask]:
-    """Answer the tasks of a plan that has the right shape."""
+    """Return the tasks of a plan that has the right shape."""
     return [
         PlannedTask(str(task["id"]), task["agent"], task["description"], tuple(str(one) for one in task["depends_on"]))
         for task in plan["tasks"]
@@ -196,12 +196,12 @@ def read_tasks(plan: Any) -> list[PlannedTask]:
 
 
 def task_to_json(task: PlannedTask) -> dict[str, Any]:
-    """Answer a task as it is kept, and as the model writes it."""
+    """Return a task as it is kept, and as the model writes it."""
     return asdict(task) | {"depends_on": list(task.depends_on)}
 
 
 def plan_schema(agents: Sequence[str]) -> Schema:
-    """Answer what a plan must look like; the names of the agents are part of it."""
+    """Return what a plan must look like; the names of the agents are part of it."""
     text: dict[str, JsonValue] = {"type": "string"}
     task: dict[str, JsonValue] = {
         "type": "object",

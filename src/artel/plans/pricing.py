@@ -62,12 +62,12 @@ M = TypeVar("M", bound=Told)
 
 
 def before(said: Sequence[M], request: str) -> Sequence[M]:
-    """Answer what was said before a request."""
+    """Return what was said before a request."""
     return said[:-1] if said and said[-1].content == request else said
 
 
 def told_tokens(said: Sequence[Told], request: str, graph: TaskGraph) -> int:
-    """Answer what every task is told beside its description: what was said, as much of it as is sent, and the request.
+    """Return what every task is told beside its description: what was said, as much of it as is sent, and the request.
 
     `said` may end with the request, which is whole only in a plan of one task.
     """
@@ -85,7 +85,7 @@ def price(
     *,
     is_demo: bool = False,
 ) -> PlanEstimate:
-    """Answer what a plan will cost; each task is sent its description, and what was said before."""
+    """Return what a plan will cost; each task is sent its description, and what was said before."""
     workers = {
         agent.name: Worker(
             DEMO if is_demo else agent.model,
@@ -108,7 +108,7 @@ def price(
 
 @lru_cache(maxsize=1)
 def _tool_tokens() -> dict[str, int]:
-    """Answer what the description of each tool takes, about: models are shown it as a type, not as its JSON schema."""
+    """Return what the description of each tool takes, about: models are shown it as a type, not as its JSON schema."""
     return {name: count_tokens(_as_type(schema)) for name, schema in SCHEMAS.items()}
 
 
@@ -125,7 +125,7 @@ def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _past(done: Any) -> Mapping[str, Any]:
-    """Answer what a row of a task, or of a turn, says of its agent."""
+    """Return what a row of a task, or of a turn, says of its agent."""
     return {
         "success": done.status == TaskStatus.COMPLETED,
         "usage": done.usage,
@@ -135,7 +135,7 @@ def _past(done: Any) -> Mapping[str, Any]:
 
 
 def _seconds(done: Any) -> float | None:
-    """Answer how long it took: of a task, without the time in which it waited for a person, if that was stored."""
+    """Return how long it took: of a task, without the time in which it waited for a person, if that was stored."""
     worked: float | None = getattr(done, "seconds", None)
     if worked is not None or not (done.started_at and done.finished_at):
         return worked

@@ -37,7 +37,7 @@ class Proposal:
 
 
 def plan_request(approval: Approval) -> PlanRequest:
-    """Answer the event that asks the user."""
+    """Return the event that asks the user."""
     figures = approval.details
     return PlanRequest(
         approval_id=approval.id,
@@ -60,7 +60,7 @@ def plan_approval(
     kind: str = "plan",
     plan_id: str | None = None,
 ) -> Approval:
-    """Answer what the user is asked: whether this very plan may be carried out, for this much at most."""
+    """Return what the user is asked: whether this very plan may be carried out, for this much at most."""
     arguments: dict[str, Any] = {
         "workflow_id": workflow.id,
         "plan_id": plan_id or workflow.plan_id,
@@ -72,7 +72,7 @@ def plan_approval(
 
 
 def plan_created(plan_id: str, workflow: Workflow, proposal: Proposal) -> TaskPlanCreated:
-    """Answer the event that shows a plan."""
+    """Return the event that shows a plan."""
     return TaskPlanCreated(
         plan_id=plan_id,
         workflow_id=workflow.id,
@@ -88,7 +88,7 @@ def plan_created(plan_id: str, workflow: Workflow, proposal: Proposal) -> TaskPl
 def approval_of(
     turn: Turn, workflow: Workflow, plan_id: str, proposal: Proposal, short: Shortage | None, now: datetime
 ) -> Approval:
-    """Answer what the user is asked about a plan that was just made."""
+    """Return what the user is asked about a plan that was just made."""
     details = figures(proposal.estimate, short)
     details |= {"graph": proposal.graph.mermaid(), "changed": list(proposal.changes)}
     tasks = shown_tasks(proposal.graph, proposal.estimate)
@@ -98,7 +98,7 @@ def approval_of(
 
 
 def figures(estimate: PlanEstimate, short: Shortage | None) -> dict[str, Any]:
-    """Answer the price of a plan as people see it, and what is left of the month if that is less."""
+    """Return the price of a plan as people see it, and what is left of the month if that is less."""
     return (short.details if short else {}) | {
         "estimated_cost": _expected(estimate),
         "estimated_cost_low": dollars(estimate.low_micros),
@@ -109,7 +109,7 @@ def figures(estimate: PlanEstimate, short: Shortage | None) -> dict[str, Any]:
 
 
 def shown_tasks(graph: TaskGraph, estimate: PlanEstimate) -> list[dict[str, Any]]:
-    """Answer the tasks as people see them before they run."""
+    """Return the tasks as people see them before they run."""
     return [
         task_to_json(task) | {"estimated_cost": _dollars(estimate.tasks[task.id].expected_micros)}
         for task in graph.tasks.values()
@@ -125,7 +125,7 @@ def _dollars(amount: int | None) -> float | None:
 
 
 def task_rows(workflow: Workflow, proposal: Proposal) -> list[WorkflowTask]:
-    """Answer the tasks of a plan as rows."""
+    """Return the tasks of a plan as rows."""
     return [
         WorkflowTask(
             workflow_id=workflow.id,

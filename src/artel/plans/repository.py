@@ -28,24 +28,24 @@ class WorkflowRepository(TenantRepository):
         )
 
     def get(self, workflow_id: str) -> Workflow:
-        """Answer one workflow."""
+        """Return one workflow."""
         row = self.connection.execute(self._select().where(workflows.c.id == workflow_id)).one_or_none()
         if row is None:
             raise WorkflowNotFound("Workflow not found")
         return _workflow(row)
 
     def is_worked_on_by(self, workflow_id: str, turn_id: str) -> bool:
-        """Say whether a workflow is not over, and it is this turn that works on it."""
+        """Return whether a workflow is not over, and it is this turn that works on it."""
         row = self._run(self._standing, workflow=workflow_id).one_or_none()
         return row is not None and row.turn_id == turn_id and not WorkflowStatus(row.status).is_terminal
 
     def of_turn(self, turn_id: str) -> Workflow | None:
-        """Answer the workflow that a turn works on, if it does."""
+        """Return the workflow that a turn works on, if it does."""
         row = self.connection.execute(self._select().where(workflows.c.turn_id == turn_id)).one_or_none()
         return _workflow(row) if row else None
 
     def begun(self, project_id: int) -> set[str]:
-        """Answer which workflows of a project have begun to be carried out, and are not over."""
+        """Return which workflows of a project have begun to be carried out, and are not over."""
         begun = workflows.c.project_id == project_id, workflows.c.started_at.is_not(None)
         asked = self._select(workflows.c.id).where(*begun, workflows.c.finished_at.is_(None))
         return set(self.connection.execute(asked).scalars())
@@ -61,17 +61,17 @@ class WorkflowRepository(TenantRepository):
         return [_workflow(row) for row in self.connection.execute(found)] if ids else []
 
     def of_session(self, session_id: str) -> list[str]:
-        """Answer the ids of all workflows of a session."""
+        """Return the ids of all workflows of a session."""
         asked = self._select(workflows.c.id).where(workflows.c.session_id == session_id)
         return list(self.connection.execute(asked).scalars())
 
     def page(self, conditions: Sequence[ColumnElement[bool]], limit: int, offset: int) -> list[Workflow]:
-        """Answer some workflows, newest first."""
+        """Return some workflows, newest first."""
         asked = self._select().where(*conditions).order_by(workflows.c.created_at.desc(), workflows.c.id.desc())
         return [_workflow(row) for row in self.connection.execute(asked.limit(limit).offset(offset))]
 
     def count(self, conditions: Sequence[ColumnElement[bool]]) -> int:
-        """Answer how many there are."""
+        """Return how many there are."""
         return self._count(*conditions)
 
     def move(self, workflow_id: str, before: Iterable[WorkflowStatus], **values: Any) -> bool:
@@ -84,7 +84,7 @@ class WorkflowRepository(TenantRepository):
         self.connection.execute(self._update({"spent_micros": spent_micros}).where(*less))
 
     def unapproved_micros(self, session_id: str) -> int:
-        """Answer what plans of a session have cost that nobody was asked about."""
+        """Return what plans of a session have cost that nobody was asked about."""
         unasked = workflows.c.session_id == session_id, workflows.c.approved_at.is_(None)
         spent = self._select(func.coalesce(func.sum(workflows.c.spent_micros), 0)).where(*unasked)
         return int(self.connection.execute(spent).scalar_one())
@@ -112,7 +112,7 @@ class TaskRepository(TenantRepository):
         self._add([{name: getattr(task, name) for name in WorkflowTask.__slots__} for task in planned])
 
     def of(self, workflow_id: str) -> list[WorkflowTask]:
-        """Answer the tasks of a workflow, as they were planned."""
+        """Return the tasks of a workflow, as they were planned."""
         asked = self._select().where(tasks.c.workflow_id == workflow_id).order_by(tasks.c.number)
         return [_task(row) for row in self.connection.execute(asked)]
 
@@ -123,14 +123,14 @@ class TaskRepository(TenantRepository):
         )
 
     def standing(self, workflow_id: str, task_id: str) -> dict[str, Any]:
-        """Answer status, attempts and what is kept of a task that waits."""
+        """Return status, attempts and what is kept of a task that waits."""
         row = self._run(self._standing, workflow=workflow_id, task=task_id).one_or_none()
         if row is None:
             raise WorkflowNotFound("Task not found")
         return {"status": row.status, "attempts": row.attempts, "parked": row.parked}
 
     def of_many(self, workflow_ids: Collection[str]) -> list[WorkflowTask]:
-        """Answer the tasks of some workflows."""
+        """Return the tasks of some workflows."""
         asked = self._select().where(tasks.c.workflow_id.in_(list(workflow_ids))).order_by(tasks.c.number)
         return [_task(row) for row in self.connection.execute(asked)]
 
@@ -154,7 +154,7 @@ class TaskRepository(TenantRepository):
         self.connection.execute(self._delete().where(tasks.c.workflow_id == workflow_id))
 
     def done_by(self, project_id: int, agent_id: int, since: datetime, most: int) -> list[Any]:
-        """Answer the last tasks that an agent has done, or failed to do, newest first, with what they took."""
+        """Return the last tasks that an agent has done, or failed to do, newest first, with what they took."""
         return self._run(self._done_by, project=project_id, agent=agent_id, since=since, most=most).all()
 
 
@@ -164,7 +164,7 @@ class PlanCacheRepository(TenantRepository):
     table = plan_cache
 
     def get(self, project_id: int, key: str, hours: float) -> dict[str, Any] | None:
-        """Answer the plan for a key, unless it is too old."""
+        """Return the plan for a key, unless it is too old."""
         young = datetime.now(UTC) - timedelta(hours=hours)
         known = plan_cache.c.project_id == project_id, plan_cache.c.key == key, plan_cache.c.created_at > young
         row = self.connection.execute(self._select().where(*known)).one_or_none()

@@ -64,12 +64,12 @@ class TaskBoard:
                     self._ready.append(task_id)
 
     def take_ready(self) -> list[WorkflowTask]:
-        """Answer what may be begun now, once."""
+        """Return what may be begun now, once."""
         ready, self._ready = self._ready, []
         return [self._tasks[task_id] for task_id in ready]
 
     def begin(self, task_id: str, *, goes_on: bool) -> WorkflowTask | None:
-        """Note that a task has its slot, and answer how it runs now; None if it was stopped while it waited for one.
+        """Note that a task has its slot, and return how it runs now; None if it was stopped while it waited for one.
 
         From now on it is not stopped, though it is not stored yet that it runs.
         """

@@ -20,14 +20,14 @@ SHOW_OTHERS_SECONDS = 0.1
 
 
 def planning(workflow: Workflow, turn_id: str) -> TaskProgress:
-    """Answer the event that a plan is being made, or another one."""
+    """Return the event that a plan is being made, or another one."""
     return TaskProgress(
         task_id=turn_id, state="running", elapsed_seconds=0.0, phase="planning", workflow_id=workflow.id
     )
 
 
 def went_on(task: WorkflowTask) -> TaskProgress:
-    """Answer the event that a task goes on which has waited for the user."""
+    """Return the event that a task goes on which has waited for the user."""
     elapsed = (datetime.now(UTC) - (task.started_at or datetime.now(UTC))).total_seconds()
     return TaskProgress(
         task_id=task.id,

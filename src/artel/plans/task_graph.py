@@ -42,7 +42,7 @@ class TaskGraph:
 
     @classmethod
     def checked(cls, tasks: Sequence[PlannedTask], agents: Collection[str]) -> "TaskGraph":
-        """Answer the graph of these tasks, or raise PlanInvalid with everything that is wrong with it."""
+        """Return the graph of these tasks, or raise PlanInvalid with everything that is wrong with it."""
         problems = list(_problems(tasks, agents))
         if problems:
             raise PlanInvalid(problems[:MAX_PROBLEMS])
@@ -66,7 +66,7 @@ class TaskGraph:
         return tuple(tuple(one for one in self.tasks if level[one] == depth) for depth in range(deepest + 1))
 
     def dependants(self, task_id: str) -> frozenset[str]:
-        """Answer every task that can't be done without this one."""
+        """Return every task that can't be done without this one."""
         found: set[str] = set()
         for one in self.order:
             if any(needed == task_id or needed in found for needed in self.tasks[one].depends_on):
@@ -74,7 +74,7 @@ class TaskGraph:
         return frozenset(found)
 
     def critical_path(self, seconds: Mapping[str, float]) -> float:
-        """Answer how long the longest chain of tasks takes: no plan is faster, however many work on it."""
+        """Return how long the longest chain of tasks takes: no plan is faster, however many work on it."""
         finished: dict[str, float] = {}
         for task_id in self.order:
             begins = max((finished[needed] for needed in self.tasks[task_id].depends_on), default=0.0)
@@ -82,11 +82,11 @@ class TaskGraph:
         return max(finished.values(), default=0.0)
 
     def progress(self) -> "Progress":
-        """Answer where a run of this graph stands that has not begun."""
+        """Return where a run of this graph stands that has not begun."""
         return Progress(self)
 
     def text(self) -> str:
-        """Answer the graph for people who read it in a terminal, and for models."""
+        """Return the graph for people who read it in a terminal, and for models."""
         lines = []
         for task in self.tasks.values():
             after = f" (after {', '.join(task.depends_on)})" if task.depends_on else ""
@@ -94,7 +94,7 @@ class TaskGraph:
         return "\n".join(lines)
 
     def mermaid(self) -> str:
-        """Answer the graph as a Mermaid flowchart. Names that people and models chose are quoted, never syntax."""
+        """Return the graph as a Mermaid flowchart. Names that people and models chose are quoted, never syntax."""
         names = {task_id: f"t{number}" for number, task_id in enumerate(self.tasks, 1)}
         lines = ["flowchart LR"]
         for task in self.tasks.values():
@@ -124,7 +124,7 @@ class Progress:
         return len(self._ended) + len(self._aborted) == len(self._graph)
 
     def ready(self) -> tuple[str, ...]:
-        """Answer what may begin now and was not answered before, in the order of the plan."""
+        """Return what may begin now and was not answered before, in the order of the plan."""
         ready = set(self._sorter.get_ready()) - self._aborted
         return tuple(one for one in self._graph.tasks if one in ready)
 
@@ -142,7 +142,7 @@ class Progress:
 
 
 def _problems(tasks: Sequence[PlannedTask], agents: Collection[str]) -> Iterable[str]:
-    """Answer what is wrong with a plan, the worst first; there may be many."""
+    """Return what is wrong with a plan, the worst first; there may be many."""
     if not tasks:
         yield "The plan has no tasks. Give it at least one."
     if len(tasks) > MAX_TASKS:
@@ -199,7 +199,7 @@ def _circles(tasks: Sequence[PlannedTask]) -> Iterable[str]:
 
 
 def _never_begun(needs: Mapping[str, Collection[str]], stuck: set[str]) -> list[str]:
-    """Answer what depends, over however many steps, on tasks that wait for each other."""
+    """Return what depends, over however many steps, on tasks that wait for each other."""
     found = set(stuck)
     while more := {one for one, needed in needs.items() if one not in found and found & set(needed)}:
         found |= more
@@ -220,7 +220,7 @@ def _mermaid_text(text: str) -> str:
 
 
 def _is_text(text: str) -> bool:
-    """Say whether a database can hold it."""
+    """Return whether a database can hold it."""
     try:
         text.encode()
     except UnicodeEncodeError:

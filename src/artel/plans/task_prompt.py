@@ -49,7 +49,7 @@ def task_text(
     *,
     is_single: bool = False,
 ) -> str:
-    """Answer the message that gives a task to an agent, with the user's request: whole, if the task is all of it.
+    """Return the message that gives a task to an agent, with the user's request: whole, if the task is all of it.
 
     What is quoted is cut, the longest first, until the message has no more tokens than that. How many characters they
     are depends on the language: one in Chinese, four in English.
@@ -68,7 +68,7 @@ def task_text(
 def _text(
     task: WorkflowTask, request: str, instruction: str, needed: Sequence[WorkflowTask], most: int, *, is_single: bool
 ) -> str:
-    """Answer the message, with at most so many characters of everything that is quoted."""
+    """Return the message, with at most so many characters of everything that is quoted."""
     parts = [task.description]
     if request.strip() and request.strip() not in task.description:
         asked = request if is_single else shortened(request, min(most, REQUEST_CHARACTERS))
@@ -94,7 +94,7 @@ def _text(
 
 
 def shortened(text: str, characters: int) -> str:
-    """Answer a text that is not longer than that: what is too much is left out of its middle, and it says so."""
+    """Return a text that is not longer than that: what is too much is left out of its middle, and it says so."""
     if len(text) <= characters:
         return text
     note = f"\n[… {len(text) - characters:,} characters were left out here …]\n"

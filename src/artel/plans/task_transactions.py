@@ -118,7 +118,7 @@ def _change_task(
 
 
 def _as_read(value: Any) -> Any:
-    """Answer a value as it comes out of the database: of JSON, which knows no tuples."""
+    """Return a value as it comes out of the database: of JSON, which knows no tuples."""
     return json.loads(json.dumps(value)) if isinstance(value, dict) else value
 
 

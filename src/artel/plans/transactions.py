@@ -134,18 +134,18 @@ def plan_again(
 
 
 def unasked(connection: Connection, principal: Principal, session_id: str) -> int:
-    """Answer what plans of a session have cost that nobody was asked about."""
+    """Return what plans of a session have cost that nobody was asked about."""
     return WorkflowRepository(connection, principal).unapproved_micros(session_id)
 
 
 def revisions(connection: Connection, principal: Principal, turn_id: str) -> int:
-    """Answer how often the user was shown a plan in a turn."""
+    """Return how often the user was shown a plan in a turn."""
     asked = ApprovalRepository(connection, principal).of_turn(turn_id, *ApprovalStatus)
     return sum(one.kind == "plan" for one in asked)
 
 
 def cached_plan(connection: Connection, principal: Principal, project_id: int, key: str) -> dict[str, Any] | None:
-    """Answer the plan that the same request got before."""
+    """Return the plan that the same request got before."""
     return PlanCacheRepository(connection, principal).get(project_id, key, CACHE_HOURS)
 
 
@@ -248,7 +248,7 @@ def start_approved(
 
 
 def decided(connection: Connection, principal: Principal, turn_id: str) -> dict[str, Approval]:
-    """Answer the approvals of a turn that are no longer asked for, by their ids.
+    """Return the approvals of a turn that are no longer asked for, by their ids.
 
     One that was withdrawn, or used, is as good as expired: nobody decides about it any more.
     """
@@ -314,13 +314,13 @@ def park_run(
 
 
 def _was_left(connection: Connection, principal: Principal, turn: Turn) -> bool:
-    """Say whether a run has left its turn before, and nobody heard of it: only a run lets its turn wait or queue."""
+    """Return whether a run has left its turn before, and nobody heard of it: only a run lets its turn wait or queue."""
     now_stands = TurnRepository(connection, principal).get(turn.session_id, turn.id).status
     return now_stands in (TurnStatus.WAITING, TurnStatus.QUEUED)
 
 
 def budget_of(connection: Connection, principal: Principal, workflow: Workflow) -> Budget:
-    """Answer the budget of a plan; it is opened with the approval, or with a plan that needs none."""
+    """Return the budget of a plan; it is opened with the approval, or with a plan that needs none."""
     own = BudgetRepository(connection, principal).find(workflow.project_id, "plan", workflow.id)
     if own is None:
         raise WorkflowNotFound("The workflow has no budget: it was not begun.")
@@ -344,18 +344,18 @@ def note_spent(connection: Connection, principal: Principal, workflow: Workflow)
 
 
 def graph_of(tasks: Sequence[WorkflowTask]) -> TaskGraph:
-    """Answer the graph of stored tasks, which was checked when they were stored."""
+    """Return the graph of stored tasks, which was checked when they were stored."""
     return TaskGraph(PlannedTask(task.id, task.agent, task.description, tuple(task.depends_on)) for task in tasks)
 
 
 def spent_on(workflow: Workflow, cost_usd: float | None, calls: int) -> tuple[int, bool]:
-    """Answer what a workflow has cost with some calls more, and whether the price of any is not known."""
+    """Return what a workflow has cost with some calls more, and whether the price of any is not known."""
     unknown = workflow.price_unknown or (calls > 0 and cost_usd is None)
     return workflow.spent_micros + micros(cost_usd or 0.0), unknown
 
 
 def _kept(turn: Turn, workflow: Workflow) -> dict[str, Any]:
-    """Answer what a turn that waits is stored with: what it works on, and what it has used until then."""
+    """Return what a turn that waits is stored with: what it works on, and what it has used until then."""
     kept = turn.parked or {}
     return {"workflow_id": workflow.id, "usage": kept.get("usage"), "shares": kept.get("shares")}
 
@@ -363,7 +363,7 @@ def _kept(turn: Turn, workflow: Workflow) -> dict[str, Any]:
 def _started(
     connection: Connection, principal: Principal, workflow: Workflow, limit: int, spent: int, now: datetime
 ) -> dict[str, Any]:
-    """Open the plan's budget, planning paid out of it, or let it have more; answer how the workflow changes."""
+    """Open the plan's budget, planning paid out of it, or let it have more; return how the workflow changes."""
     rows = BudgetRepository(connection, principal)
     known = rows.find(workflow.project_id, "plan", workflow.id)
     if known is None:

@@ -78,7 +78,7 @@ def _finish(
     remembers: Sequence[Remembers],
     lease: Lease | None,
 ) -> tuple[datetime, Sequence[Approval]]:
-    """Answer when it ended, and what nobody is asked any more."""
+    """Return when it ended, and what nobody is asked any more."""
     require_lease(connection, principal, turn.project_id, lease)
     SessionLog(connection, principal, turn.session_id, 0)  # the session before its workflow, as everybody does
     if workflow is not None:

@@ -32,11 +32,11 @@ class ProjectRepository(TenantRepository):
         self._lock_owner()
 
     def count(self) -> int:
-        """Answer how many projects the user has."""
+        """Return how many projects the user has."""
         return self._count()
 
     def page(self, limit: int, offset: int) -> list[Project]:
-        """Answer some projects, oldest first."""
+        """Return some projects, oldest first."""
         rows = self.connection.execute(self._select().order_by(projects.c.id).limit(limit).offset(offset))
         return [_project(row) for row in rows]
 
@@ -47,7 +47,7 @@ class ProjectRepository(TenantRepository):
             raise ProjectNotFound("Project not found")
 
     def get(self, project_id: int) -> Project:
-        """Answer one project."""
+        """Return one project."""
         row = self.connection.execute(self._select().where(projects.c.id == project_id)).one_or_none()
         if row is None:
             raise ProjectNotFound("Project not found")
@@ -59,7 +59,7 @@ class ProjectRepository(TenantRepository):
         return (dict(row.settings), row.user_micros) if row else ({}, None)
 
     def default(self) -> Project | None:
-        """Answer the project that is used where none is named."""
+        """Return the project that is used where none is named."""
         row = self.connection.execute(self._select().where(projects.c.is_default)).one_or_none()
         return _project(row) if row else None
 

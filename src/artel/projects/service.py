@@ -40,7 +40,7 @@ def create_project(
 
 
 def ensure_default_project(connection: Connection, principal: Principal, rules: ProjectRules) -> Project:
-    """Answer the project that is used where none is named, made on first need."""
+    """Return the project that is used where none is named, made on first need."""
     projects = ProjectRepository(connection, principal)
     projects.lock_owner()
     return projects.default() or create_project(
@@ -49,19 +49,19 @@ def ensure_default_project(connection: Connection, principal: Principal, rules: 
 
 
 def list_projects(connection: Connection, principal: Principal, limit: int, offset: int) -> Page[Project]:
-    """Answer a page of the user's projects."""
+    """Return a page of the user's projects."""
     projects = ProjectRepository(connection, principal)
     return Page(items=projects.page(limit, offset), total=projects.count(), limit=limit, offset=offset)
 
 
 def get_project(connection: Connection, principal: Principal, project_id: int) -> ProjectWithAgents:
-    """Answer one project with its agents."""
+    """Return one project with its agents."""
     project = ProjectRepository(connection, principal).get(project_id)
     return _with_agents(project, AgentRepository(connection, principal).page(project_id, MAX_AGENTS, 0))
 
 
 def project_settings(connection: Connection, principal: Principal, project_id: int) -> dict[str, Any]:
-    """Answer what the user has set for a project."""
+    """Return what the user has set for a project."""
     return dict(ProjectRepository(connection, principal).get(project_id).settings)
 
 

@@ -13,7 +13,7 @@ SHOWN_CHARACTERS = 200
 
 
 def get_session(connection: Connection, principal: Principal, session_id: str) -> SessionWithMessages:
-    """Answer one session with its latest messages."""
+    """Return one session with its latest messages."""
     sessions = SessionRepository(connection, principal)
     session, last_event = sessions.get(session_id), sessions.last_event(session_id)
     latest = MessageRepository(connection, principal).newest(session_id, LATEST)
@@ -23,7 +23,7 @@ def get_session(connection: Connection, principal: Principal, session_id: str) -
 def list_messages(
     connection: Connection, principal: Principal, session_id: str, role: str | None, limit: int, offset: int
 ) -> Page[ChatMessage]:
-    """Answer a page of a session's messages, oldest first."""
+    """Return a page of a session's messages, oldest first."""
     SessionRepository(connection, principal).get(session_id)
     messages = MessageRepository(connection, principal)
     items = [shown(message) for message in messages.page(session_id, role, limit, offset)]
@@ -33,7 +33,7 @@ def list_messages(
 def newest_messages(
     connection: Connection, principal: Principal, session_id: str, role: str | None, last: int
 ) -> Page[ChatMessage]:
-    """Answer the newest messages of a session, oldest of them first."""
+    """Return the newest messages of a session, oldest of them first."""
     SessionRepository(connection, principal).get(session_id)
     messages = MessageRepository(connection, principal)
     items = [shown(message) for message in messages.newest(session_id, last, role)]
@@ -42,12 +42,12 @@ def newest_messages(
 
 
 def last_event(connection: Connection, principal: Principal, session_id: str) -> int:
-    """Answer the number of a session's newest event."""
+    """Return the number of a session's newest event."""
     return SessionRepository(connection, principal).last_event(session_id)
 
 
 def search(connection: Connection, principal: Principal, text: str, limit: int, offset: int) -> Page[Found]:
-    """Answer a page of the user's sessions and messages that have the text in them: sessions first."""
+    """Return a page of the user's sessions and messages that have the text in them: sessions first."""
     sessions, messages = SessionRepository(connection, principal), MessageRepository(connection, principal)
     titles, said = sessions.count_titled(text), messages.count_containing(text)
     items = [_found_session(session) for session in sessions.titled(text, limit, offset)]
@@ -81,7 +81,7 @@ def _found_session(session: Session) -> Found:
 
 
 def _around(content: str, text: str) -> str:
-    """Answer the part of a message where the text is."""
+    """Return the part of a message where the text is."""
     place = max(0, content.lower().find(text.lower()))
     start = max(0, place - SHOWN_CHARACTERS // 2)
     shown = content[start : start + SHOWN_CHARACTERS + len(text)]

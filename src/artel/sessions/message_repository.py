@@ -75,7 +75,7 @@ class MessageRepository(TenantRepository):
         self._add([_DEFAULTS | {"created_at": datetime.now(UTC), **values}])
 
     def conversation(self, session_id: str, turn_number: int, limit: int) -> list[StoredMessage]:
-        """Answer the newest messages up to those of a turn, in the order of the conversation, without failures."""
+        """Return the newest messages up to those of a turn, in the order of the conversation, without failures."""
         rows = self._run(self._told, session=session_id, up_to=turn_number, most=limit)
         return [_message(row) for row in rows][::-1]
 
@@ -98,7 +98,7 @@ class MessageRepository(TenantRepository):
         return _message(row) if row else None
 
     def get(self, session_id: str, message_id: str) -> StoredMessage:
-        """Answer one message of the session."""
+        """Return one message of the session."""
         asked = messages.c.session_id == session_id, messages.c.id == message_id
         row = self.connection.execute(self._select().where(*asked)).one_or_none()
         if row is None:
@@ -116,7 +116,7 @@ class MessageRepository(TenantRepository):
         return [_message(row) for row in self.connection.execute(self._select().where(*found))] if ids else []
 
     def up_to(self, session_id: str, number: int) -> list[dict[str, Any]]:
-        """Answer the rows of the session up to a number, as they are."""
+        """Return the rows of the session up to a number, as they are."""
         asked = messages.c.session_id == session_id, messages.c.number <= number
         rows = self.connection.execute(self._select().where(*asked).order_by(messages.c.number))
         return [dict(row._mapping) for row in rows]  # noqa: SLF001 - the public name of a row's mapping
@@ -126,7 +126,7 @@ class MessageRepository(TenantRepository):
         self._add(rows)
 
     def containing(self, text: str, limit: int, offset: int) -> list[FoundMessage]:
-        """Answer messages with the text in them, newest first."""
+        """Return messages with the text in them, newest first."""
         rows = self.connection.execute(
             self._select()
             .where(messages.c.content.icontains(text, autoescape=True))
@@ -137,22 +137,22 @@ class MessageRepository(TenantRepository):
         return [FoundMessage(row.session_id, row.project_id, _message(row)) for row in rows]
 
     def count_containing(self, text: str) -> int:
-        """Answer how many messages have the text in them."""
+        """Return how many messages have the text in them."""
         return self._count(messages.c.content.icontains(text, autoescape=True))
 
     def count(self, session_id: str, role: str | None = None) -> int:
-        """Answer how many messages the session has."""
+        """Return how many messages the session has."""
         return self._count(*_asked(session_id, role))
 
     def page(self, session_id: str, role: str | None, limit: int, offset: int) -> list[StoredMessage]:
-        """Answer some messages, oldest first."""
+        """Return some messages, oldest first."""
         rows = self.connection.execute(
             self._select().where(*_asked(session_id, role)).order_by(messages.c.number).limit(limit).offset(offset)
         )
         return [_message(row) for row in rows]
 
     def newest(self, session_id: str, limit: int, role: str | None = None) -> list[StoredMessage]:
-        """Answer the newest messages, oldest of them first."""
+        """Return the newest messages, oldest of them first."""
         rows = self.connection.execute(
             self._select().where(*_asked(session_id, role)).order_by(messages.c.number.desc()).limit(limit)
         )

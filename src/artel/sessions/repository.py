@@ -37,7 +37,7 @@ class SessionRepository(TenantRepository):
         return _session(row)
 
     def count(self) -> int:
-        """Answer how many sessions the user has."""
+        """Return how many sessions the user has."""
         return self._count()
 
     def count_of(self, project_id: int) -> int:
@@ -53,11 +53,11 @@ class SessionRepository(TenantRepository):
         return [_session(row) for row in self.connection.execute(found)]
 
     def get(self, session_id: str) -> Session:
-        """Answer one session."""
+        """Return one session."""
         return _session(self._row(session_id))
 
     def last_event(self, session_id: str) -> int:
-        """Answer the number of the session's newest event."""
+        """Return the number of the session's newest event."""
         number: int = self._row(session_id).last_event
         return number
 
@@ -68,13 +68,13 @@ class SessionRepository(TenantRepository):
         return row
 
     def titled(self, text: str, limit: int, offset: int) -> list[Session]:
-        """Answer sessions with the text in their title, the one that was used last first."""
+        """Return sessions with the text in their title, the one that was used last first."""
         newest = sessions.c.updated_at.desc(), sessions.c.id.desc()
         asked = self._select().where(sessions.c.title.icontains(text, autoescape=True)).order_by(*newest)
         return [_session(row) for row in self.connection.execute(asked.limit(limit).offset(offset))]
 
     def count_titled(self, text: str) -> int:
-        """Answer how many sessions have the text in their title."""
+        """Return how many sessions have the text in their title."""
         return self._count(sessions.c.title.icontains(text, autoescape=True))
 
     def rename(self, session_id: str, title: str) -> None:
@@ -89,7 +89,7 @@ class SessionRepository(TenantRepository):
         self.connection.execute(self._update({"title": title}).where(*unnamed))
 
     def take_numbers(self, session_id: str, count: int) -> tuple[int, int]:
-        """Take the next numbers and let nobody else write until the commit; answer the project and the last number."""
+        """Take the next numbers and let nobody else write until the commit; return the project and the last number."""
         row = self._run(self._take, session=session_id, count=count, now=datetime.now(UTC)).one_or_none()
         if row is None:
             raise SessionNotFound("Session not found")

@@ -196,30 +196,30 @@ class AgentBus:
         return running.running.cancel()
 
     def status(self, agent_id: int) -> AgentStatus:
-        """Answer how an agent is doing."""
+        """Return how an agent is doing."""
         agent = self._agents.get(agent_id)
         if agent is None:
             return AgentStatus.IDLE
         return agent.figures.status(len(agent.running), agent.limit)
 
     def status_without(self, agent_id: int) -> AgentStatus:
-        """Answer how an agent would be doing with one task less."""
+        """Return how an agent would be doing with one task less."""
         agent = self._agents.get(agent_id)
         if agent is None:
             return AgentStatus.IDLE
         return agent.figures.status(max(0, len(agent.running) - 1), agent.limit)
 
     def tasks(self, agent_id: int) -> tuple[int, int]:
-        """Answer how many tasks of an agent run, and how many wait."""
+        """Return how many tasks of an agent run, and how many wait."""
         agent = self._agents.get(agent_id)
         return (len(agent.running), len(agent.waiting)) if agent else (0, 0)
 
     def metrics(self, agent_id: int) -> AgentMetrics:
-        """Answer the figures of an agent."""
+        """Return the figures of an agent."""
         return self._figures.get(agent_id, AgentFigures(self._now)).metrics()
 
     def total_processed(self) -> int:
-        """Answer how many tasks all agents have ended since the space began."""
+        """Return how many tasks all agents have ended since the space began."""
         return sum(figures.metrics().tasks_processed for figures in self._figures.values())
 
     async def close(self, drain_seconds: float = DRAIN_SECONDS, reason: Exception | None = None) -> None:

@@ -22,10 +22,10 @@ class SharedCache(Protocol):
     reachable: bool
 
     async def get(self, prefix: str, agent_id: int) -> Agent | None:
-        """Answer an agent of the worker space with this prefix, if it is there."""
+        """Return an agent of the worker space with this prefix, if it is there."""
 
     async def version(self, prefix: str) -> int:
-        """Answer a number that every invalidation raises; -1 when the cache can't be reached."""
+        """Return a number that every invalidation raises; -1 when the cache can't be reached."""
 
     async def put(self, prefix: str, agent: Agent, version: int) -> None:
         """Keep an agent that was read after the version was asked for."""
@@ -46,11 +46,11 @@ class NoSharedCache:
     reachable = True
 
     async def get(self, prefix: str, agent_id: int) -> Agent | None:  # noqa: ARG002
-        """Answer nothing."""
+        """Return nothing."""
         return None
 
     async def version(self, prefix: str) -> int:  # noqa: ARG002
-        """Answer that there is nothing to keep anything in."""
+        """Return that there is nothing to keep anything in."""
         return -1
 
     async def put(self, prefix: str, agent: Agent, version: int) -> None:
@@ -97,7 +97,7 @@ class AgentCache:
         return len(self._entries)
 
     async def get(self, agent_id: int) -> Agent:
-        """Answer an agent; many who ask at once make it load once."""
+        """Return an agent; many who ask at once make it load once."""
         entry = self._entries.get(agent_id)
         if entry is not None and self._now() < entry.until:
             self._entries.move_to_end(agent_id)

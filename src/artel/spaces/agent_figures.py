@@ -58,7 +58,7 @@ class AgentFigures:
         self._error_since = -float("inf")
 
     def status(self, running: int, limit: int) -> AgentStatus:
-        """Answer how the agent is doing with so many tasks of so many possible ones."""
+        """Return how the agent is doing with so many tasks of so many possible ones."""
         if self._failures_in_a_row >= FAILURES_IN_A_ROW and self._now() - self._error_since < ERROR_SECONDS:
             return AgentStatus.ERROR
         if running >= limit:
@@ -66,7 +66,7 @@ class AgentFigures:
         return AgentStatus.PROCESSING if running else AgentStatus.IDLE
 
     def metrics(self) -> AgentMetrics:
-        """Answer the figures."""
+        """Return the figures."""
         return AgentMetrics(
             tasks_processed=self._processed,
             tasks_failed=self._failed,

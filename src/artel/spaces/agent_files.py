@@ -28,11 +28,11 @@ class AgentFiles:
         return await self._on_thread(lambda workspace: workspace.write(self._agent_id, path, data))
 
     async def read(self, path: str) -> Content:
-        """Answer a file."""
+        """Return a file."""
         return await self._on_thread(lambda workspace: workspace.read(path, self._agent_id))
 
     async def list(self, path: str) -> Listing:
-        """Answer what is in a folder."""
+        """Return what is in a folder."""
         return await self._on_thread(lambda workspace: workspace.list(path))
 
     async def info(self) -> Info:

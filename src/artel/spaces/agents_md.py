@@ -30,7 +30,7 @@ class Guidance:
         self._known: dict[str, tuple[float, str]] = {}  # by line: when it was read, and what it said
 
     async def messages(self) -> tuple[Message, ...]:
-        """Answer what agents are told of it; nothing if there is none, or it can't be read at once."""
+        """Return what agents are told of it; nothing if there is none, or it can't be read at once."""
         try:
             text = await self._text()
         except ArtelError as failure:

@@ -13,7 +13,7 @@ from artel.turns.turn import Turn
 
 
 def tool_approval(turn: Turn, agent_id: int | None, question: Question, seconds: int, **details: Any) -> Approval:
-    """Answer what the user is asked about a call, from now on."""
+    """Return what the user is asked about a call, from now on."""
     now = datetime.now(UTC)
     return Approval(
         id=uuid7(),
@@ -40,20 +40,20 @@ def tool_approval(turn: Turn, agent_id: int | None, question: Question, seconds:
 
 
 def due(approval: Approval, seconds: int) -> Approval:
-    """Answer an approval that is asked for from now on, for so long."""
+    """Return an approval that is asked for from now on, for so long."""
     now = datetime.now(UTC)
     return replace(approval, seconds=seconds, created_at=now, expires_at=now + timedelta(seconds=seconds))
 
 
 def decision_of(approval: Approval) -> Decision:
-    """Answer what was decided, as tools are told."""
+    """Return what was decided, as tools are told."""
     outcome: Any = str(approval.status)
     shown = {name: approval.details.get(name) for name in ("old_sha256", "new_sha256")}
     return Decision(approval.id, outcome, approval.feedback or "", approval.holds or "once", **shown)
 
 
 def required(approval: Approval) -> ApprovalRequired:
-    """Answer the event that tells the project that somebody is asked."""
+    """Return the event that tells the project that somebody is asked."""
     return ApprovalRequired(
         approval_id=approval.id,
         session_of_approval=approval.session_id,
@@ -63,7 +63,7 @@ def required(approval: Approval) -> ApprovalRequired:
 
 
 def who_asks(kept: Mapping[str, Any]) -> int:
-    """Answer whose call it is: the agent's, or that of a child of its that works for it."""
+    """Return whose call it is: the agent's, or that of a child of its that works for it."""
     while kept.get("inner"):
         kept = kept["inner"]
     agent_id: int = kept["agent_id"]

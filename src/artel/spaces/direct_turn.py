@@ -71,7 +71,7 @@ class DirectTurn:
         self._brain: Brain | None = None
 
     async def run(self) -> Ended | None:
-        """Answer the turn; None if somebody else has ended it, or it is not its turn yet."""
+        """Return the turn; None if somebody else has ended it, or it is not its turn yet."""
         try:
             return await self._answered()
         finally:
@@ -164,7 +164,7 @@ class DirectTurn:
     # Waiting for a person
 
     async def _waited(self) -> Waiting | None:
-        """Answer how far the run had come, and what was decided, if it waited for a person."""
+        """Return how far the run had come, and what was decided, if it waited for a person."""
         kept = self._turn.parked
         if kept is None:
             return None

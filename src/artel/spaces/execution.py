@@ -420,7 +420,7 @@ class _Watch:
 
 
 def in_error(name: str) -> AgentInError:
-    """Answer the error for an agent that has failed too often in a row."""
+    """Return the error for an agent that has failed too often in a row."""
     return AgentInError(
         f"{name} has failed several times in a row. Try again in {ERROR_SECONDS} seconds, or check its model.",
         retry_after=ERROR_SECONDS,

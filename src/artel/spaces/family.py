@@ -119,7 +119,7 @@ def child_for(
     limits: FamilyLimits,
     lease: Lease | None,
 ) -> Agent:
-    """Answer the child that is to do a task: the one that is named, or a new one. One transaction."""
+    """Return the child that is to do a task: the one that is named, or a new one. One transaction."""
     ProjectRepository(connection, principal).lock(project_id)  # nobody counts, adds or deletes agents meanwhile
     require_lease(connection, principal, project_id, lease)
     agents = AgentRepository(connection, principal)
@@ -138,7 +138,7 @@ def child_for(
 
 
 def generation(agent_id: int, parents: dict[int, int | None]) -> int:
-    """Answer how far an agent is below the agents that `root` created, which are at 0."""
+    """Return how far an agent is below the agents that `root` created, which are at 0."""
     seen: list[int] = []
     current: int | None = agent_id
     while current is not None and current not in seen:
@@ -173,7 +173,7 @@ def _new_child(parent: Agent, name: str, brief: Brief) -> NewAgent:
 
 
 def _name(role: str) -> str:
-    """Answer a name after the role that no other agent has."""
+    """Return a name after the role that no other agent has."""
     plain = re.sub(r"[^a-z0-9]+", "_", role.lower()).strip("_")[:NAME_CHARACTERS].lstrip("0123456789_")
     return f"{plain or 'agent'}_{secrets.token_hex(4)}"
 

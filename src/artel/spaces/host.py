@@ -110,7 +110,7 @@ class Host:
             lane.jobs.append(job)
 
     def runs_here(self, project_id: int) -> bool:
-        """Say whether this process is the one that runs the project's turns."""
+        """Return whether this process is the one that runs the project's turns."""
         return self._host_id is None or self._spaces.peek(project_id) is not None
 
     # Signals, of this process and of others

@@ -85,7 +85,7 @@ def release_space(connection: Connection, lease: Lease) -> None:
 
 
 def find_work(connection: Connection, host_id: str | None) -> list[Work]:
-    """Answer sessions with unfinished turns, of spaces that this host runs or may take; without a host, all."""
+    """Return sessions with unfinished turns, of spaces that this host runs or may take; without a host, all."""
     work = (
         select(turns.c.user_id, turns.c.project_id, turns.c.session_id)
         .where(turns.c.finished_at.is_(None), turns.c.status != "waiting")
@@ -102,7 +102,7 @@ def find_work(connection: Connection, host_id: str | None) -> list[Work]:
 
 
 def find_calls(connection: Connection, host_id: str) -> list[SpaceCall]:
-    """Answer what is asked of spaces that this host runs or may take."""
+    """Return what is asked of spaces that this host runs or may take."""
     asked = (
         select(space_calls)
         .outerjoin(spaces, spaces.c.project_id == space_calls.c.project_id)
@@ -131,7 +131,7 @@ class Due:
 
 
 def due_approvals(connection: Connection, now: datetime, soon: datetime) -> list[Due]:
-    """Answer approvals that nobody has decided about: those that have expired, and those that will soon."""
+    """Return approvals that nobody has decided about: those that have expired, and those that will soon."""
     asked = (
         select(approvals.c.user_id, approvals.c.session_id, approvals.c.id, approvals.c.expires_at)
         .where(
@@ -151,7 +151,7 @@ def due_approvals(connection: Connection, now: datetime, soon: datetime) -> list
 
 
 def running_turns(connection: Connection, project_id: int | None = None) -> list[tuple[int, str, str]]:
-    """Answer user, session and id of the turns that are marked as running, of one project or of all."""
+    """Return user, session and id of the turns that are marked as running, of one project or of all."""
     marked = select(turns.c.user_id, turns.c.session_id, turns.c.id).where(
         turns.c.finished_at.is_(None), turns.c.status == "running"
     )
@@ -161,13 +161,13 @@ def running_turns(connection: Connection, project_id: int | None = None) -> list
 
 
 def unfinished_of(connection: Connection, turn_ids: Iterable[str]) -> set[str]:
-    """Answer which of these turns exist and are not finished."""
+    """Return which of these turns exist and are not finished."""
     asked = select(turns.c.id).where(turns.c.id.in_(list(turn_ids)), turns.c.finished_at.is_(None))
     return set(connection.execute(asked).scalars())
 
 
 def owner_of(connection: Connection, session_id: str) -> int | None:
-    """Answer whose session it is."""
+    """Return whose session it is."""
     owner: int | None = connection.execute(
         select(sessions.c.user_id).where(sessions.c.id == session_id)
     ).scalar_one_or_none()
@@ -183,13 +183,13 @@ def owner_of_project(connection: Connection, project_id: int) -> int | None:
 
 
 def last_events(connection: Connection, session_ids: Iterable[str]) -> dict[str, int]:
-    """Answer the number of the newest event of sessions that somebody listens to."""
+    """Return the number of the newest event of sessions that somebody listens to."""
     asked = select(sessions.c.id, sessions.c.last_event).where(sessions.c.id.in_(list(session_ids)))
     return {row.id: row.last_event for row in connection.execute(asked)}
 
 
 def last_project_events(connection: Connection, project_ids: Iterable[str]) -> dict[str, int]:
-    """Answer the number of the newest event of projects that somebody listens to."""
+    """Return the number of the newest event of projects that somebody listens to."""
     asked = select(projects.c.id, projects.c.last_event).where(projects.c.id.in_([int(one) for one in project_ids]))
     return {str(row.id): row.last_event for row in connection.execute(asked)}
 

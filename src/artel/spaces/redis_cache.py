@@ -35,7 +35,7 @@ class RedisCache:
         self.reachable = True
 
     async def get(self, prefix: str, agent_id: int) -> Agent | None:
-        """Answer an agent of the worker space with this prefix, if it is there."""
+        """Return an agent of the worker space with this prefix, if it is there."""
         asked = self._redis.mget(_key(prefix, agent_id), _version_key(prefix))
         nothing: list[str | None] = [None, None]
         text, version = await self._try(cast("Awaitable[list[str | None]]", asked), nothing)
@@ -49,7 +49,7 @@ class RedisCache:
             return None
 
     async def version(self, prefix: str) -> int:
-        """Answer a number that every invalidation raises; -1 when Redis can't be reached."""
+        """Return a number that every invalidation raises; -1 when Redis can't be reached."""
         return int(await self._try(self._redis.get(_version_key(prefix)), -1) or 0)
 
     async def put(self, prefix: str, agent: Agent, version: int) -> None:

@@ -53,7 +53,7 @@ class Caller:
     epoch: int = 0
 
     def row(self, call_id: str, call: Audited) -> ToolCallRow:
-        """Answer the note of a call."""
+        """Return the note of a call."""
         return ToolCallRow(
             id=call_id,
             project_id=self.project_id,
@@ -131,7 +131,7 @@ class RunFiles:
         )
 
     def hash_of(self, path: str) -> str | None:
-        """Answer the hash that a file had when this run last read or wrote it."""
+        """Return the hash that a file had when this run last read or wrote it."""
         return self.hashes.get(_key(path))
 
     def note_hash(self, path: str, sha256: str | None) -> None:
@@ -142,7 +142,7 @@ class RunFiles:
             self.hashes[_key(path)] = sha256
 
     async def ask(self, tool: str, method: str, params: Mapping[str, Any], approval: Decision | None) -> Result:
-        """Answer what the user's connector answers; the call is noted once, whatever comes of it."""
+        """Return what the user's connector answers; the call is noted once, whatever comes of it."""
         call_id = secrets.token_hex(16)
         approved = approval.approval_id if approval else None
         noted = Audited(tool, params, _LEVELS[tool], "sent", approval_id=approved)
@@ -233,7 +233,7 @@ def _send(connection: Connection, principal: Principal, row: ToolCallRow) -> _Se
 
 
 def _key(path: str) -> str:
-    """Answer one name for a path, however it was written."""
+    """Return one name for a path, however it was written."""
     try:
         return "/".join(split_path(path))
     except PathError:
@@ -241,7 +241,7 @@ def _key(path: str) -> str:
 
 
 def _first(invalid: ValidationError) -> str:
-    """Answer the first thing that is wrong, without what was given."""
+    """Return the first thing that is wrong, without what was given."""
     wrong = invalid.errors()[0]
     place = ".".join(str(step) for step in wrong["loc"]) or "the call"
     return f"{place[:100]}: {wrong['msg'][:200]}"

@@ -39,7 +39,7 @@ class SpaceCallRepository(TenantRepository):
         self.connection.execute(self._update({"answer": answer}).where(space_calls.c.id == call_id))
 
     def take_answer(self, call_id: str) -> dict[str, Any] | None:
-        """Answer what was answered, if anything."""
+        """Return what was answered, if anything."""
         asked = self._select(space_calls.c.answer).where(space_calls.c.id == call_id)
         answer: dict[str, Any] | None = self.connection.execute(asked).scalar_one_or_none()
         return answer
@@ -61,7 +61,7 @@ def answer_call(connection: Connection, principal: Principal, call_id: str, answ
 
 
 def take_answer(connection: Connection, principal: Principal, call_id: str) -> dict[str, Any] | None:
-    """Answer what was answered so far."""
+    """Return what was answered so far."""
     return SpaceCallRepository(connection, principal).take_answer(call_id)
 
 

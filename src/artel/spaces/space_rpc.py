@@ -54,7 +54,7 @@ class SpaceRpc:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, principal: Principal, project_id: int, operation: str, agent_id: int | None = None) -> Json:
-        """Answer what the project's worker space answers."""
+        """Return what the project's worker space answers."""
         if self._spaces is not None:
             try:
                 return await carry_out(self._spaces, self._parts, principal, project_id, operation, agent_id)

@@ -39,7 +39,7 @@ class Spaces:
         return list(self._spaces.values())
 
     def peek(self, project_id: int) -> WorkerSpace | None:
-        """Answer a project's space if it is here."""
+        """Return a project's space if it is here."""
         return self._spaces.get(project_id)
 
     async def get(self, principal: Principal, project_id: int) -> WorkerSpace:

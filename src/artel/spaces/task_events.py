@@ -12,19 +12,19 @@ ERROR_CHARACTERS = 500
 
 
 def recalled(agent_id: int, found: Sequence[Recalled]) -> ContextRetrieved:
-    """Answer that an agent's memory was searched."""
+    """Return that an agent's memory was searched."""
     scores = [round(one.score, 4) for one in found]
     return ContextRetrieved(agent_id=agent_id, count=len(scores), scores=scores)
 
 
 def tool_called(task_id: str, agent_id: int, call: ToolCall) -> ToolCalled:
-    """Answer that a tool is called."""
+    """Return that a tool is called."""
     names = {"tool": call.name[:NAME_CHARACTERS], "call_id": call.id[:NAME_CHARACTERS]}
     return ToolCalled(task_id=task_id, agent_id=agent_id, **names)
 
 
 def tool_result(task_id: str, agent_id: int, call: ToolCall, result: ToolResult) -> ToolReturned:
-    """Answer what came of it."""
+    """Return what came of it."""
     return ToolReturned(
         task_id=task_id,
         agent_id=agent_id,

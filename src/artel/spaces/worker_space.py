@@ -56,10 +56,10 @@ class SpaceClosed(Exception):
 
 
 class TurnRunner(Protocol):
-    """Answers the turns of one mode."""
+    """Return the turns of one mode."""
 
     async def run(self, space: "WorkerSpace", turn: Turn, text: str) -> Ended | None:
-        """Answer a turn; None if somebody else has ended it, or it is not its turn yet."""
+        """Return a turn; None if somebody else has ended it, or it is not its turn yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ class WorkerSpace:
     # Agents
 
     async def agent(self, agent_id: int) -> Agent:
-        """Answer an agent from the cache; one that is new is registered on the bus."""
+        """Return an agent from the cache; one that is new is registered on the bus."""
         if self.closed:
             raise SpaceClosed
         self._used = time.monotonic()
@@ -262,11 +262,11 @@ class WorkerSpace:
             await self.cache.clear()
 
     def get_agent_status(self, agent_id: int) -> AgentStatus:
-        """Answer how an agent is doing."""
+        """Return how an agent is doing."""
         return self.bus.status(agent_id)
 
     def get_agent_metrics(self, agent_id: int) -> AgentMetrics:
-        """Answer the figures of an agent."""
+        """Return the figures of an agent."""
         return self.bus.metrics(agent_id)
 
     async def register_agent(self, agent_id: int) -> None:
@@ -313,7 +313,7 @@ class WorkerSpace:
     async def search_context(
         self, agent_id: int, query: str, top_k: int = 5, where: Filter = EVERYTHING
     ) -> list[Recalled]:
-        """Answer what an agent remembers that fits best."""
+        """Return what an agent remembers that fits best."""
         return await (await self.get_agent_context_store(agent_id)).search(query, top_k, where)
 
     async def add_context(self, agent_id: int, interaction: NewMemory) -> StoredMemory:
@@ -322,7 +322,7 @@ class WorkerSpace:
         return await (await self.get_agent_context_store(agent_id)).add(interaction)
 
     async def clear_context(self, agent_id: int) -> int:
-        """Let an agent forget everything; answer how much that was."""
+        """Let an agent forget everything; return how much that was."""
         return await (await self.get_agent_context_store(agent_id)).clear()
 
     # Work
@@ -348,7 +348,7 @@ class WorkerSpace:
         return tools, await self._allowed_tools(at_work.agent)
 
     async def _allowed_tools(self, agent: Agent) -> set[str]:
-        """Answer what the agent may use: of its own list, what each of its ancestors may use too."""
+        """Return what the agent may use: of its own list, what each of its ancestors may use too."""
         allowed, seen = set(agent.tools), {agent.id}
         while agent.parent_agent_id not in (None, self._root_id, *seen):
             try:
@@ -360,7 +360,7 @@ class WorkerSpace:
         return allowed
 
     async def handle_message(self, turn: Turn, text: str) -> Ended | None:
-        """Answer a message: directly by its agent, or through the orchestrator; None if it is not to be answered."""
+        """Return a message: directly by its agent, or through the orchestrator; None if it is not to be answered."""
         self._used = time.monotonic()
         self._handled += 1
         self._none_handled.clear()
@@ -382,7 +382,7 @@ class WorkerSpace:
     # Monitoring
 
     def get_metrics(self) -> SpaceMetrics:
-        """Answer the figures of this space."""
+        """Return the figures of this space."""
         return SpaceMetrics(
             user_id=self.principal.user_id,
             project_id=self.project_id,
@@ -411,7 +411,7 @@ class WorkerSpace:
         return ("degraded" if findings else "healthy"), findings
 
     def findings(self) -> list[Finding]:
-        """Answer what is wrong, as far as it is known without asking anybody."""
+        """Return what is wrong, as far as it is known without asking anybody."""
         return [*self._findings_of_team(), *self._findings_of_agents(), *self._findings_of_parts()]
 
     def take_repair(self) -> bool:

@@ -14,7 +14,7 @@ MAX_GENERATIONS = 64  # far more than spawn_agent makes, and an end to whatever 
 
 
 def owner_of(agent_id: int, parents: Mapping[int, int | None]) -> int:
-    """Answer the agent whose task workspace is used; `parents` names everybody's parent, and `root` has none."""
+    """Return the agent whose task workspace is used; `parents` names everybody's parent, and `root` has none."""
     seen: set[int] = set()
     current = agent_id
     while current not in seen and len(seen) < MAX_GENERATIONS:
@@ -29,7 +29,7 @@ def owner_of(agent_id: int, parents: Mapping[int, int | None]) -> int:
 
 
 def find_owner(connection: Connection, principal: Principal, project_id: int, agent_id: int) -> int:
-    """Answer the agent whose task workspace one of the project's agents works in; raise if there is no such agent."""
+    """Return the agent whose task workspace one of the project's agents works in; raise if there is no such agent."""
     ProjectRepository(connection, principal).get(project_id)
     agents = AgentRepository(connection, principal)
     agents.get(project_id, agent_id)

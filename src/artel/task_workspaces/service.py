@@ -20,7 +20,7 @@ class TaskWorkspaces:
         self._quota = quota or Quota()
 
     def of(self, owner_id: int) -> TaskWorkspace:
-        """Answer the task workspace of an agent that `root` created; nothing is made on disk."""
+        """Return the task workspace of an agent that `root` created; nothing is made on disk."""
         return TaskWorkspace(self._folders / str(owner_id), self._stamps / str(owner_id), self._quota)
 
     def record(self, owner_id: int, created_at: datetime) -> Record:

@@ -39,7 +39,7 @@ class Stamp:
         self._descriptor = descriptor
 
     def seen(self) -> Seen:
-        """Answer what was noted last; nobody has seen anything of a path that nothing is noted about."""
+        """Return what was noted last; nobody has seen anything of a path that nothing is noted about."""
         try:
             noted = json.loads(os.pread(self._descriptor, MAX_BYTES, 0))
             return Seen(str(noted["sha256"]), frozenset(int(member) for member in noted["members"]))

@@ -96,7 +96,7 @@ class TaskWorkspace:
                     return written
 
     def read(self, path: str, member: int | None = None) -> Content:
-        """Answer a file; `member` is the agent that reads it, and None somebody who never writes."""
+        """Return a file; `member` is the agent that reads it, and None somebody who never writes."""
         with _told(path, ReadDenied, ReadFailed):
             parts = _parts(path)
             if not self._folder.exists():
@@ -109,7 +109,7 @@ class TaskWorkspace:
             return content
 
     def list(self, path: str = ".", *, recursive: bool = False) -> Listing:
-        """Answer what is in a folder, by name; a workspace that was never written to is empty."""
+        """Return what is in a folder, by name; a workspace that was never written to is empty."""
         with _told(path, ReadDenied, ReadFailed):
             parts = _parts(path)
             if not self._folder.exists():

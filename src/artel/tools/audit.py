@@ -42,7 +42,7 @@ class NoAudit:
 
 
 def without_contents(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer arguments as they are kept: what they mean, without what was written."""
+    """Return arguments as they are kept: what they mean, without what was written."""
     return {str(name)[:100]: _kept(name, value) for name, value in list(arguments.items())[:MAX_ARGUMENTS]}
 
 

@@ -68,5 +68,5 @@ class Consent:
         return await self._use(decision.approval_id)
 
     def take(self, tool: str, arguments: Mapping[str, Any]) -> Decision | None:
-        """Answer what was decided about a call, once."""
+        """Return what was decided about a call, once."""
         return self._decisions.pop(arguments_hash(tool, arguments), None)

@@ -98,7 +98,7 @@ class SpawnAgent:
         self._family = family
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Answer the child's result."""
+        """Return the child's result."""
         tools = arguments.get("tools")
         brief = Brief(
             arguments["role"],

@@ -48,13 +48,13 @@ class Files(Protocol):
     """The files of one project, for one run of one agent."""
 
     async def ask(self, tool: str, method: str, params: Mapping[str, Any], approval: Decision | None) -> Result:
-        """Answer what the user's connector answers; it may be offline, too late, or refuse."""
+        """Return what the user's connector answers; it may be offline, too late, or refuse."""
 
     async def look(self, path: str) -> FileState:
         """Return what a file is now."""
 
     def hash_of(self, path: str) -> str | None:
-        """Answer the hash that a file had when this run last read or wrote it."""
+        """Return the hash that a file had when this run last read or wrote it."""
 
     def note_hash(self, path: str, sha256: str | None) -> None:
         """Remember the hash of a file."""
@@ -82,11 +82,11 @@ class FileTool:
         self._files = files
 
     def question(self, _arguments: Mapping[str, Any]) -> Question | None:
-        """Answer what a person must be asked before the call, if anything."""
+        """Return what a person must be asked before the call, if anything."""
         return None
 
     async def seen(self, _arguments: Mapping[str, Any]) -> Mapping[str, str]:
-        """Answer what an approval of the call is to be bound to beyond the arguments."""
+        """Return what an approval of the call is to be bound to beyond the arguments."""
         return {}
 
     async def call(self, arguments: Mapping[str, Any], approval: Decision | None = None) -> ToolResult:
@@ -106,7 +106,7 @@ class FileTool:
         return ToolResult(success=True, data=_told(result))
 
     def params(self, arguments: Mapping[str, Any], _approval: Decision | None) -> dict[str, Any]:
-        """Answer what is sent to the connector."""
+        """Return what is sent to the connector."""
         return dict(arguments)
 
     def done(self, arguments: Mapping[str, Any], result: Result) -> None:
@@ -280,7 +280,7 @@ CHANGING: tuple[type[FileTool], ...] = (WriteFile, EditFile, DeleteFile, RunComm
 
 
 def file_tools(files: Files) -> list[FileTool]:
-    """Answer every tool for the files of a project."""
+    """Return every tool for the files of a project."""
     return [tool(files) for tool in (*READING, *CHANGING)]
 
 

@@ -144,11 +144,11 @@ class Policy:
         self.pace.take()
 
     def enabled(self, tool: str) -> bool:
-        """Say whether a tool is switched on."""
+        """Return whether a tool is switched on."""
         return self._rule(tool).enabled
 
     def shown(self, tool: str, data: Any) -> Any:
-        """Answer what a tool found, without what the rules keep from agents."""
+        """Return what a tool found, without what the rules keep from agents."""
         rule = self._rule(tool)
         if not isinstance(data, dict):
             return data
@@ -165,16 +165,16 @@ class Policy:
         return {"allowed_paths": rule.allowed_paths, "denied_paths": rule.denied_paths}
 
     def requires_approval(self, tool: str, level: Level) -> bool:
-        """Say whether a person must approve each call of a tool, whatever its arguments."""
+        """Return whether a person must approve each call of a tool, whatever its arguments."""
         return level is Level.CRITICAL or self._rule(tool).requires_approval
 
     def seconds(self, risk: Risk) -> int:
-        """Answer for how long an approval may be waited for."""
+        """Return for how long an approval may be waited for."""
         seconds = self.settings.approval_seconds
         return max(seconds, HIGH_RISK_SECONDS) if risk == "high" else seconds
 
     def _rule(self, tool: str) -> ToolRule:
-        """Answer what holds for a tool: its own rule, and what is said of all."""
+        """Return what holds for a tool: its own rule, and what is said of all."""
         everyone, own = self.settings.tools.get("*") or ToolRule(), self.settings.tools.get(tool) or ToolRule()
         return ToolRule.model_construct(  # of what was checked before: together they may be more than either may be
             enabled=everyone.enabled and own.enabled,
@@ -185,13 +185,13 @@ class Policy:
 
 
 def has_many_entries(data: Any) -> bool:
-    """Say whether a result has so many entries that the rules are to be applied on a thread."""
+    """Return whether a result has so many entries that the rules are to be applied on a thread."""
     lists = [data.get(name) for name in LISTS] if isinstance(data, dict) else []
     return any(isinstance(entries, list) and len(entries) > MANY_ENTRIES for entries in lists)
 
 
 def arguments_hash(tool: str, arguments: Mapping[str, Any]) -> str:
-    """Answer what an approval is bound to: the tool and its very arguments, however they were written."""
+    """Return what an approval is bound to: the tool and its very arguments, however they were written."""
     canonical = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
 

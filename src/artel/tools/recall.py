@@ -32,10 +32,10 @@ class Recall(Protocol):
     """The memory of one agent."""
 
     async def search(self, query: str, top_k: int, type: str | None) -> Sequence[Recollection]:  # noqa: A002
-        """Answer the best matches, the best first."""
+        """Return the best matches, the best first."""
 
     async def remember(self, content: str, type: str) -> str:  # noqa: A002
-        """Keep something and answer its id."""
+        """Keep something and return its id."""
 
 
 class MemoryRead:
@@ -72,7 +72,7 @@ class MemoryRead:
         self._recall = recall
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Answer what is remembered, the best first."""
+        """Return what is remembered, the best first."""
         # A model may write 5.0, which is an integer to a JSON schema.
         top_k = int(arguments.get("top_k", DEFAULT_RESULTS))
         found = await self._recall.search(arguments["query"], top_k, arguments.get("type"))
@@ -130,6 +130,6 @@ class MemoryWrite:
         self._recall = recall
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Answer the id of what is now remembered."""
+        """Return the id of what is now remembered."""
         memory_id = await self._recall.remember(arguments["content"], arguments.get("type", NOTE))
         return ToolResult(success=True, data={"id": memory_id})

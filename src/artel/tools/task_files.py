@@ -38,10 +38,10 @@ class TaskFiles(Protocol):
         """Make a file with the folders that it needs, or replace it."""
 
     async def read(self, path: str) -> Content:
-        """Answer a file."""
+        """Return a file."""
 
     async def list(self, path: str) -> Listing:
-        """Answer what is in a folder."""
+        """Return what is in a folder."""
 
     async def info(self) -> Info:
         """Count what there is."""
@@ -204,12 +204,12 @@ class GetWorkspaceInfo(_FileTool):
 
 
 def task_file_tools(files: TaskFiles) -> list[_FileTool]:
-    """Answer the four tools over one task workspace."""
+    """Return the four tools over one task workspace."""
     return [make(files) for make in (WriteFile, ReadFile, ListFiles, GetWorkspaceInfo)]
 
 
 def _fitting(text: str) -> str:
-    """Answer as much from the beginning as fits into an answer as JSON."""
+    """Return as much from the beginning as fits into an answer as JSON."""
     shown = text[:SHOWN_CHARACTERS]
     while (length := len(json.dumps(shown, ensure_ascii=False))) > SHOWN_CHARACTERS:
         shown = shown[: min(len(shown) - 1, len(shown) * SHOWN_CHARACTERS // length)]

@@ -25,11 +25,11 @@ class ToolResult:
 
     @classmethod
     def failure(cls, error: str) -> "ToolResult":
-        """Answer the result of a call that did not go well."""
+        """Return the result of a call that did not go well."""
         return cls(success=False, error=error)
 
     def text_for_model(self) -> str:
-        """Answer the result as one JSON document of at most 16,000 characters, which says so when it was cut."""
+        """Return the result as one JSON document of at most 16,000 characters, which says so when it was cut."""
         name, value = ("data", self.data) if self.success else ("error", self.error)
         # A file of 10 MB takes too long to be written as JSON: only what can be shown is.
         start, left = _beginning(value, MAX_RESULT_CHARACTERS)
@@ -78,10 +78,10 @@ class AskingTool(Protocol):
     notes_itself: bool
 
     def question(self, arguments: Mapping[str, Any]) -> Question | None:
-        """Answer what a person must be asked before the call, if anything."""
+        """Return what a person must be asked before the call, if anything."""
 
     async def seen(self, arguments: Mapping[str, Any]) -> Mapping[str, str]:
-        """Answer what an approval of the call is to be bound to beyond the arguments, for the question's details."""
+        """Return what an approval of the call is to be bound to beyond the arguments, for the question's details."""
 
     async def call(self, arguments: Mapping[str, Any], approval: Decision | None = None) -> ToolResult:
         """Do it; raise NeedsApproval if it turns out that a person must be asked."""

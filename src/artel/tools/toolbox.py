@@ -214,7 +214,7 @@ class Toolbox:
 
 
 def level_of(tool: Tool) -> Level:
-    """Answer how much harm a tool can do; one that does not say is safe."""
+    """Return how much harm a tool can do; one that does not say is safe."""
     level = getattr(tool, "level", Level.SAFE)
     return level if isinstance(level, Level) else Level.CRITICAL
 
@@ -234,7 +234,7 @@ def _named(tool: Tool) -> Collection[str]:
 
 
 def parsed_arguments(text: str) -> dict[str, Any]:
-    """Answer the arguments that a model wrote, or raise `ArgumentsInvalid`; none at all are no arguments."""
+    """Return the arguments that a model wrote, or raise `ArgumentsInvalid`; none at all are no arguments."""
     if not text.strip():
         return {}
     try:
@@ -253,7 +253,7 @@ def _hash_of(call: ToolCall) -> str:
 
 
 def _can_be_written(text: str, value: Any) -> bool:
-    """Say whether arguments can be stored and sent: JSON can name halves of characters, which nobody can write."""
+    """Return whether arguments can be stored and sent: JSON can name halves of characters, which nobody can write."""
     try:
         text.encode()
         if "\\u" in text:
@@ -268,6 +268,6 @@ def _no_number(name: str) -> None:
 
 
 def _is_cancelled() -> bool:
-    """Answer whether it is this task that is cancelled, and not something that a tool was waiting for."""
+    """Return whether it is this task that is cancelled, and not something that a tool was waiting for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -1,4 +1,4 @@
-"""Answers that are being written: stored now and then, so that a crash loses no more than their last moment."""
+"""Return that are being written: stored now and then, so that a crash loses no more than their last moment."""
 
 from collections.abc import Sequence
 

@@ -42,7 +42,7 @@ def size_of_fork(connection: Connection, principal: Principal, session_id: str, 
 
 
 def _renumbered(rows: list[dict[str, Any]], ids: list[str], session_id: str) -> list[dict[str, Any]]:
-    """Answer copies in the order of the conversation, numbered from 1."""
+    """Return copies in the order of the conversation, numbered from 1."""
     copies: list[dict[str, Any]] = []
     turn_numbers: dict[int, int] = {}
     ordered = sorted(rows, key=lambda row: (row["turn_number"], row["number"]))

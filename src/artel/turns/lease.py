@@ -42,7 +42,7 @@ class LeaseRepository(TenantRepository):
         )
 
     def share(self, lease: Lease) -> int:
-        """Keep others from taking the space over until the commit; answer the version of the project's agents."""
+        """Keep others from taking the space over until the commit; return the version of the project's agents."""
         held = {"project": lease.project_id, "holder": lease.owner, "held_epoch": lease.epoch}
         version: int | None = self._run(self._shared, **held).scalar_one_or_none()
         if version is None:
@@ -50,18 +50,18 @@ class LeaseRepository(TenantRepository):
         return version
 
     def epoch(self, project_id: int) -> int:
-        """Answer how often the space was taken over; 0 if nobody ever had to."""
+        """Return how often the space was taken over; 0 if nobody ever had to."""
         asked = self._select(spaces.c.epoch).where(spaces.c.project_id == project_id)
         return self.connection.execute(asked).scalar_one_or_none() or 0
 
 
 def current_epoch(connection: Connection, tenant: Tenant, project_id: int) -> int:
-    """Answer the epoch that whoever runs the project's worker space has."""
+    """Return the epoch that whoever runs the project's worker space has."""
     return LeaseRepository(connection, tenant).epoch(project_id)
 
 
 def require_lease(connection: Connection, tenant: Tenant, project_id: int, lease: Lease | None) -> int:
-    """Raise LeaseLost unless the lease still holds; answer the version of the project's agents."""
+    """Raise LeaseLost unless the lease still holds; return the version of the project's agents."""
     if lease is None:
         return 0
     if lease.project_id != project_id:

@@ -101,24 +101,24 @@ class TurnRepository(TenantRepository):
         )
 
     def by_key(self, session_id: str, key: str) -> tuple[Turn, str] | None:
-        """Answer the turn that was accepted with an idempotency key, and the hash of its request."""
+        """Return the turn that was accepted with an idempotency key, and the hash of its request."""
         row = self._run(self._by_key, session=session_id, key=key).one_or_none()
         return (turn_of(row), row.request_hash) if row else None
 
     def count_unfinished(self, project_id: int, session_id: str, agent_id: int | None) -> tuple[int, int]:
-        """Answer how many turns of the session are not finished, and how many of the project wait for the agent."""
+        """Return how many turns of the session are not finished, and how many of the project wait for the agent."""
         counted: Any = self._run(self._count_waiting, project=project_id, session=session_id, agent=agent_id).one()
         return counted[0], counted[1]
 
     def get(self, session_id: str, turn_id: str) -> Turn:
-        """Answer one turn of the session."""
+        """Return one turn of the session."""
         row = self._run(self._by_id, session=session_id, turn=turn_id).one_or_none()
         if row is None:
             raise TurnNotFound("Turn not found")
         return turn_of(row)
 
     def of_project(self, project_id: int, turn_id: str) -> Turn:
-        """Answer one turn of the project, whatever its session."""
+        """Return one turn of the project, whatever its session."""
         asked = self._select().where(turns.c.project_id == project_id, turns.c.id == turn_id)
         row = self.connection.execute(asked).one_or_none()
         if row is None:
@@ -126,12 +126,12 @@ class TurnRepository(TenantRepository):
         return turn_of(row)
 
     def next(self, session_id: str) -> Turn | None:
-        """Answer the turn of the session that is to run, or is running, now."""
+        """Return the turn of the session that is to run, or is running, now."""
         row = self._run(self._first_unfinished, session=session_id).one_or_none()
         return turn_of(row) if row else None
 
     def unfinished(self, project_id: int) -> list[Turn]:
-        """Answer every turn of the project that is not finished, in the order of their acceptance."""
+        """Return every turn of the project that is not finished, in the order of their acceptance."""
         rows = self.connection.execute(
             self._select().where(turns.c.project_id == project_id, _unfinished()).order_by(turns.c.created_at)
         )
@@ -161,7 +161,7 @@ class TurnRepository(TenantRepository):
     def finish(
         self, session_id: str, turn_id: str, status: TurnStatus, now: datetime, **values: Any
     ) -> Row[Any] | None:
-        """Give a turn its terminal status and answer its number and agent; None if it has one, as one writer wins."""
+        """Give a turn its terminal status and return its number and agent; None if it has one, as one writer wins."""
         new = {f"new_{name}": values.get(name) for name in ("usage", "context", "error_code", "error")}
         asked = {"session": session_id, "turn": turn_id, "new_status": status, "now": now}
         ended: Row[Any] | None = self._run(self._finish, **asked, **new).one_or_none()
@@ -174,7 +174,7 @@ class TurnRepository(TenantRepository):
         return bool(self.connection.execute(self._update({"usage": usage}).where(*ended, is_over)).rowcount)
 
     def answered_by(self, project_id: int, agent_id: int, since: datetime, most: int) -> list[Any]:
-        """Answer the last turns that an agent has answered, or failed to, newest first, with what they took."""
+        """Return the last turns that an agent has answered, or failed to, newest first, with what they took."""
         return self._run(self._answered_by, project=project_id, agent=agent_id, since=since, most=most).all()
 
     def lock(self, turn_id: str) -> None:
@@ -182,7 +182,7 @@ class TurnRepository(TenantRepository):
         self.connection.execute(self._select(turns.c.id).where(turns.c.id == turn_id).with_for_update())
 
     def keep_unfinished(self, turn_id: str) -> bool:
-        """Say whether a turn is not finished, and let nobody finish or delete it before the commit."""
+        """Return whether a turn is not finished, and let nobody finish or delete it before the commit."""
         return self._run(self._keep_unfinished, turn=turn_id).one_or_none() is not None
 
     def lock_unfinished(self, turn_id: str) -> int | None:
@@ -192,13 +192,13 @@ class TurnRepository(TenantRepository):
         return project_id
 
     def still_unfinished(self, turn_ids: Iterable[str]) -> set[str]:
-        """Answer which of these turns are not finished, and exist."""
+        """Return which of these turns are not finished, and exist."""
         asked = self._select(turns.c.id).where(turns.c.id.in_(list(turn_ids)), _unfinished())
         return set(self.connection.execute(asked).scalars())
 
 
 def turn_of(row: Row[Any]) -> Turn:
-    """Answer the turn of a row."""
+    """Return the turn of a row."""
     return Turn(
         id=row.id,
         session_id=row.session_id,

@@ -54,7 +54,7 @@ class ToolCallRepository(TenantRepository):
         self._add([values | {"created_at": call.created_at or datetime.now(UTC)}])
 
     def has(self, call_id: str) -> bool:
-        """Say whether a call is kept."""
+        """Return whether a call is kept."""
         return bool(self._count(tool_calls.c.id == call_id))
 
     def finish(self, call: ToolCallRow) -> bool:

@@ -226,7 +226,7 @@ def start_turn(
     lease: Lease | None = None,
     default_user_micros: int | None = None,
 ) -> Started:
-    """Mark the turn as running and answer what was said; raise TurnOver if it is not the session's next queued turn."""
+    """Mark the turn as running and return what was said; raise TurnOver if it is not the session's next queued turn."""
     version = require_lease(connection, principal, turn.project_id, lease)
     happened: list[EventData] = []
     if agent is not None:
@@ -430,7 +430,7 @@ def _name_of(connection: Connection, principal: Principal, project_id: int, agen
 def _end_workflow(
     connection: Connection, principal: Principal, project_id: int, turn_id: str, outcome: Outcome
 ) -> list[EventData]:
-    """End the workflow of a turn, if whoever ran it has not, with what its calls have cost; answer what is told."""
+    """End the workflow of a turn, if whoever ran it has not, with what its calls have cost; return what is told."""
     ended = outcome.status, outcome.error_code, outcome.content
     workflow_id, told = end_workflow_of(connection, principal, turn_id, *ended)
     budget = workflow_id and BudgetRepository(connection, principal).find(project_id, "plan", workflow_id)
@@ -440,7 +440,7 @@ def _end_workflow(
 
 
 def _title(content: str) -> str:
-    """Answer what a session is called that begins with this message: its beginning."""
+    """Return what a session is called that begins with this message: its beginning."""
     begin = content[: 10 * TITLE_CHARACTERS]
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in begin).split()) or DEFAULT_TITLE
     return line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1].rstrip()}…"
@@ -457,7 +457,7 @@ def _target(
 
 
 def _task_ending(turn_id: str, outcome: Outcome) -> EventData:
-    """Answer how the one task of a direct turn ended."""
+    """Return how the one task of a direct turn ended."""
     if outcome.error_code is None:
         return TaskCompleted(task_id=turn_id, result=outcome.content, duration=outcome.duration)
     if outcome.status is TurnStatus.CANCELLED:

@@ -59,5 +59,5 @@ class Turn:
         return self.duration_until(self.finished_at) if self.finished_at else 0
 
     def duration_until(self, end: datetime) -> int:
-        """Answer the milliseconds from acceptance to an end."""
+        """Return the milliseconds from acceptance to an end."""
         return round((end - self.created_at).total_seconds() * 1000)

@@ -37,7 +37,7 @@ class Ended:
 
 
 def read_ended(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> Ended | None:
-    """Answer how a turn ended; None while it goes on."""
+    """Return how a turn ended; None while it goes on."""
     turn = TurnRepository(connection, principal).get(session_id, turn_id)
     if not turn.status.is_terminal:
         return None
@@ -59,7 +59,7 @@ def read_ended(connection: Connection, principal: Principal, session_id: str, tu
 
 
 def get_turn(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> Turn:
-    """Answer one turn."""
+    """Return one turn."""
     return TurnRepository(connection, principal).get(session_id, turn_id)
 
 
@@ -136,7 +136,7 @@ class TurnWaiters:
     async def wait(
         self, principal: Principal, session_id: str, turn_id: str, seconds: float, *, runs_here: bool
     ) -> Ended | None:
-        """Answer how a turn ends, or None if it goes on for longer; whoever runs it here says so by `tell`.
+        """Return how a turn ends, or None if it goes on for longer; whoever runs it here says so by `tell`.
 
         The database is asked all the same, now and then: a space that is here may be lost to another process.
         """

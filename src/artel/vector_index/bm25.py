@@ -42,7 +42,7 @@ class SparseVector:
 
 
 def tokens(text: str) -> Iterator[str]:
-    """Answer the words of a text, whatever the case; runs of scripts without spaces as overlapping pairs."""
+    """Return the words of a text, whatever the case; runs of scripts without spaces as overlapping pairs."""
     for run in _RUN.finditer(unicodedata.normalize("NFKC", text).casefold()):
         word = run.group()
         if run["unspaced"] and len(word) > 1:
@@ -52,7 +52,7 @@ def tokens(text: str) -> Iterator[str]:
 
 
 def document_vector(text: str) -> SparseVector:
-    """Answer a document's terms, weighted by how often they occur and how long the document is."""
+    """Return a document's terms, weighted by how often they occur and how long the document is."""
     counts = Counter(map(_number, islice(tokens(text), MAX_TOKENS)))
     length = 1 - LENGTH_SHARE + LENGTH_SHARE * counts.total() / USUAL_LENGTH
     indices = sorted(counts)
@@ -61,21 +61,21 @@ def document_vector(text: str) -> SparseVector:
 
 
 def query_vector(text: str) -> SparseVector:
-    """Answer a query's different terms; of a very long one the first."""
+    """Return a query's different terms; of a very long one the first."""
     distinct = dict.fromkeys(map(_number, islice(tokens(text), MAX_TOKENS)))
     indices = sorted(islice(distinct, MAX_QUERY_TERMS))
     return SparseVector(indices, [1.0] * len(indices))
 
 
 def likeness(query: str, text: str) -> float:
-    """Answer how much of a query a text has, all words counting alike; 0 when it has nothing of it."""
+    """Return how much of a query a text has, all words counting alike; 0 when it has nothing of it."""
     wanted, document = query_vector(query), document_vector(text)
     weights = dict(zip(document.indices, document.values, strict=True))
     return sum(weights.get(index, 0.0) for index in wanted.indices)
 
 
 def rarity(documents: int, with_term: int) -> float:
-    """Answer the idf of a term, by the formula that Qdrant uses."""
+    """Return the idf of a term, by the formula that Qdrant uses."""
     return math.log((documents - with_term + 0.5) / (with_term + 0.5) + 1)
 
 

@@ -54,7 +54,7 @@ class ChromaStore:
         self.needs_rebuild = False
 
     async def ensure_collection(self, name: str) -> bool:
-        """Make the collection; answer whether it was missing. Chroma indexes all metadata by itself."""
+        """Make the collection; return whether it was missing. Chroma indexes all metadata by itself."""
         return await self._worker.run(self._ensure, check_collection(name))
 
     async def upsert(self, points: Sequence[Point]) -> None:
@@ -87,11 +87,11 @@ class ChromaStore:
         await self._worker.run(self._rename, check_collection(old), check_collection(new))
 
     async def count(self, collection: str) -> int:
-        """Answer how many memories the collection holds."""
+        """Return how many memories the collection holds."""
         return await self._worker.run(self._count, check_collection(collection))
 
     async def collections(self) -> list[str]:
-        """Answer the names of all collections, sorted."""
+        """Return the names of all collections, sorted."""
         return await self._worker.run(lambda: sorted(each.name for each in self._client().list_collections()))
 
     async def healthy(self) -> bool:
@@ -127,7 +127,7 @@ class ChromaStore:
             self._known.clear()
 
     def _find(self, name: str) -> Any:
-        """Answer Chroma's collection, or None when there is none for this model."""
+        """Return Chroma's collection, or None when there is none for this model."""
         if name not in self._known:
             there = {each.name: each.metadata for each in self._client().list_collections()}
             if (there.get(name) or {}).get("model") != self._model:

@@ -51,7 +51,7 @@ class EdgeStore:
         await self._writer.run(self._folder.rebuilt)
 
     async def ensure_collection(self, name: str) -> bool:
-        """Mark the collection as existing; answer whether it was missing."""
+        """Mark the collection as existing; return whether it was missing."""
         return await self._writer.run(self._ensure, EdgeGate(name, self._dimensions), name)
 
     async def upsert(self, points: Sequence[Point]) -> None:
@@ -86,12 +86,12 @@ class EdgeStore:
         await self._writer.run(self._rename, old, new)
 
     async def count(self, collection: str) -> int:
-        """Answer how many memories the collection holds."""
+        """Return how many memories the collection holds."""
         request = EdgeGate(collection, self._dimensions).count()
         return await self._readers.run((await self._opened()).count, request)
 
     async def collections(self) -> list[str]:
-        """Answer the names of all collections, sorted."""
+        """Return the names of all collections, sorted."""
         marked = await self._readers.run((await self._opened()).facet, EdgeGate.collections())
         return sorted(str(mark.value) for mark in marked.hits if mark.count)  # a mark that is gone counts 0
 

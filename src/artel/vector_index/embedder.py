@@ -40,7 +40,7 @@ class Embedder(Protocol):
         """How long its vectors are; 0 when there are none."""
 
     async def embed(self, texts: Sequence[str]) -> "list[Array]":
-        """Answer one vector for each text."""
+        """Return one vector for each text."""
 
     async def close(self) -> None:
         """Let go of threads and connections."""
@@ -99,7 +99,7 @@ class MiniLmEmbedder:
 
     @staticmethod
     def installed(folder: Path | None = None) -> bool:
-        """Answer whether the model's files are there; nothing is loaded."""
+        """Return whether the model's files are there; nothing is loaded."""
         return find_model(folder) is not None
 
     async def embed(self, texts: Sequence[str]) -> "list[Array]":
@@ -186,7 +186,7 @@ class LiteLlmEmbedder:
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Answer the positions of texts that are embedded together: few texts, and not too long in all."""
+    """Return the positions of texts that are embedded together: few texts, and not too long in all."""
     batch: list[int] = []
     tokens = 0
     for index, length in enumerate(lengths):

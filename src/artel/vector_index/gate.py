@@ -51,7 +51,7 @@ class _Gate:
         return _uuid(b"artel.marker", self._collection)
 
     def by_meaning(self, vector: Vector | None) -> bool:
-        """Answer whether a search with this vector goes by meaning too."""
+        """Return whether a search with this vector goes by meaning too."""
         return vector is not None and self._dimensions > 0
 
     def _point_id(self, memory_id: str) -> str:
@@ -87,7 +87,7 @@ class _Gate:
         return vectors
 
     def _queries(self, text: str, vector: Vector | None) -> list[tuple[str, Any]]:
-        """Answer which vectors to search in, and for what: the words first, then the meaning if there is one."""
+        """Return which vectors to search in, and for what: the words first, then the meaning if there is one."""
         words, dense = query_vector(text), checked_vector(vector, self._dimensions)
         queries: list[tuple[str, Any]] = []
         if words.indices:
@@ -101,7 +101,7 @@ class _Gate:
         return self._engine.SparseVector(indices=[index for index, _ in pairs], values=[value for _, value in pairs])
 
     def _adopted(self, record: Any, source: "_Gate") -> tuple[str, dict[str, Any], dict[str, Any]]:
-        """Answer the id, vectors and payload that a point of another collection has in this one."""
+        """Return the id, vectors and payload that a point of another collection has in this one."""
         vectors = dict(record.vector or {})
         if SPARSE in vectors:
             vectors[SPARSE] = self._numbered(vectors[SPARSE], source.salt ^ self.salt)
@@ -119,7 +119,7 @@ class EdgeGate(_Gate):
     def searches(
         self, text: str, vector: Vector | None, limit: int, where: Filter
     ) -> "qdrant_edge.QueryBatchRequest | None":
-        """Answer the searches for a text; none when it has no words and no vector."""
+        """Return the searches for a text; none when it has no words and no vector."""
         import qdrant_edge as edge
 
         scope = self._scope(where)
@@ -138,71 +138,71 @@ class EdgeGate(_Gate):
         return edge.QueryBatchRequest(queries) if queries else None
 
     def count(self) -> "qdrant_edge.CountRequest":
-        """Answer the request for the number of points."""
+        """Return the request for the number of points."""
         import qdrant_edge as edge
 
         return edge.CountRequest(filter=self._scope(), exact=True)
 
     def marker_count(self) -> "qdrant_edge.CountRequest":
-        """Answer the request for the number of marks: one or none."""
+        """Return the request for the number of marks: one or none."""
         import qdrant_edge as edge
 
         mark = edge.FieldCondition(key=REGISTERED, match=edge.MatchValue(value=self._collection))
         return edge.CountRequest(filter=edge.Filter(must=[mark]), exact=True)
 
     def page(self) -> "qdrant_edge.ScrollRequest":
-        """Answer the request for some whole points, whichever come first."""
+        """Return the request for some whole points, whichever come first."""
         import qdrant_edge as edge
 
         return edge.ScrollRequest(filter=self._scope(), limit=PAGE, with_payload=True, with_vector=True)
 
     def point(self, point: Point) -> "qdrant_edge.Point":
-        """Answer a memory as the engine takes it."""
+        """Return a memory as the engine takes it."""
         import qdrant_edge as edge
 
         return edge.Point(self._point_id(point.id), self._vectors(point), self._payload(point))
 
     def copies(self, records: "Sequence[qdrant_edge.Record]", source: "EdgeGate") -> "list[qdrant_edge.Point]":
-        """Answer copies of another collection's points for this one."""
+        """Return copies of another collection's points for this one."""
         import qdrant_edge as edge
 
         return [edge.Point(*self._adopted(record, source)) for record in records]
 
     @staticmethod
     def upsert(points: "Sequence[qdrant_edge.Point]") -> "qdrant_edge.UpdateOperation":
-        """Answer the operation that stores points, whosever they are."""
+        """Return the operation that stores points, whosever they are."""
         import qdrant_edge as edge
 
         return edge.UpdateOperation.upsert_points(list(points))
 
     def delete(self, ids: Iterable[str]) -> "qdrant_edge.UpdateOperation":
-        """Answer the operation that deletes some points."""
+        """Return the operation that deletes some points."""
         import qdrant_edge as edge
 
         mine = edge.HasIdCondition({self._point_id(memory_id) for memory_id in ids})
         return edge.UpdateOperation.delete_points_by_filter(self._scope(EVERYTHING, mine))
 
     def clear(self) -> "qdrant_edge.UpdateOperation":
-        """Answer the operation that deletes every point."""
+        """Return the operation that deletes every point."""
         import qdrant_edge as edge
 
         return edge.UpdateOperation.delete_points_by_filter(self._scope())
 
     def marker(self) -> "qdrant_edge.Point":
-        """Answer the point that says that the collection exists."""
+        """Return the point that says that the collection exists."""
         import qdrant_edge as edge
 
         return edge.Point(self.marker_id, {}, {REGISTERED: self._collection})
 
     def unregister(self) -> "qdrant_edge.UpdateOperation":
-        """Answer the operation that takes the mark away."""
+        """Return the operation that takes the mark away."""
         import qdrant_edge as edge
 
         return edge.UpdateOperation.delete_points([self.marker_id])
 
     @staticmethod
     def collections() -> "qdrant_edge.FacetRequest":
-        """Answer the request for the names of all collections, which reads nothing but marks."""
+        """Return the request for the names of all collections, which reads nothing but marks."""
         import qdrant_edge as edge
 
         return edge.FacetRequest(key=REGISTERED, limit=1_000_000, exact=True)
@@ -217,7 +217,7 @@ class QdrantGate(_Gate):
         super().__init__(models, "Range", collection, dimensions)
 
     def searches(self, text: str, vector: Vector | None, limit: int, where: Filter) -> "list[models.QueryRequest]":
-        """Answer the searches for a text; none when it has no words and no vector."""
+        """Return the searches for a text; none when it has no words and no vector."""
         from qdrant_client import models
 
         scope = self._scope(where)
@@ -235,7 +235,7 @@ class QdrantGate(_Gate):
         ]
 
     def point(self, point: Point) -> "models.PointStruct":
-        """Answer a memory as Qdrant takes it."""
+        """Return a memory as Qdrant takes it."""
         from qdrant_client import models
 
         return models.PointStruct(
@@ -243,19 +243,19 @@ class QdrantGate(_Gate):
         )
 
     def copies(self, records: "Sequence[models.Record]", source: "QdrantGate") -> "list[models.PointStruct]":
-        """Answer copies of another collection's points for this one."""
+        """Return copies of another collection's points for this one."""
         from qdrant_client import models
 
         adopted = [self._adopted(record, source) for record in records]
         return [models.PointStruct(id=id_, vector=vectors, payload=payload) for id_, vectors, payload in adopted]
 
     def all(self) -> "models.Filter":
-        """Answer the filter that lets every point of the collection through, and no other."""
+        """Return the filter that lets every point of the collection through, and no other."""
         everything: models.Filter = self._scope()
         return everything
 
     def some(self, ids: Iterable[str]) -> "models.Filter":
-        """Answer the filter that lets some points of the collection through."""
+        """Return the filter that lets some points of the collection through."""
         from qdrant_client import models
 
         mine: models.Filter = self._scope(
@@ -264,19 +264,19 @@ class QdrantGate(_Gate):
         return mine
 
     def marker(self) -> "models.PointStruct":
-        """Answer the point that says that the collection exists."""
+        """Return the point that says that the collection exists."""
         from qdrant_client import models
 
         return models.PointStruct(id=self.marker_id, vector={}, payload={REGISTERED: self._collection})
 
 
 def hits(points: Iterable[Any]) -> list[Hit]:
-    """Answer the memories that an engine found, under the ids that they were stored with."""
+    """Return the memories that an engine found, under the ids that they were stored with."""
     return [Hit(point.payload[ID], float(point.score)) for point in points]
 
 
 def memory_ids(records: Iterable[Any]) -> list[str]:
-    """Answer the ids that points were stored with."""
+    """Return the ids that points were stored with."""
     return [record.payload[ID] for record in records]
 
 

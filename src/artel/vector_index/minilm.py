@@ -37,7 +37,7 @@ class EmbeddingsUnavailable(ArtelError):
 
 
 def find_model(folder: Path | None) -> Path | None:
-    """Answer where the model's files are: in the folder, or in the installed package (which isn't imported)."""
+    """Return where the model's files are: in the folder, or in the installed package (which isn't imported)."""
     spec = importlib.util.find_spec(PACKAGE)
     packaged = [Path(place) / "model" for place in (spec.submodule_search_locations or [])] if spec else []
     for place in [*([folder] if folder else []), *packaged]:
@@ -104,12 +104,12 @@ class MiniLm:
         self._layers = [_layer(weights, f"encoder.layer.{number}") for number in range(LAYERS)]
 
     def tokens(self, text: str) -> list[int]:
-        """Answer the numbers of a text's tokens, at most `MAX_TOKENS` with the two that frame it."""
+        """Return the numbers of a text's tokens, at most `MAX_TOKENS` with the two that frame it."""
         ids: list[int] = self._tokenizer.encode(text).ids
         return ids
 
     def embed(self, texts: Sequence[Sequence[int]]) -> "list[Array]":
-        """Answer one unit vector for each text, given as tokens."""
+        """Return one unit vector for each text, given as tokens."""
         import numpy as np
 
         lengths = [len(text) for text in texts]

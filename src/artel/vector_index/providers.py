@@ -26,7 +26,7 @@ class MemorySettings:
 
 
 def make_embedder(settings: MemorySettings) -> Embedder:
-    """Answer the embedder; nothing is loaded yet."""
+    """Return the embedder; nothing is loaded yet."""
     if settings.embedding_model not in (None, EMBEDDED_MODEL):
         return LiteLlmEmbedder(settings.embedding_model, dimensions=settings.embedding_dimensions)
     folder = settings.data_dir / "embeddings"
@@ -34,7 +34,7 @@ def make_embedder(settings: MemorySettings) -> Embedder:
 
 
 def make_store(settings: MemorySettings, embedder: Embedder) -> MemoryStore:
-    """Answer the index; it is opened when it is first used."""
+    """Return the index; it is opened when it is first used."""
     model, dimensions = embedder.name, embedder.dimensions
     if settings.provider == "chroma":
         from artel.vector_index.chroma import ChromaStore

@@ -86,7 +86,7 @@ class QdrantStore:
         self.needs_rebuild = False
 
     async def ensure_collection(self, name: str) -> bool:
-        """Make the collection with its indexes; answer whether it was missing."""
+        """Make the collection with its indexes; return whether it was missing."""
         gate = self._gate(name)
         made = await self._make_home(name)
         if self._layout == "per_agent" or name in self._names:
@@ -164,7 +164,7 @@ class QdrantStore:
         await self.drop(old)
 
     async def count(self, collection: str) -> int:
-        """Answer how many memories the collection holds."""
+        """Return how many memories the collection holds."""
         gate = self._gate(collection)
         if not await self._has_home(collection):
             return 0
@@ -172,7 +172,7 @@ class QdrantStore:
         return answer.count
 
     async def collections(self) -> list[str]:
-        """Answer the names of all collections, sorted; on a server that others use too, only those that are ours."""
+        """Return the names of all collections, sorted; on a server that others use too, only those that are ours."""
         if self._layout == "per_agent":
             there = await self._ask(self._client.get_collections())
             return sorted(c.name for c in there.collections if is_agent_collection(c.name) or c.name in self._names)
@@ -198,7 +198,7 @@ class QdrantStore:
         return QdrantGate(collection, self._dimensions)
 
     def _home(self, collection: str) -> str:
-        """Answer the physical collection that a logical one lives in."""
+        """Return the physical collection that a logical one lives in."""
         return self._shared if self._layout == "shared" else collection
 
     async def _has_home(self, collection: str) -> bool:
@@ -208,7 +208,7 @@ class QdrantStore:
         return home in self._homes
 
     async def _model_of(self, home: str) -> str | None:
-        """Answer the model that a physical collection was made for, if there is one."""
+        """Return the model that a physical collection was made for, if there is one."""
         await self._check_version()
         if not await self._ask(self._client.collection_exists(home)):
             return None

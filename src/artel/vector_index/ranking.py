@@ -12,17 +12,17 @@ RRF_K = 2
 
 
 def bounded(top_k: int) -> int:
-    """Answer how many hits may be asked for at once."""
+    """Return how many hits may be asked for at once."""
     return min(max(top_k, 0), MAX_TOP_K)
 
 
 def candidates(top_k: int) -> int:
-    """Answer how many candidates each search fetches; more than asked for, so that ties are broken by us."""
+    """Return how many candidates each search fetches; more than asked for, so that ties are broken by us."""
     return max(CANDIDATES, 2 * bounded(top_k))
 
 
 def fuse(searches: Sequence[Iterable[Hit]], top_k: int) -> list[Hit]:
-    """Answer the best of several searches by reciprocal rank (1 is first in all of them); ties go by id."""
+    """Return the best of several searches by reciprocal rank (1 is first in all of them); ties go by id."""
     scores: defaultdict[str, float] = defaultdict(float)
     for hits in searches:
         for rank, hit in enumerate(_in_order(hits)):
@@ -31,7 +31,7 @@ def fuse(searches: Sequence[Iterable[Hit]], top_k: int) -> list[Hit]:
 
 
 def by_words(hits: Iterable[Hit], top_k: int) -> list[Hit]:
-    """Answer the best of a search by words alone, its open-ended scores pressed between 0 and 1."""
+    """Return the best of a search by words alone, its open-ended scores pressed between 0 and 1."""
     return [Hit(hit.id, hit.score / (1 + hit.score)) for hit in _in_order(hits)[: bounded(top_k)]]
 
 

@@ -11,7 +11,7 @@ log = get_logger(__name__)
 async def search_memory(
     store: MemoryStore, embedder: Embedder, collection: str, query: str, top_k: int, where: Filter = EVERYTHING
 ) -> list[Hit]:
-    """Answer the best memories for a query; without an embedder, or when it fails, by words alone."""
+    """Return the best memories for a query; without an embedder, or when it fails, by words alone."""
     if not query.strip() or await store.count(collection) == 0:
         return []
     return await store.search(collection, query, await _vector(embedder, query), top_k, where)

@@ -47,7 +47,7 @@ class ShardFolder:
         self.needs_rebuild = False
 
     def open(self) -> "EdgeShard":
-        """Lock the folder and answer its shard, a new one if there is none that can be used."""
+        """Lock the folder and return its shard, a new one if there is none that can be used."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = self._lock or _locked(self._folder / "lock")
         found = self._format()

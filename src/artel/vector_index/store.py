@@ -27,10 +27,10 @@ class Vector(Protocol):
     """What an embedder makes of a text: numbers in a row, numpy's or others."""
 
     def __len__(self) -> int:
-        """Answer how many."""
+        """Return how many."""
 
     def __iter__(self) -> Iterator[float]:
-        """Answer one after the other."""
+        """Return one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class MemoryStore(Protocol):
         """Say that every memory has been indexed again."""
 
     async def ensure_collection(self, name: str) -> bool:
-        """Make the collection with its indexes; answer whether it was missing, and so is empty."""
+        """Make the collection with its indexes; return whether it was missing, and so is empty."""
 
     async def upsert(self, points: Sequence[Point]) -> None:
         """Store points, replacing those with the same id in the same collection; makes missing collections."""
@@ -86,7 +86,7 @@ class MemoryStore(Protocol):
     async def search(
         self, collection: str, text: str, vector: Vector | None, top_k: int, where: Filter = EVERYTHING
     ) -> list[Hit]:
-        """Answer the best hits first: by words alone, or by words and meaning when there is a vector."""
+        """Return the best hits first: by words alone, or by words and meaning when there is a vector."""
 
     async def delete(self, collection: str, ids: Iterable[str]) -> None:
         """Forget some memories of the collection; ids that it doesn't have are left alone."""
@@ -101,38 +101,38 @@ class MemoryStore(Protocol):
         """Move every memory to the other name; may be repeated when it was interrupted."""
 
     async def count(self, collection: str) -> int:
-        """Answer how many memories the collection holds."""
+        """Return how many memories the collection holds."""
 
     async def collections(self) -> list[str]:
-        """Answer the names of all collections, sorted."""
+        """Return the names of all collections, sorted."""
 
     async def healthy(self) -> bool:
-        """Answer whether the index can be used; the first call opens it."""
+        """Return whether the index can be used; the first call opens it."""
 
     async def close(self) -> None:
         """Finish what is running and let go of the index."""
 
 
 def collection_name(user_id: int, project_id: int, agent_name: str) -> str:
-    """Answer the name of an agent's collection: two agents never share one."""
+    """Return the name of an agent's collection: two agents never share one."""
     if user_id < 0 or project_id < 0 or not _AGENT_NAME.fullmatch(agent_name):
         raise ConfigurationInvalid(f"No collection can be named after user {user_id}, {project_id}, {agent_name!r}.")
     return f"user{user_id}_project{project_id}_{agent_name}_context"
 
 
 def is_agent_collection(name: str) -> bool:
-    """Answer whether `collection_name` could have made the name."""
+    """Return whether `collection_name` could have made the name."""
     return _AGENT_COLLECTION.fullmatch(name) is not None
 
 
 def collection_owner(name: str) -> tuple[int, int, str] | None:
-    """Answer the user, the project and the agent's name that `collection_name` made the name of."""
+    """Return the user, the project and the agent's name that `collection_name` made the name of."""
     found = _AGENT_COLLECTION.fullmatch(name)
     return (int(found[1]), int(found[2]), found[3]) if found else None
 
 
 def check_collection(name: str) -> str:
-    """Answer the name if every engine can use it, and refuse it otherwise."""
+    """Return the name if every engine can use it, and refuse it otherwise."""
     if not _COLLECTION.fullmatch(name):
         raise ConfigurationInvalid(
             f"A memory collection can't be called {name!r}: use 3 to 200 letters, digits, - and _,"
@@ -142,7 +142,7 @@ def check_collection(name: str) -> str:
 
 
 def by_collection(points: Iterable[Point]) -> dict[str, list[Point]]:
-    """Answer the points by their collection; of several with one id the last counts."""
+    """Return the points by their collection; of several with one id the last counts."""
     grouped: dict[str, dict[str, Point]] = {}
     for point in points:
         grouped.setdefault(check_collection(point.collection), {})[point.id] = point
@@ -150,7 +150,7 @@ def by_collection(points: Iterable[Point]) -> dict[str, list[Point]]:
 
 
 def checked_vector(vector: Vector | None, dimensions: int) -> list[float] | None:
-    """Answer the vector as engines take it; without an embedder (no dimensions) there is none."""
+    """Return the vector as engines take it; without an embedder (no dimensions) there is none."""
     if vector is None or dimensions == 0:
         return None
     if len(vector) != dimensions:
@@ -160,5 +160,5 @@ def checked_vector(vector: Vector | None, dimensions: int) -> list[float] | None
 
 
 def microseconds(moment: datetime) -> int:
-    """Answer the moment as a whole number that engines compare exactly; without a zone it is UTC."""
+    """Return the moment as a whole number that engines compare exactly; without a zone it is UTC."""
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND

@@ -33,7 +33,7 @@ class NoSum(ValueError):
 
 
 def find_sum(text: str) -> str | None:
-    """Answer the sum that the text asks for, if it asks for nothing else."""
+    """Return the sum that the text asks for, if it asks for nothing else."""
     if len(text) > MAX_TEXT:
         return None
     rest = _ASKING.sub("", text, count=1).rstrip(" =?.!")
@@ -42,7 +42,7 @@ def find_sum(text: str) -> str | None:
 
 
 def work_out(text: str) -> str:
-    """Answer the value of a sum, as people write it."""
+    """Return the value of a sum, as people write it."""
     if len(text) > MAX_CHARACTERS:
         raise NoSum("it is too long for me")
     try:

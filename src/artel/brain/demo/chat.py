@@ -84,7 +84,7 @@ class _Talk:
 
 
 def reply(messages: tuple[Message, ...], tools: tuple[ToolSchema, ...]) -> str:
-    """Answer what the user said last."""
+    """Return what the user said last."""
     said = [message.content.strip() for message in messages if message.role == "user"]
     talk = _Talk(said[-1] if said else "", tuple(said[:-1]), _role(messages), tools)
     return _reply(talk)
@@ -210,7 +210,7 @@ _ANSWERS = tuple(
 
 
 def _role(messages: tuple[Message, ...]) -> str:
-    """Answer what the agent is, by the system prompt; later system messages are memory, and no description of it."""
+    """Return what the agent is, by the system prompt; later system messages are memory, and no description of it."""
     prompt = next((message.content for message in messages if message.role == "system"), "")
     found = _ROLE.search(prompt)
     return found[1].strip() if found else "this agent"

@@ -23,13 +23,13 @@ _WORDS = re.compile(r"(?<!\s)\s*+\S++(?:\s++\Z)?")
 
 
 class DemoBrain:
-    """Answers at once and always the same; only what the user wrote is ever taken for a wish."""
+    """Return at once and always the same; only what the user wrote is ever taken for a wish."""
 
     def __init__(self, *, pause: float = 0.0) -> None:
         self._pause = pause
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
-        """Answer the request, word by word when it is streamed."""
+        """Return the request, word by word when it is streamed."""
         async with before_deadline(request):
             said = said_in(request.messages)
             if request.response_format is not None:
@@ -89,7 +89,7 @@ def _text(said: Said, request: Request) -> str:
 
 
 def _fresh_results(messages: tuple[Message, ...]) -> list[Message]:
-    """Answer the tool messages at the end, which nobody has answered yet."""
+    """Return the tool messages at the end, which nobody has answered yet."""
     return list(takewhile(lambda message: message.role == "tool", reversed(messages)))[::-1]
 
 

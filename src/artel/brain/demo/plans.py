@@ -72,7 +72,7 @@ class _Agent:
 
 
 def plan(schema: Mapping[str, Any], messages: tuple[Message, ...]) -> list[dict[str, Any]]:
-    """Answer the tasks for what the user said last, for the agents that the prompt names."""
+    """Return the tasks for what the user said last, for the agents that the prompt names."""
     asked = next((message.content for message in reversed(messages) if message.role == "user"), "")
     agents = _agents(schema, messages)
     if asks_for_review(asked) and not any(NO_FOLDER in one.content for one in messages if one.role == "system"):
@@ -127,7 +127,7 @@ def _with_topic(steps: list[tuple[str, int]]) -> list[tuple[str, int]]:
 
 
 def _side_by_side(part: str) -> Iterator[str]:
-    """Answer the pieces of work that stand beside each other; a verb alone ("find and fix it") is none."""
+    """Return the pieces of work that stand beside each other; a verb alone ("find and fix it") is none."""
     begun = 0
     for found in _BESIDE.finditer(part):
         if len(part[begun : found.start()].split()) > 1:
@@ -143,7 +143,7 @@ def _bare(text: str) -> str:
 
 
 def _request(asked: str, agents: list[_Agent]) -> str:
-    """Answer the request without the list of agents, which some prompts put into the same message."""
+    """Return the request without the list of agents, which some prompts put into the same message."""
     marked = _ASKED.search(asked)
     if marked is not None:
         before = asked[: marked.start()]
@@ -188,7 +188,7 @@ def _agents(schema: Mapping[str, Any], messages: tuple[Message, ...]) -> list[_A
 
 
 def _allowed(schema: Mapping[str, Any]) -> list[str]:
-    """Answer the agents that the schema itself allows, if it names them."""
+    """Return the agents that the schema itself allows, if it names them."""
     items = ((schema.get("properties") or {}).get("tasks") or {}).get("items") or {}
     if "$ref" in items:
         items = (schema.get("$defs") or {}).get(items["$ref"].rpartition("/")[2]) or {}
@@ -222,7 +222,7 @@ def _in_json_lines(text: str) -> Iterator[_Agent]:
 
 
 def _in_lines(text: str) -> Iterator[_Agent]:
-    """Answer the agents of lines like `name: role`, which stand under a line that speaks of agents."""
+    """Return the agents of lines like `name: role`, which stand under a line that speaks of agents."""
     listed = False
     for before, line in pairwise(["", *text.splitlines()]):
         found = _LINE.match(line)

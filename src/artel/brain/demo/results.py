@@ -15,7 +15,7 @@ _WRAPPERS = ("data", "result", "output", "entries", "files", "matches", "items",
 
 
 def summary(messages: tuple[Message, ...], results: list[Message]) -> str:
-    """Answer what came back from the tools that were called last."""
+    """Return what came back from the tools that were called last."""
     calls = {call.id: call for message in messages for call in message.tool_calls}
     told = (_told(calls.get(result.tool_call_id or ""), result.content) for result in results)
     return "\n\n".join(told)
@@ -39,7 +39,7 @@ def _told(call: ToolCall | None, content: str) -> str:
 
 
 def _opened(content: str) -> tuple[Any, str | None]:
-    """Answer the data of a result, and its error if it has one."""
+    """Return the data of a result, and its error if it has one."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
@@ -56,7 +56,7 @@ def _opened(content: str) -> tuple[Any, str | None]:
 
 
 def _subject(call: ToolCall | None) -> str:
-    """Answer what the call was about: a path, a pattern, a command."""
+    """Return what the call was about: a path, a pattern, a command."""
     try:
         arguments = json.loads(call.arguments) if call else {}
     except ValueError:

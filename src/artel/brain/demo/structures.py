@@ -16,7 +16,7 @@ _SMALLEST: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean":
 
 
 def structured_answer(schema: Schema, messages: tuple[Message, ...]) -> "JsonValue":
-    """Answer something sensible that the schema allows."""
+    """Return something sensible that the schema allows."""
     request = next((message.content for message in reversed(messages) if message.role == "user"), "")
     known: dict[str, Any] = {}
     match schema.name:
@@ -36,7 +36,7 @@ def structured_answer(schema: Schema, messages: tuple[Message, ...]) -> "JsonVal
 
 
 def _completed(known: dict[str, Any], schema: Mapping[str, Any]) -> Any:
-    """Answer what is known, as far as the schema has a place for it, with the smallest values for the rest."""
+    """Return what is known, as far as the schema has a place for it, with the smallest values for the rest."""
     properties = schema.get("properties") or {}
     if not properties:
         return known or _smallest(schema, schema, 0)
@@ -46,7 +46,7 @@ def _completed(known: dict[str, Any], schema: Mapping[str, Any]) -> Any:
 
 
 def _smallest(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
-    """Answer the smallest value that a schema allows, near enough."""
+    """Return the smallest value that a schema allows, near enough."""
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return None
     if "$ref" in schema:

@@ -65,7 +65,7 @@ _NAMES = {
 
 
 def wanted_call(text: str, tools: tuple[ToolSchema, ...], call_id: str) -> ToolCall | None:
-    """Answer the call that the text asks for, if one of the tools can do it."""
+    """Return the call that the text asks for, if one of the tools can do it."""
     offered = {tool.name: tool for tool in tools}
     wish = _understood(text)
     if wish is None:
@@ -82,7 +82,7 @@ def tools_for(text: str) -> tuple[str, ...]:
 
 
 def missing_tool(text: str, tools: tuple[ToolSchema, ...]) -> str | None:
-    """Answer the tool that the text asks for, when none that can do it is offered."""
+    """Return the tool that the text asks for, when none that can do it is offered."""
     wish = _understood(text)
     if wish is None or wish[0][0].startswith("memory_") or any(tool.name in wish[0] for tool in tools):
         return None
@@ -104,7 +104,7 @@ def _understood(text: str) -> tuple[tuple[str, ...], dict[str, str]] | None:
 
 
 def _bare(name: str, value: str) -> str:
-    """Answer what was said without quotation marks, and without the full stop of the sentence."""
+    """Return what was said without quotation marks, and without the full stop of the sentence."""
     value = value.strip()
     if name != "content":
         value = value.rstrip(".!?,;:") or value

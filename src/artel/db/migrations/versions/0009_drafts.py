@@ -1,4 +1,4 @@
-"""Answers that are being written, so that a crash loses no more than their last moment."""
+"""Return that are being written, so that a crash loses no more than their last moment."""
 
 import sqlalchemy as sa
 from alembic import op
