@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from artel.spaces.agent_figures import AgentStatus
 
 pytestmark = pytest.mark.anyio
 
+T = TypeVar("T")
 Work = Callable[[], Awaitable[str]]
 
 
@@ -55,8 +57,13 @@ def gate() -> Gate:
     return Gate()
 
 
+async def in_slot(bus: AgentBus, agent_id: int, name: str, work: Callable[[], Awaitable[T]], priority: int = 0) -> T:
+    async with bus.slot(agent_id, name, priority):
+        return await work()
+
+
 def start(bus: AgentBus, gate: Gate, name: str, priority: int = 0, agent_id: int = 1) -> asyncio.Task[str]:
-    return asyncio.create_task(bus.run(agent_id, name, gate.work(name), priority))
+    return asyncio.create_task(in_slot(bus, agent_id, name, gate.work(name), priority))
 
 
 async def settle() -> None:
@@ -111,7 +118,7 @@ def test_whatever_comes_the_limit_holds_and_every_task_is_done_once(
 
             return do
 
-        waiting = [bus.run(1, str(n), work(n, steps, fails), p) for n, (steps, fails, p) in enumerate(tasks)]
+        waiting = [in_slot(bus, 1, str(n), work(n, steps, fails), p) for n, (steps, fails, p) in enumerate(tasks)]
         results = await asyncio.gather(*waiting, return_exceptions=True)
 
         assert most <= limit
@@ -121,6 +128,65 @@ def test_whatever_comes_the_limit_holds_and_every_task_is_done_once(
         assert (metrics.tasks_processed, metrics.tasks_failed) == (len(tasks), sum(fails for _, fails, _ in tasks))
 
     asyncio.run(run())
+
+
+@pytest.mark.req("UWS-05.1")
+async def test_stopping_a_nested_task_leaves_the_outer_one_running(gate: Gate) -> None:
+    bus = AgentBus()
+    bus.register(1, 1)
+    bus.register(2, 1)
+
+    async def parent() -> str:
+        try:
+            return await in_slot(bus, 2, "child", gate.work("child"))
+        except TaskStopped:
+            return "the child was stopped"
+
+    outer = asyncio.create_task(in_slot(bus, 1, "parent", parent))
+    await gate.until("child")
+    assert bus.cancel(2, "child")
+    assert await outer == "the child was stopped"
+
+    outer = asyncio.create_task(in_slot(bus, 1, "parent", parent))
+    await gate.until("child")
+    await settle()
+    assert bus.cancel(1, "parent")
+    with pytest.raises(TaskStopped):
+        await outer
+    assert (bus.active_tasks, bus.queued_tasks) == (0, 0)
+
+
+@pytest.mark.req("UWS-05.1")
+async def test_a_task_stopped_in_the_moment_it_gets_its_slot_does_not_begin(gate: Gate) -> None:
+    bus = AgentBus()
+    bus.register(1, 1)
+    first, second = start(bus, gate, "first"), start(bus, gate, "second")
+    await gate.until("first")
+    bus.register(1, 2)  # grants the slot, and nothing has run since
+    assert bus.cancel(1, "second")
+
+    with pytest.raises(TaskStopped):
+        await second
+
+    gate.let_end("first")
+    await first
+    assert gate.begun == ["first"]
+    assert (bus.active_tasks, bus.queued_tasks) == (0, 0)
+
+
+@pytest.mark.req("UWS-05.1")
+async def test_a_caller_that_is_cancelled_frees_its_slot_and_stays_cancelled(gate: Gate) -> None:
+    bus = AgentBus()
+    bus.register(1, 1)
+    running, waiting = start(bus, gate, "running"), start(bus, gate, "waiting")
+    await gate.until("running")
+
+    waiting.cancel()
+    running.cancel()
+    results = await asyncio.gather(running, waiting, return_exceptions=True)
+
+    assert all(isinstance(result, asyncio.CancelledError) for result in results)
+    assert (gate.begun, bus.active_tasks, bus.queued_tasks) == (["running"], 0, 0)
 
 
 async def test_among_those_that_wait_the_higher_priority_is_first_and_then_the_earlier(gate: Gate) -> None:
@@ -194,7 +260,7 @@ async def test_an_agent_that_leaves_finishes_what_runs_and_takes_nothing_new(gat
     await settle()
 
     with pytest.raises(AgentNotRegistered):
-        await bus.run(1, "new", gate.work("new"))
+        await in_slot(bus, 1, "new", gate.work("new"))
     with pytest.raises(AgentNotRegistered):
         await waiting
     assert not leaving.done()
@@ -301,7 +367,7 @@ async def test_a_hundred_tasks_may_wait_and_the_next_is_refused(gate: Gate) -> N
     await settle()
 
     with pytest.raises(AgentQueueFull):
-        await bus.run(1, "one too many", gate.work("one too many"))
+        await in_slot(bus, 1, "one too many", gate.work("one too many"))
 
     gate.let_end(*(str(number) for number in range(MAX_WAITING + 1)))
     assert len(await asyncio.gather(*tasks)) == MAX_WAITING + 1
@@ -339,14 +405,14 @@ async def _fail(bus: AgentBus, times: int) -> None:
 
     for number in range(times):
         with pytest.raises(RuntimeError):
-            await bus.run(1, f"task {number}", broken)
+            await in_slot(bus, 1, f"task {number}", broken)
 
 
 async def _succeed(bus: AgentBus) -> None:
     async def fine() -> str:
         return "fine"
 
-    await bus.run(1, "fine", fine)
+    await in_slot(bus, 1, "fine", fine)
 
 
 @pytest.mark.req("UWS-13.3")
@@ -381,8 +447,8 @@ async def test_the_figures_of_an_agent_add_up() -> None:
     async def takes(seconds: float) -> None:
         clock[0] += seconds
 
-    await bus.run(1, "a", lambda: takes(1))
-    await bus.run(1, "b", lambda: takes(3))
+    await in_slot(bus, 1, "a", lambda: takes(1))
+    await in_slot(bus, 1, "b", lambda: takes(3))
     await _fail(bus, 2)
 
     assert (empty.tasks_processed, empty.last_activity, empty.error_rate) == (0, None, 0)

@@ -1,22 +1,21 @@
 """The queues of a worker space: one per agent, with as many slots as the agent may run tasks at once.
 
-A slot is no worker that waits: a task is started when there is room, so that an idle agent costs nothing, and a task
-that crashes takes nothing down but itself.
+A task runs in the asyncio task of its caller, inside `async with bus.slot(...)`: an idle agent costs nothing, and a
+task that crashes affects no other.
 """
 
 import asyncio
 import heapq
 import itertools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from artel.errors import AgentNotRegistered, AgentQueueFull, TaskStopped
 from artel.logs import get_logger
 from artel.spaces.agent_figures import AgentFigures, AgentMetrics, AgentStatus
-
-T = TypeVar("T")
 
 MAX_WAITING = 100
 DRAIN_SECONDS = 30.0
@@ -34,9 +33,16 @@ class _Entry:
 
     rank: tuple[int, int]
     task_id: str = field(compare=False)
-    work: Callable[[], Awaitable[Any]] = field(compare=False)
-    result: asyncio.Future[Any] = field(compare=False)
-    running: asyncio.Task[None] | None = field(default=None, compare=False)
+    granted: asyncio.Future[None] = field(compare=False)
+    caller: asyncio.Task[Any] | None = field(default=None, compare=False)  # once it runs
+    is_stopped: bool = field(default=False, compare=False)
+
+    def stop(self) -> None:
+        """Cancel the caller; its slot turns the cancellation into TaskStopped."""
+        if not self.is_stopped:
+            self.is_stopped = True
+            if self.caller is not None:  # else it stops before it begins
+                self.caller.cancel()
 
 
 @dataclass(slots=True)
@@ -136,19 +142,22 @@ class AgentBus:
             agent.renewal.timer.cancel()
             agent.renewal = None
         for entry in agent.waiting:
-            if not entry.result.done():
-                entry.result.set_exception(reason or AgentNotRegistered(NOT_REGISTERED))
+            if not entry.granted.done():
+                entry.granted.set_exception(reason or AgentNotRegistered(NOT_REGISTERED))
         agent.waiting.clear()
-        if agent.running:
-            agent.idle.clear()
-            try:
-                async with asyncio.timeout(drain_seconds):
-                    await agent.idle.wait()
-            except TimeoutError:
-                await self._end(agent)
+        await self._drain(agent_id, agent, drain_seconds)
         if agent.leaving and self._agents.get(agent_id) is agent:
             del self._agents[agent_id]
             log.info("agent_deregistered", agent_id=agent_id)
+
+    async def _drain(self, agent_id: int, agent: _Agent, seconds: float) -> None:
+        """Wait until the tasks of an agent are over; stop those that take longer."""
+        if await _is_idle(agent, seconds):
+            return
+        for entry in agent.running.values():
+            entry.stop()
+        if not await _is_idle(agent, END_SECONDS):
+            log.warning("tasks_not_stopped", agent_id=agent_id, tasks=list(agent.running))
 
     def forget_all(self) -> None:
         """Begin the figures of all agents anew."""
@@ -158,24 +167,33 @@ class AgentBus:
         """Forget the figures of an agent that is gone for good."""
         self._figures.pop(agent_id, None)
 
-    async def run(self, agent_id: int, task_id: str, work: Callable[[], Awaitable[T]], priority: int = 0) -> T:
-        """Do a piece of work as the agent's task, when it is its turn; cancelling the caller cancels the task."""
+    @asynccontextmanager
+    async def slot(self, agent_id: int, task_id: str, priority: int = 0) -> AsyncIterator[None]:
+        """Wait for a free slot of the agent and hold it for the block.
+
+        Raise TaskStopped where the block was when the task is cancelled through the bus.
+        """
         agent = self._agents.get(agent_id)
         if agent is None or agent.leaving:
             raise AgentNotRegistered(NOT_REGISTERED)
         if len(agent.waiting) >= MAX_WAITING:
-            raise AgentQueueFull("A hundred tasks are waiting for this agent. Try again in a moment.", retry_after=5)
-        result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        entry = _Entry((-priority, next(self._order)), task_id, work, result)
+            raise AgentQueueFull(
+                f"{MAX_WAITING} tasks are waiting for this agent. Try again in a moment.", retry_after=5
+            )
+        entry = _Entry((-priority, next(self._order)), task_id, asyncio.get_running_loop().create_future())
         heapq.heappush(agent.waiting, entry)
         self._dispatch(agent_id, agent)
+        started, failed = self._now(), False
         try:
-            return await result
-        except asyncio.CancelledError:
-            self.cancel(agent_id, task_id)
-            if entry.running is not None:  # what it has cost is known when it is over
-                await asyncio.wait([entry.running], timeout=END_SECONDS)
+            await entry.granted
+            started = self._now()
+            async with _stoppable(entry):
+                yield
+        except Exception as error:
+            failed = getattr(error, "is_agents_fault", True)
             raise
+        finally:
+            self._release(agent_id, agent, entry, self._now() - started, failed=failed)
 
     def cancel(self, agent_id: int, task_id: str) -> bool:
         """Cancel a task that waits or runs; say whether there was one."""
@@ -186,14 +204,14 @@ class AgentBus:
             if entry.task_id == task_id:
                 agent.waiting.remove(entry)
                 heapq.heapify(agent.waiting)
-                if not entry.result.done():
-                    entry.result.set_exception(TaskStopped("The task was stopped before it was begun."))
-                    entry.result.exception()
+                if not entry.granted.done():
+                    entry.granted.set_exception(TaskStopped("The task was stopped before it was begun."))
                 return True
         running = agent.running.get(task_id)
-        if running is None or running.running is None:
+        if running is None:
             return False
-        return running.running.cancel()
+        running.stop()
+        return True
 
     def status(self, agent_id: int) -> AgentStatus:
         """Return how an agent is doing."""
@@ -233,7 +251,7 @@ class AgentBus:
         while agent.waiting and len(agent.running) < agent.limit and not agent.leaving and agent.renewal is None:
             entry = heapq.heappop(agent.waiting)
             agent.running[entry.task_id] = entry
-            entry.running = asyncio.get_running_loop().create_task(self._work(agent_id, agent, entry))
+            entry.granted.set_result(None)
         self._note_status(agent_id, agent)
         if not agent.running:
             agent.idle.set()
@@ -242,34 +260,49 @@ class AgentBus:
         if agent.renewal is not None and self._agents.get(agent_id) is agent:
             self.register(agent_id, agent.renewal.limit)
 
-    async def _work(self, agent_id: int, agent: _Agent, entry: _Entry) -> None:
-        started = self._now()
-        failed = False
-        try:
-            answer = await entry.work()
-            if not entry.result.done():
-                entry.result.set_result(answer)
-        except asyncio.CancelledError:  # by `cancel`, or at the end of a drain
-            if not entry.result.done():
-                entry.result.set_exception(TaskStopped("The task was stopped before it was done."))
-                entry.result.exception()  # seen, even when whoever asked for it has gone
-        except Exception as error:  # noqa: BLE001 - whatever the work raised is for the one who asked for it
-            failed = getattr(error, "is_agents_fault", True)
-            if not entry.result.done():
-                entry.result.set_exception(error)
-        finally:
+    def _release(self, agent_id: int, agent: _Agent, entry: _Entry, seconds: float, *, failed: bool) -> None:
+        """Free the slot of a task, or take it out of the queue if it never got one."""
+        if agent.running.get(entry.task_id) is entry:
             del agent.running[entry.task_id]
-            agent.figures.ended(self._now() - started, failed=failed)
-            self._dispatch(agent_id, agent)
-
-    async def _end(self, agent: _Agent) -> None:
-        tasks = [entry.running for entry in agent.running.values() if entry.running]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+            agent.figures.ended(seconds, failed=failed)
+        elif entry in agent.waiting:
+            agent.waiting.remove(entry)
+            heapq.heapify(agent.waiting)
+        self._dispatch(agent_id, agent)
 
     def _note_status(self, agent_id: int, agent: _Agent) -> None:
         status = agent.figures.status(len(agent.running), agent.limit)
         if status is not agent.status:
             before, agent.status = agent.status, status
             self._status_changed(agent_id, before, status)
+
+
+@asynccontextmanager
+async def _stoppable(entry: _Entry) -> AsyncIterator[None]:
+    """Let the bus cancel the block: raise TaskStopped then, as `asyncio.timeout` raises TimeoutError."""
+    stopped = TaskStopped("The task was stopped before it was done.")
+    if entry.is_stopped:
+        raise stopped
+    entry.caller = asyncio.current_task()
+    if entry.caller is None:
+        raise RuntimeError("a slot is held by an asyncio task")
+    cancellations = entry.caller.cancelling()
+    try:
+        yield
+    except asyncio.CancelledError as cancelled:
+        if entry.is_stopped and entry.caller.uncancel() <= cancellations:
+            raise stopped from cancelled
+        raise
+
+
+async def _is_idle(agent: _Agent, seconds: float) -> bool:
+    """Wait until an agent runs no task; return False if it still does after some seconds."""
+    if not agent.running:
+        return True
+    agent.idle.clear()
+    try:
+        async with asyncio.timeout(seconds):
+            await agent.idle.wait()
+    except TimeoutError:
+        return not agent.running
+    return True

@@ -216,7 +216,8 @@ class Execution:
             return ExecutionResult(False, "", context, task.tally.usage, spent, error, kind, code)
 
         try:
-            answer = await self._bus.run(agent.id, task.id, lambda: self._work(agent, task, context), priority)
+            async with self._bus.slot(agent.id, task.id, priority):
+                answer = await self._work(agent, task, context)
         except TimedOut as late:
             return failed(str(late), TIMEOUT)
         except ModelTimedOut as late:

@@ -55,7 +55,7 @@ class _Gate:
         return vector is not None and self._dimensions > 0
 
     def _point_id(self, memory_id: str) -> str:
-        return _uuid(b"artel.vector_index", f"{self._collection}/{memory_id}")  # no collection's name has a /
+        return _uuid(b"artel.memory", f"{self._collection}/{memory_id}")  # no collection's name has a /
 
     def _scope(self, where: Filter = EVERYTHING, *others: Any) -> Any:
         engine = self._engine
