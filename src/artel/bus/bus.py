@@ -1,4 +1,4 @@
-"""What a bus promises, whichever it is: the Protocol, what goes in and out of it, and its errors."""
+"""The Protocol that every message bus implements, its data types and its errors."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -15,42 +15,42 @@ MAX_LENGTH = 10_000
 
 
 class BusUnavailable(ArtelError):
-    """The broker can't be reached, or didn't confirm in time."""
+    """The broker can't be reached, or didn't confirm a message in time."""
 
     kind = Kind.UNAVAILABLE
     code = "bus_unavailable"
 
 
 class BusClosed(ArtelError):
-    """The bus was closed, by us."""
+    """This process has closed the bus."""
 
     kind = Kind.UNAVAILABLE
     code = "bus_closed"
 
 
 class QueueFull(ArtelError):
-    """A queue that the message belongs into holds as many as it may."""
+    """A queue that the message is routed to has reached its maximum length."""
 
     kind = Kind.UNAVAILABLE
     code = "queue_full"
 
 
 class QueueMismatch(ArtelError):
-    """There is a queue of this name with other properties."""
+    """A queue of this name exists with other properties."""
 
     kind = Kind.CONFLICT
     code = "queue_mismatch"
 
 
 class NameTaken(ArtelError):
-    """Somebody else holds this exclusive name."""
+    """Another subscriber holds this exclusive queue name."""
 
     kind = Kind.CONFLICT
     code = "name_taken"
 
 
 class NoListener(ArtelError):
-    """No queue takes messages with this key."""
+    """No queue is bound to this routing key."""
 
     kind = Kind.UNAVAILABLE
     code = "no_listener"
@@ -64,7 +64,7 @@ class RequestTimeout(ArtelError):
 
 
 class InvalidKey(ArtelError):
-    """A key, or a name that belongs into one, has characters that mean something else there."""
+    """A routing key, or a name used in one, is empty or has reserved characters."""
 
     kind = Kind.INVALID
     code = "invalid_key"
@@ -72,10 +72,10 @@ class InvalidKey(ArtelError):
 
 @dataclass(frozen=True, slots=True)
 class QueueSpec:
-    """A queue and the keys that lead into it; commands, events and control each have their own.
+    """A queue and the routing keys that it is bound to.
 
-    A durable queue outlives its readers, who share its messages, and the broker's restart. The others belong to one
-    reader and go with it. An exclusive name has one reader at a time, and is free again when that one is gone.
+    A durable queue outlives its subscribers, which share its messages, and a restart of the broker. Other queues have
+    one subscriber and are deleted with it. An exclusive queue has at most one subscriber at a time.
     """
 
     name: str
@@ -87,14 +87,14 @@ class QueueSpec:
 
     def __post_init__(self) -> None:
         if not self.durable and not self.exclusive:
-            raise ValueError("a queue that goes with its reader is exclusive")
+            raise ValueError("a queue that is not durable must be exclusive")
         if self.max_deliveries < 1 or self.max_length < 1:
-            raise ValueError("a queue delivers at least once, and holds at least one message")
+            raise ValueError("max_deliveries and max_length must be at least 1")
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A message as it reaches a handler; the first attempt is 1."""
+    """A message as a handler receives it; attempts are counted from 1."""
 
     envelope: Envelope
     key: str
@@ -113,7 +113,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message that reached nobody, or nobody could handle."""
+    """A message that expired, was invalid, or failed too often."""
 
     body: bytes
     key: str
@@ -123,7 +123,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Something has changed, look for yourself: `key` of `kind`. It may get lost, or come twice as one."""
+    """A notification that `key` of `kind` has changed; hints may be lost, and equal ones may be merged."""
 
     kind: str
     key: str
@@ -134,15 +134,15 @@ HintCallback = Callable[[Hint], None]
 
 
 class Subscription(Protocol):
-    """A handler at work on a queue."""
+    """A handler that consumes a queue."""
 
     async def cancel(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
-        """Take no more, let running handlers finish, and give back what is not done after the grace."""
+        """Stop consuming, wait for running handlers, and requeue what is unfinished after the grace period."""
         ...
 
 
 class Bus(Protocol):
-    """Carries messages by key: words with dots between; queues bind `*` for one word, `#` for any number."""
+    """Routes messages by key (words separated by dots); in bindings `*` matches one word, `#` any number."""
 
     @property
     def connected(self) -> bool:
@@ -158,42 +158,42 @@ class Bus(Protocol):
         reply_to: str | None = None,
         correlation_id: str | None = None,
     ) -> bool:
-        """Send, and return when it is safe; say whether any queue took it.
+        """Send a message, wait for the confirmation, and return whether any queue received it.
 
-        Raises QueueFull when a queue refused it, and BusUnavailable when nobody confirmed it in time: it may have
-        arrived then, and whoever sends it again uses the same id.
+        Raises QueueFull if a queue rejected it, and BusUnavailable if it was not confirmed in time. In that case it may
+        have arrived: a retry must use the same message id.
         """
         ...
 
     async def subscribe(self, spec: QueueSpec, handler: Handler, *, at_once: int = 1) -> Subscription:
-        """Hand every message of the queue to the handler, at most so many at once.
+        """Run the handler for every message of the queue, at most `at_once` concurrently.
 
-        A message is done when the handler returns, so it replies before. When it raises, the message comes again,
-        `max_deliveries` times in all, and is then a dead letter. What is no valid message is one at once, and is
-        answered INVALID_ARGUMENT. Raises NameTaken, QueueMismatch or BusUnavailable.
+        A message is acknowledged when the handler returns, so a handler replies before that. If it raises, the message
+        is redelivered, up to `max_deliveries` in total, and then becomes a dead letter. An invalid message becomes a
+        dead letter at once and is answered with INVALID_ARGUMENT. Raises NameTaken, QueueMismatch or BusUnavailable.
         """
         ...
 
     async def reply(self, delivery: Delivery, envelope: Envelope) -> bool:
-        """Return whoever sent the delivery; say whether there was somebody to answer."""
+        """Reply to the sender of a delivery; return whether the reply was routed to a queue."""
         ...
 
     async def request(self, key: str, envelope: Envelope, *, timeout_seconds: float) -> Envelope:
-        """Send, and return the reply, which may be an Error; raise NoListener or RequestTimeout when none comes."""
+        """Send a request and return the reply, which may be an Error; raise NoListener or RequestTimeout."""
         ...
 
     async def dead_letters(self, limit: int = 100) -> list[DeadLetter]:
-        """Return the oldest dead letters, which stay where they are."""
+        """Return the oldest dead letters without removing them."""
         ...
 
     def send_hint(self, hint: Hint) -> None:
-        """Tell every process on the bus, this one too, now or never; doesn't wait, doesn't raise."""
+        """Send a hint to every process on the bus, including this one; never blocks, raises or retries."""
         ...
 
     def on_hint(self, callback: HintCallback) -> Callable[[], None]:
-        """Call back for every hint, soon after it came; return how to end that."""
+        """Call back for every hint; return a function that removes the callback."""
         ...
 
     async def close(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
-        """Cancel every subscription and request, and end everything that runs."""
+        """Cancel every subscription and request, and close all connections."""
         ...

@@ -1,4 +1,4 @@
-"""What we declare on RabbitMQ: exchanges, and queues that are all bounded and have a way for dead letters."""
+"""Declarations of exchanges and queues on RabbitMQ: every queue is bounded, work queues have dead-lettering."""
 
 from aio_pika.abc import AbstractChannel, AbstractQueue
 from pamqp.common import FieldTable
@@ -14,17 +14,17 @@ from artel.bus.topology import (
 
 MAX_DEAD_LETTERS = 10_000
 DEAD_LETTER_MILLISECONDS = 7 * 24 * 3600 * 1000
-LOG_MILLISECONDS = 60_000  # how long a dead letter waits for somebody to log it
-REPLY_QUEUE_MILLISECONDS = 60_000  # how long replies wait for a reader who has lost the connection
+LOG_MILLISECONDS = 60_000  # TTL of a dead letter in the log queue
+REPLY_QUEUE_MILLISECONDS = 60_000  # how long the queue outlives a lost connection
 MAX_HINTS = 1_000
 
 
 async def declare_exchanges(channel: AbstractChannel) -> None:
-    """Declare the exchanges, and the queues where dead letters go."""
+    """Declare the exchanges and the dead-letter queue."""
     await channel.declare_exchange(MAIN_EXCHANGE, "topic", durable=True)
     await channel.declare_exchange(DEAD_LETTER_EXCHANGE, "topic", durable=True)
     await channel.declare_exchange(HINT_EXCHANGE, "fanout", durable=False)
-    # Classic, not quorum: to look at a letter is to take it and give it back, and quorum queues count that.
+    # Classic, not quorum: reading a dead letter requeues it, and quorum queues count that as a delivery.
     letters = await channel.declare_queue(
         DEAD_LETTER_QUEUE,
         durable=True,
@@ -39,7 +39,7 @@ async def declare_exchanges(channel: AbstractChannel) -> None:
 
 
 async def declare_dead_letter_log(channel: AbstractChannel) -> AbstractQueue:
-    """Declare the queue that all processes read together, so that each dead letter is logged once."""
+    """Declare the queue that all processes share, so that each dead letter is logged once."""
     queue = await channel.declare_queue(
         DEAD_LETTER_LOG_QUEUE,
         durable=True,
@@ -55,7 +55,7 @@ async def declare_dead_letter_log(channel: AbstractChannel) -> AbstractQueue:
 
 
 async def declare_work_queue(channel: AbstractChannel, spec: QueueSpec) -> AbstractQueue:
-    """Declare the queue of a subscription and bind its keys."""
+    """Declare the queue of a subscription and bind it to its keys."""
     bounds: FieldTable = {
         "x-max-length": spec.max_length,
         "x-overflow": "reject-publish",
@@ -68,7 +68,7 @@ async def declare_work_queue(channel: AbstractChannel, spec: QueueSpec) -> Abstr
             arguments={
                 **bounds,
                 "x-queue-type": "quorum",
-                "x-delivery-limit": spec.max_deliveries - 1,  # the broker counts how often it came back
+                "x-delivery-limit": spec.max_deliveries - 1,  # the broker counts redeliveries only
                 "x-dead-letter-strategy": "at-least-once",
                 "x-single-active-consumer": spec.exclusive,
             },
@@ -81,7 +81,7 @@ async def declare_work_queue(channel: AbstractChannel, spec: QueueSpec) -> Abstr
 
 
 async def declare_reply_queue(channel: AbstractChannel, name: str) -> AbstractQueue:
-    """Declare a queue for replies; it outlives a short loss of the connection, and nobody's process for long."""
+    """Declare a reply queue that survives a short loss of the connection and expires after its process ended."""
     return await channel.declare_queue(
         name,
         durable=True,
@@ -96,7 +96,7 @@ async def declare_reply_queue(channel: AbstractChannel, name: str) -> AbstractQu
 
 
 async def declare_hint_queue(channel: AbstractChannel) -> AbstractQueue:
-    """Declare this process's own queue for hints; when it is full the oldest are lost."""
+    """Declare this process's own hint queue; when it is full, the oldest hints are dropped."""
     await channel.declare_exchange(HINT_EXCHANGE, "fanout", durable=False)
     queue = await channel.declare_queue(
         exclusive=True, arguments={"x-max-length": MAX_HINTS, "x-overflow": "drop-head"}

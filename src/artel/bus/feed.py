@@ -1,4 +1,4 @@
-"""The messages of one queue of RabbitMQ, on a channel of their own that is opened again whenever it is lost."""
+"""A consumer of one RabbitMQ queue, on its own channel that is reopened when it is lost."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,12 +7,12 @@ from typing import Any
 
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 
-from artel.bus.link import Link, Lost, losing, pause
+from artel.bus.link import ConnectionLost, Link, backoff_seconds, translate_connection_errors
 from artel.errors import ArtelError
 from artel.logs import get_logger
 
-STEP_SECONDS = 10.0  # for one conversation with the broker
-CLOSING_SECONDS = 3.0  # for one that only tidies up: a broker that doesn't answer shall not hold up the end
+STEP_SECONDS = 10.0  # for one operation on the broker
+CLOSING_SECONDS = 3.0  # for one that only cleans up: a silent broker must not delay the shutdown
 
 log = get_logger(__name__)
 
@@ -21,7 +21,7 @@ Receive = Callable[[AbstractIncomingMessage], Awaitable[None]]
 
 
 class Feed:
-    """Declares a queue and consumes it; a channel of its own, so that no other queue's work holds it up."""
+    """Declares and consumes a queue on a channel of its own, so that slow work on other queues doesn't block it."""
 
     def __init__(
         self, link: Link, name: str, declare: Declare, receive: Receive, *, prefetch: int = 0, no_ack: bool = False
@@ -39,19 +39,19 @@ class Feed:
         self._stopped = False
 
     async def open(self) -> None:
-        """Begin to consume; what the broker refuses is raised, and nothing of it remains."""
+        """Start to consume; on failure close the channel and raise."""
         channel = await self._link.channel()
 
         def lost(*_: Any) -> None:
             self._lost(channel)
 
         try:
-            async with losing():
+            async with translate_connection_errors():
                 queue = await self._declare(channel)
                 await channel.set_qos(prefetch_count=self._prefetch)
                 channel.close_callbacks.add(lost)
                 underlay = await channel.get_underlay_channel()
-                underlay.on_consumer_cancel_callbacks.add(lost)  # the queue was deleted, the channel stands
+                underlay.on_consumer_cancel_callbacks.add(lost)  # the queue was deleted, the channel is still open
                 self._tag = await queue.consume(self._receive, no_ack=self._no_ack)
         except BaseException:
             await close_channel(channel)
@@ -61,25 +61,25 @@ class Feed:
             self._lost(channel)
 
     async def stop(self) -> None:
-        """Consume no more; what has come can still be acknowledged."""
+        """Stop consuming; messages already received can still be acknowledged."""
         self._stopped = True
         if self._restoring:
             self._restoring.cancel()
             await asyncio.wait([self._restoring])
         if self._channel and self._queue and not self._channel.is_closed:
-            with suppress(Lost, TimeoutError):
-                async with losing(), asyncio.timeout(CLOSING_SECONDS):
+            with suppress(ConnectionLost, TimeoutError):
+                async with translate_connection_errors(), asyncio.timeout(CLOSING_SECONDS):
                     await self._queue.cancel(self._tag)
 
     async def delete_queue(self, name: str) -> None:
-        """Remove a queue, if there is still a channel to say so."""
+        """Delete a queue if the channel is still open."""
         if self._channel and not self._channel.is_closed:
-            with suppress(Lost, TimeoutError):
-                async with losing(), asyncio.timeout(CLOSING_SECONDS):
+            with suppress(ConnectionLost, TimeoutError):
+                async with translate_connection_errors(), asyncio.timeout(CLOSING_SECONDS):
                     await self._channel.queue_delete(name)
 
     async def close(self) -> None:
-        """End the channel; what was not acknowledged goes back to the queue."""
+        """Close the channel; unacknowledged messages return to the queue."""
         await self.stop()
         if self._channel:
             await close_channel(self._channel)
@@ -93,7 +93,7 @@ class Feed:
         await close_channel(lost)
         attempt = 0
         while not await self._try_to_open():
-            await asyncio.sleep(pause(attempt))
+            await asyncio.sleep(backoff_seconds(attempt))
             attempt += 1
         log.info("bus_queue_restored", queue=self._name, attempts=attempt + 1)
 
@@ -102,17 +102,17 @@ class Feed:
         try:
             async with asyncio.timeout(STEP_SECONDS):
                 await self.open()
-        except (Lost, TimeoutError, ArtelError) as problem:
+        except (ConnectionLost, TimeoutError, ArtelError) as problem:
             log.warning("bus_queue_not_restored", queue=self._name, problem=repr(problem))
             return False
-        except Exception:  # nobody waits for this task: it must not end by surprise
+        except Exception:  # nothing awaits this task, so it must not die
             log.exception("bus_queue_not_restored", queue=self._name)
             return False
         return True
 
 
 async def close_channel(channel: AbstractChannel) -> None:
-    """Close a channel, whatever state it is in."""
-    with suppress(Lost, TimeoutError):
-        async with losing(), asyncio.timeout(CLOSING_SECONDS):
+    """Close a channel and ignore a lost connection or a timeout."""
+    with suppress(ConnectionLost, TimeoutError):
+        async with translate_connection_errors(), asyncio.timeout(CLOSING_SECONDS):
             await channel.close()

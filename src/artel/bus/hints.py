@@ -1,4 +1,4 @@
-"""Hints inside one process: who wants them, and the few that wait to be told."""
+"""Hints inside one process: callbacks, and a bounded queue of pending hints."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,14 +13,14 @@ log = get_logger(__name__)
 
 
 class PendingHints:
-    """Hints that wait: the same one only once, and never too many."""
+    """A bounded queue of hints without duplicates."""
 
     def __init__(self) -> None:
         self._hints: dict[Hint, None] = {}
         self._dropped = 0
 
     def add(self, hint: Hint) -> bool:
-        """Keep a hint, and say whether it is the first that waits; drop it when too many do."""
+        """Add a hint, or drop it if the queue is full; return whether it is the only one pending."""
         if len(self._hints) >= MAX_PENDING:
             self._dropped += 1
             return False
@@ -28,15 +28,15 @@ class PendingHints:
         return len(self._hints) == 1
 
     def take(self) -> list[Hint]:
-        """Return all that wait, in order, and begin anew."""
+        """Return all pending hints in order and empty the queue."""
         if self._dropped:
             log.warning("hints_dropped", count=self._dropped, problem="too many at once")
         hints, self._hints, self._dropped = list(self._hints), {}, 0
         return hints
 
 
-class HintBoard:
-    """Calls back for hints: soon, in order, and never from within whoever sent them."""
+class HintDispatcher:
+    """Calls back for hints, in order, from the event loop and never from within the sender's call."""
 
     def __init__(self) -> None:
         self._callbacks: dict[object, HintCallback] = {}
@@ -44,7 +44,7 @@ class HintBoard:
         self._context = copy_context()
 
     def on_hint(self, callback: HintCallback) -> Callable[[], None]:
-        """Add a callback, and return how to remove it."""
+        """Add a callback; return a function that removes it."""
         entry = object()
         self._callbacks[entry] = callback
 
@@ -53,17 +53,17 @@ class HintBoard:
 
         return remove
 
-    def show(self, hint: Hint) -> None:
-        """Tell every callback, in the next round of the event loop."""
+    def dispatch(self, hint: Hint) -> None:
+        """Call every callback in the next iteration of the event loop."""
         if self._callbacks and self._pending.add(hint):
-            asyncio.get_running_loop().call_soon(self._tell, context=self._context)
+            asyncio.get_running_loop().call_soon(self._call_back, context=self._context)
 
     def clear(self) -> None:
-        """Forget every callback and every hint."""
+        """Remove every callback and every pending hint."""
         self._callbacks.clear()
         self._pending.take()
 
-    def _tell(self) -> None:
+    def _call_back(self) -> None:
         for hint in self._pending.take():
             for callback in list(self._callbacks.values()):
                 try:

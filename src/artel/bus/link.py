@@ -1,4 +1,4 @@
-"""One connection to RabbitMQ that comes back by itself."""
+"""A connection to RabbitMQ that reconnects by itself."""
 
 import asyncio
 import random
@@ -18,59 +18,59 @@ from artel.logs import get_logger
 HEARTBEAT_SECONDS = 10
 CONNECT_SECONDS = 10.0
 CLOSE_SECONDS = 5.0
-FIRST_PAUSE_SECONDS = 0.1
-LONGEST_PAUSE_SECONDS = 5.0
-AGAIN_SECONDS = 0.05
+FIRST_BACKOFF_SECONDS = 0.1
+LONGEST_BACKOFF_SECONDS = 5.0
+RETRY_SECONDS = 0.05
 
 T = TypeVar("T")
 log = get_logger(__name__)
 
 
-class Lost(Exception):
-    """The connection or the channel ended under our hands; what was asked may or may not have been done."""
+class ConnectionLost(Exception):
+    """The connection or channel was lost during an operation, which may or may not have taken effect."""
 
 
 @asynccontextmanager
-async def losing() -> AsyncIterator[None]:
-    """Raise Lost for everything that the client library says when a connection ends."""
+async def translate_connection_errors() -> AsyncIterator[None]:
+    """Turn every error that the client library raises for a lost connection into ConnectionLost."""
     try:
         yield
     except (*CONNECTION_EXCEPTIONS, EOFError) as problem:
-        if isinstance(problem, TimeoutError):  # an OSError, but a deadline of ours
+        if isinstance(problem, TimeoutError):  # TimeoutError is an OSError, but here it is our own deadline
             raise
-        raise Lost(str(problem) or type(problem).__name__) from problem
+        raise ConnectionLost(str(problem) or type(problem).__name__) from problem
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        # The library ends waiting calls with this when it gives up a connection; nobody has cancelled us.
-        raise Lost("the connection was given up") from None
+        # The library cancels pending calls when it drops a connection; this task itself was not cancelled.
+        raise ConnectionLost("the connection was dropped") from None
 
 
-async def persistently(step: Callable[[], Awaitable[T]], seconds: float) -> T:
-    """Take a step, again whenever the connection is lost under it; raise BusUnavailable after the deadline."""
+async def retry_until_deadline(operation: Callable[[], Awaitable[T]], seconds: float) -> T:
+    """Run an operation, retry it when the connection is lost, and raise BusUnavailable after the deadline."""
     try:
         async with asyncio.timeout(seconds):
             while True:
                 try:
-                    return await step()
-                except Lost as problem:
+                    return await operation()
+                except ConnectionLost as problem:
                     log.info("bus_tries_again", problem=repr(problem))
-                    await asyncio.sleep(AGAIN_SECONDS)
+                    await asyncio.sleep(RETRY_SECONDS)
     except TimeoutError:
         raise BusUnavailable(
             f"The message broker didn't answer within {seconds:g} s. Try again in a moment.", retry_after=5
         ) from None
 
 
-def pause(attempt: int) -> float:
-    """Return how long to wait before the next attempt: longer each time, and not all at the same moment."""
-    longest: float = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(attempt, 10))
+def backoff_seconds(attempt: int) -> float:
+    """Return the seconds to wait before the next attempt: exponential backoff with jitter."""
+    longest: float = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2 ** min(attempt, 10))
     return longest * random.uniform(0.5, 1)  # noqa: S311 - jitter, no secret
 
 
 class Link:
-    """A connection, made again whenever it is lost; nothing runs while it stands."""
+    """A connection that reconnects with backoff; no task runs while it is up."""
 
     def __init__(self, url: str, name: str) -> None:
         address = URL(url)
@@ -86,11 +86,11 @@ class Link:
 
     @property
     def connected(self) -> bool:
-        """Whether the connection stands."""
+        """Whether the connection is up."""
         return self._up.is_set() and not self._closed
 
     async def open(self, timeout_seconds: float) -> None:
-        """Connect for the first time; raise BusUnavailable when that doesn't succeed in time."""
+        """Connect for the first time; raise BusUnavailable on timeout."""
         self._connect()
         try:
             async with asyncio.timeout(timeout_seconds):
@@ -99,27 +99,27 @@ class Link:
             raise BusUnavailable(f"The message broker can't be reached: {self._problem or 'no answer'}") from None
 
     async def wait_until_up(self) -> None:
-        """Wait for the connection, or for its end; the caller knows how long."""
+        """Wait until the connection is up or closed; the caller sets the timeout."""
         await self._up.wait()
 
     async def channel(self, *, confirms: bool = False) -> AbstractChannel:
-        """Open a channel as soon as the connection stands; the caller knows how long to wait."""
+        """Open a channel as soon as the connection is up; the caller sets the timeout."""
         await self.wait_until_up()
         if self._closed or self._connection is None:
             raise BusClosed("The bus is closed.")
-        async with losing():
+        async with translate_connection_errors():
             channel = self._connection.channel(publisher_confirms=confirms)
             await channel.initialize()
             return channel
 
     async def close(self) -> None:
-        """End the connection, or the attempts to get one."""
+        """Close the connection, or stop trying to connect."""
         self._closed = True
-        self._up.set()  # whoever waits for a connection shall see that none will come
+        self._up.set()  # wake up waiters: no connection will come
         if self._connecting:
             self._connecting.cancel()
             await asyncio.wait([self._connecting])
-        await _end(self._connection)
+        await _close(self._connection)
 
     def _connect(self) -> None:
         self._connecting = asyncio.create_task(self._connect_until_up(), name=f"bus-{self._name}-connects")
@@ -131,10 +131,10 @@ class Link:
             self._connect()
 
     async def _connect_until_up(self) -> None:
-        await _end(self._connection)
+        await _close(self._connection)
         attempt = 0
         while not await self._try_to_connect():
-            await asyncio.sleep(pause(attempt))
+            await asyncio.sleep(backoff_seconds(attempt))
             attempt += 1
         self._up.set()
         log.info("bus_connected", connection=self._name, attempts=attempt + 1)
@@ -149,30 +149,30 @@ class Link:
 
         connection.close_callbacks.add(lost)
         try:
-            async with losing(), asyncio.timeout(CONNECT_SECONDS):
+            async with translate_connection_errors(), asyncio.timeout(CONNECT_SECONDS):
                 await connection.connect()
-        except (Lost, TimeoutError) as problem:
+        except (ConnectionLost, TimeoutError) as problem:
             described = str(problem) or "no answer"
-            if described != self._problem:  # once for each problem, however long it lasts
+            if described != self._problem:  # log each problem once, however long it lasts
                 self._problem = described
                 log.warning("bus_not_reached", connection=self._name, problem=self._problem)
-            await _end(connection)
+            await _close(connection)
             return False
-        except Exception:  # nobody waits for this task: it must not end by surprise
+        except Exception:  # nothing awaits this task, so it must not die
             log.exception("bus_connecting_failed", connection=self._name)
-            await _end(connection)
+            await _close(connection)
             return False
         except asyncio.CancelledError:
-            await _end(connection)
+            await _close(connection)
             raise
         self._connection = connection
         self._problem = ""
         return True
 
 
-async def _end(connection: Connection | None) -> None:
-    """Close a connection, so that it doesn't try to do so itself when it is collected as garbage."""
+async def _close(connection: Connection | None) -> None:
+    """Close a connection explicitly, so that its finalizer doesn't try to."""
     if connection:
-        with suppress(Lost, TimeoutError):
-            async with losing(), asyncio.timeout(CLOSE_SECONDS):
+        with suppress(ConnectionLost, TimeoutError):
+            async with translate_connection_errors(), asyncio.timeout(CLOSE_SECONDS):
                 await connection.close()

@@ -1,4 +1,4 @@
-"""The bus inside one process, with the semantics of the real one."""
+"""The bus inside one process, with the semantics of RabbitMQ."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from artel.bus.bus import (
     HintCallback,
     QueueSpec,
 )
-from artel.bus.hints import HintBoard
-from artel.bus.local_broker import LocalBroker, Parcel
+from artel.bus.hints import HintDispatcher
+from artel.bus.local_broker import LocalBroker, QueuedMessage
 from artel.bus.receiver import Outcome, Received, Receiver, Refuse, invalid_argument
 from artel.bus.requests import Requests
 from artel.bus.topology import check_key, check_pattern, reply_queue
@@ -26,7 +26,7 @@ REPLIES_AT_ONCE = 100
 
 
 class LocalSubscription:
-    """A handler at work on a queue of the broker in this process."""
+    """A handler that consumes a queue of the in-process broker."""
 
     def __init__(
         self, broker: LocalBroker, spec: QueueSpec, receiver: Receiver, forget: Callable[["LocalSubscription"], None]
@@ -39,21 +39,21 @@ class LocalSubscription:
 
     @property
     def is_free(self) -> bool:
-        """Whether it can take another message now."""
+        """Whether another message can be handled now."""
         return not self._stopped and self._receiver.is_free
 
-    def take(self, parcel: Parcel) -> None:
-        """Handle a message in a task of its own, and settle it at its end, however it ends."""
-        task = self._receiver.start(self._receiver.handle(parcel.received))
+    def take(self, message: QueuedMessage) -> None:
+        """Start a task that handles a message, and settle the message when the task ends."""
+        task = self._receiver.start(self._receiver.handle(message.received))
 
         def settle(done: asyncio.Task[Outcome]) -> None:
             unfinished = done.cancelled() or done.exception() is not None
-            self._queue.settle(parcel, Outcome.AGAIN if unfinished else done.result())
+            self._queue.settle(message, Outcome.AGAIN if unfinished else done.result())
 
         task.add_done_callback(settle)
 
     async def cancel(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
-        """Take no more, let running handlers finish, and give back what is not done after the grace."""
+        """Stop consuming, wait for running handlers, and requeue what is unfinished after the grace period."""
         self._stopped = True
         try:
             await self._receiver.finish(grace_seconds)
@@ -63,20 +63,20 @@ class LocalSubscription:
 
 
 class LocalBus:
-    """A bus without a broker, or one of several that share a broker in this process."""
+    """A bus with its own in-process broker, or one of several that share one."""
 
     def __init__(self, broker: LocalBroker | None = None, *, name: str = "artel") -> None:
         self._broker = broker or LocalBroker()
         self._owns_broker = broker is None
         self._name = name
         self._closed = False
-        self._hints = HintBoard()
+        self._hints = HintDispatcher()
         self._broker.join(self._hints)
         self._subscriptions: set[LocalSubscription] = set()
         address = reply_queue(uuid7())
         self._requests = Requests(self, address)
         replies = QueueSpec(address, keys=(), exclusive=True, durable=False)
-        self._replies = self._subscription(replies, self._requests.take, REPLIES_AT_ONCE, self._requests.refuse)
+        self._replies = self._subscription(replies, self._requests.resolve, REPLIES_AT_ONCE, self._requests.fail)
 
     @property
     def connected(self) -> bool:
@@ -92,15 +92,15 @@ class LocalBus:
         reply_to: str | None = None,
         correlation_id: str | None = None,
     ) -> bool:
-        """Put a message into every queue that takes its key; say whether there was any."""
+        """Put a message into every queue bound to its key; return whether there was any."""
         received = Received(envelope.to_bytes(), check_key(key), reply_to, correlation_id, attempt=1)
         self._check_open()
         routed = self._broker.publish(received, ttl_seconds)
-        await asyncio.sleep(0)  # who publishes in a loop lets the handlers keep up
+        await asyncio.sleep(0)  # backpressure: lets handlers run when somebody publishes in a loop
         return routed
 
     async def subscribe(self, spec: QueueSpec, handler: Handler, *, at_once: int = 1) -> LocalSubscription:
-        """Hand every message of the queue to the handler, at most so many at once."""
+        """Run the handler for every message of the queue, at most `at_once` concurrently."""
         self._check_open()
         for pattern in spec.keys:
             check_pattern(pattern)
@@ -109,30 +109,30 @@ class LocalBus:
         return subscription
 
     async def reply(self, delivery: Delivery, envelope: Envelope) -> bool:
-        """Return whoever sent the delivery; say whether there was somebody to answer."""
-        return self._answer(delivery.reply_to, delivery.correlation_id, envelope)
+        """Reply to the sender of a delivery; return whether its reply queue exists."""
+        return self._send_reply(delivery.reply_to, delivery.correlation_id, envelope)
 
     async def request(self, key: str, envelope: Envelope, *, timeout_seconds: float) -> Envelope:
-        """Publish, and return the reply."""
+        """Publish a request and return the reply."""
         return await self._requests.send(key, envelope, timeout_seconds)
 
     async def dead_letters(self, limit: int = 100) -> list[DeadLetter]:
-        """Return the oldest dead letters, which stay where they are."""
+        """Return the oldest dead letters without removing them."""
         return self._broker.dead_letters(limit)
 
     def send_hint(self, hint: Hint) -> None:
-        """Tell every bus of this process."""
+        """Send a hint to every bus that shares the broker."""
         if not self._closed:
-            self._broker.show(hint)
+            self._broker.send_hint(hint)
 
     def on_hint(self, callback: HintCallback) -> Callable[[], None]:
-        """Call back for every hint, soon after it came; return how to end that."""
+        """Call back for every hint; return a function that removes the callback."""
         return self._hints.on_hint(callback)
 
     async def close(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
         """Cancel every subscription and request."""
         await asyncio.gather(*(each.cancel(grace_seconds=grace_seconds) for each in list(self._subscriptions)))
-        self._closed = True  # only now: handlers that finish may still publish
+        self._closed = True  # only now: handlers that are finishing may still publish
         self._requests.close()
         await self._replies.cancel(grace_seconds=0)
         self._broker.leave(self._hints)
@@ -144,7 +144,7 @@ class LocalBus:
         receiver = Receiver(spec.name, handler, at_once=at_once, refuse=refuse)
         return LocalSubscription(self._broker, spec, receiver, forget=self._subscriptions.discard)
 
-    def _answer(self, reply_to: str | None, correlation_id: str | None, envelope: Envelope) -> bool:
+    def _send_reply(self, reply_to: str | None, correlation_id: str | None, envelope: Envelope) -> bool:
         self._check_open()
         if reply_to is None:
             return False
@@ -152,7 +152,7 @@ class LocalBus:
         return self._broker.send_to(reply_to, received, DEFAULT_TTL_SECONDS)
 
     async def _refuse(self, received: Received, problem: InvalidMessage) -> None:
-        self._answer(received.reply_to, received.correlation_id, invalid_argument(self._name, problem))
+        self._send_reply(received.reply_to, received.correlation_id, invalid_argument(self._name, problem))
 
     def _check_open(self) -> None:
         if self._closed:

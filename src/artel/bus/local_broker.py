@@ -1,4 +1,4 @@
-"""What a broker does, inside the process: queues, keys, time limits, dead letters. No task waits for anything here."""
+"""The in-process broker: queues, routing, TTL and dead letters, on timers and callbacks without tasks of its own."""
 
 import asyncio
 from collections import deque
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from artel.bus.bus import DeadLetter, Hint, NameTaken, QueueFull, QueueMismatch, QueueSpec, Reason
-from artel.bus.hints import HintBoard
+from artel.bus.hints import HintDispatcher
 from artel.bus.receiver import Outcome, Received
 from artel.bus.topology import matches
 from artel.logs import get_logger
@@ -18,88 +18,88 @@ log = get_logger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class Parcel:
-    """A message on its way, with the time by which somebody must have taken it."""
+class QueuedMessage:
+    """A message in a queue and the time at which it expires."""
 
     received: Received
     deadline: float
     timer: asyncio.TimerHandle | None = None
 
     def stop_timer(self) -> None:
-        """Let it no longer expire."""
+        """Cancel the expiry."""
         if self.timer:
             self.timer.cancel()
             self.timer = None
 
 
 class Consumer(Protocol):
-    """Whoever takes messages from a queue."""
+    """A subscriber that receives messages from a queue."""
 
     @property
     def is_free(self) -> bool:
-        """Whether it can take another one now."""
+        """Whether another message can be handled now."""
         ...
 
-    def take(self, parcel: Parcel) -> None:
-        """Begin to handle a message, and settle it with the queue later."""
+    def take(self, message: QueuedMessage) -> None:
+        """Start to handle a message; settle it with the queue later."""
         ...
 
 
 class LocalQueue:
-    """One queue: whoever is free takes the oldest message."""
+    """One queue: the next free consumer gets the oldest message."""
 
-    def __init__(self, spec: QueueSpec, bury: Callable[[Parcel, str, Reason], None]) -> None:
+    def __init__(self, spec: QueueSpec, dead_letter: Callable[[QueuedMessage, str, Reason], None]) -> None:
         self.spec = spec
         self.consumers: deque[Consumer] = deque()
-        self._waiting: deque[Parcel] = deque()
+        self._waiting: deque[QueuedMessage] = deque()
         self._closed = False
-        self._bury = bury
+        self._dead_letter = dead_letter
 
     @property
     def is_full(self) -> bool:
-        """Whether it holds as many waiting messages as it may."""
+        """Whether the queue has reached its maximum length."""
         return len(self._waiting) >= self.spec.max_length
 
-    def put(self, parcel: Parcel) -> None:
-        """Add a message at the end."""
-        self._waiting.append(parcel)
-        self._start_timer(parcel)
+    def put(self, message: QueuedMessage) -> None:
+        """Append a message."""
+        self._waiting.append(message)
+        self._start_timer(message)
         self.dispatch()
 
-    def settle(self, parcel: Parcel, outcome: Outcome) -> None:
-        """End a delivery, and go on with the next message."""
+    def settle(self, message: QueuedMessage, outcome: Outcome) -> None:
+        """Requeue, dead-letter or drop a delivered message, then dispatch the next one."""
         if outcome is Outcome.AGAIN:
-            self._give_back(parcel)
+            self._requeue(message)
         elif outcome is Outcome.DEAD:
-            self._bury(parcel, self.spec.name, Reason.INVALID)
+            self._dead_letter(message, self.spec.name, Reason.INVALID)
         self.dispatch()
 
     def dispatch(self) -> None:
-        """Hand out messages as long as there are any and somebody is free."""
+        """Deliver messages while there are any and a consumer is free."""
         while self._waiting and (consumer := self._next_free()):
-            parcel = self._waiting.popleft()
-            parcel.stop_timer()
-            if parcel.deadline <= asyncio.get_running_loop().time():  # its timer had no turn yet
-                self._bury(parcel, self.spec.name, Reason.EXPIRED)
+            message = self._waiting.popleft()
+            message.stop_timer()
+            if message.deadline <= asyncio.get_running_loop().time():  # expired, but its timer has not run yet
+                self._dead_letter(message, self.spec.name, Reason.EXPIRED)
             else:
-                consumer.take(parcel)
+                consumer.take(message)
 
     def close(self) -> None:
-        """Drop all messages, those that come back later too."""
+        """Drop all messages, also those that are requeued later."""
         self._closed = True
-        for parcel in self._waiting:
-            parcel.stop_timer()
+        for message in self._waiting:
+            message.stop_timer()
         self._waiting.clear()
 
-    def _give_back(self, parcel: Parcel) -> None:
-        if parcel.received.attempt >= self.spec.max_deliveries:
-            self._bury(parcel, self.spec.name, Reason.FAILED)
+    def _requeue(self, message: QueuedMessage) -> None:
+        if message.received.attempt >= self.spec.max_deliveries:
+            self._dead_letter(message, self.spec.name, Reason.FAILED)
             return
         if self._closed:
             return
-        parcel.received = replace(parcel.received, attempt=parcel.received.attempt + 1)
-        self._waiting.appendleft(parcel)
-        self._start_timer(parcel)
+        message.received = replace(message.received, attempt=message.received.attempt + 1)
+        self._waiting.appendleft(message)
+        self._start_timer(message)
 
     def _next_free(self) -> Consumer | None:
         for _ in range(len(self.consumers)):
@@ -108,24 +108,24 @@ class LocalQueue:
                 return self.consumers[-1]
         return None
 
-    def _start_timer(self, parcel: Parcel) -> None:
-        parcel.timer = asyncio.get_running_loop().call_at(parcel.deadline, self._expire, parcel)
+    def _start_timer(self, message: QueuedMessage) -> None:
+        message.timer = asyncio.get_running_loop().call_at(message.deadline, self._expire, message)
 
-    def _expire(self, parcel: Parcel) -> None:
-        self._waiting.remove(parcel)
-        self._bury(parcel, self.spec.name, Reason.EXPIRED)
+    def _expire(self, message: QueuedMessage) -> None:
+        self._waiting.remove(message)
+        self._dead_letter(message, self.spec.name, Reason.EXPIRED)
 
 
 class LocalBroker:
-    """What the buses of one process share; each of them stands for a process of its own."""
+    """The broker that the buses of one process share."""
 
     def __init__(self) -> None:
         self._queues: dict[str, LocalQueue] = {}
         self._dead_letters: deque[DeadLetter] = deque(maxlen=MAX_DEAD_LETTERS)
-        self._boards: list[HintBoard] = []
+        self._dispatchers: list[HintDispatcher] = []
 
     def publish(self, received: Received, ttl_seconds: float) -> bool:
-        """Put a message into every queue that has a fitting key, once each; say whether there was any."""
+        """Put a message once into every queue with a matching key; return whether there was any."""
         return self._put(
             [
                 queue
@@ -137,53 +137,53 @@ class LocalBroker:
         )
 
     def send_to(self, name: str, received: Received, ttl_seconds: float) -> bool:
-        """Put a message into one queue; say whether there is such a queue."""
+        """Put a message into one queue; return whether it exists."""
         queue = self._queues.get(name)
         return self._put([queue] if queue else [], received, ttl_seconds)
 
     def attach(self, spec: QueueSpec, consumer: Consumer) -> LocalQueue:
-        """Let somebody take messages from a queue, which is made if it is missing."""
+        """Add a consumer to a queue, which is created if missing; raise NameTaken or QueueMismatch."""
         queue = self._queues.get(spec.name)
         if queue is None:
-            queue = self._queues[spec.name] = LocalQueue(spec, self._bury)
+            queue = self._queues[spec.name] = LocalQueue(spec, self._dead_letter)
         elif replace(spec, keys=queue.spec.keys) != queue.spec:
-            raise QueueMismatch(f"There is a queue {spec.name} with other properties.")
+            raise QueueMismatch(f"The queue {spec.name} exists with other properties.")
         elif spec.exclusive and queue.consumers:
             raise NameTaken(f"The name {spec.name} is taken.")
-        else:  # as on a real broker, the keys of an earlier reader stay
+        else:  # as on RabbitMQ, existing bindings stay
             queue.spec = replace(spec, keys=tuple(dict.fromkeys(queue.spec.keys + spec.keys)))
         queue.consumers.append(consumer)
         queue.dispatch()
         return queue
 
     def detach(self, queue: LocalQueue, consumer: Consumer) -> None:
-        """End what `attach` began; a queue that belongs to its reader goes with it."""
+        """Remove a consumer from a queue, and the queue too unless it is durable."""
         if consumer in queue.consumers:
             queue.consumers.remove(consumer)
             if not queue.spec.durable:
                 queue.close()
                 del self._queues[queue.spec.name]
 
-    def join(self, board: HintBoard) -> None:
-        """Let a bus take part in the hints."""
-        self._boards.append(board)
+    def join(self, dispatcher: HintDispatcher) -> None:
+        """Start delivering hints to a bus."""
+        self._dispatchers.append(dispatcher)
 
-    def leave(self, board: HintBoard) -> None:
-        """End what `join` began."""
-        if board in self._boards:
-            self._boards.remove(board)
+    def leave(self, dispatcher: HintDispatcher) -> None:
+        """Stop delivering hints to a bus."""
+        if dispatcher in self._dispatchers:
+            self._dispatchers.remove(dispatcher)
 
-    def show(self, hint: Hint) -> None:
-        """Tell everybody who takes part."""
-        for board in self._boards:
-            board.show(hint)
+    def send_hint(self, hint: Hint) -> None:
+        """Send a hint to every bus that has joined."""
+        for dispatcher in self._dispatchers:
+            dispatcher.dispatch(hint)
 
     def dead_letters(self, limit: int) -> list[DeadLetter]:
         """Return the oldest dead letters."""
         return list(self._dead_letters)[:limit]
 
     def close(self) -> None:
-        """Drop every message, so that no timer is left."""
+        """Drop every message and cancel all timers."""
         for queue in self._queues.values():
             queue.close()
 
@@ -192,13 +192,13 @@ class LocalBroker:
         full = [queue.spec.name for queue in queues if queue.is_full]
         for queue in queues:
             if not queue.is_full:
-                queue.put(Parcel(received, deadline))
+                queue.put(QueuedMessage(received, deadline))
         if full:
             raise QueueFull(f"The queue {full[0]} is full. Try again in a moment.", retry_after=1)
         return bool(queues)
 
-    def _bury(self, parcel: Parcel, queue: str, reason: Reason) -> None:
-        parcel.stop_timer()
-        received = parcel.received
+    def _dead_letter(self, message: QueuedMessage, queue: str, reason: Reason) -> None:
+        message.stop_timer()
+        received = message.received
         log.warning("message_dead_lettered", queue=queue, key=received.key, reason=reason.value)
         self._dead_letters.append(DeadLetter(received.body, received.key, queue, reason))

@@ -22,8 +22,8 @@ from artel.bus.bus import (
 )
 from artel.bus.declarations import declare_reply_queue
 from artel.bus.feed import Feed
-from artel.bus.hints import HintBoard
-from artel.bus.link import Link, persistently
+from artel.bus.hints import HintDispatcher
+from artel.bus.link import Link, retry_until_deadline
 from artel.bus.publisher import Publisher
 from artel.bus.rabbit_dead_letters import RabbitDeadLetters
 from artel.bus.rabbit_hints import RabbitHints
@@ -41,7 +41,7 @@ LONGEST_TTL_SECONDS = 30 * 24 * 3600.0  # the broker refuses much longer ones
 
 
 class RabbitBus:
-    """A bus on two connections, one to read and one to write, so that a slow reader never blocks what we send."""
+    """A bus on two connections, one to consume and one to publish, so that slow consumers never block publishing."""
 
     def __init__(self, url: str, *, name: str, deadline_seconds: float) -> None:
         self._name = name
@@ -50,13 +50,13 @@ class RabbitBus:
         self._reading = Link(url, f"{name}-reads")
         self._writing = Link(url, f"{name}-writes")
         self._publisher = Publisher(self._writing, deadline_seconds)
-        self._board = HintBoard()
-        self._hints = RabbitHints(self._reading, self._writing, self._board)
+        self._dispatcher = HintDispatcher()
+        self._hints = RabbitHints(self._reading, self._writing, self._dispatcher)
         self._letters = RabbitDeadLetters(self._reading)
         self._address = reply_queue(uuid7())
         self._requests = Requests(self, self._address)
         self._reply_receiver = Receiver(
-            self._address, self._requests.take, at_once=REPLIES_AT_ONCE, refuse=self._requests.refuse
+            self._address, self._requests.resolve, at_once=REPLIES_AT_ONCE, refuse=self._requests.fail
         )
         declare = partial(declare_reply_queue, name=self._address)
         self._replies = Feed(self._reading, self._address, declare, self._take_reply, prefetch=REPLIES_AT_ONCE)
@@ -65,13 +65,13 @@ class RabbitBus:
 
     @classmethod
     async def connect(cls, url: str, *, name: str = "artel", deadline_seconds: float = DEADLINE_SECONDS) -> Self:
-        """Connect; the deadline is that of every later conversation with the broker too."""
+        """Connect to the broker; the deadline also applies to every later operation."""
         bus = cls(url, name=name, deadline_seconds=deadline_seconds)
         try:
             await asyncio.gather(bus._reading.open(deadline_seconds), bus._writing.open(deadline_seconds))
             await bus._publisher.open()
-            for part in (bus._replies, bus._letters, bus._hints):
-                await persistently(part.open, deadline_seconds)
+            for consumer in (bus._replies, bus._letters, bus._hints):
+                await retry_until_deadline(consumer.open, deadline_seconds)
         except BaseException:
             await bus.close(grace_seconds=0)
             raise
@@ -79,7 +79,7 @@ class RabbitBus:
 
     @property
     def connected(self) -> bool:
-        """Whether both connections stand."""
+        """Whether both connections are up."""
         return self._reading.connected and self._writing.connected
 
     async def publish(
@@ -91,7 +91,7 @@ class RabbitBus:
         reply_to: str | None = None,
         correlation_id: str | None = None,
     ) -> bool:
-        """Send to every queue that takes the key, and return when the broker has confirmed; say whether any did."""
+        """Send to every queue bound to the key; return, after the broker's confirmation, whether there was any."""
         self._check_open()
         message = _message(envelope, ttl_seconds, correlation_id)
         message.delivery_mode = DeliveryMode.PERSISTENT
@@ -99,11 +99,11 @@ class RabbitBus:
         return await self._publisher.send(MAIN_EXCHANGE, check_key(key), message)
 
     async def subscribe(self, spec: QueueSpec, handler: Handler, *, at_once: int = 1) -> RabbitSubscription:
-        """Hand every message of the queue to the handler, at most so many at once."""
+        """Run the handler for every message of the queue, at most `at_once` concurrently."""
         self._check_open()
         for pattern in spec.keys:
             check_pattern(pattern)
-        if spec.name in self._names:  # the broker lets one connection have its own exclusive queue twice
+        if spec.name in self._names:  # the broker allows one connection to declare its exclusive queue twice
             raise NameTaken(f"The name {spec.name} is taken.")
         receiver = Receiver(spec.name, handler, at_once=at_once, refuse=self._refuse)
         subscription = RabbitSubscription(self._reading, spec, receiver, forget=self._forget)
@@ -111,56 +111,56 @@ class RabbitBus:
         if spec.exclusive:
             self._names.add(spec.name)
         try:
-            await persistently(subscription.open, self._deadline_seconds)
+            await retry_until_deadline(subscription.open, self._deadline_seconds)
         except BaseException:
             self._forget(subscription)
             raise
         return subscription
 
     async def reply(self, delivery: Delivery, envelope: Envelope) -> bool:
-        """Return whoever sent the delivery; say whether there was somebody to answer."""
+        """Reply to the sender of a delivery; return whether its reply queue exists."""
         self._check_open()
-        return await self._answer(delivery.reply_to, delivery.correlation_id, envelope)
+        return await self._send_reply(delivery.reply_to, delivery.correlation_id, envelope)
 
     async def request(self, key: str, envelope: Envelope, *, timeout_seconds: float) -> Envelope:
-        """Publish, and return the reply."""
+        """Publish a request and return the reply."""
         return await self._requests.send(key, envelope, timeout_seconds)
 
     async def dead_letters(self, limit: int = 100) -> list[DeadLetter]:
-        """Return the oldest dead letters, which stay where they are; other readers don't see them meanwhile."""
+        """Return the oldest dead letters without removing them; concurrent calls may miss some."""
         self._check_open()
-        return await persistently(lambda: self._letters.oldest(limit), self._deadline_seconds)
+        return await retry_until_deadline(lambda: self._letters.oldest(limit), self._deadline_seconds)
 
     def send_hint(self, hint: Hint) -> None:
-        """Tell this process, and the others if they can be reached now."""
+        """Send a hint to this process, and to the others if the broker can be reached."""
         if not self._closed:
             self._hints.send(hint)
 
     def on_hint(self, callback: HintCallback) -> Callable[[], None]:
-        """Call back for every hint, soon after it came; return how to end that."""
-        return self._board.on_hint(callback)
+        """Call back for every hint; return a function that removes the callback."""
+        return self._dispatcher.on_hint(callback)
 
     async def close(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
-        """Cancel every subscription and request, and end the connections."""
+        """Cancel every subscription and request, and close the connections."""
         await asyncio.gather(*(each.cancel(grace_seconds=grace_seconds) for each in list(self._subscriptions)))
-        self._closed = True  # only now: handlers that finish may still publish
+        self._closed = True  # only now: handlers that are finishing may still publish
         self._requests.close()
         await self._replies.stop()
         await self._replies.delete_queue(self._address)
         await asyncio.gather(self._replies.close(), self._letters.close(), self._hints.close(), self._publisher.close())
-        self._board.clear()
+        self._dispatcher.clear()
         await asyncio.gather(self._reading.close(), self._writing.close())
 
     async def _take_reply(self, message: AbstractIncomingMessage) -> None:
         await settle(message, await self._reply_receiver.handle(received(message)))
 
-    async def _answer(self, reply_to: str | None, correlation_id: str | None, envelope: Envelope) -> bool:
+    async def _send_reply(self, reply_to: str | None, correlation_id: str | None, envelope: Envelope) -> bool:
         if reply_to is None:
             return False
         return await self._publisher.send("", reply_to, _message(envelope, DEFAULT_TTL_SECONDS, correlation_id))
 
     async def _refuse(self, received: Received, problem: InvalidMessage) -> None:
-        await self._answer(received.reply_to, received.correlation_id, invalid_argument(self._name, problem))
+        await self._send_reply(received.reply_to, received.correlation_id, invalid_argument(self._name, problem))
 
     def _forget(self, subscription: RabbitSubscription) -> None:
         if subscription in self._subscriptions:
@@ -173,7 +173,7 @@ class RabbitBus:
 
 
 def _message(envelope: Envelope, ttl_seconds: float, correlation_id: str | None) -> Message:
-    # No message_id: the library gives each sending one of its own, and tells by it which one came back as unroutable.
+    # No message_id: the library generates one per publish and uses it to match returned, unroutable messages.
     return Message(
         envelope.to_bytes(),
         type=envelope.type,

@@ -1,11 +1,11 @@
-"""Dead letters on RabbitMQ: the broker keeps them, one of the processes logs each."""
+"""Dead letters on RabbitMQ: the broker stores them, and one process logs each."""
 
 from aio_pika.abc import AbstractIncomingMessage
 
 from artel.bus.bus import DeadLetter, Reason
 from artel.bus.declarations import declare_dead_letter_log
 from artel.bus.feed import Feed, close_channel
-from artel.bus.link import Link, losing
+from artel.bus.link import Link, translate_connection_errors
 from artel.bus.topology import DEAD_LETTER_QUEUE
 from artel.contract.envelope import Envelope, InvalidMessage
 from artel.logs import get_logger
@@ -14,7 +14,7 @@ log = get_logger(__name__)
 
 
 def dead_letter(message: AbstractIncomingMessage) -> DeadLetter:
-    """Read what the broker says of a dead letter."""
+    """Return a dead letter from a message and its headers."""
     queue = str(message.headers.get("x-first-death-queue", ""))
     return DeadLetter(message.body, message.routing_key or "", queue, _reason(message))
 
@@ -23,7 +23,7 @@ def _reason(message: AbstractIncomingMessage) -> Reason:
     match message.headers.get("x-first-death-reason"):
         case "expired":
             return Reason.EXPIRED
-        case "rejected":  # by us: as invalid, or by the only reader of a queue at its last attempt
+        case "rejected":  # by us: invalid, or failed at the last attempt on a queue that isn't durable
             return Reason.FAILED if _is_valid(message.body) else Reason.INVALID
         case _:
             return Reason.FAILED
@@ -38,31 +38,31 @@ def _is_valid(body: bytes) -> bool:
 
 
 class RabbitDeadLetters:
-    """Logs dead letters, and shows them to operators."""
+    """Logs dead letters and lists them."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self._feed = Feed(link, "dead-letters", declare_dead_letter_log, self._log, no_ack=True)
 
     async def open(self) -> None:
-        """Begin to log."""
+        """Start to log dead letters."""
         await self._feed.open()
 
     async def oldest(self, limit: int) -> list[DeadLetter]:
-        """Return the oldest dead letters, which stay where they are."""
+        """Return the oldest dead letters without removing them."""
         channel = await self._link.channel()
         letters: list[DeadLetter] = []
         try:
-            async with losing():
+            async with translate_connection_errors():
                 queue = await channel.get_queue(DEAD_LETTER_QUEUE, ensure=False)
                 while len(letters) < limit and (message := await queue.get(fail=False)):
                     letters.append(dead_letter(message))
         finally:
-            await close_channel(channel)  # what is not acknowledged goes back to its place
+            await close_channel(channel)  # requeues the unacknowledged messages in order
         return letters
 
     async def close(self) -> None:
-        """End the logging."""
+        """Stop logging dead letters."""
         await self._feed.close()
 
     async def _log(self, message: AbstractIncomingMessage) -> None:

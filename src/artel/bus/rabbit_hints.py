@@ -1,4 +1,4 @@
-"""Hints between processes through RabbitMQ: no confirms, no waiting; what can't be sent now is dropped."""
+"""Hints between processes through RabbitMQ: unconfirmed, and dropped if they can't be sent now."""
 
 import asyncio
 import json
@@ -9,8 +9,8 @@ from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 from artel.bus.bus import Hint
 from artel.bus.declarations import declare_hint_queue
 from artel.bus.feed import Feed, close_channel
-from artel.bus.hints import HintBoard, PendingHints
-from artel.bus.link import Link, Lost, losing
+from artel.bus.hints import HintDispatcher, PendingHints
+from artel.bus.link import ConnectionLost, Link, translate_connection_errors
 from artel.bus.topology import HINT_EXCHANGE
 from artel.errors import ArtelError
 from artel.ids import uuid7
@@ -23,11 +23,11 @@ log = get_logger(__name__)
 
 
 class RabbitHints:
-    """Sends the hints of this process to the others, and shows theirs here."""
+    """Sends the hints of this process to the others and dispatches theirs here."""
 
-    def __init__(self, reading: Link, writing: Link, board: HintBoard) -> None:
+    def __init__(self, reading: Link, writing: Link, dispatcher: HintDispatcher) -> None:
         self._link = writing
-        self._board = board
+        self._dispatcher = dispatcher
         self._sender = uuid7()
         self._feed = Feed(reading, "hints", declare_hint_queue, self._receive, no_ack=True)
         self._pending = PendingHints()
@@ -35,19 +35,19 @@ class RabbitHints:
         self._channel: AbstractChannel | None = None
 
     async def open(self) -> None:
-        """Begin to receive."""
+        """Start to receive hints."""
         await self._feed.open()
 
     def send(self, hint: Hint) -> None:
-        """Show a hint here, whatever the broker does, and send it to the others if they can be reached."""
-        self._board.show(hint)
+        """Dispatch a hint in this process, and send it to the others if the broker can be reached."""
+        self._dispatcher.dispatch(hint)
         if self._link.connected:
             self._pending.add(hint)
             if self._sending is None or self._sending.done():
                 self._sending = asyncio.create_task(self._send_pending(), name="bus-hints-send")
 
     async def close(self) -> None:
-        """Send no more, receive no more."""
+        """Stop sending and receiving."""
         if self._sending:
             self._sending.cancel()
             await asyncio.wait([self._sending])
@@ -61,7 +61,7 @@ class RabbitHints:
                 async with asyncio.timeout(SEND_SECONDS):
                     for hint in hints:
                         await self._send(hint)
-            except (Lost, TimeoutError, ArtelError) as problem:
+            except (ConnectionLost, TimeoutError, ArtelError) as problem:
                 log.info("hints_dropped", count=len(hints), problem=repr(problem))
 
     async def _send(self, hint: Hint) -> None:
@@ -69,15 +69,15 @@ class RabbitHints:
             self._channel = await self._link.channel()
         body = json.dumps({"kind": hint.kind, "key": hint.key}).encode()
         message = Message(body, app_id=self._sender, expiration=EXPIRATION_SECONDS)
-        async with losing():
+        async with translate_connection_errors():
             exchange = await self._channel.get_exchange(HINT_EXCHANGE, ensure=False)
             await exchange.publish(message, "", mandatory=False)
 
     async def _receive(self, message: AbstractIncomingMessage) -> None:
         if message.app_id == self._sender:
-            return  # shown when it was sent
+            return  # already dispatched by send()
         try:
             fields = json.loads(message.body)
-            self._board.show(Hint(kind=str(fields["kind"]), key=str(fields["key"])))
+            self._dispatcher.dispatch(Hint(kind=str(fields["kind"]), key=str(fields["key"])))
         except (ValueError, KeyError, TypeError) as problem:
             log.info("hint_not_understood", problem=str(problem))

@@ -1,4 +1,4 @@
-"""A handler at work on a queue of RabbitMQ."""
+"""A handler that consumes a queue of RabbitMQ."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from aiormq.exceptions import ChannelLockedResource
 from artel.bus.bus import DEFAULT_GRACE_SECONDS, NameTaken, QueueMismatch, QueueSpec
 from artel.bus.declarations import declare_work_queue
 from artel.bus.feed import STEP_SECONDS, Feed
-from artel.bus.link import Link, Lost, losing
+from artel.bus.link import ConnectionLost, Link, translate_connection_errors
 from artel.bus.receiver import Outcome, Received, Receiver
 from artel.bus.topology import lock_queue
 from artel.logs import get_logger
@@ -20,7 +20,7 @@ log = get_logger(__name__)
 
 
 def received(message: AbstractIncomingMessage) -> Received:
-    """Take from a message of the broker what every bus has."""
+    """Convert a RabbitMQ message to the common form."""
     returned = message.headers.get("x-delivery-count", 0)
     return Received(
         message.body,
@@ -32,9 +32,9 @@ def received(message: AbstractIncomingMessage) -> Received:
 
 
 async def settle(message: AbstractIncomingMessage, outcome: Outcome) -> None:
-    """Tell the broker what becomes of a message; when it can't be told, it sends the message again."""
+    """Acknowledge, requeue or reject a message; if that fails, the broker redelivers it."""
     try:
-        async with losing(), asyncio.timeout(STEP_SECONDS):
+        async with translate_connection_errors(), asyncio.timeout(STEP_SECONDS):
             match outcome:
                 case Outcome.DONE:
                     await message.ack()
@@ -42,12 +42,12 @@ async def settle(message: AbstractIncomingMessage, outcome: Outcome) -> None:
                     await message.nack(requeue=True)
                 case Outcome.DEAD:
                     await message.reject(requeue=False)
-    except (Lost, TimeoutError) as problem:
+    except (ConnectionLost, TimeoutError) as problem:
         log.warning("message_not_settled", key=message.routing_key, outcome=outcome.name, problem=repr(problem))
 
 
 class RabbitSubscription:
-    """Consumes one queue; an exclusive name is held by a lock that the broker frees when the connection ends."""
+    """Consumes one queue; an exclusive name is held by a lock queue that the broker deletes with the connection."""
 
     def __init__(
         self, link: Link, spec: QueueSpec, receiver: Receiver, forget: Callable[["RabbitSubscription"], None]
@@ -56,7 +56,7 @@ class RabbitSubscription:
         self._receiver = receiver
         self._forget = forget
         self._feed = Feed(link, spec.name, self._declare, self._receive, prefetch=receiver.at_once)
-        self._has_lock = spec.durable and spec.exclusive  # quorum queues know no exclusive readers
+        self._has_lock = spec.durable and spec.exclusive  # quorum queues have no exclusive consumers
 
     @property
     def name(self) -> str:
@@ -64,11 +64,11 @@ class RabbitSubscription:
         return self._spec.name
 
     async def open(self) -> None:
-        """Begin; raise NameTaken or QueueMismatch when the queue can't be had."""
+        """Start to consume; raise NameTaken or QueueMismatch."""
         await self._feed.open()
 
     async def cancel(self, *, grace_seconds: float = DEFAULT_GRACE_SECONDS) -> None:
-        """Take no more, let running handlers finish, and give back what is not done after the grace."""
+        """Stop consuming, wait for running handlers, and requeue what is unfinished after the grace period."""
         try:
             await self._feed.stop()
             await self._receiver.finish(grace_seconds)
@@ -83,12 +83,12 @@ class RabbitSubscription:
     async def _declare(self, channel: AbstractChannel) -> AbstractQueue:
         try:
             queue = await declare_work_queue(channel, self._spec)
-            if self._has_lock:  # last, so that nothing else can fail while we hold it
+            if self._has_lock:  # last, so that nothing can fail while the lock is held
                 await channel.declare_queue(lock_queue(self._spec.name), exclusive=True)
         except ChannelLockedResource as refused:
             raise NameTaken(f"The name {self._spec.name} is taken.") from refused
         except ChannelPreconditionFailed as refused:
-            raise QueueMismatch(f"There is a queue {self._spec.name} with other properties: {refused}") from refused
+            raise QueueMismatch(f"The queue {self._spec.name} exists with other properties: {refused}") from refused
         return queue
 
     async def _receive(self, message: AbstractIncomingMessage) -> None:
@@ -97,11 +97,11 @@ class RabbitSubscription:
     async def _handle(self, message: AbstractIncomingMessage) -> None:
         outcome = await self._receiver.handle(received(message))
         if not self._spec.durable:
-            outcome = await self._repeat(message, outcome)
+            outcome = await self._retry(message, outcome)
         await settle(message, outcome)
 
-    async def _repeat(self, message: AbstractIncomingMessage, outcome: Outcome) -> Outcome:
-        """Deliver again what nobody else could take: classic queues don't count deliveries."""
+    async def _retry(self, message: AbstractIncomingMessage, outcome: Outcome) -> Outcome:
+        """Retry in this process, since classic queues don't count deliveries; a last failure is a dead letter."""
         attempt = 1
         while outcome is Outcome.AGAIN and attempt < self._spec.max_deliveries:
             attempt += 1

@@ -1,4 +1,4 @@
-"""Requests that wait for their reply."""
+"""Pending requests and their replies."""
 
 import asyncio
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ log = get_logger(__name__)
 
 
 class Requests:
-    """The requests of one bus, each known by its correlation id; their replies come to one address."""
+    """The pending requests of one bus by correlation id; all replies arrive in one queue."""
 
     def __init__(self, bus: Bus, address: str) -> None:
         self._bus = bus
@@ -22,11 +22,11 @@ class Requests:
         self._waiting: dict[str, asyncio.Future[Envelope]] = {}
 
     async def send(self, key: str, envelope: Envelope, timeout_seconds: float) -> Envelope:
-        """Publish a request and wait for its reply."""
+        """Publish a request and return its reply; raise NoListener or RequestTimeout."""
         correlation_id = uuid7()
         try:
             async with asyncio.timeout(timeout_seconds):
-                with self._expected(correlation_id) as reply:
+                with self._awaiting_reply(correlation_id) as reply:
                     routed = await self._bus.publish(
                         key,
                         envelope,
@@ -40,30 +40,30 @@ class Requests:
         except TimeoutError:
             raise RequestTimeout(f"No reply to {key} came within {timeout_seconds:g} s.") from None
 
-    async def take(self, delivery: Delivery) -> None:
-        """Give a reply to whoever waits for it; one that comes too late is dropped."""
-        if reply := self._open(delivery.correlation_id):
+    async def resolve(self, delivery: Delivery) -> None:
+        """Resolve the request that a reply belongs to; drop a late reply."""
+        if reply := self._pending_reply(delivery.correlation_id):
             reply.set_result(delivery.envelope)
         else:
             log.info("reply_too_late", message_id=delivery.envelope.id)
 
-    async def refuse(self, received: Received, problem: InvalidMessage) -> None:
-        """Tell whoever waits for it that the reply can't be read."""
-        if reply := self._open(received.correlation_id):
+    async def fail(self, received: Received, problem: InvalidMessage) -> None:
+        """Fail the request that an invalid reply belongs to."""
+        if reply := self._pending_reply(received.correlation_id):
             reply.set_exception(problem)
 
     def close(self) -> None:
-        """End every request."""
+        """Fail every pending request with BusClosed."""
         for reply in self._waiting.values():
             if not reply.done():
                 reply.set_exception(BusClosed("The bus was closed before the reply came."))
 
-    def _open(self, correlation_id: str | None) -> asyncio.Future[Envelope] | None:
+    def _pending_reply(self, correlation_id: str | None) -> asyncio.Future[Envelope] | None:
         reply = self._waiting.get(correlation_id or "")
         return None if reply is None or reply.done() else reply
 
     @contextmanager
-    def _expected(self, correlation_id: str) -> Iterator[asyncio.Future[Envelope]]:
+    def _awaiting_reply(self, correlation_id: str) -> Iterator[asyncio.Future[Envelope]]:
         reply: asyncio.Future[Envelope] = asyncio.get_running_loop().create_future()
         self._waiting[correlation_id] = reply
         try:
@@ -71,5 +71,5 @@ class Requests:
         finally:
             del self._waiting[correlation_id]
             if reply.done() and not reply.cancelled():
-                reply.exception()  # seen, even when nobody waited any more
+                reply.exception()  # mark as retrieved, also when the requester was cancelled
             reply.cancel()
