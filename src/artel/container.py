@@ -22,7 +22,7 @@ from artel.brain.router import BrainRouter
 from artel.budgets.money import micros
 from artel.bus.bus import Bus
 from artel.connector_gateway.connections import ConnectorConnections
-from artel.connector_gateway.frames import UserTurns
+from artel.connector_gateway.frames import PerUserLock
 from artel.connector_gateway.relay import Relay
 from artel.contract.connector import Decided
 from artel.contract.events import StoredEvent
@@ -82,14 +82,14 @@ class Container:
     signals: Signals
     endings: TurnWaiters
     desk: SpaceRpc
-    lines: ConnectorConnections
+    connector_connections: ConnectorConnections
     relay: Relay
     host: Host | None
     spaces: Spaces | None
     registry: CollectorRegistry
     opened: AsyncExitStack
     deciding: set[asyncio.Task[None]] = field(default_factory=set)
-    searches: UserTurns = field(default_factory=lambda: UserTurns(SEARCHERS))
+    searches: PerUserLock = field(default_factory=lambda: PerUserLock(SEARCHERS))
 
     @classmethod
     async def open(cls, settings: Settings) -> "Container":
@@ -139,8 +139,8 @@ class Container:
         endings = TurnWaiters(database)
         brain = BrainRouter(os.environ, model_rules(settings))
         news, process_id = ProjectEventWriter(database, signals), uuid7()
-        lines = ConnectorConnections(database, process_id, news.add, settings.max_connectors_per_user)
-        relay = Relay(database, signals, lines, process_id)
+        connector_connections = ConnectorConnections(database, process_id, news.add, settings.max_connectors_per_user)
+        relay = Relay(database, signals, connector_connections, process_id)
         signals.add(relay)
         workspaces = task_workspaces(settings)
         storage = StorageQuota(database, workspaces, settings.user_storage_bytes)
@@ -218,7 +218,7 @@ class Container:
             signals=signals,
             endings=endings,
             desk=SpaceRpc(database, signals, parts, spaces),
-            lines=lines,
+            connector_connections=connector_connections,
             relay=relay,
             host=host,
             spaces=spaces,

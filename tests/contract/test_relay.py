@@ -1,4 +1,4 @@
-"""Calls to connectors, on SQLite and PostgreSQL: the time they carry, and what is said of those that never left."""
+"""Calls to connectors, on SQLite and PostgreSQL: their remaining time, and results of calls that were never sent."""
 
 import asyncio
 import json
@@ -31,30 +31,30 @@ pytestmark = pytest.mark.anyio
 
 @dataclass
 class Process:
-    """A server process, as far as it has to do with connectors."""
+    """A server process with only its connector connections and relay."""
 
     database: Database
     user: Principal
     project_id: int
     id: str = field(default_factory=uuid7)
-    heard: list[dict[str, Any]] = field(default_factory=list)  # by the connector at the other end of its line
-    hears: asyncio.Event = field(default_factory=asyncio.Event)
+    sent: list[dict[str, Any]] = field(default_factory=list)  # to the connector
+    sent_more: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         async def nothing(*_: Any) -> list[Any]:
             return []
 
         signals = Signals(EventHub(nothing), EventHub(nothing), None)
-        self.lines = ConnectorConnections(self.database, self.id, lambda *_: None)
-        self.relay = Relay(self.database, signals, self.lines, self.id)
+        self.connections = ConnectorConnections(self.database, self.id, lambda *_: None)
+        self.relay = Relay(self.database, signals, self.connections, self.id)
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[ConnectorConnection]:
-        """Hold the line of the project."""
+        """Open and hold the project's connection."""
 
         async def send(text: str) -> None:
-            self.heard.append(json.loads(text))
-            self.hears.set()
+            self.sent.append(json.loads(text))
+            self.sent_more.set()
 
         hello = Hello(
             protocol=PROTOCOL,
@@ -63,28 +63,29 @@ class Process:
             project_id=self.project_id,
             workspace_name="work",
         )
-        line = ConnectorConnection(
-            uuid7(), self.user, hello, send, lambda *_: None, self.lines.large, self.lines.raised
+        large_messages, raised_limits = self.connections.large_messages, self.connections.raised_limits
+        connection = ConnectorConnection(
+            uuid7(), self.user, hello, send, lambda *_: None, large_messages, raised_limits
         )
-        await self.lines.open(line, lambda _: None)
+        await self.connections.open(connection, lambda _: None)
         try:
-            yield line
+            yield connection
         finally:
-            await self.lines.close(line)
+            await self.connections.close(connection)
 
     def write(self, path: str, seconds: float) -> "asyncio.Task[Result]":
-        """Ask for a write."""
+        """Start a call that writes a file."""
         call = WriteCall(call_id=uuid7(), user_id=self.user.user_id, timeout_ms=1, path=path, content="x")
         return asyncio.ensure_future(self.relay.call(self.user, self.project_id, "workspace/write", call, seconds))
 
-    async def until_heard(self, count: int) -> None:
+    async def until_sent(self, count: int) -> None:
         async with asyncio.timeout(15):
-            while len(self.heard) < count:
-                self.hears.clear()
-                await self.hears.wait()
+            while len(self.sent) < count:
+                self.sent_more.clear()
+                await self.sent_more.wait()
 
-    async def answer(self, line: ConnectorConnection, message: dict[str, Any]) -> None:
-        await line.heard(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"success": True}}))
+    async def answer(self, connection: ConnectorConnection, message: dict[str, Any]) -> None:
+        await connection.receive(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"success": True}}))
 
 
 @pytest.fixture
@@ -97,35 +98,35 @@ async def processes(upgraded_database: Callable[[], str]) -> AsyncIterator[Calla
     await database.close()
 
 
-async def test_a_call_that_waited_for_the_line_carries_the_time_that_is_left(
+async def test_call_that_waited_for_a_slot_carries_its_remaining_time(
     processes: Callable[[], Process],
 ) -> None:
     here = processes()
-    async with here.connected() as line:
+    async with here.connected() as connection:
         calls = [here.write(str(number), 60) for number in range(MAX_AT_ONCE)]
-        await here.until_heard(MAX_AT_ONCE)
-        asked = time.monotonic()
+        await here.until_sent(MAX_AT_ONCE)
+        called_at = time.monotonic()
         ninth = here.write("ninth", 60)
         await asyncio.wait({ninth}, timeout=0.5)
-        waited = time.monotonic() - asked
-        assert len(here.heard) == MAX_AT_ONCE  # it is not sent while the others are
+        waited = time.monotonic() - called_at
+        assert len(here.sent) == MAX_AT_ONCE  # the ninth waits for a slot
 
-        await here.answer(line, here.heard[0])
-        await here.until_heard(MAX_AT_ONCE + 1)
-        for message in here.heard[1:]:
-            await here.answer(line, message)
+        await here.answer(connection, here.sent[0])
+        await here.until_sent(MAX_AT_ONCE + 1)
+        for message in here.sent[1:]:
+            await here.answer(connection, message)
         results = await asyncio.gather(*calls, ninth)
 
     assert all(result.success for result in results)
-    assert here.heard[-1]["params"]["path"] == "ninth"
-    assert 0 < here.heard[-1]["params"]["timeout_ms"] <= (60 - waited) * 1000 + 50
+    assert here.sent[-1]["params"]["path"] == "ninth"
+    assert 0 < here.sent[-1]["params"]["timeout_ms"] <= (60 - waited) * 1000 + 50
 
 
-async def test_a_write_that_never_left_is_not_unknown(processes: Callable[[], Process]) -> None:
+async def test_result_of_an_unsent_write_is_timed_out_not_unknown(processes: Callable[[], Process]) -> None:
     here = processes()
     async with here.connected():
         calls = [here.write(str(number), 3) for number in range(MAX_AT_ONCE)]
-        await here.until_heard(MAX_AT_ONCE)
+        await here.until_sent(MAX_AT_ONCE)
 
         late = await here.write("late", 0.2)
 
@@ -133,71 +134,71 @@ async def test_a_write_that_never_left_is_not_unknown(processes: Callable[[], Pr
         assert "Nothing was sent" in (late.error or "")
         assert {result.code for result in await asyncio.gather(*calls)} == {"unknown"}  # those were sent
 
-    assert "late" not in {message["params"]["path"] for message in here.heard}
+    assert "late" not in {message["params"]["path"] for message in here.sent}
 
 
-async def test_an_answer_that_comes_late_may_be_large_and_what_nobody_asked_for_may_not(
+async def test_late_answer_may_be_large_but_its_duplicate_may_not(
     processes: Callable[[], Process],
 ) -> None:
     here = processes()
-    async with here.connected() as line:
+    async with here.connected() as connection:
         assert (await here.write("slow", 0.1)).code == "unknown"
-        late = {"jsonrpc": "2.0", "id": here.heard[0]["id"], "result": {"success": True, "x": "x" * LARGE_CHARACTERS}}
+        late = {"jsonrpc": "2.0", "id": here.sent[0]["id"], "result": {"success": True, "x": "x" * LARGE_CHARACTERS}}
 
-        assert await line.heard(json.dumps(late)) is None
+        assert await connection.receive(json.dumps(late)) is None
 
         waiting = here.write("quick", 30)
-        await here.until_heard(2)
+        await here.until_sent(2)
         with pytest.raises(Misbehaved):
-            await line.heard(json.dumps(late))  # once more
-        await here.answer(line, here.heard[1])
+            await connection.receive(json.dumps(late))  # once more
+        await here.answer(connection, here.sent[1])
         assert (await waiting).success
 
 
-async def test_a_call_through_another_process_carries_the_time_that_is_left(
+async def test_call_through_another_process_carries_its_remaining_time(
     processes: Callable[[], Process],
 ) -> None:
     holder, asker = processes(), processes()
-    async with holder.connected() as line:
-        asked = time.monotonic()
+    async with holder.connected() as connection:
+        called_at = time.monotonic()
         call = asker.write("a", 60)
-        await asyncio.wait({call}, timeout=0.5)  # nobody has looked yet
+        await asyncio.wait({call}, timeout=0.5)  # the holder does not serve calls yet
         holder.relay.start()
-        await holder.until_heard(1)
-        waited = time.monotonic() - asked
-        await holder.answer(line, holder.heard[0])
+        await holder.until_sent(1)
+        waited = time.monotonic() - called_at
+        await holder.answer(connection, holder.sent[0])
         assert (await call).success
         await holder.relay.close()
 
     assert waited > 0.5
-    assert 0 < holder.heard[0]["params"]["timeout_ms"] <= (60 - 0.5) * 1000
+    assert 0 < holder.sent[0]["params"]["timeout_ms"] <= (60 - 0.5) * 1000
 
 
-async def test_what_another_process_did_not_send_in_time_is_never_sent(processes: Callable[[], Process]) -> None:
+async def test_call_that_another_process_did_not_send_in_time_is_never_sent(processes: Callable[[], Process]) -> None:
     holder, asker = processes(), processes()
-    async with holder.connected() as line:
+    async with holder.connected() as connection:
         late = await asker.write("late", 0.2)
         assert (late.code, "Nothing was sent" in (late.error or "")) == ("timed_out", True)
 
         holder.relay.start()
         in_time = asker.write("in time", 30)
-        await holder.until_heard(1)
-        await holder.answer(line, holder.heard[0])
+        await holder.until_sent(1)
+        await holder.answer(connection, holder.sent[0])
         assert (await in_time).success
 
         too_late = asker.write("unanswered", 2)
-        await holder.until_heard(2)
+        await holder.until_sent(2)
         assert (await too_late).code == "unknown"  # it was sent
         await holder.relay.close()
 
-    assert [message["params"]["path"] for message in holder.heard] == ["in time", "unanswered"]
+    assert [message["params"]["path"] for message in holder.sent] == ["in time", "unanswered"]
 
 
-async def test_a_write_whose_line_breaks_before_it_is_sent_finds_nobody(processes: Callable[[], Process]) -> None:
+async def test_write_whose_connection_breaks_before_it_is_sent_is_offline(processes: Callable[[], Process]) -> None:
     here = processes()
     async with here.connected():
         calls = [here.write(str(number), 1) for number in range(MAX_AT_ONCE)]
-        await here.until_heard(MAX_AT_ONCE)
+        await here.until_sent(MAX_AT_ONCE)
         waiting = here.write("waiting", 30)
         await asyncio.wait({waiting}, timeout=0.1)
 

@@ -1,4 +1,4 @@
-"""What connectors answer is taken within limits only."""
+"""Size and structure limits on connector messages."""
 
 import asyncio
 import json
@@ -15,63 +15,63 @@ from websockets.exceptions import ConnectionClosed
 from artel.api.socket_protocol import BoundedSocket
 from artel.auth.principal import Principal
 from artel.connector_gateway.connection import ConnectorConnection, NotSent
-from artel.connector_gateway.frames import LARGE_CHARACTERS, Misbehaved, UserPlaces, UserTurns, read_message
+from artel.connector_gateway.frames import LARGE_CHARACTERS, Misbehaved, PerUserLock, PerUserSemaphore, read_message
 from artel.contract.connector import ANSWERS, CALLS, PROTOCOL, Hello, Result
 
 pytestmark = pytest.mark.anyio
 
-NOT_UNDERSTOOD = "The connector answered something that is not understood"
+NOT_UNDERSTOOD = "The connector's answer was not understood"
 FILE = {"path": "a.py", "type": "file", "size": 1, "modified": "2026-01-01T00:00:00+00:00"}
 MATCH = {"path": "a.py", "line": 1, "text": "x"}
 UNDONE = {"path": "a.py", "turn_id": "t", "outcome": "restored"}
 
 
 class Connector:
-    """The other end of a line."""
+    """The other end of a connection."""
 
     def __init__(
         self,
         user_id: int = 1,
-        large: UserTurns | None = None,
-        raised: UserPlaces | None = None,
+        large_messages: PerUserLock | None = None,
+        raised_limits: PerUserSemaphore | None = None,
         kind: type[ConnectorConnection] = ConnectorConnection,
     ) -> None:
         hello = Hello(
             protocol=PROTOCOL, connector_id="connector-of-a-test", user_id=user_id, project_id=1, workspace_name="w"
         )
-        self.asked: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.calls: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.allowed: list[int] = []
         self.changed = asyncio.Event()
-        self.line = kind(
-            "line",
+        self.connection = kind(
+            "connection",
             Principal(user_id),
             hello,
             self._send,
             lambda *_: None,
-            large or UserTurns(8),
-            raised or UserPlaces(8),
-            self._allow,
+            large_messages or PerUserLock(8),
+            raised_limits or PerUserSemaphore(8),
+            self._set_max_characters,
         )
 
-    def _allow(self, characters: int) -> None:
+    def _set_max_characters(self, characters: int) -> None:
         if self.allowed[-1:] != [characters]:
             self.allowed.append(characters)
             self.changed.set()
 
     async def _send(self, text: str) -> None:
-        self.asked.put_nowait(json.loads(text))
+        self.calls.put_nowait(json.loads(text))
 
     def call(self, method: str, seconds: float = 60) -> "asyncio.Task[Result]":
         """Call the connector."""
         arguments = {"call_id": "c", "user_id": 1, "timeout_ms": 1, "path": "a", "content": "", "old": "a", "new": "b"}
         call = CALLS[method].model_validate({**arguments, "query": "q", "name": "test"})
-        return asyncio.ensure_future(self.line.call(method, call, asyncio.get_running_loop().time() + seconds))
+        return asyncio.ensure_future(self.connection.call(method, call, asyncio.get_running_loop().time() + seconds))
 
     async def answered(self, method: str, result: Any) -> Result:
-        """Return what becomes of an answer."""
+        """Call the connector, let it answer with `result`, and return the result of the call."""
         calling = self.call(method)
-        await self.asked.get()
-        await self.line.heard(_frame(result))
+        await self.calls.get()
+        await self.connection.receive(_frame(result))
         return await calling
 
 
@@ -93,13 +93,11 @@ def _frame(result: Any, call_id: str = "c") -> str:
         ("workspace/delete", {"success": False, "code": "asks", "error": "?", "ask_id": "q", "diff": "-x"}),
     ],
 )
-async def test_answers_of_a_connector_are_taken_with_the_fields_of_their_method(
-    method: str, result: dict[str, Any]
-) -> None:
+async def test_answers_have_only_the_fields_of_their_method(method: str, result: dict[str, Any]) -> None:
     answer = await Connector().answered(method, {**result, "more": {"x": [1]}})
 
-    kept = {"success": answer.success, "error": answer.error, "code": answer.code, **answer.more}
-    assert {name: value for name, value in kept.items() if value is not None} == result
+    fields = {"success": answer.success, "error": answer.error, "code": answer.code, **answer.more}
+    assert {name: value for name, value in fields.items() if value is not None} == result
 
 
 @pytest.mark.req("SEC-02.3")
@@ -124,7 +122,7 @@ async def test_answers_of_a_connector_are_taken_with_the_fields_of_their_method(
         ("workspace/write", None),
     ],
 )
-async def test_answers_that_no_connector_of_ours_gives_are_not_understood(method: str, result: Any) -> None:
+async def test_invalid_answers_are_not_understood(method: str, result: Any) -> None:
     answer = await Connector().answered(method, result)
 
     assert (answer.success, answer.code, answer.more) == (False, "failed", {})
@@ -141,18 +139,18 @@ async def test_answers_that_no_connector_of_ours_gives_are_not_understood(method
         ("workspace/write", '{"jsonrpc":"2.0","id":"c","result":{"x":"' + "x" * 1_000_000 + '"}}'),
     ],
 )
-async def test_a_frame_of_more_than_the_method_needs_is_refused_before_it_is_read(method: str, frame: str) -> None:
+async def test_frame_over_the_limit_of_the_method_is_refused_before_parsing(method: str, frame: str) -> None:
     connector = Connector()
     calling = connector.call(method)
-    await connector.asked.get()
+    await connector.calls.get()
 
     with pytest.raises(Misbehaved):
-        await connector.line.heard(frame)
+        await connector.connection.receive(frame)
     calling.cancel()
 
 
 @pytest.mark.req("SEC-02.3")
-def test_a_file_full_of_brackets_and_quotes_is_no_structure() -> None:
+def test_brackets_inside_strings_do_not_count_as_structure() -> None:
     content = '{"a": [1, "\\\\"]},' * 100_000
 
     message = read_message(_frame({"success": True, "content": content}), ANSWERS["workspace/read"].structure)
@@ -161,58 +159,58 @@ def test_a_file_full_of_brackets_and_quotes_is_no_structure() -> None:
 
 
 @pytest.mark.req("SEC-02.3")
-async def test_the_socket_takes_large_messages_only_while_a_large_answer_may_come() -> None:
+async def test_socket_accepts_large_messages_only_while_a_large_answer_is_pending() -> None:
     connector = Connector()
     calling = connector.call("workspace/read")
-    await connector.asked.get()
-    await connector.line.heard(_frame({"success": True, "content": "x"}))
+    await connector.calls.get()
+    await connector.connection.receive(_frame({"success": True, "content": "x"}))
     await calling
 
     assert connector.allowed == [LARGE_CHARACTERS, ANSWERS["workspace/read"].characters, LARGE_CHARACTERS]
 
 
 @pytest.mark.req("SEC-02.4")
-async def test_large_frames_are_read_one_at_a_time_per_user_and_stop_nobody_else() -> None:
-    large = UserTurns(3)
+async def test_large_frames_are_parsed_one_at_a_time_per_user_without_blocking_other_users() -> None:
+    large = PerUserLock(3)
     first, second = Connector(1, large), Connector(2, large)
     calls = [connector.call("workspace/read") for connector in (first, second)]
     for connector in (first, second):
-        await connector.asked.get()
+        await connector.calls.get()
     frame = _frame({"success": True, "content": "x" * 2 * LARGE_CHARACTERS})
 
-    async with large.turn(1):  # another large frame of the first user is being read
-        waiting = asyncio.ensure_future(first.line.heard(frame))
-        await second.line.heard(frame)
+    async with large.lock(1):  # another large frame of the first user is being parsed
+        waiting = asyncio.ensure_future(first.connection.receive(frame))
+        await second.connection.receive(frame)
         assert (await calls[1]).success
         await asyncio.wait({waiting}, timeout=0.5)
         assert not waiting.done()
-        assert large.wanted(1) == 2
+        assert large.count(1) == 2
     await waiting
     assert (await calls[0]).success
-    assert large.wanted(1) == 0
+    assert large.count(1) == 0
 
 
 READ_CHARACTERS = ANSWERS["workspace/read"].characters
 
 
-async def give_up(calling: "asyncio.Task[Result]") -> None:
+async def cancel(calling: "asyncio.Task[Result]") -> None:
     calling.cancel()
     with suppress(asyncio.CancelledError):
         await calling
 
 
-class HurriedLine(ConnectorConnection):
-    """A line that soon forgets calls that were given up."""
+class ShortLateTime(ConnectorConnection):
+    """A connection that accepts late answers only briefly."""
 
     late_seconds = 0.2
 
 
 @pytest.mark.req("SEC-02.3")
-async def test_a_call_that_was_given_up_allows_a_large_message_for_some_time_only() -> None:
-    connector = Connector(kind=HurriedLine)
+async def test_cancelled_call_allows_a_large_message_only_for_a_limited_time() -> None:
+    connector = Connector(kind=ShortLateTime)
     calling = connector.call("workspace/read")
-    await connector.asked.get()
-    await give_up(calling)
+    await connector.calls.get()
+    await cancel(calling)
     connector.changed.clear()
     assert connector.allowed == [LARGE_CHARACTERS, READ_CHARACTERS]
 
@@ -221,16 +219,16 @@ async def test_a_call_that_was_given_up_allows_a_large_message_for_some_time_onl
 
     assert connector.allowed[2:] == [LARGE_CHARACTERS]
     with pytest.raises(Misbehaved):
-        await connector.line.heard(_frame({"success": True, "content": "x" * 2 * LARGE_CHARACTERS}))
+        await connector.connection.receive(_frame({"success": True, "content": "x" * 2 * LARGE_CHARACTERS}))
 
 
 @pytest.mark.req("SEC-02.4")
-async def test_only_some_lines_of_a_user_may_have_large_answers_at_once() -> None:
-    raised = UserPlaces(1)
-    first, second, other = Connector(1, raised=raised), Connector(1, raised=raised), Connector(2, raised=raised)
+async def test_number_of_connections_with_raised_limit_is_bounded_per_user() -> None:
+    raised = PerUserSemaphore(1)
+    first, second, other = (Connector(user_id, raised_limits=raised) for user_id in (1, 1, 2))
     unanswered = first.call("workspace/read")
-    await first.asked.get()
-    await give_up(unanswered)  # its answer may still come
+    await first.calls.get()
+    await cancel(unanswered)  # its answer may still come
 
     with pytest.raises(NotSent):
         await second.call("workspace/read", 0.05)
@@ -239,20 +237,20 @@ async def test_only_some_lines_of_a_user_may_have_large_answers_at_once() -> Non
     assert (await first.answered("workspace/read", {"success": True, "content": "x"})).success
     assert (await other.answered("workspace/read", {"success": True, "content": "x"})).success
     waiting = second.call("workspace/read")
-    first.line.close()
+    first.connection.close()
     async with asyncio.timeout(60):
-        await second.asked.get()
-    await second.line.heard(_frame({"success": True, "content": "x"}))
+        await second.calls.get()
+    await second.connection.receive(_frame({"success": True, "content": "x"}))
     assert (await waiting).success
 
 
-class HurriedSocket(BoundedSocket):
-    """A socket that waits shortly for the end of a message."""
+class ShortMessageTime(BoundedSocket):
+    """A socket with a short timeout for receiving one message."""
 
     message_seconds = 0.2
 
 
-async def _taking_all(_scope: Any, receive: Any, send: Any) -> None:
+async def _accept_all(_scope: Any, receive: Any, send: Any) -> None:
     await receive()
     await send({"type": "websocket.accept"})
     while (await receive())["type"] != "websocket.disconnect":
@@ -260,10 +258,10 @@ async def _taking_all(_scope: Any, receive: Any, send: Any) -> None:
 
 
 @pytest.mark.req("SEC-02.4")
-async def test_a_line_whose_message_does_not_end_is_closed() -> None:
-    config = Config(_taking_all)
+async def test_socket_with_an_endless_message_is_closed() -> None:
+    config = Config(_accept_all)
     server = await asyncio.get_running_loop().create_server(
-        lambda: HurriedSocket(config, ServerState(), {}), "127.0.0.1", 0
+        lambda: ShortMessageTime(config, ServerState(), {}), "127.0.0.1", 0
     )
     port = server.sockets[0].getsockname()[1]
     never = asyncio.Event()
@@ -272,12 +270,12 @@ async def test_a_line_whose_message_does_not_end_is_closed() -> None:
         yield "x" * 10_000
         await never.wait()
 
-    async with asyncio.timeout(60), connect(f"ws://127.0.0.1:{port}", proxy=None) as line:
-        await line.send(["whole", " message"])
-        assert await line.recv() == "taken"
-        sending = asyncio.ensure_future(line.send(endless()))
+    async with asyncio.timeout(60), connect(f"ws://127.0.0.1:{port}", proxy=None) as socket:
+        await socket.send(["whole", " message"])
+        assert await socket.recv() == "taken"
+        sending = asyncio.ensure_future(socket.send(endless()))
         with pytest.raises(ConnectionClosed) as closed:
-            await line.recv()
+            await socket.recv()
         sending.cancel()
     server.close()
 

@@ -67,7 +67,7 @@ async def confirm(approval_id: ApprovalId, body: NewDecision, user: CurrentUser,
     parts.go_on(decided.session_id, decided.project_id)
     if ask_id := decided.details.get("ask_id"):
         told = Decided(ask_id=ask_id, decision=body.decision, feedback=body.feedback)
-        await parts.relay.tell_answered(user, decided.project_id, told)
+        await parts.relay.notify_answered(user, decided.project_id, told)
     return _state(decided)
 
 

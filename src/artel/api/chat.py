@@ -229,11 +229,11 @@ async def cancel(session_id: SessionId, turn_id: TurnId, user: CurrentUser, part
 @router.get("/my/search", responses=documented(401, 422, 429, 503, 504))
 async def search(user: CurrentUser, parts: Parts, q: Words, limit: Limit = 50, offset: Offset = 0) -> Page[Found]:
     """Search your sessions and messages."""
-    if parts.searches.wanted(user.user_id) >= MAX_SEARCHES:
+    if parts.searches.count(user.user_id) >= MAX_SEARCHES:
         raise TooManySearches(f"{MAX_SEARCHES} of your searches wait already. Try again in a moment.", retry_after=5)
     seconds = parts.settings.search_seconds
     try:
-        async with parts.searches.turn(user.user_id):
+        async with parts.searches.lock(user.user_id):
             return await parts.database.read_within(seconds, history.search, user, q, limit, offset)
     except TimeoutError:
         raise SearchTooLong(

@@ -16,9 +16,9 @@ from artel.api.dependencies import CurrentUser, Parts, ProjectId
 from artel.api.problems import documented, problem_of
 from artel.auth.principal import Principal
 from artel.connector_gateway.connection import ConnectorConnection
-from artel.connector_gateway.connections import PROJECT_GONE, Ending
+from artel.connector_gateway.connections import PROJECT_GONE, CloseReason
 from artel.connector_gateway.frames import Misbehaved
-from artel.connector_gateway.repository import who_serves
+from artel.connector_gateway.repository import find_connector
 from artel.container import Container
 from artel.contract.connector import (
     CLOSE_MISBEHAVED,
@@ -49,7 +49,7 @@ router = APIRouter(prefix="/my/projects/{project_id}/connector", tags=["connecto
 @router.get("", responses=documented(401, 404, 422, 503))
 async def show_connector(project_id: ProjectId, user: CurrentUser, parts: Parts) -> ConnectorState:
     """Return whether the files of the project can be reached, and how writes are decided."""
-    serving = await parts.database.read(who_serves, user, project_id)
+    serving = await parts.database.read(find_connector, user, project_id)
     if serving is None:
         return ConnectorState(online=False)
     return ConnectorState(
@@ -69,8 +69,8 @@ async def connect(websocket: WebSocket, project_id: Annotated[int, Path(ge=0, le
     parts: Container = websocket.app.state.container
     user: Principal = websocket.state.principal
     try:
-        with parts.lines.socket(user):
-            await parts.database.read(who_serves, user, project_id)
+        with parts.connector_connections.socket(user):
+            await parts.database.read(find_connector, user, project_id)
             await _accept(websocket, parts, user, project_id)
     except ArtelError as refused:
         await websocket.send_denial_response(problem_of(websocket.scope, refused))
@@ -122,23 +122,23 @@ class _Conversation:
                 hello,
                 self._websocket.send_text,
                 self._parts.decided,
-                self._parts.lines.large,
-                self._parts.lines.raised,
+                self._parts.connector_connections.large_messages,
+                self._parts.connector_connections.raised_limits,
                 self._allow,
             )
-            ended: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+            ended: asyncio.Future[CloseReason] = asyncio.get_running_loop().create_future()
             await self._open(line, hello_id, ended)
             try:
                 await self._serve(line, hello_id, ended)
             finally:
-                await asyncio.shield(self._parts.lines.close(line))
+                await asyncio.shield(self._parts.connector_connections.close(line))
         except _Closed as closed:
             log.info("connector_refused", project_id=self._project_id, code=closed.code, reason=closed.reason)
             await self._websocket.close(closed.code, closed.reason[:120])
 
-    async def _open(self, line: ConnectorConnection, hello_id: object, ended: "asyncio.Future[Ending]") -> None:
+    async def _open(self, line: ConnectorConnection, hello_id: object, ended: "asyncio.Future[CloseReason]") -> None:
         try:
-            await self._parts.lines.open(line, partial(_settle, ended))
+            await self._parts.connector_connections.open(line, partial(_settle, ended))
         except OtherConnector as other:
             await self._websocket.send_json(refusal(hello_id, CLOSE_OTHER_CONNECTOR, other.detail))
             raise _Closed(CLOSE_OTHER_CONNECTOR, other.detail) from None
@@ -147,10 +147,10 @@ class _Conversation:
         except ArtelError as trouble:
             raise _Closed(CLOSE_TRY_LATER, trouble.detail) from None
 
-    async def _serve(self, line: ConnectorConnection, hello_id: object, ended: "asyncio.Future[Ending]") -> None:
+    async def _serve(self, line: ConnectorConnection, hello_id: object, ended: "asyncio.Future[CloseReason]") -> None:
         await self._websocket.send_json(answer(hello_id, Welcome()))
         listening = asyncio.ensure_future(self._listen(line))
-        keeping = asyncio.ensure_future(self._parts.lines.keep(line, self._authenticate))
+        keeping = asyncio.ensure_future(self._parts.connector_connections.keep_alive(line, self._authenticate))
         try:
             ways: set[asyncio.Future[Any]] = {listening, keeping, ended}
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
@@ -187,7 +187,7 @@ class _Conversation:
             if count > MAX_MESSAGES_PER_SECOND:
                 raise _Closed(CLOSE_MISBEHAVED, "The line is closed: it sent too many messages.")
             try:
-                reply = await line.heard(text)
+                reply = await line.receive(text)
             except Misbehaved as misbehaved:
                 raise _Closed(CLOSE_MISBEHAVED, f"The line is closed: {misbehaved}.") from None
             if reply is not None:
@@ -209,6 +209,6 @@ class _Conversation:
         return str(text)
 
 
-def _settle(ended: "asyncio.Future[Ending]", why: Ending) -> None:
+def _settle(ended: "asyncio.Future[CloseReason]", why: CloseReason) -> None:
     if not ended.done():
         ended.set_result(why)

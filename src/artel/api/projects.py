@@ -62,7 +62,7 @@ async def delete_project(project_id: ProjectId, user: CurrentUser, parts: Parts)
     parts.memories.wake()
     if parts.spaces is not None:
         await parts.spaces.discard(project_id)
-    parts.lines.project_deleted(project_id)
+    parts.connector_connections.project_deleted(project_id)
     await asyncio.to_thread(parts.workspaces.remove, gone)
     parts.hub.notify_all_of(user)
     parts.signals.project_changed(project_id)

@@ -43,7 +43,7 @@ def up(
         from artel.auth.logins import Device, LoginKind, make_code
         from artel.auth.throttle import network_key
         from artel.cli.own_connector import OwnConnector, Place, why_not
-        from artel.connector_gateway.repository import who_serves
+        from artel.connector_gateway.repository import find_connector
         from artel.projects.service import ensure_default_project
 
         account = await container.database.run(ensure_local_account)
@@ -60,7 +60,7 @@ def up(
         connector_login = _ConnectorLogin(container, account)
 
         async def is_free() -> bool:
-            return await container.database.read(who_serves, account.principal, project.id) is None
+            return await container.database.read(find_connector, account.principal, project.id) is None
 
         def ready(url: str) -> None:
             is_current = _remember(url, token)

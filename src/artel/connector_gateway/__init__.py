@@ -1,1 +1,1 @@
-"""The server's side of connectors: who serves which project's files, their lines, and calls to them."""
+"""The server's side of connectors: their connections, which project each serves, and calls to them."""

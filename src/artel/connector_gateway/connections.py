@@ -1,4 +1,4 @@
-"""The lines that this process holds: from hello to goodbye."""
+"""All connector connections of this process: registers, keeps alive and closes them."""
 
 import asyncio
 from collections import Counter
@@ -9,8 +9,13 @@ from functools import partial
 
 from artel.auth.principal import Principal
 from artel.connector_gateway.connection import ConnectorConnection
-from artel.connector_gateway.frames import MAX_LARGE_AT_ONCE, MAX_RAISED_LINES, UserPlaces, UserTurns
-from artel.connector_gateway.repository import Serving, begin_serving, end_serving, keep_serving
+from artel.connector_gateway.frames import MAX_LARGE_AT_ONCE, MAX_RAISED_CONNECTIONS, PerUserLock, PerUserSemaphore
+from artel.connector_gateway.repository import (
+    OnlineConnector,
+    register_connector,
+    renew_connector,
+    unregister_connector,
+)
 from artel.contract.connector import CLOSE_LOGIN_OVER, CLOSE_REFUSED, CLOSE_TAKEN_OVER, PING_SECONDS, Hello
 from artel.contract.events import ConnectorOffline, ConnectorOnline, EventData
 from artel.db.engine import Database
@@ -21,49 +26,51 @@ MAX_SOCKETS = 20
 
 log = get_logger(__name__)
 
-Tell = Callable[[Principal, int, EventData], None]
+PublishEvent = Callable[[Principal, int, EventData], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """Why a line has to end, for the connector."""
+class CloseReason:
+    """WebSocket close code and reason for the connector."""
 
     code: int
     reason: str
 
 
-TAKEN_OVER = Ending(CLOSE_TAKEN_OVER, "Another connector has taken over.")
-PROJECT_GONE = Ending(CLOSE_REFUSED, "The project was deleted.")
+TAKEN_OVER = CloseReason(CLOSE_TAKEN_OVER, "Another connector has taken over.")
+PROJECT_GONE = CloseReason(CLOSE_REFUSED, "The project was deleted.")
 
 
 class ConnectorConnections:
-    """One line per project at most. Whoever opens a line is told when, and why, it must be closed."""
+    """Holds at most one connection per project, and calls its `end` callback when it must be closed."""
 
-    def __init__(self, database: Database, process_id: str, tell: Tell, max_per_user: int = MAX_SOCKETS) -> None:
-        self.large = UserTurns(MAX_LARGE_AT_ONCE)
-        self.raised = UserPlaces(MAX_RAISED_LINES)
+    def __init__(
+        self, database: Database, process_id: str, publish: PublishEvent, max_per_user: int = MAX_SOCKETS
+    ) -> None:
+        self.large_messages = PerUserLock(MAX_LARGE_AT_ONCE)
+        self.raised_limits = PerUserSemaphore(MAX_RAISED_CONNECTIONS)
         self._max_per_user = max_per_user
-        self._sockets: Counter[int] = Counter()  # by user, from before the hello on
+        self._sockets: Counter[int] = Counter()  # by user, including those that have not sent hello yet
         self._database = database
         self._process_id = process_id
-        self._tell = tell
-        self._lines: dict[int, ConnectorConnection] = {}
-        self._changed = asyncio.Event()
-        self._end: dict[str, Callable[[Ending], None]] = {}
+        self._publish = publish
+        self._connections: dict[int, ConnectorConnection] = {}
+        self._opened = asyncio.Event()
+        self._end: dict[str, Callable[[CloseReason], None]] = {}
 
     @property
     def any(self) -> bool:
-        """Whether there is any line."""
-        return bool(self._lines)
+        """Whether any connector is connected to this process."""
+        return bool(self._connections)
 
     def of(self, principal: Principal, project_id: int) -> ConnectorConnection | None:
-        """Return the line to a user's project."""
-        line = self._lines.get(project_id)
-        return line if line is not None and line.principal.user_id == principal.user_id else None
+        """Return the connection that serves a user's project, if this process holds it."""
+        connection = self._connections.get(project_id)
+        return connection if connection is not None and connection.principal.user_id == principal.user_id else None
 
     @contextmanager
     def socket(self, principal: Principal) -> Iterator[None]:
-        """Count a socket of a user while it is open; raise TooManyConnectors if there are as many as may be."""
+        """Count a user's socket while it is open; raise TooManyConnectors if the limit is reached."""
         if self._sockets[principal.user_id] >= self._max_per_user:
             raise TooManyConnectors(
                 f"You have {self._max_per_user} connectors online here. Stop one that is not needed, then try again.",
@@ -77,89 +84,98 @@ class ConnectorConnections:
             if not self._sockets[principal.user_id]:
                 del self._sockets[principal.user_id]
 
-    async def next_change(self) -> None:
-        """Wait until a line was opened."""
-        await self._changed.wait()
+    async def wait_for_open(self) -> None:
+        """Wait until a connection is opened."""
+        await self._opened.wait()
 
-    async def open(self, line: ConnectorConnection, end: Callable[[Ending], None]) -> Serving:
-        """Let a line serve its project; `end` is called when it has to end."""
-        principal, hello = line.principal, line.hello
-        serving, before = await self._database.run(begin_serving, principal, hello, line.line_id, self._process_id)
-        old = self._lines.pop(hello.project_id, None)
+    async def open(self, connection: ConnectorConnection, end: Callable[[CloseReason], None]) -> OnlineConnector:
+        """Register a connection for its project; `end` is called when it must be closed."""
+        principal, hello = connection.principal, connection.hello
+        online, before = await self._database.run(
+            register_connector, principal, hello, connection.connection_id, self._process_id
+        )
+        old = self._connections.pop(hello.project_id, None)
         if old is not None:
             old.close()
-            self._tell_end(old.line_id, TAKEN_OVER)
-        self._lines[hello.project_id] = line
-        self._end[line.line_id] = end
-        self._changed.set()
-        self._changed = asyncio.Event()
+            self._call_end(old.connection_id, TAKEN_OVER)
+        self._connections[hello.project_id] = connection
+        self._end[connection.connection_id] = end
+        self._opened.set()
+        self._opened = asyncio.Event()
         if before is None or before.connector_id != hello.connector_id:
-            self._tell(principal, hello.project_id, _online(hello))
+            self._publish(principal, hello.project_id, _online_event(hello))
         log.info("connector_online", connector_id=hello.connector_id, project_id=hello.project_id, mode=hello.mode)
-        return serving
+        return online
 
-    async def keep(self, line: ConnectorConnection, authenticate: Callable[[], Awaitable[object]]) -> Ending:
-        """Say again and again that a line is open; answer why it has to end.
+    async def keep_alive(
+        self, connection: ConnectorConnection, authenticate: Callable[[], Awaitable[object]]
+    ) -> CloseReason:
+        """Renew a connection's row periodically; return the reason when the connection must be closed.
 
-        Another line has taken its place, its project was deleted, or `authenticate` does not accept its token any more.
+        Reasons: another connector took over, the project was deleted, or `authenticate` rejects the token.
         """
         while True:
             await asyncio.sleep(PING_SECONDS)
-            for look in (partial(_login_over, authenticate), partial(self._service_over, line)):
+            for check in (partial(_check_login, authenticate), partial(self._renew, connection)):
                 try:
-                    ending = await look()
-                except ArtelError as failure:  # who can't be asked now is asked again soon
+                    reason = await check()
+                except ArtelError as failure:  # temporary: try again at the next ping
                     log.warning("connector_not_renewed", reason=failure.detail)
                     continue
-                if ending is not None:
-                    return ending
+                if reason is not None:
+                    return reason
 
-    async def _service_over(self, line: ConnectorConnection) -> Ending | None:
+    async def _renew(self, connection: ConnectorConnection) -> CloseReason | None:
+        project_id, connection_id = connection.hello.project_id, connection.connection_id
         try:
-            is_kept = await self._database.run(keep_serving, line.principal, line.hello.project_id, line.line_id)
+            is_renewed = await self._database.run(renew_connector, connection.principal, project_id, connection_id)
         except ProjectNotFound:
             return PROJECT_GONE
-        return None if is_kept else TAKEN_OVER
+        return None if is_renewed else TAKEN_OVER
 
     def project_deleted(self, project_id: int) -> None:
-        """Let the line of a project that was deleted end, if it is here."""
-        line = self._lines.get(project_id)
-        if line is not None:
-            self._tell_end(line.line_id, PROJECT_GONE)
+        """Close the connection of a deleted project, if this process holds it."""
+        connection = self._connections.get(project_id)
+        if connection is not None:
+            self._call_end(connection.connection_id, PROJECT_GONE)
 
-    async def close(self, line: ConnectorConnection) -> None:
-        """End a line."""
-        line.close()
-        self._end.pop(line.line_id, None)
-        project_id = line.hello.project_id
-        if self._lines.get(project_id) is line:
-            del self._lines[project_id]
+    async def close(self, connection: ConnectorConnection) -> None:
+        """Close and unregister a connection."""
+        connection.close()
+        self._end.pop(connection.connection_id, None)
+        project_id = connection.hello.project_id
+        if self._connections.get(project_id) is connection:
+            del self._connections[project_id]
         try:
-            was_serving = await self._database.run(end_serving, line.principal, project_id, line.line_id)
+            was_online = await self._database.run(
+                unregister_connector, connection.principal, project_id, connection.connection_id
+            )
         except ArtelError as failure:
             log.warning("connector_not_removed", reason=failure.detail)
             return
-        if was_serving:
-            self._tell(line.principal, project_id, ConnectorOffline(connector_id=line.hello.connector_id))
-            log.info("connector_offline", connector_id=line.hello.connector_id, project_id=project_id)
+        if was_online:
+            self._publish(
+                connection.principal, project_id, ConnectorOffline(connector_id=connection.hello.connector_id)
+            )
+            log.info("connector_offline", connector_id=connection.hello.connector_id, project_id=project_id)
 
-    def _tell_end(self, line_id: str, ending: Ending) -> None:
-        end = self._end.pop(line_id, None)
+    def _call_end(self, connection_id: str, reason: CloseReason) -> None:
+        end = self._end.pop(connection_id, None)
         if end is not None:
-            end(ending)
+            end(reason)
 
 
-async def _login_over(authenticate: Callable[[], Awaitable[object]]) -> Ending | None:
+async def _check_login(authenticate: Callable[[], Awaitable[object]]) -> CloseReason | None:
     try:
         await authenticate()
     except ArtelError as failure:
         if failure.kind is not Kind.UNAUTHENTICATED:
             raise
-        return Ending(CLOSE_LOGIN_OVER, failure.detail)
+        return CloseReason(CLOSE_LOGIN_OVER, failure.detail)
     return None
 
 
-def _online(hello: Hello) -> ConnectorOnline:
+def _online_event(hello: Hello) -> ConnectorOnline:
     return ConnectorOnline(
         connector_id=hello.connector_id, workspace_name=hello.workspace_name, read_only=hello.read_only
     )

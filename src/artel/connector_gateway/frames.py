@@ -1,4 +1,4 @@
-"""What connectors send, read within limits: large messages on a thread, one at a time per user, a few per process."""
+"""Parsing of connector messages within limits, and the per-user limits on large messages."""
 
 import asyncio
 import re
@@ -9,89 +9,89 @@ from typing import Any
 
 from pydantic_core import from_json
 
-LARGE_CHARACTERS = 100_000  # what has more is read on a thread
-MAX_LARGE_AT_ONCE = 8
-MAX_RAISED_LINES = 4  # of a user, that may send very large messages at the same time
+LARGE_CHARACTERS = 100_000  # larger messages are parsed on a thread
+MAX_LARGE_AT_ONCE = 8  # in the whole process
+MAX_RAISED_CONNECTIONS = 4  # per user, that may send very large messages at the same time
 
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 class Misbehaved(Exception):
-    """The connector says what no connector of ours says."""
+    """The connector violated the protocol."""
 
 
-class UserTurns:
-    """Lets one heavy piece of work per user run at a time, and a few in the whole process; the others wait."""
+class PerUserLock:
+    """One lock per user, with at most `at_once` locks held in the whole process."""
 
     def __init__(self, at_once: int) -> None:
         self._slots = asyncio.Semaphore(at_once)
         self._locks: dict[int, asyncio.Lock] = {}
-        self._wanted: Counter[int] = Counter()
+        self._users: Counter[int] = Counter()
 
-    def wanted(self, user_id: int) -> int:
-        """Return how many pieces of work of a user run or wait."""
-        return self._wanted[user_id]
+    def count(self, user_id: int) -> int:
+        """Return how many tasks hold or wait for a user's lock."""
+        return self._users[user_id]
 
     @asynccontextmanager
-    async def turn(self, user_id: int) -> AsyncIterator[None]:
-        """Wait until it is the user's turn, and take it."""
+    async def lock(self, user_id: int) -> AsyncIterator[None]:
+        """Hold a user's lock."""
         lock = self._locks.setdefault(user_id, asyncio.Lock())
-        self._wanted[user_id] += 1
+        self._users[user_id] += 1
         try:
             async with lock, self._slots:
                 yield
         finally:
-            self._wanted[user_id] -= 1
-            if not self._wanted[user_id]:
-                del self._wanted[user_id], self._locks[user_id]
+            self._users[user_id] -= 1
+            if not self._users[user_id]:
+                del self._users[user_id], self._locks[user_id]
 
 
-class UserPlaces:
-    """Gives each user so many places; who comes when all are taken waits for one."""
+class PerUserSemaphore:
+    """One semaphore with `slots` slots per user."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._free: dict[int, asyncio.Semaphore] = {}
-        self._wanted: Counter[int] = Counter()
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._semaphores: dict[int, asyncio.Semaphore] = {}
+        self._users: Counter[int] = Counter()
 
-    async def take(self, user_id: int) -> None:
-        """Wait for a place of the user, and take it."""
-        free = self._free.setdefault(user_id, asyncio.Semaphore(self._most))
-        self._wanted[user_id] += 1
+    async def acquire(self, user_id: int) -> None:
+        """Wait for one of a user's slots, and take it."""
+        semaphore = self._semaphores.setdefault(user_id, asyncio.Semaphore(self._slots))
+        self._users[user_id] += 1
         try:
-            await free.acquire()
+            await semaphore.acquire()
         except BaseException:
             self._leave(user_id)
             raise
 
-    def give_back(self, user_id: int) -> None:
-        """Give a place back."""
-        self._free[user_id].release()
+    def release(self, user_id: int) -> None:
+        """Release one of a user's slots."""
+        self._semaphores[user_id].release()
         self._leave(user_id)
 
     def _leave(self, user_id: int) -> None:
-        self._wanted[user_id] -= 1
-        if not self._wanted[user_id]:
-            del self._wanted[user_id], self._free[user_id]
+        self._users[user_id] -= 1
+        if not self._users[user_id]:
+            del self._users[user_id], self._semaphores[user_id]
 
 
 def read_message(text: str, structure: int) -> dict[str, Any]:
-    """Return a JSON-RPC message; raise Misbehaved unless it is one, with at most so many characters outside strings."""
+    """Parse a JSON-RPC message; raise Misbehaved if it is invalid or more than `structure` characters are structure."""
     if len(text) > structure and not _is_simple(text, structure):
-        raise Misbehaved("it sent more objects and numbers than any answer has")
+        raise Misbehaved("it sent a message with too many objects and numbers")
     try:
         message = from_json(text, allow_inf_nan=False)
     except (ValueError, RecursionError):
-        raise Misbehaved("it sent something that is no JSON") from None
+        raise Misbehaved("it sent invalid JSON") from None
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-        raise Misbehaved("it sent something that is no JSON-RPC")
+        raise Misbehaved("it sent a message that is not JSON-RPC 2.0")
     return message
 
 
 def _is_simple(text: str, structure: int) -> bool:
-    """Return whether few characters are outside of strings: they make the objects that a text of JSON becomes.
+    """Return whether at most `structure` characters are outside of strings.
 
-    Without this 24 MB of `{},{},…` become 600 MB, in a call that nothing can interrupt.
+    Parsing 24 MB of `{},{},…` takes 600 MB of memory and can't be interrupted.
     """
     outside, end = 0, 0
     while (start := text.find('"', end)) >= 0:

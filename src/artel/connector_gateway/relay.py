@@ -1,7 +1,7 @@
-"""Calls to the connector of a project, whichever process holds its line, before one deadline.
+"""Calls to a project's connector, through whichever server process holds its connection.
 
-A call is sent once. When the line breaks under it, it is asked again by its id, of the same connector, as soon as that
-is back: the connector's journal sees to it that nothing is done twice.
+A call that was sent when the connection broke is sent again with the same id, to the same connector, once that is back:
+the connector's journal makes calls idempotent.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from pydantic import ValidationError
 
 from artel.auth.principal import Principal
 from artel.connector_gateway import relay_calls
-from artel.connector_gateway.connection import LineLost, NotSent, asks_for_nobody
+from artel.connector_gateway.connection import ConnectionLost, NotSent, rejection_for_orphaned_question
 from artel.connector_gateway.connections import ConnectorConnections
 from artel.connector_gateway.relay_calls import RelayCall
-from artel.connector_gateway.repository import Serving, who_serves
+from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.connector import ANSWERED, ANSWERS, CALLS, Call, Decided, Result
 from artel.db.engine import Database
 from artel.errors import ArtelError, DatabaseUnavailable
@@ -27,45 +27,47 @@ from artel.events.signals import Signals
 from artel.ids import uuid7
 from artel.logs import get_logger
 
-LOOK_SECONDS = 0.05
-LOOKS_PER_CHECK = 20
-BACK_SECONDS = 0.2
-PULSE_SECONDS = 1.0
-FORGET_SECONDS = 60.0
-TELL_SECONDS = 2.0
-# Where a lost answer leaves open whether something was done.
-CHANGING_METHODS = frozenset(
+POLL_SECONDS = 0.05
+POLLS_PER_CHECK = 20
+RECONNECT_SECONDS = 0.2
+SERVE_SECONDS = 1.0
+CLEANUP_SECONDS = 60.0
+NOTIFY_SECONDS = 2.0
+# After a lost answer to one of these it is unknown whether something was changed.
+MUTATING_METHODS = frozenset(
     {"workspace/write", "workspace/edit", "workspace/delete", "workspace/run", "workspace/undo"}
 )
 
 log = get_logger(__name__)
 
 
-class Asked(Protocol):
-    """Something that the user is asked, perhaps by the connector too."""
+class Question(Protocol):
+    """A question to the user that the connector may be asking too."""
 
     @property
     def project_id(self) -> int:
-        """Whose connector it is."""
+        """The project that the connector serves."""
 
     @property
     def details(self) -> Mapping[str, Any]:
-        """What is asked; `ask_id` is the name under which the connector asks."""
+        """The question's details; `ask_id` is the connector's id for it, if the connector asks."""
 
 
 class Relay:
-    """Asks connectors, and answers for the lines of this process what others ask."""
+    """Calls connectors, and serves other processes' calls to the connections of this process."""
 
-    def __init__(self, database: Database, signals: Signals, lines: ConnectorConnections, process_id: str) -> None:
+    def __init__(
+        self, database: Database, signals: Signals, connections: ConnectorConnections, process_id: str
+    ) -> None:
         self._database = database
         self._signals = signals
-        self._lines = lines
+        self._connections = connections
         self._process_id = process_id
-        self._awake = asyncio.Event()
-        self._pulse: asyncio.Task[None] | None = None
-        self._answering: dict[str, asyncio.Task[None]] = {}
-        self._telling: set[asyncio.Task[None]] = set()
-        self._forgot = 0.0
+        self._wake = asyncio.Event()
+        self._server: asyncio.Task[None] | None = None
+        self._serving: dict[str, asyncio.Task[None]] = {}
+        self._notifying: set[asyncio.Task[None]] = set()
+        self._cleaned_up_at = 0.0
 
     async def call(
         self,
@@ -74,11 +76,11 @@ class Relay:
         method: str,
         call: Call,
         seconds: float,
-        known: Serving | None = None,
+        connector: OnlineConnector | None = None,
     ) -> Result:
-        """Return what the connector answers; offline, too late and lost are answers too.
+        """Return the connector's answer; a failed result if it is offline, too late, or its answer was lost.
 
-        `known` is who serves the project, if that was just looked up.
+        Pass `connector` if it was just looked up.
         """
         deadline = time.monotonic() + seconds
         sent_to: str | None = None
@@ -86,214 +88,217 @@ class Relay:
             left = deadline - time.monotonic()
             if left <= 0:
                 return _too_late(method, was_sent=sent_to is not None)
-            serving = known or await self._serving(principal, project_id, was_sent=sent_to is not None)
-            known = None
-            if serving is None or sent_to not in (None, serving.connector_id):
+            target = connector or await self._find_connector(principal, project_id, was_sent=sent_to is not None)
+            connector = None
+            if target is None or sent_to not in (None, target.connector_id):
                 if sent_to is None:
                     return Result(success=False, code="offline", error=_OFFLINE)
-                await self._wait_for_return(min(left, BACK_SECONDS))
+                await self._wait_for_reconnect(min(left, RECONNECT_SECONDS))
                 continue
             try:
-                return await self._sent(principal, serving, method, call, deadline)
-            except LineLost as lost:
-                sent_to = serving.connector_id if lost.was_sent else sent_to
-                await asyncio.sleep(LOOK_SECONDS)
+                return await self._send(principal, target, method, call, deadline)
+            except ConnectionLost as lost:
+                sent_to = target.connector_id if lost.was_sent else sent_to
+                await asyncio.sleep(POLL_SECONDS)
             except NotSent:
                 return _too_late(method, was_sent=sent_to is not None)
             except TimeoutError:
                 return _too_late(method, was_sent=True)
 
-    async def tell_answered(self, principal: Principal, project_id: int, decided: Decided) -> None:
-        """Let a connector stop asking what was answered elsewhere, or what nobody waits for any more."""
-        line = self._lines.of(principal, project_id)
+    async def notify_answered(self, principal: Principal, project_id: int, decided: Decided) -> None:
+        """Tell the connector to stop asking a question that was answered elsewhere or whose caller has gone."""
+        connection = self._connections.of(principal, project_id)
         try:
-            async with asyncio.timeout(TELL_SECONDS):
-                if line is not None:
-                    await line.tell(ANSWERED, decided)
+            async with asyncio.timeout(NOTIFY_SECONDS):
+                if connection is not None:
+                    await connection.notify(ANSWERED, decided)
                 else:
-                    await self._tell_other(principal, project_id, decided)
-        except Exception as failure:  # noqa: BLE001 - the line is about to end, whatever it is
+                    await self._notify_through_process(principal, project_id, decided)
+        except Exception as failure:  # noqa: BLE001 - best effort: the connector's question expires anyway
             log.info("answer_not_told", project_id=project_id, reason=repr(failure))
 
-    def stop_asking(self, principal: Principal, asked: Iterable[Asked]) -> None:
-        """Let connectors stop asking what nobody waits for any more, and don't wait for them."""
-        for approval in asked:
-            if ask_id := approval.details.get("ask_id"):
-                told = Decided(ask_id=ask_id, decision="reject")
-                telling = self.tell_answered(principal, approval.project_id, told)
-                task = asyncio.get_running_loop().create_task(telling)
-                self._telling.add(task)
-                task.add_done_callback(self._telling.discard)
+    def stop_asking(self, principal: Principal, questions: Iterable[Question]) -> None:
+        """Tell connectors, in the background, to stop asking questions whose caller has gone."""
+        for question in questions:
+            if ask_id := question.details.get("ask_id"):
+                rejection = Decided(ask_id=ask_id, decision="reject")
+                notification = self.notify_answered(principal, question.project_id, rejection)
+                task = asyncio.get_running_loop().create_task(notification)
+                self._notifying.add(task)
+                task.add_done_callback(self._notifying.discard)
 
     def start(self) -> None:
-        """Begin to answer what other processes ask."""
-        self._pulse = asyncio.get_running_loop().create_task(self._beat(), name="relay")
+        """Start to serve other processes' calls."""
+        self._server = asyncio.get_running_loop().create_task(self._serve(), name="relay")
 
     async def close(self) -> None:
-        """Return no more."""
-        for task in (self._pulse, *self._answering.values(), *self._telling):
+        """Cancel all background tasks."""
+        for task in (self._server, *self._serving.values(), *self._notifying):
             if task is not None:
                 task.cancel()
 
-    # Signals: something may be asked of a line of this process.
+    # Signals: another process may have stored a call for a connection of this process.
 
-    def work(self, project_id: int) -> None:  # noqa: ARG002 - which project it is does not matter: look at all
-        """Look for calls."""
-        self._awake.set()
+    def work(self, project_id: int) -> None:  # noqa: ARG002 - calls of all projects are looked up together
+        """Look for calls now."""
+        self._wake.set()
 
     def session_changed(self, session_id: str) -> None:
-        """Not ours."""
+        """Ignore the signal."""
 
     def cancelled(self, turn_id: str) -> None:
-        """Not ours: what a connector has been asked, it does."""
+        """Ignore the signal: a call that was sent to a connector is not cancelled."""
 
     def agents_changed(self, project_id: int, agent_id: int) -> None:
-        """Not ours."""
+        """Ignore the signal."""
 
-    async def _serving(self, principal: Principal, project_id: int, *, was_sent: bool) -> Serving | None:
+    async def _find_connector(self, principal: Principal, project_id: int, *, was_sent: bool) -> OnlineConnector | None:
         try:
-            return await self._database.read(who_serves, principal, project_id)
+            return await self._database.read(find_connector, principal, project_id)
         except DatabaseUnavailable:
-            if was_sent:  # then nothing can be said yet about what came of it
+            if was_sent:  # the call's outcome is not known yet: retry
                 return None
             raise
 
-    async def _sent(self, principal: Principal, serving: Serving, method: str, call: Call, deadline: float) -> Result:
-        line = self._lines.of(principal, serving.project_id)
-        if line is not None and line.line_id == serving.line_id:
-            return await line.call(method, call, deadline)
-        if serving.process_id == self._process_id:
-            raise LineLost(was_sent=False)  # it broke in this moment
-        return await self._ask_other(principal, serving, method, call, deadline)
-
-    async def _ask_other(
-        self, principal: Principal, serving: Serving, method: str, call: Call, deadline: float
+    async def _send(
+        self, principal: Principal, connector: OnlineConnector, method: str, call: Call, deadline: float
     ) -> Result:
+        connection = self._connections.of(principal, connector.project_id)
+        if connection is not None and connection.connection_id == connector.line_id:
+            return await connection.call(method, call, deadline)
+        if connector.process_id == self._process_id:
+            raise ConnectionLost(was_sent=False)  # it closed after the lookup
+        return await self._send_through_process(principal, connector, method, call, deadline)
+
+    async def _send_through_process(
+        self, principal: Principal, connector: OnlineConnector, method: str, call: Call, deadline: float
+    ) -> Result:
+        """Store a call for the process that holds the connection, and poll for the answer."""
         left = deadline - time.monotonic()
-        until = datetime.now(UTC) + timedelta(seconds=left)
+        expires_at = datetime.now(UTC) + timedelta(seconds=left)
         params = call.model_copy(update={"timeout_ms": max(1, int(left * 1000))}).model_dump(mode="json")
-        asked = RelayCall(call.call_id, principal.user_id, serving.project_id, method, params, until)
-        await self._database.run(relay_calls.ask, principal, serving.process_id, asked)
-        self._signals.work(serving.project_id)
+        relayed = RelayCall(call.call_id, principal.user_id, connector.project_id, method, params, expires_at)
+        await self._database.run(relay_calls.add_call, principal, connector.process_id, relayed)
+        self._signals.work(connector.project_id)
         try:
             async with asyncio.timeout(left):
-                answer = await self._answer_of_other(principal, serving, call.call_id)
-        except (TimeoutError, LineLost) as failure:
-            if not await self._withdrawn(principal, call.call_id):
+                answer = await self._poll_answer(principal, connector, call.call_id)
+        except (TimeoutError, ConnectionLost) as failure:
+            if not await self._withdraw(principal, call.call_id):
                 raise
-            raise NotSent if isinstance(failure, TimeoutError) else LineLost(was_sent=False) from None
+            raise NotSent if isinstance(failure, TimeoutError) else ConnectionLost(was_sent=False) from None
         finally:
-            with suppress(ArtelError):  # it is forgotten later
-                await asyncio.shield(self._database.run(relay_calls.forget_call, principal, call.call_id))
+            with suppress(ArtelError):  # the cleanup deletes it later
+                await asyncio.shield(self._database.run(relay_calls.delete_call, principal, call.call_id))
         if "lost" in answer:
-            raise LineLost(was_sent=answer["lost"])
+            raise ConnectionLost(was_sent=answer["lost"])
         return ANSWERS[method].model.model_validate(answer["result"])
 
-    async def _tell_other(self, principal: Principal, project_id: int, decided: Decided) -> None:
-        """Let the process that holds the line tell the connector."""
-        serving = await self._database.read(who_serves, principal, project_id)
-        if serving is None or serving.process_id == self._process_id:
+    async def _notify_through_process(self, principal: Principal, project_id: int, decided: Decided) -> None:
+        """Store a notification for the process that holds the connection."""
+        connector = await self._database.read(find_connector, principal, project_id)
+        if connector is None or connector.process_id == self._process_id:
             return
-        until = datetime.now(UTC) + timedelta(seconds=FORGET_SECONDS)
-        told = RelayCall(uuid7(), principal.user_id, project_id, ANSWERED, decided.model_dump(mode="json"), until)
-        await self._database.run(relay_calls.ask, principal, serving.process_id, told)
+        expires_at = datetime.now(UTC) + timedelta(seconds=CLEANUP_SECONDS)
+        params = decided.model_dump(mode="json")
+        relayed = RelayCall(uuid7(), principal.user_id, project_id, ANSWERED, params, expires_at)
+        await self._database.run(relay_calls.add_call, principal, connector.process_id, relayed)
         self._signals.work(project_id)
 
-    async def _withdrawn(self, principal: Principal, call_id: str) -> bool:
-        """Take a call back; say whether it is sure that it was not sent, and never will be."""
+    async def _withdraw(self, principal: Principal, call_id: str) -> bool:
+        """Withdraw a stored call; return whether it certainly was not and will not be sent."""
         try:
             return await self._database.run(relay_calls.withdraw_call, principal, call_id)
         except ArtelError:
             return False
 
-    async def _answer_of_other(self, principal: Principal, serving: Serving, call_id: str) -> dict[str, Any]:
-        """Look for the answer of the process that holds the line; raise LineLost when that has it no more."""
-        looks = 0
+    async def _poll_answer(self, principal: Principal, connector: OnlineConnector, call_id: str) -> dict[str, Any]:
+        """Poll for the answer to a stored call; raise ConnectionLost if the connection is no longer registered."""
+        polls = 0
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            answer = await self._database.read(relay_calls.take_answer, principal, call_id)
+            await asyncio.sleep(POLL_SECONDS)
+            answer = await self._database.read(relay_calls.find_answer, principal, call_id)
             if answer is not None:
                 return answer
-            looks += 1
-            if looks % LOOKS_PER_CHECK == 0:
-                now = await self._database.read(who_serves, principal, serving.project_id)
-                if now is None or now.line_id != serving.line_id:
-                    raise LineLost  # whoever held the line is gone
+            polls += 1
+            if polls % POLLS_PER_CHECK == 0:
+                now = await self._database.read(find_connector, principal, connector.project_id)
+                if now is None or now.line_id != connector.line_id:
+                    raise ConnectionLost
 
-    async def _wait_for_return(self, seconds: float) -> None:
+    async def _wait_for_reconnect(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
-                await self._lines.next_change()
+                await self._connections.wait_for_open()
         except TimeoutError:
             return
 
-    # What others ask
+    # Calls of other processes
 
-    async def _beat(self) -> None:
+    async def _serve(self) -> None:
         while True:
             try:
-                async with asyncio.timeout(PULSE_SECONDS):
-                    await self._awake.wait()
+                async with asyncio.timeout(SERVE_SECONDS):
+                    await self._wake.wait()
             except TimeoutError:
                 pass
-            self._awake.clear()
+            self._wake.clear()
             try:
-                await self._look()
+                await self._serve_calls()
             except ArtelError as failure:
                 log.warning("relay_failed", reason=failure.detail)
             except Exception:
                 log.exception("relay_crashed")
 
-    async def _look(self) -> None:
-        if self._lines.any:
-            for call in await self._database.read(relay_calls.find_calls, self._process_id):
-                if call.id not in self._answering:
-                    task = asyncio.get_running_loop().create_task(self._answer(call))
-                    self._answering[call.id] = task
-                    task.add_done_callback(partial(self._answered, call.id))
-        if time.monotonic() - self._forgot > FORGET_SECONDS:
-            self._forgot = time.monotonic()
-            await self._database.run(relay_calls.forget_old_calls)
+    async def _serve_calls(self) -> None:
+        if self._connections.any:
+            for relayed in await self._database.read(relay_calls.find_calls, self._process_id):
+                if relayed.id not in self._serving:
+                    task = asyncio.get_running_loop().create_task(self._serve_call(relayed))
+                    self._serving[relayed.id] = task
+                    task.add_done_callback(partial(self._served, relayed.id))
+        if time.monotonic() - self._cleaned_up_at > CLEANUP_SECONDS:
+            self._cleaned_up_at = time.monotonic()
+            await self._database.run(relay_calls.delete_old_calls)
 
-    def _answered(self, call_id: str, _task: asyncio.Task[None]) -> None:
-        self._answering.pop(call_id, None)
+    def _served(self, call_id: str, _task: asyncio.Task[None]) -> None:
+        self._serving.pop(call_id, None)
 
-    async def _answer(self, call: RelayCall) -> None:
-        principal = Principal(call.user_id)
+    async def _serve_call(self, relayed: RelayCall) -> None:
+        principal = Principal(relayed.user_id)
         try:
-            if call.method == ANSWERED:
-                await self._pass_on(principal, call)
+            if relayed.method == ANSWERED:
+                await self._forward_notification(principal, relayed)
                 return
-            answer = await self._answer_of_line(principal, call)
-            is_wanted = await self._database.run(relay_calls.answer_call, principal, call.id, answer)
+            answer = await self._forward_call(principal, relayed)
+            has_caller = await self._database.run(relay_calls.answer_call, principal, relayed.id, answer)
         except (NotSent, TimeoutError):
-            return  # whoever asks does not wait any longer
+            return  # the caller no longer waits
         except ArtelError as failure:
-            log.warning("relay_answer_lost", call_id=call.id, reason=failure.detail)
+            log.warning("relay_answer_lost", call_id=relayed.id, reason=failure.detail)
             return
-        if not is_wanted and (told := asks_for_nobody(answer.get("result"))):
-            await self.tell_answered(principal, call.project_id, told)
+        if not has_caller and (rejection := rejection_for_orphaned_question(answer.get("result"))):
+            await self.notify_answered(principal, relayed.project_id, rejection)
 
-    async def _answer_of_line(self, principal: Principal, call: RelayCall) -> dict[str, Any]:
-        line = self._lines.of(principal, call.project_id)
-        if line is None:
+    async def _forward_call(self, principal: Principal, relayed: RelayCall) -> dict[str, Any]:
+        connection = self._connections.of(principal, relayed.project_id)
+        if connection is None:
             return {"lost": False}
         try:
-            asked = CALLS[call.method].model_validate(call.params)
-            take = partial(self._database.run, relay_calls.take_call, principal, call.id)
-            result = await line.call(call.method, asked, _deadline(call, asked), take)
-        except LineLost as lost:
+            call = CALLS[relayed.method].model_validate(relayed.params)
+            may_send = partial(self._database.run, relay_calls.take_call, principal, relayed.id)
+            result = await connection.call(relayed.method, call, _deadline(relayed, call), may_send)
+        except ConnectionLost as lost:
             return {"lost": lost.was_sent}
-        except (KeyError, ValidationError):  # of another version
+        except (KeyError, ValidationError):  # the other process runs another version
             return {"lost": False}
         return {"result": result.model_dump(mode="json", exclude_unset=True)}
 
-    async def _pass_on(self, principal: Principal, call: RelayCall) -> None:
-        """Tell a connector whose line is here what another process has to say to it."""
-        is_ours = await self._database.run(relay_calls.take_call, principal, call.id)
-        if is_ours and self._lines.of(principal, call.project_id) is not None:
-            await self.tell_answered(principal, call.project_id, Decided.model_validate(call.params))
-        await self._database.run(relay_calls.forget_call, principal, call.id)
+    async def _forward_notification(self, principal: Principal, relayed: RelayCall) -> None:
+        is_ours = await self._database.run(relay_calls.take_call, principal, relayed.id)
+        if is_ours and self._connections.of(principal, relayed.project_id) is not None:
+            await self.notify_answered(principal, relayed.project_id, Decided.model_validate(relayed.params))
+        await self._database.run(relay_calls.delete_call, principal, relayed.id)
 
 
 _OFFLINE = (
@@ -302,23 +307,23 @@ _OFFLINE = (
 
 
 _NOT_SENT = (
-    "The user's machine had too much to do to be asked in time. Nothing was sent, so nothing was changed. Try again."
+    "The user's machine was too busy to take the call in time. Nothing was sent, so nothing was changed. Try again."
 )
 
 
-def _deadline(call: RelayCall, asked: Call) -> float:
-    """Return until when somebody waits for a call of another process, in seconds of `time.monotonic()`."""
-    left = (call.expires_at - datetime.now(UTC)).total_seconds()
-    return time.monotonic() + min(left, asked.timeout_ms / 1000)
+def _deadline(relayed: RelayCall, call: Call) -> float:
+    """Return the deadline of another process's call, in seconds of `time.monotonic()`."""
+    left = (relayed.expires_at - datetime.now(UTC)).total_seconds()
+    return time.monotonic() + min(left, call.timeout_ms / 1000)
 
 
 def _too_late(method: str, *, was_sent: bool) -> Result:
     if not was_sent:
         return Result(success=False, code="timed_out", error=_NOT_SENT)
-    if method in CHANGING_METHODS:
+    if method in MUTATING_METHODS:
         return Result(
             success=False,
             code="unknown",
-            error="The user's machine did not answer in time. Whether it was done is not known: look before you retry.",
+            error="The user's machine did not answer in time. It may have been done or not: check before you retry.",
         )
     return Result(success=False, code="timed_out", error="The user's machine did not answer in time. Try again.")

@@ -1,4 +1,4 @@
-"""Rows of connectors: who serves the files of a project now."""
+"""Rows of connectors: which connector serves a project, and which process holds its connection."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,12 +14,12 @@ from artel.projects.repository import ProjectRepository
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
-    """A connector that is online, and the process that holds its line."""
+class OnlineConnector:
+    """A connector that is online, and the process that holds its connection."""
 
     project_id: int
     connector_id: str
-    line_id: str
+    line_id: str  # the connection's id
     process_id: str
     workspace_name: str
     read_only: bool
@@ -34,34 +34,35 @@ class ConnectorRepository(TenantRepository):
 
     table = connectors
 
-    def get(self, project_id: int) -> Serving | None:
-        """Return who serves a project."""
-        asked = connectors.c.project_id == project_id, connectors.c.expires_at > datetime.now(UTC)
-        row = self.connection.execute(self._select().where(*asked)).one_or_none()
-        return _serving(row) if row else None
+    def get(self, project_id: int) -> OnlineConnector | None:
+        """Return the connector that serves a project now."""
+        is_online = connectors.c.project_id == project_id, connectors.c.expires_at > datetime.now(UTC)
+        row = self.connection.execute(self._select().where(*is_online)).one_or_none()
+        return _connector_of(row) if row else None
 
-    def put(self, serving: Serving) -> None:
-        """Note who serves a project from now on."""
-        self.connection.execute(self._delete().where(connectors.c.project_id == serving.project_id))
-        self._add([{name: getattr(serving, name) for name in Serving.__slots__} | {"expires_at": _until()}])
+    def put(self, connector: OnlineConnector) -> None:
+        """Replace the connector that serves a project."""
+        self.connection.execute(self._delete().where(connectors.c.project_id == connector.project_id))
+        values = {name: getattr(connector, name) for name in OnlineConnector.__slots__}
+        self._add([values | {"expires_at": _expiry()}])
 
-    def renew(self, project_id: int, line_id: str) -> bool:
-        """Say that a line is still open; return whether it is still the one."""
-        mine = connectors.c.project_id == project_id, connectors.c.line_id == line_id
-        return bool(self.connection.execute(self._update({"expires_at": _until()}).where(*mine)).rowcount)
+    def renew(self, project_id: int, connection_id: str) -> bool:
+        """Extend a connection's lease; return whether it still serves the project."""
+        is_current = connectors.c.project_id == project_id, connectors.c.line_id == connection_id
+        return bool(self.connection.execute(self._update({"expires_at": _expiry()}).where(*is_current)).rowcount)
 
-    def remove(self, project_id: int, line_id: str) -> bool:
-        """Forget a line; return whether it was still the one."""
-        mine = connectors.c.project_id == project_id, connectors.c.line_id == line_id
-        return bool(self.connection.execute(self._delete().where(*mine)).rowcount)
+    def remove(self, project_id: int, connection_id: str) -> bool:
+        """Delete a connection's row; return whether it still served the project."""
+        is_current = connectors.c.project_id == project_id, connectors.c.line_id == connection_id
+        return bool(self.connection.execute(self._delete().where(*is_current)).rowcount)
 
 
-def begin_serving(
-    connection: Connection, tenant: Tenant, hello: Hello, line_id: str, process_id: str
-) -> tuple[Serving, Serving | None]:
-    """Let a connector serve its project; answer it and the one that it takes over from.
+def register_connector(
+    connection: Connection, tenant: Tenant, hello: Hello, connection_id: str, process_id: str
+) -> tuple[OnlineConnector, OnlineConnector | None]:
+    """Register a connector for its project; return it and the connector that served the project before.
 
-    Raise OtherConnector if another serves it and is not to be taken over from.
+    Raise OtherConnector if another connector is online and `take_over` is not set.
     """
     ProjectRepository(connection, tenant).lock(hello.project_id)
     connectors_of_user = ConnectorRepository(connection, tenant)
@@ -70,10 +71,10 @@ def begin_serving(
         raise OtherConnector(
             f"Another connector serves this project ({before.workspace_name}). Stop it, or use --take-over."
         )
-    serving = Serving(
+    connector = OnlineConnector(
         project_id=hello.project_id,
         connector_id=hello.connector_id,
-        line_id=line_id,
+        line_id=connection_id,
         process_id=process_id,
         workspace_name=hello.workspace_name,
         read_only=hello.read_only,
@@ -82,32 +83,32 @@ def begin_serving(
         features=hello.features,
         since=datetime.now(UTC),
     )
-    connectors_of_user.put(serving)
-    return serving, before
+    connectors_of_user.put(connector)
+    return connector, before
 
 
-def keep_serving(connection: Connection, tenant: Tenant, project_id: int, line_id: str) -> bool:
-    """Renew a line; return whether it is still the one that serves the project. Raise if there is no such project."""
-    is_kept = ConnectorRepository(connection, tenant).renew(project_id, line_id)
-    if not is_kept:
+def renew_connector(connection: Connection, tenant: Tenant, project_id: int, connection_id: str) -> bool:
+    """Extend a connection's lease; return whether it still serves the project. Raise if there is no such project."""
+    is_renewed = ConnectorRepository(connection, tenant).renew(project_id, connection_id)
+    if not is_renewed:
         ProjectRepository(connection, tenant).get(project_id)
-    return is_kept
+    return is_renewed
 
 
-def end_serving(connection: Connection, tenant: Tenant, project_id: int, line_id: str) -> bool:
-    """End a line; return whether it was still the one that served the project."""
-    return ConnectorRepository(connection, tenant).remove(project_id, line_id)
+def unregister_connector(connection: Connection, tenant: Tenant, project_id: int, connection_id: str) -> bool:
+    """Delete a connection's row; return whether it still served the project."""
+    return ConnectorRepository(connection, tenant).remove(project_id, connection_id)
 
 
-def who_serves(connection: Connection, tenant: Tenant, project_id: int) -> Serving | None:
-    """Return who serves a project; raise if there is no such project."""
+def find_connector(connection: Connection, tenant: Tenant, project_id: int) -> OnlineConnector | None:
+    """Return the connector that serves a project now; raise ProjectNotFound if there is no such project."""
     ProjectRepository(connection, tenant).get(project_id)
     return ConnectorRepository(connection, tenant).get(project_id)
 
 
-def _until() -> datetime:
+def _expiry() -> datetime:
     return datetime.now(UTC) + timedelta(seconds=DEAD_SECONDS)
 
 
-def _serving(row: Row[Any]) -> Serving:
-    return Serving(**{name: getattr(row, name) for name in Serving.__slots__})
+def _connector_of(row: Row[Any]) -> OnlineConnector:
+    return OnlineConnector(**{name: getattr(row, name) for name in OnlineConnector.__slots__})

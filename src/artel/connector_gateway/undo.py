@@ -1,4 +1,4 @@
-"""The user takes back what a turn has changed in their folder: a call to the connector, noted before it is sent."""
+"""Undo of a turn's changes in the user's folder: a call to the connector, recorded before it is sent."""
 
 import secrets
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
 from artel.connector_gateway.relay import Relay
-from artel.connector_gateway.repository import Serving, who_serves
+from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.approvals import NewUndo, UndoneFile
 from artel.contract.connector import Result, UndoCall
 from artel.db.engine import Database
@@ -20,7 +20,7 @@ from artel.turns.repository import TurnRepository
 from artel.turns.tool_calls import ERROR_CHARACTERS, UNDO, ToolCallRow, finish_call, note_call, status_of
 
 UNDO_SECONDS = 25.0
-MAX_FILES = 100  # of which the record keeps what became of them
+MAX_FILES = 100  # whose outcome is recorded
 MAX_PATH = 1_024
 _PUT_BACK = ("restored", "removed")
 
@@ -30,16 +30,16 @@ log = get_logger(__name__)
 @dataclass(frozen=True, slots=True)
 class _Sent:
     row: ToolCallRow
-    serving: Serving | None
+    connector: OnlineConnector | None
     epoch: int
 
 
 async def undo(
     database: Database, relay: Relay, principal: Principal, project_id: int, wanted: NewUndo
 ) -> list[UndoneFile]:
-    """Return what became of each file; raise if none was put back."""
+    """Return each file's outcome; raise if no file was put back."""
     call_id = secrets.token_hex(16)
-    sent = await database.run(_send, principal, project_id, call_id, wanted)
+    sent = await database.run(_record, principal, project_id, call_id, wanted)
     call = UndoCall(
         call_id=call_id,
         user_id=principal.user_id,
@@ -48,22 +48,22 @@ async def undo(
         agent="the user",
         of_turn=wanted.turn_id,
         path=wanted.path,
-        again=False,  # who asks twice, because the answer was lost, gets it once
+        again=False,  # a retry after a lost answer must not redo the changes
     )
-    result = await relay.call(principal, project_id, "workspace/undo", call, UNDO_SECONDS, sent.serving)
+    result = await relay.call(principal, project_id, "workspace/undo", call, UNDO_SECONDS, sent.connector)
     error = result.error and result.error[:ERROR_CHARACTERS]
-    arguments = sent.row.arguments | {"files": _kept_files(result)}
+    arguments = sent.row.arguments | {"files": _recorded_files(result)}
     ended = replace(sent.row, status=status_of(result), error=error, arguments=arguments)
     try:
         await database.run(finish_call, principal, ended)
-    except ArtelError as failure:  # that it was sent is on record
+    except ArtelError as failure:  # the record still says that it was sent
         log.warning("end_of_call_not_noted", call_id=call_id, reason=failure.detail)
     return _undone(result)
 
 
-def _send(connection: Connection, principal: Principal, project_id: int, call_id: str, wanted: NewUndo) -> _Sent:
-    """Put on record that it is sent; raise unless the turn is one of the project's."""
-    serving = who_serves(connection, principal, project_id)
+def _record(connection: Connection, principal: Principal, project_id: int, call_id: str, wanted: NewUndo) -> _Sent:
+    """Record that the undo is sent; raise if the turn does not belong to the project."""
+    connector = find_connector(connection, principal, project_id)
     turn = None
     if wanted.turn_id is not None:
         turn = TurnRepository(connection, principal).of_project(project_id, wanted.turn_id)
@@ -79,16 +79,16 @@ def _send(connection: Connection, principal: Principal, project_id: int, call_id
         arguments=arguments,
         level="restricted",
         status="sent",
-        connector_id=serving.connector_id if serving else None,
+        connector_id=connector.connector_id if connector else None,
     )
     note_call(connection, principal, row)
-    return _Sent(row, serving, current_epoch(connection, principal, project_id))
+    return _Sent(row, connector, current_epoch(connection, principal, project_id))
 
 
-def _kept_files(result: Result) -> list[dict[str, str]]:
-    """Return what the record keeps of each file: what a connector says is cut to a size."""
+def _recorded_files(result: Result) -> list[dict[str, str]]:
+    """Return path and outcome of the first files, cut to a bounded size."""
     files = result.more.get("files", [])[:MAX_FILES]
-    return [{name: storable(one[name])[:MAX_PATH] for name in ("path", "outcome")} for one in files]
+    return [{name: storable(file[name])[:MAX_PATH] for name in ("path", "outcome")} for file in files]
 
 
 def _undone(result: Result) -> list[UndoneFile]:
@@ -97,9 +97,10 @@ def _undone(result: Result) -> list[UndoneFile]:
         return files
     if result.code in ("offline", "timed_out"):
         raise ConnectorUnreachable(
-            "Your files can't be reached. Run `artel connect` in your folder and try again, "
-            "or take it back there: artel undo"
+            "Your files can't be reached. Run `artel connect` in your folder and try again, or run `artel undo` there."
         )
     if result.code == "asks":
-        raise UndoRefused("You are asked in the terminal where the folder is connected. Answer there, then try again.")
+        raise UndoRefused(
+            "The terminal that runs the connector asks for your permission. Answer there, then try again."
+        )
     raise UndoRefused(result.error or "There is nothing to undo")

@@ -15,7 +15,7 @@ from artel.brain.tokens import count_tokens
 from artel.budgets.money import dollars
 from artel.budgets.plan_spending import Shares, plus, used_before, with_used
 from artel.budgets.project_guard import ProjectBudgetGuard
-from artel.connector_gateway.repository import who_serves
+from artel.connector_gateway.repository import find_connector
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -195,7 +195,7 @@ class _OrchestratedTurn:
         ]
         old = records.graph_of(self._begun.tasks) if feedback else None
         place = self._space.principal, self._space.project_id
-        has_folder = await self._parts.database.read(who_serves, *place) is not None
+        has_folder = await self._parts.database.read(find_connector, *place) is not None
         return Wish(self._workflow.request, briefs, self._before(), old, feedback, has_folder)
 
     async def _habits(self) -> Mapping[str, Habits]:

@@ -6,7 +6,7 @@ import time
 from artel.agent_loop import prompts
 from artel.auth.principal import Principal
 from artel.brain.brain import Message
-from artel.connector_gateway.repository import who_serves
+from artel.connector_gateway.repository import find_connector
 from artel.contract.connector import GUIDANCE, ReadCall
 from artel.errors import ArtelError
 from artel.logs import get_logger
@@ -39,7 +39,7 @@ class Guidance:
         return (prompts.quoted(prompts.GUIDANCE, {GUIDANCE: text}, "guidance"),) if text else ()
 
     async def _text(self) -> str:
-        serving = await self._parts.database.read(who_serves, self._principal, self._project_id)
+        serving = await self._parts.database.read(find_connector, self._principal, self._project_id)
         if serving is None or GUIDANCE not in serving.features:
             return ""
         read_at, text = self._known.get(serving.line_id, (0.0, ""))

@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 
 from artel.approvals.service import use
 from artel.auth.principal import Principal
-from artel.connector_gateway.relay import CHANGING_METHODS
-from artel.connector_gateway.repository import Serving, who_serves
+from artel.connector_gateway.relay import MUTATING_METHODS
+from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.connector import CALLS, Approval, Call, Result, StatCall
 from artel.errors import ArtelError
 from artel.ids import uuid7
@@ -154,7 +154,7 @@ class RunFiles:
             raise
         except Exception as failure:
             error = failure.detail if isinstance(failure, ArtelError) else "There was an error on the server."
-            await self._note_end(row, "unknown" if method in CHANGING_METHODS else "failed", error)
+            await self._note_end(row, "unknown" if method in MUTATING_METHODS else "failed", error)
             raise
         await self._note_end(row, status_of(result), result.error)
         return result
@@ -220,14 +220,14 @@ class RunFiles:
 @dataclass(frozen=True, slots=True)
 class _Sent:
     is_allowed: bool
-    serving: Serving | None = None
+    serving: OnlineConnector | None = None
 
 
 def _send(connection: Connection, principal: Principal, row: ToolCallRow) -> _Sent:
     """Put on record that a call is sent, and use its approval up; say whether it could be."""
     if row.approval_id is not None and not use(connection, principal, row.approval_id):
         return _Sent(is_allowed=False)
-    serving = who_serves(connection, principal, row.project_id)
+    serving = find_connector(connection, principal, row.project_id)
     note_call(connection, principal, replace(row, connector_id=serving.connector_id if serving else None))
     return _Sent(is_allowed=True, serving=serving)
 
