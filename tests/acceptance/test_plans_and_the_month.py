@@ -108,7 +108,7 @@ def test_what_a_plan_that_runs_may_still_spend_is_not_left_for_direct_messages(
 
     refused = desk.person.post(other, "Hello")
 
-    assert "promised to plans that run" in assert_problem(refused, 409, "budget_exceeded")["detail"]
+    assert "committed to running plans" in assert_problem(refused, 409, "budget_exceeded")["detail"]
     hold.release()
     assert desk.ended(first["workflow_id"])["status"] == "completed"
     assert desk.person.say(other, "Hello")["content"] == "You said: Hello"  # what it did not spend is left again

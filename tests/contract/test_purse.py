@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 
 from artel.approvals.service import delete_session
 from artel.auth.accounts import create_account
-from artel.budgets.project_guard import ProjectBudgetGuard, _reserve, _Wanted
+from artel.budgets.project_guard import ProjectBudgetGuard, _ReservationRequest, _reserve
 from artel.budgets.repository import Budget, BudgetRepository
 from artel.contract.http import NewProject
 from artel.db import schema
@@ -126,9 +126,9 @@ async def test_nothing_is_reserved_for_a_session_that_is_being_deleted(payer: Pa
 @pytest.mark.parametrize("end", ["finished", "deleted"])
 async def test_what_is_being_reserved_when_a_turn_ends_counts_as_spent(payer: Payer, end: str) -> None:
     await payer.begin()
-    wanted = _Wanted(uuid7(), [payer.month], payer.project_id, payer.turn_id, 100_000, None)
+    request = _ReservationRequest(uuid7(), [payer.month], payer.project_id, payer.turn_id, 100_000, None)
 
-    async with payer.held(lambda c: _reserve(c, payer.user, wanted, True)) as commit:
+    async with payer.held(lambda c: _reserve(c, payer.user, request, True)) as commit:
         ending: asyncio.Future[Any]
         if end == "finished":
             ending = asyncio.ensure_future(payer.finish(payer.session_id, payer.turn_id))

@@ -22,7 +22,7 @@ def remember(
     connection: Connection, tenant: Tenant, project_id: int, agent_id: int, new: Sequence[NewMemory]
 ) -> list[StoredMemory]:
     """Add memories, as part of a larger transaction; nothing is added, and nothing raised, when the agent is gone."""
-    if not AgentRepository(connection, tenant).hold(project_id, agent_id):
+    if not AgentRepository(connection, tenant).lock_shared(project_id, agent_id):
         return []
     return MemoryRepository(connection, tenant).add(project_id, agent_id, new)
 

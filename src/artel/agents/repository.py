@@ -22,49 +22,49 @@ class AgentRepository(TenantRepository):
 
     @prepared
     def _by_id(cls) -> Select[Any]:  # noqa: N805
-        return cls._prepare_select(agents.c.id).where(*_meant(), agents.c.id == bindparam("agent"))
+        return cls._prepare_select(agents.c.id).where(*_prepared_listed(), agents.c.id == bindparam("agent"))
 
     @prepared
     def _by_name(cls) -> Select[Any]:  # noqa: N805
         either = agents.c.name == bindparam("name_1"), agents.c.name == bindparam("name_2")
-        return cls._prepare_select(agents.c.id, agents.c.name).where(*_meant(), or_(*either))
+        return cls._prepare_select(agents.c.id, agents.c.name).where(*_prepared_listed(), or_(*either))
 
     def add(self, project_id: int, parent_agent_id: int | None, new: Sequence[NewAgent]) -> list[Agent]:
         """Add agents, all or none."""
         now = datetime.now(UTC)
-        place = {"project_id": project_id, "parent_agent_id": parent_agent_id, "created_at": now, "updated_at": now}
+        common = {"project_id": project_id, "parent_agent_id": parent_agent_id, "created_at": now, "updated_at": now}
         try:
-            return [_agent(row) for row in self._insert([agent.model_dump() | place for agent in new])]
+            return [_agent(row) for row in self._insert([agent.model_dump() | common for agent in new])]
         except IntegrityError:
             names = ", ".join(agent.name for agent in new)
-            raise AgentNameTaken(f"This project has an agent with the name {names}. Choose another.") from None
+            raise AgentNameTaken(f"This project already has an agent named {names}. Choose another name.") from None
 
     def root_id(self, project_id: int) -> int:
-        """Return the project's orchestrator."""
+        """Return the id of the project's orchestrator."""
         root = agents.c.project_id == project_id, agents.c.parent_agent_id.is_(None)
         found: int = self.connection.execute(self._select(agents.c.id).where(*root)).scalar_one()
         return found
 
     def count(self, project_id: int) -> int:
-        """Return how many agents the project has."""
+        """Return the number of agents in the project, without `root`."""
         return self._count(*_listed(project_id))
 
     def page(self, project_id: int, limit: int, offset: int) -> list[Agent]:
-        """Return some agents of the project, oldest first."""
+        """Return a page of the project's agents, oldest first."""
         rows = self.connection.execute(
             self._select().where(*_listed(project_id)).order_by(agents.c.id).limit(limit).offset(offset)
         )
         return [_agent(row) for row in rows]
 
     def get(self, project_id: int, agent_id: int) -> Agent:
-        """Return one agent."""
+        """Return the agent or raise AgentNotFound."""
         row = self.connection.execute(self._select().where(*_listed(project_id), agents.c.id == agent_id)).one_or_none()
         if row is None:
             raise AgentNotFound("Agent not found")
         return _agent(row)
 
     def named(self, project_id: int, target: str) -> int:
-        """Return the agent that is meant by a name, a name without `agent_`, or an id; the exact name comes first."""
+        """Return the id of the agent with this id, name, or name without the prefix `agent_`; an exact name wins."""
         if target.isascii() and target.isdecimal() and len(target) <= MAX_ID_DIGITS:
             found = self._run(self._by_id, project=project_id, agent=int(target)).scalar_one_or_none()
         else:
@@ -76,32 +76,34 @@ class AgentRepository(TenantRepository):
         agent_id: int = found
         return agent_id
 
-    def hold(self, project_id: int, agent_id: int) -> bool:
-        """Let nobody delete the agent until the commit; say whether it is there."""
-        asked = self._select(agents.c.id).where(agents.c.project_id == project_id, agents.c.id == agent_id)
-        return self.connection.execute(asked.with_for_update(read=True, key_share=True)).first() is not None
+    def lock_shared(self, project_id: int, agent_id: int) -> bool:
+        """Lock the agent against deletion until the commit; return whether it exists."""
+        statement = self._select(agents.c.id).where(agents.c.project_id == project_id, agents.c.id == agent_id)
+        return self.connection.execute(statement.with_for_update(read=True, key_share=True)).first() is not None
 
     def names(self, project_id: int | None = None) -> list[tuple[int, str]]:
-        """Return project and name of all agents of a project, or of all projects; `root` is among them."""
-        asked = self._select(agents.c.project_id, agents.c.name).order_by(agents.c.id)
-        rows = self.connection.execute(asked if project_id is None else asked.where(agents.c.project_id == project_id))
-        return [(row.project_id, row.name) for row in rows]
+        """Return (project id, name) of the agents of a project or of all projects, including `root`."""
+        statement = self._select(agents.c.project_id, agents.c.name).order_by(agents.c.id)
+        if project_id is not None:
+            statement = statement.where(agents.c.project_id == project_id)
+        return [(row.project_id, row.name) for row in self.connection.execute(statement)]
 
     def by_id(self, project_id: int) -> dict[int, str]:
-        """Return the names of a project's agents by their ids."""
+        """Return the names of the project's agents, keyed by id."""
         found = self._select(agents.c.id, agents.c.name).where(agents.c.project_id == project_id)
         return {row.id: row.name for row in self.connection.execute(found)}
 
     def ids(self, project_id: int | None = None) -> list[int]:
-        """Return all agents of a project, or of all projects; `root` is among them."""
-        asked = self._select(agents.c.id)
-        rows = self.connection.execute(asked if project_id is None else asked.where(agents.c.project_id == project_id))
-        return list(rows.scalars())
+        """Return the ids of the agents of a project or of all projects, including `root`."""
+        statement = self._select(agents.c.id)
+        if project_id is not None:
+            statement = statement.where(agents.c.project_id == project_id)
+        return list(self.connection.execute(statement).scalars())
 
     def parents(self, project_id: int) -> dict[int, int | None]:
-        """Return who created each agent of the project; nobody created `root`."""
-        asked = self._select(agents.c.id, agents.c.parent_agent_id).where(agents.c.project_id == project_id)
-        return {row.id: row.parent_agent_id for row in self.connection.execute(asked)}
+        """Return the parent id of each agent of the project; `root` has None."""
+        statement = self._select(agents.c.id, agents.c.parent_agent_id).where(agents.c.project_id == project_id)
+        return {row.id: row.parent_agent_id for row in self.connection.execute(statement)}
 
     def children(self, project_id: int, agent_id: int) -> list[Agent]:
         """Return the agents that an agent created, oldest first."""
@@ -109,28 +111,30 @@ class AgentRepository(TenantRepository):
         return [_agent(row) for row in self.connection.execute(self._select().where(*created).order_by(agents.c.id))]
 
     def family(self, project_id: int, agent_id: int) -> dict[int, str]:
-        """Return the names of the agent and of those that it created, and they, and so on, by their number."""
+        """Return the names of the agent and all its descendants, keyed by id."""
         found = {agent_id: self.get(project_id, agent_id).name}
         parents = [agent_id]
         while parents:
-            asked = agents.c.project_id == project_id, agents.c.parent_agent_id.in_(parents)
-            children = self.connection.execute(self._select(agents.c.id, agents.c.name).where(*asked)).all()
+            of_parents = agents.c.project_id == project_id, agents.c.parent_agent_id.in_(parents)
+            children = self.connection.execute(self._select(agents.c.id, agents.c.name).where(*of_parents)).all()
             parents = [child.id for child in children]
             found |= {child.id: child.name for child in children}
         return found
 
     def change(self, project_id: int, agent_id: int, changes: AgentChanges) -> None:
-        """Change what was mentioned."""
+        """Update the fields that are set in `changes`."""
         values = changes.model_dump(exclude_unset=True) | {"updated_at": datetime.now(UTC)}
         try:
             changed = self.connection.execute(self._update(values).where(*_listed(project_id), agents.c.id == agent_id))
         except IntegrityError:
-            raise AgentNameTaken(f"This project has an agent with the name {changes.name}. Choose another.") from None
+            raise AgentNameTaken(
+                f"This project already has an agent named {changes.name}. Choose another name."
+            ) from None
         if not changed.rowcount:
             raise AgentNotFound("Agent not found")
 
     def remove(self, project_id: int, agent_id: int) -> None:
-        """Remove the agent and those that it created."""
+        """Remove the agent and its descendants."""
         removed = self.connection.execute(self._delete().where(*_listed(project_id), agents.c.id == agent_id))
         if not removed.rowcount:
             raise AgentNotFound("Agent not found")
@@ -140,7 +144,7 @@ def _listed(project_id: int) -> tuple[ColumnElement[bool], ...]:
     return agents.c.project_id == project_id, agents.c.parent_agent_id.is_not(None)
 
 
-def _meant() -> tuple[ColumnElement[bool], ...]:
+def _prepared_listed() -> tuple[ColumnElement[bool], ...]:
     return agents.c.project_id == bindparam("project"), agents.c.parent_agent_id.is_not(None)
 
 

@@ -1,4 +1,4 @@
-"""What can be done with the agents of a project: each function is one transaction."""
+"""Operations on the agents of a project; each function is one transaction."""
 
 from sqlalchemy import Connection
 
@@ -17,7 +17,7 @@ def create_agent(
     ProjectRepository(connection, principal).lock(project_id)
     repository = AgentRepository(connection, principal)
     if repository.count(project_id) >= max_agents:
-        raise LimitReached(f"A project may have {max_agents} agents. Delete one that is not needed.")
+        raise LimitReached(f"A project can have at most {max_agents} agents. Delete one first.")
     AgentVersionRepository(connection, principal).raise_version(project_id)
     [agent] = repository.add(project_id, repository.root_id(project_id), [new])
     return agent
@@ -38,7 +38,7 @@ def get_agent(connection: Connection, principal: Principal, project_id: int, age
 
 
 def family_of(connection: Connection, principal: Principal, project_id: int, agent_id: int) -> list[int]:
-    """Return an agent of the project and those that it created, and they, and so on."""
+    """Return the ids of an agent of the project and all its descendants."""
     ProjectRepository(connection, principal).get(project_id)
     return list(AgentRepository(connection, principal).family(project_id, agent_id))
 

@@ -1,4 +1,4 @@
-"""The agents that every project begins with."""
+"""The agents that every new project has."""
 
 from artel.contract.http import MEMORY, TASK_WORKSPACE, WORKSPACE_READING, NewAgent
 
@@ -13,7 +13,7 @@ _CONDUCT = (
 
 
 def root_agent(model: str) -> NewAgent:
-    """Return the project's orchestrator; it is nobody's child and never listed."""
+    """Return the project's orchestrator; it has no parent and is never listed."""
     return NewAgent(
         name=ROOT,
         role="orchestrator",

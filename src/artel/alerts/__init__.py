@@ -1,1 +1,1 @@
-"""Alerts: what monitoring should see of a project, from when it began to when it was over."""
+"""Alerts of a project for monitoring, from raised to resolved."""

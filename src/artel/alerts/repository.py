@@ -9,7 +9,7 @@ from artel.contract.spaces import Alert
 from artel.db.tables import alerts
 from artel.db.tenant import TenantRepository
 
-KEPT_PER_PROJECT = 1_000
+MAX_PER_PROJECT = 1_000
 
 
 class AlertRepository(TenantRepository):
@@ -22,27 +22,27 @@ class AlertRepository(TenantRepository):
         self._add([alert.model_dump() | {"subject": subject, "resolved_at": None}])
 
     def is_open(self, project_id: int, kind: str, subject: str) -> bool:
-        """Return whether there is such an alert that is not over."""
+        """Return whether such an alert is unresolved."""
         return bool(self._count(alerts.c.project_id == project_id, *_open(kind, subject)))
 
     def resolve(self, project_id: int, kind: str, subject: str) -> bool:
-        """Say that an alert is over; return whether there was one."""
-        over = self._update({"resolved_at": datetime.now(UTC)})
-        ended = self.connection.execute(over.where(alerts.c.project_id == project_id, *_open(kind, subject)))
-        return bool(ended.rowcount)
+        """Mark an alert as resolved; return whether there was one."""
+        resolved = self._update({"resolved_at": datetime.now(UTC)})
+        result = self.connection.execute(resolved.where(alerts.c.project_id == project_id, *_open(kind, subject)))
+        return bool(result.rowcount)
 
-    def open_ones(self, project_id: int) -> list[tuple[str, str]]:
-        """Return kind and subject of the alerts that are not over."""
-        asked = alerts.c.project_id == project_id, alerts.c.resolved_at.is_(None)
-        rows = self.connection.execute(self._select(alerts.c.kind, alerts.c.subject).where(*asked))
+    def unresolved(self, project_id: int) -> list[tuple[str, str]]:
+        """Return kind and subject of the unresolved alerts."""
+        unresolved = alerts.c.project_id == project_id, alerts.c.resolved_at.is_(None)
+        rows = self.connection.execute(self._select(alerts.c.kind, alerts.c.subject).where(*unresolved))
         return [(row.kind, row.subject) for row in rows]
 
     def count(self, project_id: int) -> int:
-        """Return how many alerts the project has."""
+        """Return the number of the project's alerts."""
         return self._count(alerts.c.project_id == project_id)
 
     def page(self, project_id: int, limit: int, offset: int) -> list[Alert]:
-        """Return some alerts, newest first."""
+        """Return a page of alerts, newest first."""
         rows = self.connection.execute(
             self._select()
             .where(alerts.c.project_id == project_id)
@@ -53,12 +53,12 @@ class AlertRepository(TenantRepository):
         return [_alert(row) for row in rows]
 
     def trim(self, project_id: int) -> None:
-        """Forget the oldest alerts that are over, when there are very many."""
-        surplus = self.count(project_id) - KEPT_PER_PROJECT
+        """Delete the oldest resolved alerts above the maximum per project."""
+        surplus = self.count(project_id) - MAX_PER_PROJECT
         if surplus <= 0:
             return
-        over = alerts.c.project_id == project_id, alerts.c.resolved_at.is_not(None)
-        oldest = self._select(alerts.c.id).where(*over).order_by(alerts.c.raised_at).limit(surplus)
+        resolved = alerts.c.project_id == project_id, alerts.c.resolved_at.is_not(None)
+        oldest = self._select(alerts.c.id).where(*resolved).order_by(alerts.c.raised_at).limit(surplus)
         self.connection.execute(self._delete().where(alerts.c.id.in_(oldest)))
 
 

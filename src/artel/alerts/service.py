@@ -1,4 +1,4 @@
-"""What can be done with alerts: each function is one transaction."""
+"""Operations on alerts; each function is one transaction."""
 
 from sqlalchemy import Connection
 
@@ -12,7 +12,7 @@ from artel.projects.repository import ProjectRepository
 
 
 def raise_alert(connection: Connection, principal: Principal, alert: Alert, subject: str) -> bool:
-    """Raise an alert, unless it is raised already; say whether it was new."""
+    """Raise an alert unless it is already open; return whether it was new."""
     log = ProjectLog(connection, principal, alert.project_id)
     repository = AlertRepository(connection, principal)
     if repository.is_open(alert.project_id, alert.kind, subject):
@@ -24,7 +24,7 @@ def raise_alert(connection: Connection, principal: Principal, alert: Alert, subj
 
 
 def resolve_alert(connection: Connection, principal: Principal, project_id: int, kind: str, subject: str) -> bool:
-    """Say that what an alert told of is over; return whether there was one."""
+    """Mark an alert as resolved; return whether there was one."""
     log = ProjectLog(connection, principal, project_id)
     if not AlertRepository(connection, principal).resolve(project_id, kind, subject):
         return False
@@ -33,8 +33,8 @@ def resolve_alert(connection: Connection, principal: Principal, project_id: int,
 
 
 def open_alerts(connection: Connection, principal: Principal, project_id: int) -> list[tuple[str, str]]:
-    """Return kind and subject of the alerts of a project that are not over."""
-    return AlertRepository(connection, principal).open_ones(project_id)
+    """Return kind and subject of the project's unresolved alerts."""
+    return AlertRepository(connection, principal).unresolved(project_id)
 
 
 def list_alerts(connection: Connection, principal: Principal, project_id: int, limit: int, offset: int) -> Page[Alert]:

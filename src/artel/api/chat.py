@@ -372,7 +372,7 @@ async def _turn_events(parts: Container, user: Principal, turn: Turn) -> AsyncIt
         if item is None:
             yield item
         elif isinstance(item, Delta):
-            if item.whose == turn.id:
+            if item.owner_turn_id == turn.id:
                 yield item
         elif item.turn_id == turn.id:
             yield item

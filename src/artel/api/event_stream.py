@@ -78,7 +78,7 @@ def _delta(item: Delta, session_id: str | None) -> bytes:
     name = "message_snapshot" if isinstance(item, Snapshot) else "message_delta"
     data = {
         "session_id": session_id,
-        "turn_id": item.whose,
+        "turn_id": item.owner_turn_id,
         "message_id": item.message_id,
         "task_id": item.task_id,
         "n": item.n,

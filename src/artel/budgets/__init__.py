@@ -1,1 +1,1 @@
-"""What may be spent, by plans and by projects, and what was."""
+"""Budgets of plans, projects and users, and the usage that counts against them."""

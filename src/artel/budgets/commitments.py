@@ -1,4 +1,4 @@
-"""What is promised to the plans of a project that run: the rest of what was agreed for them."""
+"""Money committed to a project's running plans: the unspent rest of their budgets."""
 
 from sqlalchemy import Connection
 
@@ -7,9 +7,12 @@ from artel.budgets.repository import BudgetRepository
 from artel.plans.repository import WorkflowRepository
 
 
-def promised(connection: Connection, principal: Principal, project_id: int, but_for: str | None = None) -> int:
-    """Return how much that is, in millionths, without one of the workflows if it is named."""
-    begun = WorkflowRepository(connection, principal).begun(project_id) - {but_for}
-    if not begun:
+def committed_micros(
+    connection: Connection, principal: Principal, project_id: int, excluded_workflow_id: str | None = None
+) -> int:
+    """Return the amount in micros committed to the project's running plans, without the excluded workflow."""
+    running = WorkflowRepository(connection, principal).begun(project_id) - {excluded_workflow_id}
+    if not running:
         return 0
-    return sum(max(0, one.left_micros) for one in BudgetRepository(connection, principal).of_plans(project_id, begun))
+    budgets = BudgetRepository(connection, principal).of_plans(project_id, running)
+    return sum(max(0, budget.left_micros) for budget in budgets)

@@ -1,4 +1,4 @@
-"""Money is counted in whole millionths of a dollar: sums are exact, and the same on every database."""
+"""Money as integer micros (millionths of a dollar), so that sums are exact on every database."""
 
 import math
 
@@ -6,10 +6,10 @@ MICROS = 1_000_000
 
 
 def micros(dollars: float) -> int:
-    """Return an amount in millionths, rounded up: rather too much than too little."""
+    """Return an amount in micros, rounded up so that costs are never underestimated."""
     return math.ceil(round(dollars * MICROS, 3))
 
 
 def dollars(amount: int) -> float:
-    """Return an amount in dollars, for people and the API."""
+    """Return an amount in dollars, for users and the API."""
     return amount / MICROS

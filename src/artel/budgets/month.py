@@ -1,4 +1,4 @@
-"""What a project may spend in a month, and its user over all projects."""
+"""Monthly budgets: a project's own, and its user's over all projects."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,15 +15,16 @@ from artel.ids import uuid7
 
 
 def monthly_limit(settings: Mapping[str, Any]) -> int | None:
-    """Return what a project's settings allow in a month, in millionths; None if they say nothing of it."""
-    said = settings.get("monthly_budget_usd")
-    is_amount = isinstance(said, int | float) and not isinstance(said, bool)
-    return micros(float(said)) if is_amount and said is not None and said >= 0 else None
+    """Return the monthly limit of a project's settings in micros; None if there is none."""
+    limit = settings.get("monthly_budget_usd")
+    if not isinstance(limit, int | float) or isinstance(limit, bool) or limit < 0:
+        return None
+    return micros(float(limit))
 
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """What the calls of a turn are paid out of: the project's budget, and the user's limit if there is one."""
+    """The monthly budgets that a turn's calls draw on: the project's, and the user's limit if there is one."""
 
     budget_id: str
     user: UserMonth | None
@@ -36,24 +37,24 @@ def month_for(
     settings: Mapping[str, Any],
     user_micros: int | None,
 ) -> Month | None:
-    """Return what limits calls in a project; None if neither the project nor its user has a limit."""
+    """Return the monthly budgets for calls in a project; None if neither the project nor its user has a limit."""
     own = monthly_limit(settings)
     if own is None and user_micros is None:
         return None
-    budget_id = month_of(connection, principal, project_id, NO_LIMIT if own is None else own)
+    budget_id = ensure_month_budget(connection, principal, project_id, NO_LIMIT if own is None else own)
     return Month(budget_id, None if user_micros is None else UserMonth(this_month(), user_micros))
 
 
-def month_of(connection: Connection, principal: Principal, project_id: int, limit: int) -> str:
-    """Return the budget of a project for this month, with the limit that the project has now."""
+def ensure_month_budget(connection: Connection, principal: Principal, project_id: int, limit: int) -> str:
+    """Return the id of the project's budget for this month; create it, or set its limit, if necessary."""
     rows = BudgetRepository(connection, principal)
     scope = this_month()
-    known = rows.find(project_id, "month", scope)
-    if known is None:  # others may open it in this moment too
+    budget = rows.find(project_id, "month", scope)
+    if budget is None:  # another transaction may create it concurrently: `add` ignores a duplicate
         rows.add(Budget(uuid7(), project_id, "month", scope, limit, 0, 0))
-        known = rows.find(project_id, "month", scope)
-    if known is None:
-        raise BudgetExceeded("The project's budget for the month can't be opened.")
-    if known.limit_micros != limit:
-        rows.set_limit(known.id, limit)
-    return known.id
+        budget = rows.find(project_id, "month", scope)
+    if budget is None:
+        raise BudgetExceeded("The project's monthly budget could not be created. Try again.")
+    if budget.limit_micros != limit:
+        rows.set_limit(budget.id, limit)
+    return budget.id

@@ -1,4 +1,4 @@
-"""Who pays for the calls of a plan."""
+"""Budget guard for the model calls of a plan."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,9 +15,9 @@ NEEDS_MICROS = "needs_micros"
 
 
 class PlanBudgetGuard(ProjectBudgetGuard):
-    """Pays out of a plan's budget, and others; when the plan's is used up the user is asked for more."""
+    """Reserves from a plan's budget and others; asks the user for more when the plan's is used up."""
 
-    keeps_promises = False  # what is promised is its own
+    respects_commitments = False  # what is committed is the plan's own budget
 
     def __init__(
         self,
@@ -27,18 +27,18 @@ class PlanBudgetGuard(ProjectBudgetGuard):
         turn_id: str,
         plan: str,
         others: Sequence[str],
-        spends: Callable[[int], None],
+        on_spent: Callable[[int], None],
         user_month: UserMonth | None = None,
     ) -> None:
-        super().__init__(database, principal, project_id, turn_id, [plan, *others], spends, user_month)
+        super().__init__(database, principal, project_id, turn_id, [plan, *others], on_spent, user_month)
         self._plan = plan
 
     async def reserve(self, amount: float) -> str:
-        """Take an amount out of every budget."""
+        """Reserve an amount in every budget; raise NeedsApproval if the plan's has too little left."""
         try:
             return await super().reserve(amount)
-        except BudgetExceeded as short:
-            if short.budget_id != self._plan:
+        except BudgetExceeded as exceeded:
+            if exceeded.budget_id != self._plan:
                 raise
-            question = Question(BUDGET, {NEEDS_MICROS: micros(amount)}, details={"reason": short.detail})
+            question = Question(BUDGET, {NEEDS_MICROS: micros(amount)}, details={"reason": exceeded.detail})
             raise NeedsApproval(question) from None

@@ -1,4 +1,4 @@
-"""What a workflow has cost so far."""
+"""Usage and cost of a workflow so far."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -8,33 +8,33 @@ from artel.brain.brain import Usage
 from artel.budgets.usage_repository import Share
 from artel.turns.turn import Turn
 
-Spent = tuple[int, bool]  # what a workflow has cost, and whether the price of some of it is not known
+Spent = tuple[int, bool]  # cost of a workflow in micros, and whether the price of some calls is unknown
 
 
 class Shares:
-    """Who has used how much in a turn, by agent and model; without an agent it is the orchestrator."""
+    """Usage of a turn by agent and model; no agent means the orchestrator."""
 
-    def __init__(self, kept: Sequence[Share] = ()) -> None:
+    def __init__(self, stored: Sequence[Share] = ()) -> None:
         self._by: dict[tuple[int | None, str, str], Usage] = {}
-        for share in kept:
+        for share in stored:
             self.add(Usage(**share["usage"]), share["agent_id"], share["agent"])
 
     @classmethod
     def before(cls, turn: Turn) -> "Shares":
-        """Return what was used when a turn began to wait, or was left to another worker space."""
-        kept = turn.parked or {}
-        if kept.get("shares") is None and kept.get("usage"):  # an older version has stored it
-            return cls([{"agent_id": None, "agent": "", "usage": kept["usage"]}])
-        return cls(kept.get("shares") or ())
+        """Return the usage stored when a turn was parked or handed over to another worker space."""
+        parked = turn.parked or {}
+        if parked.get("shares") is None and parked.get("usage"):  # stored by an older version
+            return cls([{"agent_id": None, "agent": "", "usage": parked["usage"]}])
+        return cls(parked.get("shares") or ())
 
     def add(self, usage: Usage, agent_id: int | None = None, agent: str = "") -> None:
-        """Count some calls."""
+        """Add the usage of some calls."""
         if usage.calls:
             key = agent_id, agent, usage.model
             self._by[key] = plus(self._by.get(key), usage)
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return them as they are stored."""
+        """Return the shares in their stored form."""
         return [
             {"agent_id": agent_id, "agent": agent, "usage": asdict(used)}
             for (agent_id, agent, _), used in self._by.items()
@@ -42,10 +42,9 @@ class Shares:
 
 
 class Spending:
-    """Counts calls to models; a price that is not known stays known as that.
+    """Usage and cost of a workflow; once a price is unknown, the cost stays marked as unknown.
 
-    What was used is told by the calls themselves, what it has cost by the purse that pays for them: the purse also
-    knows of calls that were lost.
+    Usage comes from the calls themselves. Cost comes from the budget guard, which also counts calls that were lost.
     """
 
     def __init__(self, usage: Usage, spent_micros: int, *, price_unknown: bool, shares: Shares | None = None) -> None:
@@ -56,33 +55,33 @@ class Spending:
 
     @property
     def spent(self) -> Spent:
-        """What is stored of it."""
+        """Cost and price flag in their stored form."""
         return self.micros, self.price_unknown
 
     def add(self, usage: Usage, agent_id: int | None = None, agent: str = "") -> None:
-        """Count some calls of an agent, or of the orchestrator."""
+        """Add the usage of some calls of an agent or the orchestrator."""
         self.shares.add(usage, agent_id, agent)
         if usage.calls:
             self.usage = plus(self.usage, usage)
             self.price_unknown = self.price_unknown or usage.cost_usd is None
 
     def pay(self, amount: int) -> None:
-        """Count what a call has cost, in millionths."""
+        """Add the cost of a call in micros."""
         self.micros += amount
 
 
 def used_before(turn: Turn, model: str) -> Usage:
-    """Return what a turn had used when it began to wait, or was left to another worker space."""
-    kept = (turn.parked or {}).get("usage")
-    return Usage(**kept) if kept else Usage(model)
+    """Return the total usage stored when a turn was parked or handed over to another worker space."""
+    stored = (turn.parked or {}).get("usage")
+    return Usage(**stored) if stored else Usage(model)
 
 
 def with_used(turn: Turn, usage: Usage, shares: Shares) -> Turn:
-    """Return a turn that keeps what it has used, all in all and by whom."""
+    """Return a copy of the turn that stores its usage, in total and by agent."""
     used = {"usage": asdict(usage) if usage.calls else None, "shares": shares.to_json()}
     return replace(turn, parked=(turn.parked or {}) | used)
 
 
 def plus(before: Usage | None, more: Usage) -> Usage:
-    """Return the sum of what was used before, if anything was, and more."""
+    """Return the sum of two usages; the first may be empty or None."""
     return before.plus(more) if before is not None and before.calls else more

@@ -1,4 +1,4 @@
-"""Who pays for the calls of a turn."""
+"""Budget guard for the model calls of a turn."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from typing import ClassVar
 from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
-from artel.budgets.commitments import promised
+from artel.budgets.commitments import committed_micros
 from artel.budgets.money import dollars, micros
 from artel.budgets.repository import BudgetRepository, reserve, settle
 from artel.budgets.user_month import UserMonth
@@ -20,13 +20,13 @@ from artel.turns.transactions import TurnOver
 
 
 class ProjectBudgetGuard:
-    """Pays out of budgets, of all of them for each call; raises BudgetExceeded when one has not enough left.
+    """Reserves each call's cost in all of its budgets; raises BudgetExceeded when one has too little left.
 
-    What is promised to plans that run is not there for others. `spends` is told what each call has cost, in millionths,
-    as the budgets count it.
+    Money committed to running plans is not available to other turns. `on_spent` is called with the cost of each call
+    in micros.
     """
 
-    keeps_promises: ClassVar[bool] = True
+    respects_commitments: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -35,49 +35,57 @@ class ProjectBudgetGuard:
         project_id: int,
         turn_id: str,
         budgets: Sequence[str],
-        spends: Callable[[int], None] = lambda _: None,
+        on_spent: Callable[[int], None] = lambda _: None,
         user_month: UserMonth | None = None,
     ) -> None:
         self._database = database
         self._principal = principal
-        self._place = project_id, turn_id
+        self._project_id = project_id
+        self._turn_id = turn_id
         self._budgets = list(budgets)
-        self._spends = spends
+        self._on_spent = on_spent
         self._user_month = user_month
-        self._reserved: dict[str, int] = {}  # by calls that are being made
+        self._reserved: dict[str, int] = {}  # by call id
 
     async def reserve(self, amount: float) -> str:
-        """Take an amount out of every budget; who is cancelled meanwhile has taken nothing."""
-        name, most, loop = uuid7(), micros(amount), asyncio.get_running_loop()
-        wanted = _Wanted(name, self._budgets, *self._place, most, self._user_month)
-        taking = loop.create_task(self._database.run(_reserve, self._principal, wanted, self.keeps_promises))
+        """Reserve an amount in every budget and return the call id; undo the reservation if cancelled meanwhile."""
+        call_id, max_cost, loop = uuid7(), micros(amount), asyncio.get_running_loop()
+        request = _ReservationRequest(
+            call_id=call_id,
+            budgets=self._budgets,
+            project_id=self._project_id,
+            turn_id=self._turn_id,
+            amount=max_cost,
+            user_month=self._user_month,
+        )
+        task = loop.create_task(self._database.run(_reserve, self._principal, request, self.respects_commitments))
         try:
-            await asyncio.shield(taking)
+            await asyncio.shield(task)
         except asyncio.CancelledError:
-            await asyncio.shield(loop.create_task(self._put_back(name, taking)))
+            await asyncio.shield(loop.create_task(self._release(call_id, task)))
             raise
-        self._reserved[name] = most
-        return name
+        self._reserved[call_id] = max_cost
+        return call_id
 
-    async def _put_back(self, name: str, taking: asyncio.Task[None]) -> None:
-        """Put back what is being reserved for a call that nobody makes any more."""
-        await asyncio.wait({taking})
-        if taking.exception() is None:
-            await self._database.run(settle, self._principal, name, 0)
+    async def _release(self, call_id: str, task: asyncio.Task[None]) -> None:
+        """Wait for the reservation of a cancelled call, then release it."""
+        await asyncio.wait({task})
+        if task.exception() is None:
+            await self._database.run(settle, self._principal, call_id, 0)
 
-    async def settle(self, name: str, amount: float | None) -> None:
-        """Count what a call has cost."""
-        reserved = self._reserved.pop(name)
+    async def settle(self, call_id: str, amount: float | None) -> None:
+        """Replace a call's reservation with its cost; None (unknown) counts the whole reservation."""
+        reserved = self._reserved.pop(call_id)
         spent = reserved if amount is None else micros(amount)
-        self._spends(spent)
-        await self._database.run(settle, self._principal, name, spent)
+        self._on_spent(spent)
+        await self._database.run(settle, self._principal, call_id, spent)
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What a call may cost, and what pays for it."""
+class _ReservationRequest:
+    """The maximum cost of a call and the budgets that it draws on."""
 
-    name: str
+    call_id: str
     budgets: Sequence[str]
     project_id: int
     turn_id: str
@@ -85,31 +93,41 @@ class _Wanted:
     user_month: UserMonth | None
 
 
-def _reserve(connection: Connection, principal: Principal, wanted: _Wanted, keeps_promises: bool) -> None:
-    """Reserve for a turn that goes on: one that has ended was settled, and nobody would settle this."""
-    if not TurnRepository(connection, principal).keep_unfinished(wanted.turn_id):
+def _reserve(
+    connection: Connection, principal: Principal, request: _ReservationRequest, respects_commitments: bool
+) -> None:
+    """Reserve for an unfinished turn; raise TurnOver if it has ended, because nobody would settle the reservation."""
+    if not TurnRepository(connection, principal).keep_unfinished(request.turn_id):
         raise TurnOver
-    place = wanted.name, wanted.budgets, wanted.project_id, wanted.turn_id
-    reserve(connection, principal, *place, wanted.amount, wanted.user_month)
-    if keeps_promises:
-        _keep_promises(connection, principal, wanted.budgets, wanted.project_id, wanted.amount)
+    reserve(
+        connection,
+        principal,
+        call_id=request.call_id,
+        budget_ids=request.budgets,
+        project_id=request.project_id,
+        turn_id=request.turn_id,
+        amount=request.amount,
+        user_month=request.user_month,
+    )
+    if respects_commitments:
+        _check_commitments(connection, principal, request.budgets, request.project_id, request.amount)
 
 
-def _keep_promises(
+def _check_commitments(
     connection: Connection, principal: Principal, budgets: Sequence[str], project_id: int, amount: int
 ) -> None:
-    """Raise BudgetExceeded if less is left now than the plans that run may still spend.
+    """Raise BudgetExceeded if less is left than is committed to running plans.
 
-    Plans that begin wait for the budgets, which this transaction has changed: the one who comes second knows of the
-    first.
+    This transaction has already locked the budgets by updating them, so a plan that starts concurrently waits for it.
     """
-    kept = promised(connection, principal, project_id)
-    for budget_id in budgets if kept else ():
+    committed = committed_micros(connection, principal, project_id)
+    for budget_id in budgets if committed else ():
         budget = BudgetRepository(connection, principal).get(budget_id)
-        if budget is not None and budget.left_micros < kept:
-            free, whole = max(0, budget.left_micros + amount - kept), budget.limit_micros
+        if budget is not None and budget.left_micros < committed:
+            available = max(0, budget.left_micros + amount - committed)
             raise BudgetExceeded(
-                f"The next call may cost ${dollars(amount):.4f}, and of the ${dollars(whole):.2f} for the project in "
-                f"{budget.scope} only ${dollars(free):.4f} are left beside what is promised to plans that run.",
+                f"Monthly budget exceeded: the next call may cost ${dollars(amount):.4f}, and "
+                f"${dollars(available):.4f} of ${dollars(budget.limit_micros):.2f} for {budget.scope} is available "
+                "(the rest is spent or committed to running plans). Raise the budget in the project's settings.",
                 budget_id=budget_id,
             )

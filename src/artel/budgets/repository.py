@@ -1,7 +1,7 @@
-"""Rows of budgets, and of what calls have reserved of them.
+"""Rows of budgets and reservations.
 
-A call to a model reserves the most that it can cost before it is made, in one statement that does nothing when there is
-not enough left. So however many calls are made at once, never more is spent than the limit.
+Before a model call, its maximum cost is reserved by one conditional UPDATE that changes nothing if too little is left.
+So concurrent calls can never spend more than the limit.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,7 +22,7 @@ from artel.errors import BudgetExceeded
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What may be spent, was spent, and is reserved by calls that are being made; in millionths of a dollar."""
+    """A budget: its limit, what is spent, and what running calls have reserved, in micros."""
 
     id: str
     project_id: int
@@ -34,7 +34,7 @@ class Budget:
 
     @property
     def left_micros(self) -> int:
-        """What is neither spent nor reserved."""
+        """Amount that is neither spent nor reserved."""
         return self.limit_micros - self.spent_micros - self.reserved_micros
 
 
@@ -44,36 +44,36 @@ class BudgetRepository(TenantRepository):
     table = budgets
 
     def find(self, project_id: int, kind: str, scope: str) -> Budget | None:
-        """Return the budget of a plan, or of a project's month."""
+        """Return the budget of a plan or of a project's month, if it exists."""
         row = self.connection.execute(self._select().where(*_named(project_id, kind, scope))).one_or_none()
         return _budget(row) if row else None
 
     def get(self, budget_id: str) -> Budget | None:
-        """Return a budget."""
+        """Return a budget, if it exists."""
         row = self.connection.execute(self._select().where(budgets.c.id == budget_id)).one_or_none()
         return _budget(row) if row else None
 
     def lock(self, budget_id: str) -> Budget:
-        """Return a budget that exists, and which nobody else changes until the commit."""
-        asked = self._select().where(budgets.c.id == budget_id).with_for_update()
-        return _budget(self.connection.execute(asked).one())
+        """Lock an existing budget until the commit and return it."""
+        statement = self._select().where(budgets.c.id == budget_id).with_for_update()
+        return _budget(self.connection.execute(statement).one())
 
     def of_plans(self, project_id: int, workflow_ids: Collection[str]) -> list[Budget]:
-        """Return the budgets of some plans."""
-        asked = self._select().where(*_of_plans(project_id, workflow_ids))
-        return [_budget(row) for row in self.connection.execute(asked)]
+        """Return the budgets of these workflows."""
+        statement = self._select().where(*_of_plans(project_id, workflow_ids))
+        return [_budget(row) for row in self.connection.execute(statement)]
 
     def remove_of_plans(self, project_id: int, workflow_ids: Collection[str]) -> None:
-        """Remove the budgets of some plans, and what is reserved of them."""
+        """Remove the budgets of these workflows and their reservations."""
         self.connection.execute(self._delete().where(*_of_plans(project_id, workflow_ids)))
 
     def add(self, budget: Budget) -> None:
-        """Open a budget, unless it is open."""
+        """Add a budget unless it exists."""
         values = {name: getattr(budget, name) for name in Budget.__slots__}
         self._add_unless_there(values | {"created_at": datetime.now(UTC)})
 
     def set_limit(self, budget_id: str, limit_micros: int) -> None:
-        """Let more be spent, or less; what was spent stays spent."""
+        """Change the limit; what was spent stays spent."""
         self.connection.execute(self._update({"limit_micros": limit_micros}).where(budgets.c.id == budget_id))
 
     @prepared
@@ -92,24 +92,24 @@ class BudgetRepository(TenantRepository):
         ).where(budgets.c.id == bindparam("budget"))
 
     def reserve(self, budget_id: str, amount: int) -> bool:
-        """Take an amount out of what is left; say whether there was as much."""
+        """Reserve an amount; return False if less is left."""
         return bool(self._run(self._reserve, budget=budget_id, amount=amount).rowcount)
 
-    def in_order(self, budget_ids: Collection[str]) -> list[str]:
-        """Return budgets as they are reserved of, a plan's before its project's: so nobody waits for each other."""
+    def in_lock_order(self, budget_ids: Collection[str]) -> list[str]:
+        """Return budgets in lock order (plan, then project) to avoid deadlocks."""
         if len(budget_ids) <= 1:
             return list(budget_ids)
-        asked = self._select(budgets.c.id).where(budgets.c.id.in_(list(budget_ids)))
-        ordered = asked.order_by(case((budgets.c.kind == "plan", 0), else_=1), budgets.c.id)
+        statement = self._select(budgets.c.id).where(budgets.c.id.in_(list(budget_ids)))
+        ordered = statement.order_by(case((budgets.c.kind == "plan", 0), else_=1), budgets.c.id)
         return list(self.connection.execute(ordered).scalars())
 
     def settle(self, budget_id: str, reserved: int, spent: int) -> None:
-        """Put back what was reserved, and count what was spent of it."""
+        """Replace a reservation with what was spent."""
         self._run(self._settle, budget=budget_id, back=reserved, cost=spent)
 
 
 class ReservationRepository(TenantRepository):
-    """What one user's calls to models have reserved."""
+    """Reservations of one user's model calls."""
 
     table = reservations
 
@@ -118,7 +118,7 @@ class ReservationRepository(TenantRepository):
         return cls._prepare_select(reservations.c.id).where(reservations.c.turn_id == bindparam("turn")).limit(1)
 
     def has_any(self, turn_id: str) -> bool:
-        """Return whether calls of a turn have reserved something; hardly any turn has, when it is over."""
+        """Return whether a turn has reservations; a finished turn rarely has any."""
         return self._run(self._of_turn, turn=turn_id).one_or_none() is not None
 
     def add(
@@ -130,7 +130,7 @@ class ReservationRepository(TenantRepository):
         amount: int,
         user_month: str | None = None,
     ) -> None:
-        """Note what a call has reserved, of each budget that it draws on; the last also of the user's month."""
+        """Store a call's reservation in each of its budgets; the last row also counts against the user's month."""
         row = {
             "id": call_id,
             "project_id": project_id,
@@ -141,33 +141,33 @@ class ReservationRepository(TenantRepository):
         last = len(budget_ids) - 1
         self._add(
             [
-                row | {"budget_id": budget_id, "user_month": user_month if place == last else None}
-                for place, budget_id in enumerate(budget_ids)
+                row | {"budget_id": budget_id, "user_month": user_month if index == last else None}
+                for index, budget_id in enumerate(budget_ids)
             ]
         )
 
     @prepared
     def _take(cls) -> ReturningDelete[Any]:  # noqa: N805
-        gone = cls._prepare_delete().where(reservations.c.id == bindparam("call"))
-        return gone.returning(reservations.c.budget_id, reservations.c.micros, reservations.c.user_month)
+        deleted = cls._prepare_delete().where(reservations.c.id == bindparam("call"))
+        return deleted.returning(reservations.c.budget_id, reservations.c.micros, reservations.c.user_month)
 
     @prepared
     def _take_of_turn(cls) -> ReturningDelete[Any]:  # noqa: N805
-        gone = cls._prepare_delete().where(reservations.c.turn_id == bindparam("turn"))
-        return gone.returning(reservations.c.budget_id, reservations.c.micros, reservations.c.user_month)
+        deleted = cls._prepare_delete().where(reservations.c.turn_id == bindparam("turn"))
+        return deleted.returning(reservations.c.budget_id, reservations.c.micros, reservations.c.user_month)
 
-    def take(self, call_id: str) -> "Taken":
-        """Remove what a call has reserved, and return how much of which budgets it was."""
-        return _taken(self._run(self._take, call=call_id))
+    def take(self, call_id: str) -> "RemovedReservations":
+        """Remove a call's reservations and return their amounts."""
+        return _sum_reservations(self._run(self._take, call=call_id))
 
-    def take_of_turn(self, turn_id: str) -> "Taken":
-        """Remove what all calls of a turn have reserved, and return how much of which budgets it was."""
-        return _taken(self._run(self._take_of_turn, turn=turn_id))
+    def take_of_turn(self, turn_id: str) -> "RemovedReservations":
+        """Remove the reservations of all calls of a turn and return their amounts."""
+        return _sum_reservations(self._run(self._take_of_turn, turn=turn_id))
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What was reserved, by budget and by month of the user."""
+class RemovedReservations:
+    """Reserved amounts in micros, by budget and by the user's month."""
 
     budgets: dict[str, int]
     user_months: dict[str, int]
@@ -183,14 +183,14 @@ def reserve(
     amount: int,
     user_month: UserMonth | None = None,
 ) -> None:
-    """Reserve what a call may cost, of every budget that it draws on; raise BudgetExceeded if one has not enough.
+    """Reserve a call's maximum cost in each of its budgets; raise BudgetExceeded if one has too little left.
 
     Lock order: a plan's budget, its project's, its user's.
     """
     rows = BudgetRepository(connection, principal)
     for budget_id in budget_ids:
         if not rows.reserve(budget_id, amount):
-            raise BudgetExceeded(_words(rows.get(budget_id), amount), budget_id=budget_id)
+            raise BudgetExceeded(_exceeded_text(rows.get(budget_id), amount), budget_id=budget_id)
     if user_month is not None:
         require_left(connection, principal, user_month, amount)
     scope = user_month.scope if user_month else None
@@ -198,32 +198,36 @@ def reserve(
 
 
 def settle(connection: Connection, principal: Principal, call_id: str, spent: int | None) -> None:
-    """Count what a call has cost; None: nobody knows, so all that it had reserved. Doing it again does nothing."""
+    """Replace a call's reservations with its cost; None (unknown) counts all that it reserved. Idempotent."""
     _settle(connection, principal, ReservationRepository(connection, principal).take(call_id), spent)
 
 
 def settle_turn(connection: Connection, principal: Principal, turn_id: str) -> None:
-    """Take for spent what calls of a turn had reserved that is over: they died, and nobody knows what they cost."""
+    """Count the reservations that a finished turn has left as spent: the cost of its lost calls is unknown."""
     rows = ReservationRepository(connection, principal)
     if rows.has_any(turn_id):
         _settle(connection, principal, rows.take_of_turn(turn_id), None)
 
 
-def _settle(connection: Connection, principal: Principal, taken: Taken, spent: int | None) -> None:
+def _settle(connection: Connection, principal: Principal, removed: RemovedReservations, spent: int | None) -> None:
     rows = BudgetRepository(connection, principal)
-    for budget_id in rows.in_order(taken.budgets):
-        reserved = taken.budgets[budget_id]
+    for budget_id in rows.in_lock_order(removed.budgets):
+        reserved = removed.budgets[budget_id]
         rows.settle(budget_id, reserved, reserved if spent is None else spent)
-    spend(connection, principal, {scope: most if spent is None else spent for scope, most in taken.user_months.items()})
+    spend(
+        connection,
+        principal,
+        {scope: reserved if spent is None else spent for scope, reserved in removed.user_months.items()},
+    )
 
 
-def _taken(rows: Rows) -> Taken:
-    taken = Taken({}, {})
+def _sum_reservations(rows: Rows) -> RemovedReservations:
+    sums = RemovedReservations({}, {})
     for row in rows:
-        taken.budgets[row.budget_id] = taken.budgets.get(row.budget_id, 0) + row.micros
+        sums.budgets[row.budget_id] = sums.budgets.get(row.budget_id, 0) + row.micros
         if row.user_month is not None:
-            taken.user_months[row.user_month] = taken.user_months.get(row.user_month, 0) + row.micros
-    return taken
+            sums.user_months[row.user_month] = sums.user_months.get(row.user_month, 0) + row.micros
+    return sums
 
 
 def _named(project_id: int, kind: str, scope: str) -> tuple[ColumnElement[bool], ...]:
@@ -238,11 +242,12 @@ def _budget(row: Row[Any]) -> Budget:
     return Budget(**{name: getattr(row, name) for name in Budget.__slots__})
 
 
-def _words(budget: Budget | None, amount: int) -> str:
+def _exceeded_text(budget: Budget | None, amount: int) -> str:
     if budget is None:
-        return "The budget is gone."
-    whose = "the plan" if budget.kind == "plan" else f"the project in {budget.scope}"
+        return "The budget was deleted."
+    name = "Plan budget" if budget.kind == "plan" else f"Monthly budget of the project for {budget.scope}"
+    advice = "" if budget.kind == "plan" else " Raise it in the project's settings."
     return (
-        f"The next call may cost ${amount / 1e6:.4f}, and of the ${budget.limit_micros / 1e6:.2f} for {whose} "
-        f"only ${max(0, budget.left_micros) / 1e6:.4f} are left."
+        f"{name} exceeded: the next call may cost ${amount / 1e6:.4f}, and ${max(0, budget.left_micros) / 1e6:.4f} "
+        f"of ${budget.limit_micros / 1e6:.2f} is left.{advice}"
     )

@@ -1,4 +1,4 @@
-"""Reading what a user's calls to models have taken."""
+"""Usage reports of a user's model calls."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -23,7 +23,7 @@ def report_usage(
     limit: int,
     offset: int,
 ) -> UsageReport:
-    """Return what the user's calls took from one day to another, by group; of all projects, or of one."""
+    """Return the user's usage from `first` to `last` day, grouped, of all projects or one."""
     if project_id is not None:
         ProjectRepository(connection, principal).get(project_id)
     usage = UsageRepository(connection, principal)
@@ -40,8 +40,8 @@ def report_usage(
 
 
 def _group(row: Mapping[str, Any]) -> UsageGroup:
-    named = {name: value for name, value in row.items() if name not in SUMMED}
-    return UsageGroup(**named, **_sum(row))
+    labels = {name: value for name, value in row.items() if name not in SUMMED}
+    return UsageGroup(**labels, **_sum(row))
 
 
 def _sum(row: Mapping[str, Any]) -> dict[str, Any]:

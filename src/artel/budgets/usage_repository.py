@@ -1,4 +1,4 @@
-"""What calls to models have taken: one row for every agent and model of a turn. It outlives sessions and agents."""
+"""Rows of usage, one for each agent and model of a turn; they outlive sessions and agents."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
@@ -22,17 +22,17 @@ SUMMED = ("calls", "input_tokens", "output_tokens", "cost_micros", "unpriced_cal
 _UNPRICED = case((usage.c.cost_micros.is_(None), usage.c.calls), else_=0)
 _SUMS = [func.sum(column) for column in (*(usage.c[name] for name in SUMMED[:-1]), _UNPRICED)]
 
-# An agent (none is the orchestrator), its name, and what its calls to one model took.
+# Agent id (None: the orchestrator), agent name, and the usage of one model.
 Share = Mapping[str, Any]
 
 
 class UsageRepository(TenantRepository):
-    """What one user's calls have taken."""
+    """Usage of one user."""
 
     table = usage
 
     def add(self, project_id: int, session_id: str, turn_id: str, now: datetime, shares: Sequence[Share]) -> None:
-        """Store what the calls of a turn took."""
+        """Store the usage of a turn."""
         self._add(
             [
                 {
@@ -56,7 +56,7 @@ class UsageRepository(TenantRepository):
     def sums(
         self, first: date, last: date, groups: Sequence[str], project_id: int | None, limit: int, offset: int
     ) -> tuple[list[dict[str, Any]], int]:
-        """Return a page of the sums of each group, newest day first, and how many groups there are."""
+        """Return a page of the sums per group, newest day first, and the number of groups."""
         columns = [column for name in groups for column in COLUMNS[name]]
         within = _within(first, last, project_id)
         order = [column.desc() if column is usage.c.day else column for column in columns]
@@ -68,7 +68,7 @@ class UsageRepository(TenantRepository):
         return [dict(zip(names, row, strict=True)) for row in rows], self.connection.execute(counted).scalar_one()
 
     def sum_of_all(self, first: date, last: date, project_id: int | None) -> dict[str, Any]:
-        """Return the sums of the days from `first` to `last`."""
+        """Return the sums from `first` to `last` day."""
         row = self.connection.execute(self._select(*_SUMS).where(*_within(first, last, project_id))).one()
         return dict(zip(SUMMED, row, strict=True))
 

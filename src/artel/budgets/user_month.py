@@ -1,4 +1,4 @@
-"""What a user may spend in a month over all projects, as an administrator has set it."""
+"""Monthly limit of a user over all projects, set by an administrator."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,35 +12,35 @@ from artel.db.tables import reservations, usage, user_budgets
 from artel.db.tenant import TenantRepository
 from artel.errors import BudgetExceeded
 
-NO_LIMIT = 2**62  # of a project's month that only its owner's limit binds
+NO_LIMIT = 2**62  # limit of a project's month when only its owner has a limit
 
 
 @dataclass(frozen=True, slots=True)
 class UserMonth:
-    """A user's limit for one month, in millionths of a dollar."""
+    """A user's limit for one month, in micros."""
 
     scope: str
     limit_micros: int
 
 
 def effective_limit(own: int | None, default: int | None) -> int | None:
-    """Return a user's limit: what an administrator has set (-1: none), or the server's default."""
+    """Return a user's limit: the administrator's value (-1: no limit), else the server's default."""
     limit = default if own is None else own
     return None if limit is None or limit < 0 else limit
 
 
 def this_month() -> str:
-    """Return the scope of budgets that are spent now."""
+    """Return the current month as budget scope, such as 2026-11."""
     return f"{datetime.now(UTC):%Y-%m}"
 
 
 class UserBudgetRepository(TenantRepository):
-    """What one user has spent, by month."""
+    """Amounts spent by one user, by month."""
 
     table = user_budgets
 
     def lock(self, scope: str) -> int:
-        """Return what was spent in a month, which nobody else changes until the commit."""
+        """Lock a month until the commit and return the amount spent in it."""
         row = self._select(user_budgets.c.spent_micros).where(user_budgets.c.scope == scope).with_for_update()
         spent: int | None = self.connection.execute(row).scalar_one_or_none()
         if spent is None:
@@ -49,7 +49,7 @@ class UserBudgetRepository(TenantRepository):
         return spent
 
     def catch_up(self, scope: str) -> None:
-        """Count what was spent while there was no limit."""
+        """Add what was spent while there was no limit."""
         missing = self._used(scope) - self.lock(scope)
         if missing > 0:
             self.spend(scope, missing)
@@ -58,12 +58,12 @@ class UserBudgetRepository(TenantRepository):
         return _Usage(self.connection, self.tenant).cost(scope)
 
     def spent(self, scope: str) -> int:
-        """Return what was spent in a month."""
+        """Return the amount spent in a month."""
         row = self._select(user_budgets.c.spent_micros).where(user_budgets.c.scope == scope)
         return self.connection.execute(row).scalar_one_or_none() or 0
 
     def spend(self, scope: str, amount: int) -> None:
-        """Count what a call has cost."""
+        """Add the cost of a call."""
         changed = self._update({"spent_micros": user_budgets.c.spent_micros + amount})
         self.connection.execute(changed.where(user_budgets.c.scope == scope))
 
@@ -72,7 +72,7 @@ class _Usage(TenantRepository):
     table = usage
 
     def cost(self, scope: str) -> int:
-        """Return what the calls of a month have cost, as far as that is known."""
+        """Return the cost of a month's calls whose price is known."""
         days = usage.c.day >= f"{scope}-01", usage.c.day <= f"{scope}-31"
         total: int = self.connection.execute(
             self._select(func.coalesce(func.sum(usage.c.cost_micros), 0)).where(*days)
@@ -84,7 +84,7 @@ class _UserReservations(TenantRepository):
     table = reservations
 
     def by_scope(self, project_id: int | None = None) -> dict[str, int]:
-        """Return what calls that are being made may cost, by month; of one project, or of all."""
+        """Return the reserved amounts by month, of one project or all."""
         drawn = self._select(reservations.c.user_month, reservations.c.micros)
         drawn = drawn.where(reservations.c.user_month.is_not(None))
         if project_id is not None:
@@ -96,34 +96,34 @@ class _UserReservations(TenantRepository):
 
 
 def require_left(connection: Connection, principal: Principal, month: UserMonth, amount: int) -> None:
-    """Raise BudgetExceeded unless the user's month has room for a call; others of the user wait until the commit."""
+    """Raise BudgetExceeded if a call exceeds the user's monthly limit; locks the month until the commit."""
     spent = UserBudgetRepository(connection, principal).lock(month.scope)
     reserved = _UserReservations(connection, principal).by_scope().get(month.scope, 0)
     left = month.limit_micros - spent - reserved
     if amount > left:
         raise BudgetExceeded(
             f"Monthly budget exceeded: the next call may cost ${dollars(amount):.4f}, and ${dollars(max(0, left)):.4f} "
-            f"of your ${dollars(month.limit_micros):.2f} for {month.scope} are left. Ask an administrator for more."
+            f"of your ${dollars(month.limit_micros):.2f} for {month.scope} is left. Ask an administrator to raise it."
         )
 
 
 def spend(connection: Connection, principal: Principal, costs: Mapping[str, int]) -> None:
-    """Count what calls have cost, by month."""
+    """Add the costs of calls, by month."""
     rows = UserBudgetRepository(connection, principal)
     for scope, amount in costs.items():
         rows.spend(scope, amount)
 
 
 def catch_up(connection: Connection, principal: Principal) -> None:
-    """Count what a user has spent in this month before there was a limit."""
+    """Add what the user spent this month before there was a limit."""
     UserBudgetRepository(connection, principal).catch_up(this_month())
 
 
 def spent_by(connection: Connection, principal: Principal) -> int:
-    """Return what a user with a limit has spent in this month."""
+    """Return what a user with a limit has spent this month."""
     return UserBudgetRepository(connection, principal).spent(this_month())
 
 
 def settle_project(connection: Connection, principal: Principal, project_id: int) -> None:
-    """Take for spent what calls of a project may cost that is about to be deleted with them."""
+    """Count the reservations of a project as spent before it is deleted."""
     spend(connection, principal, _UserReservations(connection, principal).by_scope(project_id))

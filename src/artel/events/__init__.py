@@ -1,1 +1,1 @@
-"""Events of sessions: rows, and the order that they give to everything that is written."""
+"""Numbered events of sessions and projects: rows, live streams and hints between processes."""

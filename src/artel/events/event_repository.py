@@ -32,10 +32,10 @@ class EventRepository(TenantRepository):
     ) -> None:
         """Add events, numbered from `first` on."""
         now = datetime.now(UTC)
-        place = {"project_id": project_id, "session_id": session_id, "turn_id": turn_id, "created_at": now}
+        common = {"project_id": project_id, "session_id": session_id, "turn_id": turn_id, "created_at": now}
         self._add(
             [
-                place | {"number": number, "type": event.type, "data": event.model_dump(mode="json")}
+                common | {"number": number, "type": event.type, "data": event.model_dump(mode="json")}
                 for number, event in enumerate(happened, first)
             ]
         )

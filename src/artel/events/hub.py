@@ -1,7 +1,7 @@
-"""Carries events and half-written answers to the readers of sessions in this process.
+"""Delivers events and partial answers to the subscribers of sessions in this process.
 
-The database is the truth: a hint only says that there is something to read. Each session is read once for all of its
-readers, however many there are. A reader that does not keep up is cut off, and resumes from the last number it has.
+The database is the source of truth; a hint only triggers a read. Each session is read once for all of its readers. A
+reader whose queue is full is disconnected and resumes from its last event number.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from artel.db.tenant import Tenant
 from artel.errors import ArtelError, Kind, ServerBusy, TooManyStreams
 from artel.logs import get_logger
 
-MAX_BEHIND = 1000  # items that a reader may not have taken yet
+MAX_BEHIND = 1000  # items in the queue of one reader
 PAGE = 500
 MAX_READERS = 20_000
 MAX_READERS_PER_USER = 100
-KEPT_ENDED = 16  # turns whose end was told; what is heard of them afterwards came late
+MAX_ENDED_TURNS = 16  # remembered per session, to drop snapshots that arrive after the end of their turn
 TURN_ENDS = frozenset({"turn_completed", "turn_failed", "turn_cancelled"})
 
 log = get_logger(__name__)
@@ -30,23 +30,23 @@ ReadEvents = Callable[[Tenant, str, int, int], Awaitable[list[StoredEvent]]]
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of an answer that is being written; `n` counts the pieces of that message."""
+    """A piece of a partial answer; `n` counts the pieces of the message."""
 
     message_id: str
     task_id: str | None
     n: int
     text: str
-    turn_id: str | None = None  # whose it is, if that is not the task's own name
+    turn_id: str | None = None  # None: the same as `task_id`
 
     @property
-    def whose(self) -> str | None:
-        """The turn that it belongs to."""
+    def owner_turn_id(self) -> str | None:
+        """Id of the turn that the answer belongs to."""
         return self.turn_id or self.task_id
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot(Delta):
-    """All of an answer up to piece `n`: it replaces what the reader has."""
+    """The whole partial answer up to piece `n`; it replaces the reader's copy."""
 
 
 Item = StoredEvent | Delta
@@ -54,7 +54,7 @@ Item = StoredEvent | Delta
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An answer that this process writes, as far as it is written."""
+    """The current text of an answer that this process is writing."""
 
     user_id: int
     session_id: str
@@ -62,19 +62,19 @@ class Draft:
     text: str
 
 
-class _Answer:
-    """An answer that is being written: its pieces so far."""
+class _PartialAnswer:
+    """An answer that is being written, with its pieces so far."""
 
     def __init__(
-        self, message_id: str, task_id: str | None, turn_id: str | None, *, elsewhere: bool, is_task: bool
+        self, message_id: str, task_id: str | None, turn_id: str | None, *, is_remote: bool, is_task: bool
     ) -> None:
         self.message_id = message_id
         self.task_id = task_id
         self.turn_id = turn_id
-        self.elsewhere = elsewhere  # another process writes it
-        self.is_task = is_task  # it is the result of one task of several, not the answer to the user
-        self.began = time.monotonic()
-        self.saved = 0  # the piece up to which it is stored
+        self.is_remote = is_remote  # written by another process
+        self.is_task = is_task  # the result of one task of a plan, not the answer to the user
+        self.started_at = time.monotonic()
+        self.saved = 0  # number of the last stored piece
         self.n = 0
         self.pieces: list[str] = []
 
@@ -84,15 +84,15 @@ class _Answer:
 
 
 class StreamsEnd(Exception):
-    """The server stops: readers go, and come back to the next one."""
+    """The server stops; readers must reconnect."""
 
 
 class ReaderTooSlow(Exception):
-    """The reader has not taken what there was for too long."""
+    """The reader's queue is full."""
 
 
 class Reader:
-    """One listener of a session."""
+    """One subscriber of a session, with a bounded queue."""
 
     def __init__(self) -> None:
         self._items: deque[Item] = deque()
@@ -101,12 +101,12 @@ class Reader:
         self._end: Exception | None = None
 
     def end(self, reason: Exception) -> None:
-        """Let the reader go, once it has what there is."""
+        """Raise `reason` in the reader once its queue is empty."""
         self._end = reason
         self._awake.set()
 
     def offer(self, item: Item) -> None:
-        """Give an item to the reader; what a reader that is too slow is given is dropped."""
+        """Queue an item; if the queue is full, drop everything and mark the reader as too slow."""
         if len(self._items) >= MAX_BEHIND:
             self._too_slow = True
             self._items.clear()
@@ -115,7 +115,7 @@ class Reader:
         self._awake.set()
 
     async def next(self, seconds: float) -> Item | None:
-        """Return the next item, or None after that many seconds without one."""
+        """Return the next item, or None after `seconds` without one."""
         try:
             async with asyncio.timeout(seconds):
                 while not self._items and not self._too_slow and not self._end:
@@ -131,39 +131,41 @@ class Reader:
 
 
 class _Feed:
-    """The readers of one session, and the answers that are being written in it."""
+    """Readers and partial answers of one session."""
 
     def __init__(self, tenant: Tenant) -> None:
         self.tenant = tenant
         self.readers: set[Reader] = set()
         self.position: int | None = None
-        self.answers: dict[str, _Answer] = {}
-        self.ended: deque[str] = deque(maxlen=KEPT_ENDED)
-        self.news = False
-        self.reading: asyncio.Task[None] | None = None
+        self.answers: dict[str, _PartialAnswer] = {}
+        self.ended: deque[str] = deque(maxlen=MAX_ENDED_TURNS)
+        self.has_unread = False
+        self.read_task: asyncio.Task[None] | None = None
 
-    def tell(self, item: Item) -> None:
+    def send(self, item: Item) -> None:
         for reader in self.readers:
             reader.offer(item)
 
-    def tell_event(self, event: StoredEvent) -> None:
-        """Tell an event; with the end of a turn, what was being written in it is over, whoever wrote it."""
-        self.tell(event)
+    def send_event(self, event: StoredEvent) -> None:
+        """Send an event to the readers; the end of a turn also drops its partial answers."""
+        self.send(event)
         if event.type in TURN_ENDS and event.turn_id is not None:
             self.ended.append(event.turn_id)
             self.answers = {
-                key: one for key, one in self.answers.items() if (one.turn_id or one.task_id) != event.turn_id
+                key: answer
+                for key, answer in self.answers.items()
+                if (answer.turn_id or answer.task_id) != event.turn_id
             }
 
-    def left(self, reader: Reader) -> None:
-        """Let a reader go; with the last one, nobody hears any more what other processes write."""
+    def remove(self, reader: Reader) -> None:
+        """Remove a reader; with the last one, drop partial answers of other processes, whose end would be missed."""
         self.readers.discard(reader)
         if not self.readers:
-            self.answers = {key: one for key, one in self.answers.items() if not one.elsewhere}
+            self.answers = {key: answer for key, answer in self.answers.items() if not answer.is_remote}
 
 
 class Readers:
-    """How many readers there are in this process, of all hubs, and of each user."""
+    """Counts the readers of all hubs in this process, in total and per user."""
 
     def __init__(self, max_per_user: int = MAX_READERS_PER_USER) -> None:
         self._max_per_user = max_per_user
@@ -171,18 +173,18 @@ class Readers:
         self._all = 0
 
     def refuse_if_full(self, tenant: Tenant) -> None:
-        """Raise if as many readers listen as this process can serve, to this user or at all."""
+        """Raise TooManyStreams or ServerBusy if the limit per user or per process is reached."""
         if self._of_user[tenant.user_id] >= self._max_per_user:
             raise TooManyStreams(
-                f"You follow {self._max_per_user} streams of events here. Close one of them, then try again.",
+                f"You already follow {self._max_per_user} event streams. Close one, then try again.",
                 retry_after=5,
             )
         if self._all >= MAX_READERS:
-            raise ServerBusy("Too many readers follow events here. Try again in a moment.", retry_after=5)
+            raise ServerBusy("Too many event streams are open. Try again in a moment.", retry_after=5)
 
     @contextmanager
     def count(self, tenant: Tenant) -> Iterator[None]:
-        """Count a reader while it listens."""
+        """Count a reader while it is subscribed."""
         self.refuse_if_full(tenant)
         self._of_user[tenant.user_id] += 1
         self._all += 1
@@ -196,7 +198,7 @@ class Readers:
 
 
 class EventHub:
-    """All feeds of this process."""
+    """Event streams of this process, keyed by session (or project)."""
 
     def __init__(self, read: ReadEvents, readers: Readers | None = None) -> None:
         self._read = read
@@ -205,20 +207,20 @@ class EventHub:
 
     @property
     def sessions(self) -> list[str]:
-        """The sessions that somebody listens to."""
+        """Ids of the sessions with subscribers."""
         return [session_id for session_id, feed in self._feeds.items() if feed.readers]
 
     def refuse_if_full(self, tenant: Tenant) -> None:
-        """Raise if as many readers listen as this process can serve, to this user or at all."""
+        """Raise TooManyStreams or ServerBusy if the limit per user or per process is reached."""
         self._readers.refuse_if_full(tenant)
 
     @contextmanager
     def listen(self, tenant: Tenant, session_id: str) -> Iterator[Reader]:
-        """Listen to a session; answers that are being written come first, as snapshots."""
+        """Subscribe to a session; snapshots of its partial answers come first."""
         with self._readers.count(tenant):
             feed = self._feeds.setdefault(session_id, _Feed(tenant))
             if feed.tenant.user_id != tenant.user_id:
-                raise PermissionError("a session is listened to by its owner only")
+                raise PermissionError("only the owner may subscribe to a session")
             reader = Reader()
             for answer in feed.answers.values():
                 reader.offer(answer.snapshot())
@@ -226,41 +228,41 @@ class EventHub:
             try:
                 yield reader
             finally:
-                feed.left(reader)
-                self._forget_if_idle(session_id)
+                feed.remove(reader)
+                self._remove_if_idle(session_id)
 
     async def follow(self, tenant: Tenant, session_id: str, after: int, seconds: float) -> AsyncIterator[Item | None]:
-        """Return every event after a number, then what comes; None when nothing has come for that many seconds."""
-        with self.listen(tenant, session_id) as reader:  # first listen, then read what was, then drop doubles
+        """Yield every event after a number, then new items; yield None after `seconds` without one."""
+        with self.listen(tenant, session_id) as reader:  # subscribe before reading, so that no event is missed
             last = after
-            whole: set[str] = set()
+            completed: set[str] = set()
             while page := await self._read(tenant, session_id, last, PAGE):
                 for event in page:
                     yield event
-                    whole.update(_completed(event))
+                    completed.update(_completed_messages(event))
                 last = page[-1].number
-            self._begin_at(session_id, last)
+            self._start_at(session_id, last)
             while True:
                 item = await reader.next(seconds)
                 if isinstance(item, StoredEvent):
                     if item.number <= last:
                         continue
                     last = item.number
-                elif item is not None and item.message_id in whole:
-                    continue  # it was finished before the reader had caught up
+                elif item is not None and item.message_id in completed:
+                    continue  # completed before the reader had caught up
                 yield item
 
     def notify(self, session_id: str) -> None:
-        """Say that a session has new events."""
+        """Read the new events of a session and send them to its readers."""
         feed = self._feeds.get(session_id)
         if feed is None or not feed.readers or feed.position is None:
             return
-        feed.news = True
-        if feed.reading is None:
-            feed.reading = asyncio.get_running_loop().create_task(self._catch_up(session_id, feed))
+        feed.has_unread = True
+        if feed.read_task is None:
+            feed.read_task = asyncio.get_running_loop().create_task(self._catch_up(session_id, feed))
 
     def notify_all_of(self, tenant: Tenant) -> None:
-        """Say that something of a user was deleted, whatever hung on it."""
+        """Read all sessions of a user again, because some of them may have been deleted."""
         for session_id in [key for key, feed in self._feeds.items() if feed.tenant.user_id == tenant.user_id]:
             self.notify(session_id)
 
@@ -275,15 +277,15 @@ class EventHub:
         *,
         is_task: bool = False,
     ) -> None:
-        """Add a piece to an answer that is being written; `turn_id` is whose it is, if that is not the task's name.
+        """Append a piece to a partial answer; `turn_id` defaults to `task_id`.
 
-        `is_task` says that it is the result of one task of several, not the answer to the user.
+        `is_task` marks the result of one task of a plan, which is not the answer to the user.
         """
         feed, answer = self._answer(tenant, session_id, message_id, task_id, turn_id, is_task=is_task)
         answer.n += 1
         answer.pieces.append(text)
         if feed.readers:
-            feed.tell(Delta(message_id, task_id, answer.n, text, answer.turn_id))
+            feed.send(Delta(message_id, task_id, answer.n, text, answer.turn_id))
 
     def restart(
         self,
@@ -295,33 +297,34 @@ class EventHub:
         *,
         is_task: bool = False,
     ) -> None:
-        """Begin an answer again from nothing."""
+        """Discard the text of a partial answer and start again."""
         feed, answer = self._answer(tenant, session_id, message_id, task_id, turn_id, is_task=is_task)
         answer.n += 1
         answer.pieces = []
-        feed.tell(answer.snapshot())
+        feed.send(answer.snapshot())
 
     def replace(self, tenant: Tenant, session_id: str, snapshot: Snapshot) -> None:
-        """Take over what another process has of an answer that is being written there; after a pause it begins anew."""
-        if not self.is_listened_to(session_id) or snapshot.whose in self._feeds[session_id].ended:
-            return  # nobody would hear of its end, or it came late
+        """Replace the local copy of a partial answer with a snapshot from another process."""
+        if not self._has_readers(session_id) or snapshot.owner_turn_id in self._feeds[session_id].ended:
+            return  # without readers its end would be missed; after the end of its turn it is stale
         if self._feeds[session_id].tenant.user_id != tenant.user_id:
             log.warning("snapshot_of_another_user", session_id=session_id)
             return
-        place = session_id, snapshot.message_id, snapshot.task_id, snapshot.turn_id
-        feed, answer = self._answer(tenant, *place, elsewhere=True)
+        feed, answer = self._answer(
+            tenant, session_id, snapshot.message_id, snapshot.task_id, snapshot.turn_id, is_remote=True
+        )
         if snapshot.n != answer.n:
             answer.n, answer.pieces = snapshot.n, [snapshot.text]
-            feed.tell(snapshot)
+            feed.send(snapshot)
 
     def written(self, session_id: str, message_id: str) -> Snapshot | None:
-        """Return an answer as far as it is written."""
+        """Return a snapshot of a partial answer."""
         feed = self._feeds.get(session_id)
         answer = feed.answers.get(message_id) if feed else None
         return answer.snapshot() if answer else None
 
     def written_of(self, session_id: str, turn_id: str) -> str:
-        """Return the answer to a turn as far as it is written and known here."""
+        """Return the text of a turn's partial answer, as far as this process has it."""
         feed = self._feeds.get(session_id)
         for answer in list(feed.answers.values()) if feed else ():
             if not answer.is_task and (answer.turn_id or answer.task_id) == turn_id:
@@ -329,50 +332,49 @@ class EventHub:
         return ""
 
     def is_saved(self, session_id: str, message_id: str) -> bool:
-        """Return whether a part of an answer was taken to be stored."""
+        """Return whether `take_drafts` has returned a part of this answer."""
         feed = self._feeds.get(session_id)
         answer = feed.answers.get(message_id) if feed else None
         return answer is not None and answer.saved > 0
 
     def take_drafts(self, seconds: float) -> list[Draft]:
-        """Return the answers that this process has been writing for some seconds, if they grew since the last time."""
+        """Return local answers that are older than `seconds` and have grown since the last call."""
         before, drafts = time.monotonic() - seconds, []
         for session_id, feed in self._feeds.items():
             for answer in feed.answers.values():
                 turn_id = answer.turn_id or answer.task_id
-                if answer.is_task or answer.elsewhere or answer.began > before or answer.saved == answer.n:
+                if answer.is_task or answer.is_remote or answer.started_at > before or answer.saved == answer.n:
                     continue
                 if turn_id is not None and (text := answer.snapshot().text):
                     answer.saved = answer.n
                     drafts.append(Draft(feed.tenant.user_id, session_id, turn_id, text))
         return drafts
 
-    def is_listened_to(self, session_id: str) -> bool:
-        """Return whether anybody listens to the session."""
+    def _has_readers(self, session_id: str) -> bool:
         feed = self._feeds.get(session_id)
         return feed is not None and bool(feed.readers)
 
     def end(self, session_id: str, message_id: str) -> None:
-        """Forget an answer: it is whole, and in the database."""
+        """Drop a partial answer, because the complete one is in the database."""
         if feed := self._feeds.get(session_id):
             feed.answers.pop(message_id, None)
-            self._forget_if_idle(session_id)
+            self._remove_if_idle(session_id)
 
     def notify_if_behind(self, session_id: str, last: int) -> None:
-        """Say which is the newest event of a session: it is read if it has not been."""
+        """Read a session if its newest event has not been read yet."""
         feed = self._feeds.get(session_id)
         if feed is not None and feed.position is not None and feed.position < last:
             self.notify(session_id)
 
     def end_readers(self) -> None:
-        """Let every reader go."""
+        """End all streams with StreamsEnd."""
         for feed in self._feeds.values():
             for reader in feed.readers:
                 reader.end(StreamsEnd())
 
     async def close(self) -> None:
-        """End what is being read."""
-        tasks = [feed.reading for feed in self._feeds.values() if feed.reading]
+        """Cancel running reads."""
+        tasks = [feed.read_task for feed in self._feeds.values() if feed.read_task]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -385,47 +387,47 @@ class EventHub:
         task_id: str | None,
         turn_id: str | None,
         *,
-        elsewhere: bool = False,
+        is_remote: bool = False,
         is_task: bool = False,
-    ) -> tuple[_Feed, _Answer]:
+    ) -> tuple[_Feed, _PartialAnswer]:
         feed = self._feeds.get(session_id)
         if feed is None:
             feed = self._feeds[session_id] = _Feed(tenant)
         answer = feed.answers.get(message_id)
         if answer is None:
-            answer = _Answer(message_id, task_id, turn_id, elsewhere=elsewhere, is_task=is_task)
+            answer = _PartialAnswer(message_id, task_id, turn_id, is_remote=is_remote, is_task=is_task)
             feed.answers[message_id] = answer
         return feed, answer
 
-    def _begin_at(self, session_id: str, last: int) -> None:
-        """The first reader that has caught up says from where the feed reads on; others may be further behind."""
+    def _start_at(self, session_id: str, last: int) -> None:
+        """Set the position from which the feed reads on; move it back for a reader that is further behind."""
         feed = self._feeds[session_id]
         if feed.position is None or last < feed.position:
             feed.position = last
-            self.notify(session_id)  # something may have been written since
+            self.notify(session_id)  # events may have been written since
 
     async def _catch_up(self, session_id: str, feed: _Feed) -> None:
         try:
-            while feed.news and feed.readers and feed.position is not None:
-                feed.news = False
+            while feed.has_unread and feed.readers and feed.position is not None:
+                feed.has_unread = False
                 while page := await self._read(feed.tenant, session_id, feed.position, PAGE):
                     for event in page:
-                        feed.tell_event(event)
+                        feed.send_event(event)
                     feed.position = page[-1].number
         except ArtelError as failure:
-            if failure.kind is Kind.NOT_FOUND:  # it was deleted
+            if failure.kind is Kind.NOT_FOUND:  # the session was deleted
                 for reader in feed.readers:
                     reader.end(failure)
             else:
-                log.warning("events_not_read", reason=failure.detail)  # the next hint makes it read again
+                log.warning("events_not_read", reason=failure.detail)  # the next hint retries
         finally:
-            feed.reading = None
+            feed.read_task = None
 
-    def _forget_if_idle(self, session_id: str) -> None:
+    def _remove_if_idle(self, session_id: str) -> None:
         feed = self._feeds[session_id]
         if not feed.readers and not feed.answers:
             del self._feeds[session_id]
 
 
-def _completed(event: StoredEvent) -> tuple[str, ...]:
+def _completed_messages(event: StoredEvent) -> tuple[str, ...]:
     return (event.data["message_id"],) if event.type == "message_completed" else ()

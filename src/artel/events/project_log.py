@@ -1,4 +1,4 @@
-"""The stream of a project: what happens in it, whatever the session."""
+"""Event stream of a project, across its sessions."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,13 +12,13 @@ from artel.db.tables import project_events, projects
 from artel.db.tenant import Tenant, TenantRepository, prepared
 from artel.errors import ProjectNotFound
 
-KEPT = 10_000  # older ones are forgotten, a thousand at a time
+MAX_EVENTS = 10_000  # per project; older ones are deleted in batches of `TRIM_EVERY`
 TRIM_EVERY = 1_000
 MAX_PAGE = 500
 
 
 class ProjectNumberRepository(TenantRepository):
-    """The numbers of the events of one user's projects."""
+    """Event numbers of one user's projects."""
 
     table = projects
 
@@ -31,7 +31,7 @@ class ProjectNumberRepository(TenantRepository):
         )
 
     def take(self, project_id: int, count: int) -> int:
-        """Take the next numbers and let nobody else write until the commit; return the last."""
+        """Lock the project until the commit and take the next event numbers; return the last."""
         last: int | None = self._run(self._take, project=project_id, count=count).scalar_one_or_none()
         if last is None:
             raise ProjectNotFound("Project not found")
@@ -39,8 +39,8 @@ class ProjectNumberRepository(TenantRepository):
 
     def last(self, project_id: int) -> int:
         """Return the number of the project's newest event."""
-        asked = self._select(projects.c.last_event).where(projects.c.id == project_id)
-        last: int | None = self.connection.execute(asked).scalar_one_or_none()
+        statement = self._select(projects.c.last_event).where(projects.c.id == project_id)
+        last: int | None = self.connection.execute(statement).scalar_one_or_none()
         if last is None:
             raise ProjectNotFound("Project not found")
         return last
@@ -94,13 +94,13 @@ class ProjectEventRepository(TenantRepository):
         ]
 
     def trim(self, project_id: int, last: int) -> None:
-        """Forget events that are very old."""
-        old = project_events.c.project_id == project_id, project_events.c.number <= last - KEPT
+        """Delete the events above the maximum."""
+        old = project_events.c.project_id == project_id, project_events.c.number <= last - MAX_EVENTS
         self.connection.execute(self._delete().where(*old))
 
 
 class ProjectLog:
-    """One transaction's writing to the stream of a project."""
+    """Writes a transaction's events to the stream of a project."""
 
     def __init__(self, connection: Connection, tenant: Tenant, project_id: int) -> None:
         self._numbers = ProjectNumberRepository(connection, tenant)
@@ -125,7 +125,7 @@ def write_project_events(
 def read_project_events(
     connection: Connection, tenant: Tenant, key: str, after: int, limit: int
 ) -> Sequence[StoredEvent]:
-    """Return the next events of a project, named by its number as text; raise if there is no such project."""
+    """Return the next events of the project with the id `key`, or raise ProjectNotFound."""
     ProjectNumberRepository(connection, tenant).last(int(key))
     return ProjectEventRepository(connection, tenant).after(int(key), after, limit)
 

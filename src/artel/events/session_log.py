@@ -1,4 +1,4 @@
-"""Writing to a session: whoever does holds the session's row, and takes the next numbers of its events."""
+"""Writes events to a session; the writer locks the session's row and takes the next event numbers."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ from artel.sessions.repository import SessionRepository
 
 
 class SessionLog:
-    """One transaction's hold on a session: nobody else writes to it until the commit, so numbers have no holes."""
+    """A transaction's exclusive right to write to a session until the commit; keeps event numbers without gaps."""
 
     def __init__(self, connection: Connection, tenant: Tenant, session_id: str, events: int) -> None:
-        """Take the session, and as many numbers as there will be events: `write` must then be given exactly those."""
+        """Lock the session and take numbers for exactly as many events as `write` will get."""
         self._sessions = SessionRepository(connection, tenant)
         self._events = EventRepository(connection, tenant)
         self._session_id = session_id
@@ -23,7 +23,7 @@ class SessionLog:
         self._expected = events
 
     def expect(self, events: int) -> None:
-        """Take more numbers, before anything was written."""
+        """Take more numbers; call it before `write`."""
         _, last = self._sessions.take_numbers(self._session_id, events)
         self._expected += events
         self.first = last - self._expected + 1
@@ -38,6 +38,6 @@ class SessionLog:
 def read_events(
     connection: Connection, tenant: Tenant, session_id: str, after: int, limit: int
 ) -> Sequence[StoredEvent]:
-    """Return the next events of a session; raise if there is no such session."""
+    """Return the next events of a session or raise SessionNotFound."""
     SessionRepository(connection, tenant).get(session_id)
     return EventRepository(connection, tenant).after(session_id, after, limit)

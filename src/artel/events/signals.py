@@ -1,6 +1,6 @@
-"""Tells whoever needs to know that something was committed: readers in this process, and the other processes.
+"""Notifies readers in this process and other processes that something was committed.
 
-Signals are hints. What they tell is in the database, and is found there by those that a signal did not reach.
+Signals are hints: the data is in the database, and a process that missed a signal finds it there.
 """
 
 import json
@@ -13,124 +13,124 @@ from artel.events.hub import EventHub, Snapshot
 from artel.ids import uuid7
 from artel.logs import get_logger
 
-MAX_REMOTE_TEXT = 262_144  # a longer answer is seen by readers at other processes when it is whole
+MAX_REMOTE_TEXT = 262_144  # readers of other processes see a longer answer only when it is complete
 
 log = get_logger(__name__)
 
 
 class OnSignal(Protocol):
-    """Somebody who wants to hear of signals, of this process and of others."""
+    """Listener for signals of this process and others."""
 
     def session_changed(self, session_id: str) -> None:
-        """Hear that a session has new events."""
+        """Handle new events of a session."""
 
     def work(self, project_id: int) -> None:
-        """Hear that a project has turns or calls that wait."""
+        """Handle waiting turns or calls of a project."""
 
     def cancelled(self, turn_id: str) -> None:
-        """Hear that a turn was ended by somebody else than the one who runs it."""
+        """Handle a turn that was ended by another process than its runner."""
 
     def agents_changed(self, project_id: int, agent_id: int) -> None:
-        """Hear that an agent was changed or deleted."""
+        """Handle an agent that was changed or deleted."""
 
 
 class _Owner:
-    """The user of a snapshot that came from another process."""
+    """Tenant of a snapshot that came from another process."""
 
     def __init__(self, user_id: int) -> None:
         self.user_id = user_id
 
 
 class Signals:
-    """The signals of one process; `bus` is given when there are other processes."""
+    """Signals of one process; `bus` is None if there are no other processes."""
 
     def __init__(self, hub: EventHub, project_hub: EventHub, bus: Bus | None) -> None:
         self._hub = hub
         self._project_hub = project_hub
         self._bus = bus
-        self._origin = uuid7()  # of what this process sends, which comes back to it and says nothing new
+        self._origin = uuid7()  # to ignore this process's own hints, which the bus sends back to it
         self._listeners: list[OnSignal] = []
-        self._stop: Callable[[], None] = bus.on_hint(self._hint) if bus else lambda: None
+        self._stop: Callable[[], None] = bus.on_hint(self._on_hint) if bus else lambda: None
 
     @property
     def reach_others(self) -> bool:
-        """Whether there may be other processes that hear the signals."""
+        """Whether there may be other processes."""
         return self._bus is not None
 
     @property
     def connected(self) -> bool:
-        """Whether signals reach other processes now, if there are any."""
+        """Whether signals currently reach the other processes, if there are any."""
         return self._bus is None or self._bus.connected
 
     def add(self, listener: OnSignal) -> None:
-        """Let somebody hear of signals."""
+        """Add a listener."""
         self._listeners.append(listener)
 
     def session_changed(self, session_id: str) -> None:
-        """Say that a session has new events."""
+        """Signal that a session has new events."""
         self._hub.notify(session_id)
         self._send("session", session_id)
 
     def project_changed(self, project_id: int) -> None:
-        """Say that a project's own stream has new events."""
+        """Signal that a project's stream has new events."""
         self._project_hub.notify(str(project_id))
         self._send("project", str(project_id))
 
     def work(self, project_id: int) -> None:
-        """Say to other processes that a project has turns or calls that wait."""
+        """Signal to other processes that a project has waiting turns or calls."""
         self._send("work", str(project_id))
 
     def cancelled(self, turn_id: str) -> None:
-        """Say that a turn was ended by somebody else than the one who runs it."""
+        """Signal that a turn was ended by another process than its runner."""
         for listener in self._listeners:
             listener.cancelled(turn_id)
         self._send("cancelled", turn_id)
 
     def agents_changed(self, project_id: int, agent_id: int) -> None:
-        """Say to other processes that an agent was changed or deleted."""
+        """Signal to other processes that an agent was changed or deleted."""
         self._send("agents", f"{project_id}/{agent_id}")
 
     def written(self, tenant: Tenant, session_id: str, snapshot: Snapshot) -> None:
-        """Show other processes an answer that is being written."""
+        """Send a partial answer to the other processes."""
         if len(snapshot.text) <= MAX_REMOTE_TEXT:
-            what = snapshot.message_id, snapshot.task_id, snapshot.n, snapshot.text, snapshot.turn_id
-            self._send("written", json.dumps([tenant.user_id, session_id, *what]))
+            fields = snapshot.message_id, snapshot.task_id, snapshot.n, snapshot.text, snapshot.turn_id
+            self._send("written", json.dumps([tenant.user_id, session_id, *fields]))
 
     def close(self) -> None:
-        """Hear no more."""
+        """Stop listening to hints."""
         self._stop()
 
     def _send(self, kind: str, key: str) -> None:
         if self._bus is not None:
             self._bus.send_hint(Hint(kind, f"{self._origin} {key}"))
 
-    def _hint(self, hint: Hint) -> None:
+    def _on_hint(self, hint: Hint) -> None:
         try:
             origin, key = hint.key.split(" ", 1)
             if origin != self._origin:
-                self._take(hint.kind, key)
-        except (ValueError, TypeError, KeyError) as failure:  # of another version, perhaps
+                self._handle(hint.kind, key)
+        except (ValueError, TypeError, KeyError) as failure:  # perhaps sent by another version
             log.info("hint_not_understood", kind=hint.kind, error=str(failure))
 
-    def _take(self, kind: str, key: str) -> None:
+    def _handle(self, kind: str, key: str) -> None:
         match kind:
             case "session":
                 self._hub.notify(key)
-                self._tell(lambda listener: listener.session_changed(key))
+                self._notify(lambda listener: listener.session_changed(key))
             case "project":
                 self._project_hub.notify(key)
             case "work":
-                self._tell(lambda listener: listener.work(int(key)))
+                self._notify(lambda listener: listener.work(int(key)))
             case "cancelled":
-                self._tell(lambda listener: listener.cancelled(key))
+                self._notify(lambda listener: listener.cancelled(key))
             case "agents":
                 project_id, agent_id = key.split("/")
-                self._tell(lambda listener: listener.agents_changed(int(project_id), int(agent_id)))
+                self._notify(lambda listener: listener.agents_changed(int(project_id), int(agent_id)))
             case "written":
                 user_id, session_id, message_id, task_id, n, text, *more = json.loads(key)
-                turn_id = more[0] if more else None  # a process of an older version says nothing of it
+                turn_id = more[0] if more else None  # an older version does not send it
                 self._hub.replace(_Owner(user_id), session_id, Snapshot(message_id, task_id, n, text, turn_id))
 
-    def _tell(self, call: Callable[[OnSignal], None]) -> None:
+    def _notify(self, call: Callable[[OnSignal], None]) -> None:
         for listener in self._listeners:
             call(listener)

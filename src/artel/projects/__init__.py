@@ -1,1 +1,1 @@
-"""Projects and their agents: rows and the rules about them."""
+"""Projects: rows and rules."""

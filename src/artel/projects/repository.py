@@ -28,50 +28,50 @@ class ProjectRepository(TenantRepository):
         return _project(row)
 
     def lock_owner(self) -> None:
-        """Let nobody else count or add projects of this user until the commit."""
+        """Lock the user's row until the commit, so that projects are counted and added by one transaction at a time."""
         self._lock_owner()
 
     def count(self) -> int:
-        """Return how many projects the user has."""
+        """Return the number of the user's projects."""
         return self._count()
 
     def page(self, limit: int, offset: int) -> list[Project]:
-        """Return some projects, oldest first."""
+        """Return a page of projects, oldest first."""
         rows = self.connection.execute(self._select().order_by(projects.c.id).limit(limit).offset(offset))
         return [_project(row) for row in rows]
 
     def lock(self, project_id: int) -> None:
-        """Let nobody else change or delete the project, or count its agents, until the commit."""
-        locked = self._select(projects.c.id).where(projects.c.id == project_id).with_for_update(key_share=True)
-        if self.connection.execute(locked).first() is None:
+        """Lock the project until the commit against changes, deletion and new agents, or raise ProjectNotFound."""
+        statement = self._select(projects.c.id).where(projects.c.id == project_id).with_for_update(key_share=True)
+        if self.connection.execute(statement).first() is None:
             raise ProjectNotFound("Project not found")
 
     def get(self, project_id: int) -> Project:
-        """Return one project."""
+        """Return the project or raise ProjectNotFound."""
         row = self.connection.execute(self._select().where(projects.c.id == project_id)).one_or_none()
         if row is None:
             raise ProjectNotFound("Project not found")
         return _project(row)
 
     def settings(self, project_id: int) -> tuple[dict[str, Any], int | None]:
-        """Return what the user has set for a project, and what an administrator lets the user spend in a month."""
+        """Return the project's settings and its owner's monthly limit in micros (None: the server's default)."""
         row = self._run(self._settings, project=project_id).one_or_none()
         return (dict(row.settings), row.user_micros) if row else ({}, None)
 
     def default(self) -> Project | None:
-        """Return the project that is used where none is named."""
+        """Return the user's default project, if it exists."""
         row = self.connection.execute(self._select().where(projects.c.is_default)).one_or_none()
         return _project(row) if row else None
 
     def change(self, project_id: int, changes: ProjectChanges) -> None:
-        """Change what was mentioned."""
+        """Update the fields that are set in `changes`."""
         values = changes.model_dump(exclude_unset=True) | {"updated_at": datetime.now(UTC)}
         changed = self.connection.execute(self._update(values).where(projects.c.id == project_id))
         if not changed.rowcount:
             raise ProjectNotFound("Project not found")
 
     def remove(self, project_id: int) -> None:
-        """Remove the project and all that belongs to it."""
+        """Remove the project and everything that belongs to it."""
         if not self.connection.execute(self._delete().where(projects.c.id == project_id)).rowcount:
             raise ProjectNotFound("Project not found")
 

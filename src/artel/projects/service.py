@@ -1,4 +1,4 @@
-"""What can be done with projects: each function is one transaction."""
+"""Operations on projects; each function is one transaction."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ DEFAULT_NAME = "My project"
 
 @dataclass(frozen=True, slots=True)
 class ProjectRules:
-    """What the operator lays down about projects."""
+    """The operator's limits and defaults for projects."""
 
     max_projects: int
     max_agents: int
@@ -28,11 +28,11 @@ class ProjectRules:
 def create_project(
     connection: Connection, principal: Principal, new: NewProject, rules: ProjectRules, *, is_default: bool = False
 ) -> ProjectWithAgents:
-    """Make a project with its orchestrator and the starter pack."""
+    """Create a project with its orchestrator and the starter pack."""
     projects = ProjectRepository(connection, principal)
     projects.lock_owner()
     if projects.count() >= rules.max_projects:
-        raise LimitReached(f"A user may have {rules.max_projects} projects. Delete one that is not needed.")
+        raise LimitReached(f"You can have at most {rules.max_projects} projects. Delete one first.")
     project = projects.add(new, is_default=is_default)
     agents = AgentRepository(connection, principal)
     agents.add(project.id, None, [root_agent(rules.planner_model)])
@@ -40,7 +40,7 @@ def create_project(
 
 
 def ensure_default_project(connection: Connection, principal: Principal, rules: ProjectRules) -> Project:
-    """Return the project that is used where none is named, made on first need."""
+    """Return the user's default project; create it if it does not exist."""
     projects = ProjectRepository(connection, principal)
     projects.lock_owner()
     return projects.default() or create_project(
@@ -61,7 +61,7 @@ def get_project(connection: Connection, principal: Principal, project_id: int) -
 
 
 def project_settings(connection: Connection, principal: Principal, project_id: int) -> dict[str, Any]:
-    """Return what the user has set for a project."""
+    """Return the project's settings."""
     return dict(ProjectRepository(connection, principal).get(project_id).settings)
 
 
@@ -74,7 +74,7 @@ def update_project(connection: Connection, principal: Principal, project_id: int
 
 
 def delete_project(connection: Connection, principal: Principal, project_id: int) -> None:
-    """Delete a project with its agents; files of the user are no business of the server's."""
+    """Delete a project with its agents; the user's files are not touched."""
     ProjectRepository(connection, principal).remove(project_id)
 
 

@@ -1,1 +1,1 @@
-"""Conversations: rows and the rules about them."""
+"""Sessions (conversations) and their messages: rows and rules."""

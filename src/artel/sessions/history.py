@@ -1,4 +1,4 @@
-"""Reading what was said: each function is one transaction."""
+"""Reads sessions and messages; each function is one transaction."""
 
 from sqlalchemy import Connection
 
@@ -8,15 +8,15 @@ from artel.contract.http import Page, Session
 from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.sessions.repository import SessionRepository
 
-LATEST = 20
-SHOWN_CHARACTERS = 200
+LATEST_MESSAGES = 20
+EXCERPT_CHARACTERS = 200
 
 
 def get_session(connection: Connection, principal: Principal, session_id: str) -> SessionWithMessages:
     """Return one session with its latest messages."""
     sessions = SessionRepository(connection, principal)
     session, last_event = sessions.get(session_id), sessions.last_event(session_id)
-    latest = MessageRepository(connection, principal).newest(session_id, LATEST)
+    latest = MessageRepository(connection, principal).newest(session_id, LATEST_MESSAGES)
     return SessionWithMessages(**dict(session), last_event=last_event, messages=[shown(m) for m in latest])
 
 
@@ -33,7 +33,7 @@ def list_messages(
 def newest_messages(
     connection: Connection, principal: Principal, session_id: str, role: str | None, last: int
 ) -> Page[ChatMessage]:
-    """Return the newest messages of a session, oldest of them first."""
+    """Return the last messages of a session, in order."""
     SessionRepository(connection, principal).get(session_id)
     messages = MessageRepository(connection, principal)
     items = [shown(message) for message in messages.newest(session_id, last, role)]
@@ -47,25 +47,25 @@ def last_event(connection: Connection, principal: Principal, session_id: str) ->
 
 
 def search(connection: Connection, principal: Principal, text: str, limit: int, offset: int) -> Page[Found]:
-    """Return a page of the user's sessions and messages that have the text in them: sessions first."""
+    """Return a page of the user's sessions and messages that contain the text, sessions first."""
     sessions, messages = SessionRepository(connection, principal), MessageRepository(connection, principal)
-    titles, said = sessions.count_titled(text), messages.count_containing(text)
+    title_count, message_count = sessions.count_titled(text), messages.count_containing(text)
     items = [_found_session(session) for session in sessions.titled(text, limit, offset)]
     if len(items) < limit:
-        for one in messages.containing(text, limit - len(items), max(0, offset - titles)):
-            message = one.message
+        for found in messages.containing(text, limit - len(items), max(0, offset - title_count)):
+            message = found.message
             items.append(
                 Found(
                     kind="message",
-                    session_id=one.session_id,
-                    project_id=one.project_id,
+                    session_id=found.session_id,
+                    project_id=found.project_id,
                     message_id=message.id,
                     role=message.role,
-                    text=_around(message.content, text),
+                    text=_excerpt(message.content, text),
                     timestamp=message.created_at,
                 )
             )
-    return Page(items=items, total=titles + said, limit=limit, offset=offset)
+    return Page(items=items, total=title_count + message_count, limit=limit, offset=offset)
 
 
 def _found_session(session: Session) -> Found:
@@ -80,12 +80,12 @@ def _found_session(session: Session) -> Found:
     )
 
 
-def _around(content: str, text: str) -> str:
-    """Return the part of a message where the text is."""
-    place = max(0, content.lower().find(text.lower()))
-    start = max(0, place - SHOWN_CHARACTERS // 2)
-    shown = content[start : start + SHOWN_CHARACTERS + len(text)]
-    return f"{'…' if start else ''}{shown}{'…' if start + len(shown) < len(content) else ''}"
+def _excerpt(content: str, text: str) -> str:
+    """Return the part of a message around the text."""
+    position = max(0, content.lower().find(text.lower()))
+    start = max(0, position - EXCERPT_CHARACTERS // 2)
+    excerpt = content[start : start + EXCERPT_CHARACTERS + len(text)]
+    return f"{'…' if start else ''}{excerpt}{'…' if start + len(excerpt) < len(content) else ''}"
 
 
 def shown(message: StoredMessage) -> ChatMessage:

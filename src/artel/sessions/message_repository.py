@@ -33,14 +33,14 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True)
 class FoundMessage:
-    """A message with the place where it was said."""
+    """A search result: a message with its session and project."""
 
     session_id: str
     project_id: int
     message: StoredMessage
 
 
-# All columns that may be left out: rows of one insert must name the same ones.
+# Optional columns: all rows of one INSERT must have the same columns.
 _DEFAULTS = {"agent_id": None, "agent": None, "status": "ok", "error_code": None, "retry_of": None}
 
 
@@ -50,15 +50,15 @@ class MessageRepository(TenantRepository):
     table = messages
 
     def stored_bytes(self) -> int:
-        """Return how many bytes the user's messages take."""
+        """Return the size of the user's messages in bytes."""
         return self._bytes_of(messages.c.content)
 
     def bytes_up_to(self, session_id: str, number: int) -> int:
-        """Return how many bytes the messages of a session take, up to one of them."""
+        """Return the size in bytes of a session's messages up to a number."""
         return self._bytes_of(messages.c.content, messages.c.session_id == session_id, messages.c.number <= number)
 
     @prepared
-    def _told(cls) -> Select[Any]:  # noqa: N805
+    def _conversation(cls) -> Select[Any]:  # noqa: N805
         return (
             cls._prepare_select()
             .where(
@@ -75,58 +75,58 @@ class MessageRepository(TenantRepository):
         self._add([_DEFAULTS | {"created_at": datetime.now(UTC), **values}])
 
     def conversation(self, session_id: str, turn_number: int, limit: int) -> list[StoredMessage]:
-        """Return the newest messages up to those of a turn, in the order of the conversation, without failures."""
-        rows = self._run(self._told, session=session_id, up_to=turn_number, most=limit)
+        """Return the last messages up to a turn, in conversation order, without failed ones."""
+        rows = self._run(self._conversation, session=session_id, up_to=turn_number, most=limit)
         return [_message(row) for row in rows][::-1]
 
     def question_of(self, session_id: str, turn_id: str) -> StoredMessage | None:
-        """Return the message that a turn answers."""
+        """Return the user's message of a turn."""
         found = messages.c.session_id == session_id, messages.c.turn_id == turn_id, messages.c.role == "user"
         row = self.connection.execute(self._select().where(*found)).one_or_none()
         return _message(row) if row else None
 
     def supersede(self, session_id: str, turn_id: str) -> None:
-        """Leave question and answer of a turn out of later prompts: the message was sent again."""
+        """Exclude question and answer of a turn from later prompts, because the message was sent again."""
         found = messages.c.session_id == session_id, messages.c.turn_id == turn_id, messages.c.status == "ok"
         self.connection.execute(self._update({"status": "retried"}).where(*found))
 
     def answer_to(self, session_id: str, turn_id: str) -> StoredMessage | None:
-        """Return how a turn ended, in the history; not the part of an answer that was cut off."""
+        """Return the final message of a turn; a cut-off partial answer is not one."""
         of_turn = messages.c.session_id == session_id, messages.c.turn_id == turn_id, messages.c.role != "user"
         found = self._select().where(*of_turn, messages.c.status != "cut_off")
         row = self.connection.execute(found).one_or_none()
         return _message(row) if row else None
 
     def get(self, session_id: str, message_id: str) -> StoredMessage:
-        """Return one message of the session."""
-        asked = messages.c.session_id == session_id, messages.c.id == message_id
-        row = self.connection.execute(self._select().where(*asked)).one_or_none()
+        """Return a message of the session or raise MessageNotFound."""
+        with_id = messages.c.session_id == session_id, messages.c.id == message_id
+        row = self.connection.execute(self._select().where(*with_id)).one_or_none()
         if row is None:
             raise MessageNotFound("Message not found")
         return _message(row)
 
     def of_timeline(self, session_id: str, rank: int) -> tuple[Select[Any], int]:
-        """Return the keys of the session's messages for its timeline, and how many there are."""
+        """Return a SELECT of the session's message keys for its timeline, and their number."""
         in_session = messages.c.session_id == session_id
         return self._ranked(rank).where(in_session), self._count(in_session)
 
     def by_ids(self, session_id: str, ids: Sequence[str]) -> list[StoredMessage]:
-        """Return some messages of the session."""
+        """Return the session's messages with these ids."""
         found = messages.c.session_id == session_id, messages.c.id.in_(ids)
         return [_message(row) for row in self.connection.execute(self._select().where(*found))] if ids else []
 
     def up_to(self, session_id: str, number: int) -> list[dict[str, Any]]:
-        """Return the rows of the session up to a number, as they are."""
-        asked = messages.c.session_id == session_id, messages.c.number <= number
-        rows = self.connection.execute(self._select().where(*asked).order_by(messages.c.number))
+        """Return the session's rows up to a number, unconverted."""
+        up_to = messages.c.session_id == session_id, messages.c.number <= number
+        rows = self.connection.execute(self._select().where(*up_to).order_by(messages.c.number))
         return [dict(row._mapping) for row in rows]  # noqa: SLF001 - the public name of a row's mapping
 
     def copy(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add messages that were said elsewhere."""
+        """Add rows copied from another session."""
         self._add(rows)
 
     def containing(self, text: str, limit: int, offset: int) -> list[FoundMessage]:
-        """Return messages with the text in them, newest first."""
+        """Return a page of the messages that contain the text, newest first."""
         rows = self.connection.execute(
             self._select()
             .where(messages.c.content.icontains(text, autoescape=True))
@@ -137,29 +137,29 @@ class MessageRepository(TenantRepository):
         return [FoundMessage(row.session_id, row.project_id, _message(row)) for row in rows]
 
     def count_containing(self, text: str) -> int:
-        """Return how many messages have the text in them."""
+        """Return the number of messages that contain the text."""
         return self._count(messages.c.content.icontains(text, autoescape=True))
 
     def count(self, session_id: str, role: str | None = None) -> int:
-        """Return how many messages the session has."""
-        return self._count(*_asked(session_id, role))
+        """Return the number of the session's messages, optionally of one role."""
+        return self._count(*_in_session(session_id, role))
 
     def page(self, session_id: str, role: str | None, limit: int, offset: int) -> list[StoredMessage]:
-        """Return some messages, oldest first."""
+        """Return a page of messages, oldest first."""
         rows = self.connection.execute(
-            self._select().where(*_asked(session_id, role)).order_by(messages.c.number).limit(limit).offset(offset)
+            self._select().where(*_in_session(session_id, role)).order_by(messages.c.number).limit(limit).offset(offset)
         )
         return [_message(row) for row in rows]
 
     def newest(self, session_id: str, limit: int, role: str | None = None) -> list[StoredMessage]:
-        """Return the newest messages, oldest of them first."""
+        """Return the last messages, in order."""
         rows = self.connection.execute(
-            self._select().where(*_asked(session_id, role)).order_by(messages.c.number.desc()).limit(limit)
+            self._select().where(*_in_session(session_id, role)).order_by(messages.c.number.desc()).limit(limit)
         )
         return [_message(row) for row in rows][::-1]
 
 
-def _asked(session_id: str, role: str | None) -> tuple[ColumnElement[bool], ...]:
+def _in_session(session_id: str, role: str | None) -> tuple[ColumnElement[bool], ...]:
     in_session = messages.c.session_id == session_id
     return (in_session,) if role is None else (in_session, messages.c.role == role)
 

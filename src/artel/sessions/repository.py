@@ -18,7 +18,7 @@ class SessionRepository(TenantRepository):
     table = sessions
 
     @prepared
-    def _take(cls) -> ReturningUpdate[Any]:  # noqa: N805
+    def _take_numbers(cls) -> ReturningUpdate[Any]:  # noqa: N805
         return (
             cls._prepare_update(last_event=sessions.c.last_event + bindparam("count"), updated_at=bindparam("now"))
             .where(sessions.c.id == bindparam("session"))
@@ -37,15 +37,15 @@ class SessionRepository(TenantRepository):
         return _session(row)
 
     def count(self) -> int:
-        """Return how many sessions the user has."""
+        """Return the number of the user's sessions."""
         return self._count()
 
     def count_of(self, project_id: int) -> int:
-        """Return how many sessions a project has."""
+        """Return the number of a project's sessions."""
         return self._count(sessions.c.project_id == project_id)
 
     def page(self, limit: int, offset: int, project_id: int | None = None) -> list[Session]:
-        """Return some sessions, of all projects or of one, the one that was used last first."""
+        """Return a page of sessions of all projects or one, most recently used first."""
         newest = sessions.c.updated_at.desc(), sessions.c.id.desc()
         found = self._select().order_by(*newest).limit(limit).offset(offset)
         if project_id is not None:
@@ -53,7 +53,7 @@ class SessionRepository(TenantRepository):
         return [_session(row) for row in self.connection.execute(found)]
 
     def get(self, session_id: str) -> Session:
-        """Return one session."""
+        """Return the session or raise SessionNotFound."""
         return _session(self._row(session_id))
 
     def last_event(self, session_id: str) -> int:
@@ -68,35 +68,35 @@ class SessionRepository(TenantRepository):
         return row
 
     def titled(self, text: str, limit: int, offset: int) -> list[Session]:
-        """Return sessions with the text in their title, the one that was used last first."""
+        """Return a page of the sessions whose title contains the text, most recently used first."""
         newest = sessions.c.updated_at.desc(), sessions.c.id.desc()
-        asked = self._select().where(sessions.c.title.icontains(text, autoescape=True)).order_by(*newest)
-        return [_session(row) for row in self.connection.execute(asked.limit(limit).offset(offset))]
+        found = self._select().where(sessions.c.title.icontains(text, autoescape=True)).order_by(*newest)
+        return [_session(row) for row in self.connection.execute(found.limit(limit).offset(offset))]
 
     def count_titled(self, text: str) -> int:
-        """Return how many sessions have the text in their title."""
+        """Return the number of sessions whose title contains the text."""
         return self._count(sessions.c.title.icontains(text, autoescape=True))
 
     def rename(self, session_id: str, title: str) -> None:
-        """Give a session another title."""
+        """Change a session's title."""
         values = {"title": title, "updated_at": datetime.now(UTC)}
         if not self.connection.execute(self._update(values).where(sessions.c.id == session_id)).rowcount:
             raise SessionNotFound("Session not found")
 
     def name_after(self, session_id: str, title: str, instead_of: str) -> None:
-        """Give a session a title, unless somebody has given it one."""
+        """Set a session's title if it still has the title `instead_of`."""
         unnamed = sessions.c.id == session_id, sessions.c.title == instead_of
         self.connection.execute(self._update({"title": title}).where(*unnamed))
 
     def take_numbers(self, session_id: str, count: int) -> tuple[int, int]:
-        """Take the next numbers and let nobody else write until the commit; return the project and the last number."""
-        row = self._run(self._take, session=session_id, count=count, now=datetime.now(UTC)).one_or_none()
+        """Lock the session until the commit and take the next event numbers; return project id and last number."""
+        row = self._run(self._take_numbers, session=session_id, count=count, now=datetime.now(UTC)).one_or_none()
         if row is None:
             raise SessionNotFound("Session not found")
         return row.project_id, row.last_event
 
     def remove(self, session_id: str) -> None:
-        """Remove a session and all that was said in it."""
+        """Remove a session and its messages."""
         if not self.connection.execute(self._delete().where(sessions.c.id == session_id)).rowcount:
             raise SessionNotFound("Session not found")
 

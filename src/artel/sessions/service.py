@@ -1,4 +1,4 @@
-"""What can be done with sessions: each function is one transaction."""
+"""Operations on sessions; each function is one transaction."""
 
 from sqlalchemy import Connection
 
@@ -16,7 +16,7 @@ MAX_SESSIONS = 100_000
 def create_session(
     connection: Connection, principal: Principal, session_id: str, new: NewSession, rules: ProjectRules
 ) -> Session:
-    """Begin a session; its id is made before, so that a transaction that runs again makes the same one."""
+    """Create a session; the caller makes the id, so that a retried transaction creates the same session."""
     projects, sessions = ProjectRepository(connection, principal), SessionRepository(connection, principal)
     if "project_id" in new.model_fields_set:
         project = projects.get(new.project_id)
@@ -24,14 +24,14 @@ def create_session(
         project = ensure_default_project(connection, principal, rules)
     projects.lock(project.id)
     if sessions.count() >= MAX_SESSIONS:
-        raise LimitReached(f"A user may have {MAX_SESSIONS} sessions. Delete some that are not needed.")
+        raise LimitReached(f"You can have at most {MAX_SESSIONS} sessions. Delete some first.")
     return sessions.add(session_id, project.id, new.title if "title" in new.model_fields_set else DEFAULT_TITLE)
 
 
 def list_sessions(
     connection: Connection, principal: Principal, project_id: int | None, limit: int, offset: int
 ) -> Page[Session]:
-    """Return a page of the user's sessions, of all projects or of one."""
+    """Return a page of the user's sessions, of all projects or one."""
     sessions = SessionRepository(connection, principal)
     if project_id is None:
         total = sessions.count()
@@ -50,5 +50,5 @@ def update_session(connection: Connection, principal: Principal, session_id: str
 
 
 def delete_session(connection: Connection, principal: Principal, session_id: str) -> None:
-    """Delete a session with everything that was said in it."""
+    """Delete a session and its messages."""
     SessionRepository(connection, principal).remove(session_id)
