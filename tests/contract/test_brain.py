@@ -34,7 +34,7 @@ from artel.brain.litellm_client import LiteLLM
 from artel.brain.openai_compatible import OpenAICompatible
 from artel.brain.prices import cost
 from artel.brain.providers import PROVIDERS
-from artel.brain.retries import Persistent
+from artel.brain.retries import RetryingBrain
 from artel.brain.router import BrainRouter
 from artel.brain.sse import EventParser
 from tests.model_server import Behaviour, Cut, Fail, Hang, ModelServer, Raw, Say, Tool
@@ -157,7 +157,7 @@ def pauses() -> Pauses:
 @pytest.fixture
 def brain(new_client: Callable[..., Brain], pauses: Pauses) -> Brain:
     client = new_client()
-    return Persistent(lambda _model: client, sleep=pauses, chance=lambda: 1.0)
+    return RetryingBrain(lambda _model: client, sleep=pauses, jitter=lambda: 1.0)
 
 
 def ask(text: str = "Hello there", **changes: Any) -> Request:
@@ -670,7 +670,7 @@ async def test_a_server_that_is_not_there_is_tried_again_and_then_named(
 ) -> None:
     client = new_client("http://127.0.0.1:9/v1")
 
-    failure = await failure_of(Persistent(lambda _: client, sleep=pauses), ask())
+    failure = await failure_of(RetryingBrain(lambda _: client, sleep=pauses), ask())
 
     assert type(failure) is ModelUnavailable
     assert len(pauses.seconds) == 2
@@ -868,7 +868,7 @@ def test_whatever_a_server_sends_is_an_answer_or_a_clear_error(documents: list[A
 
 
 async def complete_with_demo(request: Request, sink: Sink | None = None) -> Completion:
-    return await Persistent(lambda _model: DemoBrain()).complete(request, sink)
+    return await RetryingBrain(lambda _model: DemoBrain()).complete(request, sink)
 
 
 async def test_the_demo_brain_streams_what_it_says_and_names_itself() -> None:

@@ -15,7 +15,7 @@ from artel.brain.brain import Message
 from artel.brain.demo import DemoBrain
 from artel.brain.errors import ModelRefused, ModelTimedOut
 from artel.brain.openai_compatible import OpenAICompatible
-from artel.brain.retries import Persistent
+from artel.brain.retries import RetryingBrain
 from artel.tools.recall import MemoryRead, MemoryWrite
 from artel.tools.toolbox import Toolbox
 from tests.agents import Heard, ListRecall, Repeat
@@ -38,14 +38,14 @@ async def model() -> AsyncIterator[ModelServer]:
 
 
 @pytest.fixture
-async def brain(model: ModelServer) -> AsyncIterator[Persistent]:
+async def brain(model: ModelServer) -> AsyncIterator[RetryingBrain]:
     client = OpenAICompatible(model.url, "sk-a-key")
-    yield Persistent(lambda _: client, sleep=no_pause)
+    yield RetryingBrain(lambda _: client, sleep=no_pause)
     await client.close()
 
 
 async def run(
-    brain: Persistent,
+    brain: RetryingBrain,
     loop: LoopSettings = LoopSettings(),  # noqa: B008 - immutable
     *,
     toolbox: Toolbox | None = None,
@@ -63,7 +63,7 @@ def roles(body: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.req("AGT-05.1")
-async def test_a_plain_message_is_one_streamed_request(model: ModelServer, brain: Persistent) -> None:
+async def test_a_plain_message_is_one_streamed_request(model: ModelServer, brain: RetryingBrain) -> None:
     heard = Heard()
 
     result = await run(brain, heard=heard)
@@ -77,7 +77,7 @@ async def test_a_plain_message_is_one_streamed_request(model: ModelServer, brain
 
 
 @pytest.mark.req("AGT-02.2", "AGT-05.2")
-async def test_the_model_chooses_a_tool_by_function_calling(model: ModelServer, brain: Persistent) -> None:
+async def test_the_model_chooses_a_tool_by_function_calling(model: ModelServer, brain: RetryingBrain) -> None:
     repeat, heard = Repeat(), Heard()
     calls = [Tool("repeat", '{"text": "abc"}', "call_a"), Tool("repeat", '{"text": 5}', "call_b")]
     model.script(Say("Let me see.", tools=calls, tokens=(10, 5)), Say("It says abc.", tokens=(30, 4)))
@@ -99,7 +99,7 @@ async def test_the_model_chooses_a_tool_by_function_calling(model: ModelServer, 
 
 
 @pytest.mark.req("AGT-05.1", "AGT-05.3")
-async def test_the_structures_are_asked_for_by_their_names(model: ModelServer, brain: Persistent) -> None:
+async def test_the_structures_are_asked_for_by_their_names(model: ModelServer, brain: RetryingBrain) -> None:
     heard = Heard()
     no = json.dumps({"needs_improvement": True, "critique": "Too short."})
     model.script(Say(), Say(), Say("Bad."), Say(no), Say("Good, and longer."))
@@ -121,7 +121,7 @@ async def test_the_structures_are_asked_for_by_their_names(model: ModelServer, b
 
 
 @pytest.mark.req("AGT-05.4")
-async def test_the_last_request_has_no_tools(model: ModelServer, brain: Persistent) -> None:
+async def test_the_last_request_has_no_tools(model: ModelServer, brain: RetryingBrain) -> None:
     repeat = Repeat()
     model.default = Say("Still looking.", tools=[Tool("repeat", '{"text": "abc"}')])
 
@@ -132,7 +132,7 @@ async def test_the_last_request_has_no_tools(model: ModelServer, brain: Persiste
 
 
 @pytest.mark.req("AGT-05.3")
-async def test_a_model_that_can_not_criticise_keeps_its_draft(model: ModelServer, brain: Persistent) -> None:
+async def test_a_model_that_can_not_criticise_keeps_its_draft(model: ModelServer, brain: RetryingBrain) -> None:
     model.script(Say("Fine."), Say("no JSON"), Say("still none"))
 
     result = await run(brain, CRITIQUE)
@@ -140,7 +140,7 @@ async def test_a_model_that_can_not_criticise_keeps_its_draft(model: ModelServer
     assert (result.content, result.iterations, result.usage.calls) == ("Fine.", 0, 3)
 
 
-async def test_a_cut_answer_begins_again_for_readers_too(model: ModelServer, brain: Persistent) -> None:
+async def test_a_cut_answer_begins_again_for_readers_too(model: ModelServer, brain: RetryingBrain) -> None:
     heard = Heard()
     model.script(Say("Hm.", tools=[Tool("repeat", '{"text": "abc"}')]), Cut("It says"), Say("It says abc."))
 
@@ -150,7 +150,7 @@ async def test_a_cut_answer_begins_again_for_readers_too(model: ModelServer, bra
     assert result.usage.calls == 3
 
 
-async def test_a_refusal_and_what_it_took(model: ModelServer, brain: Persistent) -> None:
+async def test_a_refusal_and_what_it_took(model: ModelServer, brain: RetryingBrain) -> None:
     tally = Tally("gpt-4")
     tools = [Tool("repeat", '{"text": "abc"}')]
     model.script(Say("Hm.", tools=tools, tokens=(100, 20)), Fail(401))
@@ -161,14 +161,14 @@ async def test_a_refusal_and_what_it_took(model: ModelServer, brain: Persistent)
     assert (tally.usage.input_tokens, tally.usage.output_tokens, tally.usage.calls) == (100, 20, 2)
 
 
-async def test_an_empty_answer_is_an_error(model: ModelServer, brain: Persistent) -> None:
+async def test_an_empty_answer_is_an_error(model: ModelServer, brain: RetryingBrain) -> None:
     model.script(Say("", finish_reason="length"))
 
     with pytest.raises(AnswerEmpty, match="Raise the agent's max_tokens"):
         await run(brain)
 
 
-async def test_the_deadline_ends_a_run(model: ModelServer, brain: Persistent) -> None:
+async def test_the_deadline_ends_a_run(model: ModelServer, brain: RetryingBrain) -> None:
     await run(brain)  # what is slow the first time is over
     model.script(Hang("one"))
 
@@ -176,7 +176,7 @@ async def test_the_deadline_ends_a_run(model: ModelServer, brain: Persistent) ->
         await run(brain, seconds=0.2)
 
 
-async def test_a_cancelled_run_lets_go_of_the_model(model: ModelServer, brain: Persistent) -> None:
+async def test_a_cancelled_run_lets_go_of_the_model(model: ModelServer, brain: RetryingBrain) -> None:
     hang, tally = Hang("one"), Tally("gpt-4")
     model.script(hang)
     task = asyncio.create_task(run(brain, tally=tally))

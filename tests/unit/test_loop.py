@@ -273,7 +273,7 @@ async def test_an_empty_answer_is_an_error_that_people_understand(text: str) -> 
 
 async def test_a_failure_comes_out_as_it_is_and_the_tally_knows_what_was_spent() -> None:
     tally = Tally("gpt-4")
-    failure = ModelTimedOut("gpt-4 gave no whole answer in time.", usage=Usage("gpt-4o", 7, 0, 0.5, calls=3))
+    failure = ModelTimedOut("gpt-4 did not finish its answer in time.", usage=Usage("gpt-4o", 7, 0, 0.5, calls=3))
     brain = ScriptedBrain(said("", wants("repeat", text="x")), failure)
 
     with pytest.raises(ModelTimedOut) as raised:

@@ -18,7 +18,7 @@ from artel.brain.errors import (
     ModelUnavailable,
 )
 from artel.brain.paying import PaidBrain
-from artel.brain.retries import Persistent
+from artel.brain.retries import RetryingBrain
 from artel.errors import BudgetExceeded
 
 pytestmark = pytest.mark.anyio
@@ -69,7 +69,7 @@ async def _at_once(_seconds: float) -> None:
 
 
 def paid(model: Brain, wallet: Wallet) -> PaidBrain:
-    return PaidBrain(Persistent(lambda _: model, sleep=_at_once), wallet)
+    return PaidBrain(RetryingBrain(lambda _: model, sleep=_at_once), wallet)
 
 
 def request(model: str = MODEL, seconds: float = 30) -> Request:
@@ -191,7 +191,7 @@ async def test_where_money_is_counted_no_model_without_a_price_takes_the_place_o
 async def test_where_no_money_is_counted_any_model_may_take_another_s_place() -> None:
     model = Scripted([ModelRefused("no"), None])
 
-    completion = await Persistent(lambda _: model).complete(replace(request(), fallback_model="somebody/new"))
+    completion = await RetryingBrain(lambda _: model).complete(replace(request(), fallback_model="somebody/new"))
 
     assert completion.usage.model == "somebody/new"
 

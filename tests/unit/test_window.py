@@ -17,7 +17,7 @@ from artel.brain.window import (
     LEAST_ANSWER_TOKENS,
     TOKENS_PER_MESSAGE,
     fit,
-    fitted,
+    fit_to_model,
     window_of,
 )
 
@@ -177,8 +177,8 @@ def test_tokens_are_counted_by_the_vocabulary_of_the_model_that_is_called() -> N
     history = Message("user", text, part="history")
     asked = request(history, Message("user", "And?"), max_context_tokens=(old + new) // 2)
 
-    assert len(asyncio.run(fitted(asked)).messages) == 1
-    assert len(asyncio.run(fitted(replace(asked, model="gpt-4o"))).messages) == 2
+    assert len(asyncio.run(fit_to_model(asked)).messages) == 1
+    assert len(asyncio.run(fit_to_model(replace(asked, model="gpt-4o"))).messages) == 2
 
 
 def test_a_vocabulary_that_is_not_the_models_own_leaves_a_fifth_of_the_window_free() -> None:

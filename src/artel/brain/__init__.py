@@ -1,1 +1,1 @@
-"""What answers for an agent: models behind one small interface, or the demo brain."""
+"""The interface to language models, its clients, and the demo brain that works without a model."""

@@ -1,4 +1,4 @@
-"""An answer in the OpenAI format, put together from its parts or read as a whole."""
+"""Parses an answer in the OpenAI format, whole or streamed in chunks."""
 
 import json
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ MAX_TOOL_CALLS = 128
 
 @dataclass(slots=True)
 class _Call:
-    """A tool call while it is written."""
+    """A tool call whose chunks are still arriving."""
 
     id: str = ""
     name: str = ""
@@ -21,10 +21,10 @@ class _Call:
 
 
 class Answer:
-    """What a model has said so far. Servers differ a lot, so every field is taken with caution."""
+    """The answer received so far. Servers differ a lot, so every field is validated."""
 
     def __init__(self) -> None:
-        # Whether there was an answer at all, be it an empty one.
+        # Whether the server sent a choice, even an empty one.
         self.begun = False
         self.finish_reason: str | None = None
         self.tokens: tuple[int, int] | None = None
@@ -33,22 +33,22 @@ class Answer:
 
     @property
     def content(self) -> str:
-        """The text."""
+        """The text received so far."""
         return "".join(self._text)
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The tools that the model wants to have called, in its order."""
+        """The tool calls that the model requests, in its order."""
         return tuple(
             ToolCall(call.id or f"call_{index}", call.name, "".join(call.arguments) or "{}")
             for index, call in sorted(self._calls.items())
         )
 
     def take(self, document: Any) -> str:
-        """Take a whole answer or a piece of a streamed one; return the text that it adds."""
+        """Add a whole answer or one chunk of a stream; return the text that it adds."""
         choices = document.get("choices") if isinstance(document, dict) else None
         if not isinstance(document, dict) or (choices is None and "usage" not in document):
-            raise ModelAnswerInvalid("The model's server answered something that is not a chat completion.")
+            raise ModelAnswerInvalid("The model's server sent a response that is not a chat completion.")
         self._take_usage(document.get("usage"))
         choice = choices[0] if isinstance(choices, list) and choices else None
         if not isinstance(choice, dict):
@@ -68,25 +68,27 @@ class Answer:
 
     def _take_usage(self, usage: Any) -> None:
         match usage:
-            case {"prompt_tokens": int(given), "completion_tokens": int(written)} if given > 0 and written >= 0:
-                self.tokens = given, written
+            case {"prompt_tokens": int(input_tokens), "completion_tokens": int(output_tokens)} if (
+                input_tokens > 0 and output_tokens >= 0
+            ):
+                self.tokens = input_tokens, output_tokens
 
     def _take_call(self, delta: Any) -> None:
         if not isinstance(delta, dict) or not isinstance(delta.get("function"), dict):
             return
-        call = self._calls.setdefault(self._place_of(delta), _Call())
+        call = self._calls.setdefault(self._index_of(delta), _Call())
         if len(self._calls) > MAX_TOOL_CALLS:
-            raise ModelAnswerInvalid(f"The model asked for more than {MAX_TOOL_CALLS} tools at once.")
+            raise ModelAnswerInvalid(f"The model requested more than {MAX_TOOL_CALLS} tool calls at once.")
         function = delta["function"]
-        # Some servers send id and name again with every piece.
+        # Some servers repeat id and name in every chunk.
         call.id = call.id or str(delta.get("id") or "")
         call.name = call.name or str(function.get("name") or "")
         arguments = function.get("arguments")
         if arguments:
             call.arguments.append(arguments if isinstance(arguments, str) else json.dumps(arguments))
 
-    def _place_of(self, delta: dict[str, Any]) -> int:
-        """Return which call a piece belongs to; servers that send whole calls leave the index out."""
+    def _index_of(self, delta: dict[str, Any]) -> int:
+        """Return the index of the call that a chunk belongs to; servers that send whole calls omit it."""
         index = delta.get("index")
         if isinstance(index, int):
             return index

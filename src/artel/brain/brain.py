@@ -1,4 +1,4 @@
-"""The one interface to whatever answers for an agent, and what goes in and comes out."""
+"""The `Brain` interface to language models, with its request and response types."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 Role = Literal["system", "user", "assistant", "tool"]
-# What a message is to its agent: the less a part matters, the sooner it goes when not all fits (`brain/window.py`).
+# The purpose of a message: the less important ones are dropped first when a request is too long (`brain/window.py`).
 Part = Literal["", "history", "memory", "guidance", "note"]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool that the model wants to have called; `arguments` is JSON text as the model wrote it, good or not."""
+    """A tool call that the model requests; `arguments` is the model's JSON text, which may be invalid."""
 
     id: str
     name: str
@@ -23,7 +23,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation; `tool_call_id` says which call a tool message answers."""
+    """One message of a conversation; `tool_call_id` names the call whose result a tool message holds."""
 
     role: Role
     content: str
@@ -43,25 +43,25 @@ class ToolSchema:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a structured answer must look like; the name (plan, critique, understanding, steps) goes to the model."""
+    """The JSON schema of a structured answer; the name (plan, critique, understanding, steps) is sent to the model."""
 
     name: str
     schema: "Mapping[str, JsonValue]"
 
 
 class BudgetGuard(Protocol):
-    """Whoever pays for calls."""
+    """Reserves and counts the cost of model calls."""
 
     async def reserve(self, amount: float) -> str:
-        """Take so many dollars out of what is left, and return a name for that; raise if there is not enough."""
+        """Reserve an amount in dollars and return the reservation's name; raise if the budget is too small."""
 
     async def settle(self, name: str, amount: float | None) -> None:
-        """Say what the call has cost; None: it can't be told, so all that was reserved."""
+        """Record the cost of the call; None means unknown, and counts the whole reservation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question to a model, to be answered before `deadline` (seconds of `time.monotonic()`)."""
+    """One request to a model, to be finished before `deadline` (seconds of `time.monotonic()`)."""
 
     model: str
     messages: tuple[Message, ...]
@@ -71,14 +71,14 @@ class Request:
     tools: tuple[ToolSchema, ...] = ()
     response_format: Schema | None = None
     fallback_model: str | None = None
-    purse: BudgetGuard | None = None  # who pays, if that is counted
-    max_context_tokens: int | None = None  # of all that is sent
-    mends: bool = True  # whether a structured answer that is not as asked is asked for once more
+    budget_guard: BudgetGuard | None = None  # None: the cost is not limited
+    max_context_tokens: int | None = None  # limit for everything that is sent
+    repair_invalid: bool = True  # whether to ask once more when a structured answer breaks its schema
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was spent, on all calls that it took; `cost_usd` is None when a price is not known."""
+    """Tokens and cost of all calls of a request; `cost_usd` is None if a price is unknown."""
 
     model: str
     input_tokens: int = 0
@@ -87,7 +87,7 @@ class Usage:
     calls: int = 0
 
     def plus(self, later: "Usage") -> "Usage":
-        """Return the sum, in the name of the later model."""
+        """Return the sum, with the model of the later usage."""
         unknown = self.cost_usd is None or later.cost_usd is None
         return Usage(
             later.model,
@@ -100,7 +100,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A whole answer; `parsed` is set when a structured one was asked for."""
+    """A complete answer; `parsed` holds the JSON value of a structured one."""
 
     content: str
     tool_calls: tuple[ToolCall, ...]
@@ -110,20 +110,20 @@ class Completion:
 
 
 class TokenSink(Protocol):
-    """Takes an answer while it is written."""
+    """Receives an answer while it is streamed."""
 
     def token(self, text: str) -> None:
-        """Take the next piece of the answer."""
+        """Receive the next chunk of text."""
 
     def restart(self) -> None:
-        """Forget every piece so far: the answer is begun again."""
+        """Discard all chunks so far: the answer starts again."""
 
 
 class Brain(Protocol):
-    """Return requests; every failure is a `ModelError`."""
+    """Sends requests to models; every failure is a `ModelError`."""
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
-        """Return the request; with `stream`, hand over the text while it is written."""
+        """Return the model's answer; pass its text to `stream` as it arrives."""
 
     async def close(self) -> None:
-        """Close the connections; nothing may be asked afterwards."""
+        """Close the connections; no request may follow."""

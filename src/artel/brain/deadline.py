@@ -1,4 +1,4 @@
-"""The moment by which an answer must be there."""
+"""Enforces the deadline of a request."""
 
 import asyncio
 import time
@@ -16,20 +16,20 @@ def seconds_left(request: Request) -> float:
 
 @asynccontextmanager
 async def before_deadline(request: Request) -> AsyncIterator[None]:
-    """Stop what is inside when the deadline passes, with `ModelTimedOut`."""
+    """Cancel the block when the deadline passes, and raise `ModelTimedOut`."""
     left = seconds_left(request)
     if left <= 0:
-        late = _late(request)
-        late.unbilled = True  # nobody is asked
-        raise late
+        failure = _timed_out(request)
+        failure.unbilled = True  # no request was sent
+        raise failure
     try:
         async with asyncio.timeout(left) as limit:
             yield
     except TimeoutError:
         if not limit.expired():
             raise
-        raise _late(request) from None
+        raise _timed_out(request) from None
 
 
-def _late(request: Request) -> ModelTimedOut:
-    return ModelTimedOut(f"{request.model} gave no whole answer in time.")
+def _timed_out(request: Request) -> ModelTimedOut:
+    return ModelTimedOut(f"{request.model} did not finish its answer in time.")

@@ -1,4 +1,4 @@
-"""The body of a request in the OpenAI format, and what single models refuse to find in it."""
+"""Builds request bodies in the OpenAI format, without the parameters that a model rejects."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,19 +14,19 @@ log = get_logger(__name__)
 
 Refused = frozenset[str]
 
-# Parameters that a model can do without: refused once, they are left out or said in another way.
+# Optional parameters: once a model rejects one, it is left out or expressed in another way.
 OPTIONAL_PARAMETERS = ("response_format", "max_tokens", "temperature", "stream_options")
 
 
 class Dialects:
-    """Remembers, for each model, the parameters that it refused."""
+    """Remembers the parameters that each model rejects."""
 
     def __init__(self) -> None:
         self._refused: dict[str, Refused] = {}
 
     async def ask(self, request: Request, attempt: Callable[[Refused], Awaitable[Completion]]) -> Completion:
-        """Make the attempt, again without each parameter that is refused; what then works is remembered."""
-        known = refused = self._refused.get(request.model, frozenset())
+        """Call `attempt`, and retry without each parameter that the model rejects; remember those."""
+        remembered = refused = self._refused.get(request.model, frozenset())
         calls = 0
         while True:
             try:
@@ -39,7 +39,7 @@ class Dialects:
                 calls += refusal.usage.calls if refusal.usage else 1
             else:
                 break
-        if refused == known:
+        if refused == remembered:
             return completion
         self._refused[request.model] = refused
         log.info("model_parameters_refused", model=request.model, parameters=sorted(refused))
@@ -63,9 +63,9 @@ def body_of(request: Request, model: str, refused: Refused, *, stream: bool) -> 
             for tool in request.tools
         ]
     if request.response_format:
-        wanted = request.response_format
-        named = {"name": wanted.name, "strict": _can_be_strict(wanted.schema), "schema": wanted.schema}
-        body["response_format"] = {"type": "json_schema", "json_schema": named}
+        schema = request.response_format.schema
+        document = {"name": request.response_format.name, "strict": _can_be_strict(schema), "schema": schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": document}
     if stream:
         body["stream"] = True
         if "stream_options" not in refused:
@@ -74,7 +74,7 @@ def body_of(request: Request, model: str, refused: Refused, *, stream: bool) -> 
 
 
 def _can_be_strict(schema: Any) -> bool:
-    """Return whether OpenAI takes the schema as a strict one: every object closed, every property required."""
+    """Return whether OpenAI accepts the schema as strict: no extra properties, and all of them required."""
     if isinstance(schema, list):
         return all(_can_be_strict(item) for item in schema)
     if not isinstance(schema, Mapping):
@@ -88,24 +88,24 @@ def _can_be_strict(schema: Any) -> bool:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    written: dict[str, Any] = {"role": message.role, "content": message.content}
+    document: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.tool_calls:
-        # Nothing said beside the calls is null: some servers refuse an empty text.
-        written["content"] = message.content or None
-        written["tool_calls"] = [
+        # Null, because some servers reject an empty text next to tool calls.
+        document["content"] = message.content or None
+        document["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
             for call in message.tool_calls
         ]
     if message.tool_call_id is not None:
-        written["tool_call_id"] = message.tool_call_id
-    return written
+        document["tool_call_id"] = message.tool_call_id
+    return document
 
 
 def _with_schema_in_prompt(request: Request) -> Request:
     if request.response_format is None:
         return request
-    told = len(list(takewhile(lambda message: message.role == "system", request.messages)))
+    system_count = len(list(takewhile(lambda message: message.role == "system", request.messages)))
     schema = json.dumps(request.response_format.schema, ensure_ascii=False)
     rule = Message("system", f"Answer with JSON only, no other text, valid against this JSON schema:\n{schema}")
-    messages = (*request.messages[:told], rule, *request.messages[told:])
+    messages = (*request.messages[:system_count], rule, *request.messages[system_count:])
     return replace(request, messages=messages, response_format=None)

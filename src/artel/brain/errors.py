@@ -1,4 +1,4 @@
-"""How a model can fail. The texts are for people: they hold no key and nothing of the conversation."""
+"""Errors of model calls. Their texts are shown to users: no API key and no text of the conversation."""
 
 from typing import ClassVar
 
@@ -7,13 +7,13 @@ from artel.errors import ArtelError, Kind
 
 
 class ModelError(ArtelError):
-    """The root. `usage` is what was spent all the same, if that is known."""
+    """Base class. `usage` is what the failed calls used, if known."""
 
     kind = Kind.UNAVAILABLE
     code = "model_failed"
-    # Whether the same request may well succeed a moment later.
+    # Whether a retry may succeed.
     transient: ClassVar[bool] = False
-    # Whether it is known that the model has done nothing, so that nobody sends a bill.
+    # Whether the provider certainly charges nothing, because the model did no work.
     unbilled: bool = False
 
     def __init__(self, detail: str, *, retry_after: int | None = None, usage: Usage | None = None) -> None:
@@ -22,14 +22,14 @@ class ModelError(ArtelError):
 
 
 class ModelUnavailable(ModelError):
-    """The model's server can't be reached, or has trouble of its own."""
+    """The model's server can't be reached, or has an internal error."""
 
     code = "model_unavailable"
     transient = True
 
 
 class ModelRateLimited(ModelError):
-    """The model's server takes no more requests for now."""
+    """The model's server limits the rate of requests."""
 
     is_agents_fault = False
     code = "model_rate_limited"
@@ -38,14 +38,14 @@ class ModelRateLimited(ModelError):
 
 
 class ModelAnswerCut(ModelError):
-    """The answer stopped in the middle."""
+    """The connection ended before the answer did."""
 
     code = "model_answer_cut"
     transient = True
 
 
 class ModelRefused(ModelError):
-    """The model's server does not take this request, now or later; `parameter` is what it stumbled over."""
+    """The model's server rejects this request for good; `parameter` is the one that it rejects, if known."""
 
     kind = Kind.INVALID
     code = "model_refused"
@@ -57,7 +57,7 @@ class ModelRefused(ModelError):
 
 
 class ModelNotAllowed(ModelError):
-    """The operator does not let agents use this model."""
+    """The operator does not allow agents to use this model."""
 
     kind = Kind.INVALID
     code = "model_not_allowed"
@@ -66,7 +66,7 @@ class ModelNotAllowed(ModelError):
 
 
 class ContextTooLarge(ModelError):
-    """Not even the prompt and the message fit into what the model takes, or may be sent."""
+    """Not even the prompt and the message fit into the model's window or the configured limit."""
 
     kind = Kind.INVALID
     code = "context_too_large"
@@ -75,12 +75,12 @@ class ContextTooLarge(ModelError):
 
 
 class ModelTimedOut(ModelError):
-    """There was no whole answer before the deadline."""
+    """The answer was not complete before the deadline."""
 
     code = "model_timed_out"
 
 
 class ModelAnswerInvalid(ModelError):
-    """The answer is not one that can be used: no JSON, not what the schema asks for, or endless."""
+    """The answer can't be used: not JSON, invalid against the schema, or too long."""
 
     code = "model_answer_invalid"

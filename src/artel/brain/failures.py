@@ -1,4 +1,4 @@
-"""What a failed call to a model's server means, in words for people."""
+"""Turns error responses of model servers into `ModelError`s with texts for users."""
 
 import email.utils
 import json
@@ -13,12 +13,12 @@ from typing import Any
 from artel.brain.dialect import OPTIONAL_PARAMETERS
 from artel.brain.errors import ModelError, ModelRateLimited, ModelRefused, ModelUnavailable
 
-# What a server says about its own error is not shown: it may quote the key or the conversation. Names like these are.
+# A server's error message is not shown, because it may quote the key or the conversation; names like these are.
 _NAME = re.compile(r"[a-z][a-z_]{0,40}(\.[a-z_]{1,40}|\[\d{1,3}\]){0,6}")
 _TOO_LONG = re.compile(r"(?i)context.{0,10}(length|window|size)|maximum context|prompt is too long|too many tokens")
-_NOT_TAKEN = re.compile(r"(?i)unsupported|n[o']t.{0,6}support|only the default|not.{0,5}permitted|unrecognized|unknown")
+_REJECTED = re.compile(r"(?i)unsupported|n[o']t.{0,6}support|only the default|not.{0,5}permitted|unrecognized|unknown")
 _NO_CREDIT = ("insufficient_quota", "billing_hard_limit_reached", "insufficient_credits")
-_LATE = {
+_STATUS_BY_CODE = {
     "rate_limit": HTTPStatus.TOO_MANY_REQUESTS,
     "invalid": HTTPStatus.BAD_REQUEST,
     "context": HTTPStatus.BAD_REQUEST,
@@ -26,21 +26,19 @@ _LATE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """How to speak to people about a model's server: by the variables that lead to it."""
+class ServerVariables:
+    """The environment variables that configure a model's server, for error messages."""
 
-    key_variable: str
-    address_variable: str | None = None
+    key: str
+    address: str | None = None
 
-    @property
-    def variables(self) -> str:
-        """The variables, for a sentence."""
-        return f"{self.address_variable} and {self.key_variable}" if self.address_variable else self.key_variable
+    def __str__(self) -> str:
+        return f"{self.address} and {self.key}" if self.address else self.key
 
 
 @dataclass(frozen=True, slots=True)
 class ServerError:
-    """An error answer of a model's server; `message` is for us to judge by, never to show."""
+    """An error response of a model's server; `message` is used to classify it and never shown."""
 
     status: int
     message: str = ""
@@ -50,7 +48,7 @@ class ServerError:
 
     @classmethod
     def read(cls, status: int, document: Any, headers: Mapping[str, str]) -> "ServerError":
-        """Read the answer, whatever it is."""
+        """Parse an error response, which may be any JSON value or text."""
         error = document.get("error", document) if isinstance(document, dict) else document
         if not isinstance(error, dict):
             error = {"message": error if isinstance(error, str) else ""}
@@ -64,58 +62,58 @@ class ServerError:
 
     @classmethod
     def read_late(cls, document: dict[str, Any]) -> "ServerError":
-        """Read an error that came after a status that promised a good answer."""
+        """Parse an error that came inside a response with status 200."""
         error = cls.read(HTTPStatus.INTERNAL_SERVER_ERROR, document, {})
         inner = document["error"]
-        told = inner.get("code") or inner.get("status") if isinstance(inner, dict) else None
-        if isinstance(told, int):
-            return replace(error, status=max(told, HTTPStatus.BAD_REQUEST))
+        status = inner.get("code") or inner.get("status") if isinstance(inner, dict) else None
+        if isinstance(status, int):
+            return replace(error, status=max(status, HTTPStatus.BAD_REQUEST))
         return replace(
-            error, status=next((status for word, status in _LATE.items() if word in error.code), error.status)
+            error, status=next((status for word, status in _STATUS_BY_CODE.items() if word in error.code), error.status)
         )
 
     @property
     def refused_parameter(self) -> str | None:
-        """The parameter that made the server refuse, when it is one that the model can do without."""
+        """The parameter that the server rejects, if it is optional."""
         for name in OPTIONAL_PARAMETERS:
             if self.parameter.partition(".")[0] == name or name in self.message:
-                return name if _can_do_without(name, f"{self.code} {self.message}") else None
+                return name if _is_unsupported(name, f"{self.code} {self.message}") else None
         return None
 
 
-# Said by the model's server itself, which takes no money for it; behind a gateway (502, 504) one may be at work.
-_NOT_AT_WORK = frozenset({HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE, 529})
+# Sent by the model's server itself, which does not charge for them; behind a gateway (502, 504) it may still work.
+_UNBILLED = frozenset({HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE, 529})
 
 
-def explain(error: ServerError, model: str, place: Place) -> ModelError:
-    """Return the error to raise for an error answer."""
+def explain(error: ServerError, model: str, variables: ServerVariables) -> ModelError:
+    """Return the error to raise for an error response."""
     if error.code in _NO_CREDIT or error.status == HTTPStatus.PAYMENT_REQUIRED:
         return ModelRefused(f"The account that pays for {model} has no credit left ({error.status}).")
     if error.status == HTTPStatus.TOO_MANY_REQUESTS:
         return ModelRateLimited(
-            f"The server of {model} takes no more requests for now (429). Try again in a moment.",
+            f"The server of {model} limits the rate of requests (429). Try again in a moment.",
             retry_after=error.retry_after,
         )
     if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR or error.status == HTTPStatus.REQUEST_TIMEOUT:
         failure = ModelUnavailable(
-            f"The server of {model} has trouble of its own ({error.status}). Try again in a moment.",
+            f"The server of {model} failed ({error.status}). Try again in a moment.",
             retry_after=error.retry_after,
         )
-        failure.unbilled = error.status in _NOT_AT_WORK
+        failure.unbilled = error.status in _UNBILLED
         return failure
-    return ModelRefused(_refusal(error, model, place), parameter=error.refused_parameter)
+    return ModelRefused(_refusal(error, model, variables), parameter=error.refused_parameter)
 
 
-def unreachable(model: str, place: Place, *, connected: bool) -> ModelUnavailable:
-    """Return the error for a server that can't be connected to, or that was and has gone without an answer."""
-    where = f": check {place.address_variable}" if place.address_variable else ""
-    failure = ModelUnavailable(f"The server of {model} can't be reached{where}.")
+def unreachable(model: str, variables: ServerVariables, *, connected: bool) -> ModelUnavailable:
+    """Return the error for a failed connection, or one that closed before the response."""
+    hint = f": check {variables.address}" if variables.address else ""
+    failure = ModelUnavailable(f"The server of {model} can't be reached{hint}.")
     failure.unbilled = not connected
     return failure
 
 
 def retry_after_of(headers: Mapping[str, str]) -> int | None:
-    """Return how many seconds the server wants to be left alone, in any of the usual ways of saying it."""
+    """Return the seconds to wait before a retry, from `Retry-After` (seconds or a date) or `Retry-After-Ms`."""
     milliseconds, seconds = headers.get("retry-after-ms"), headers.get("retry-after")
     for text, unit in ((milliseconds, 1000), (seconds, 1)):
         if text and re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text.strip()):
@@ -127,29 +125,29 @@ def retry_after_of(headers: Mapping[str, str]) -> int | None:
     return max(0, math.ceil(moment.timestamp() - time.time()))
 
 
-def _refusal(error: ServerError, model: str, place: Place) -> str:
+def _refusal(error: ServerError, model: str, variables: ServerVariables) -> str:
     status = error.status
     if error.code == "context_length_exceeded" or _TOO_LONG.search(error.message):
         return f"The conversation is longer than {model} can take ({status})."
     match status:
         case HTTPStatus.UNAUTHORIZED:
-            return f"The server of {model} does not accept the key (401): check {place.key_variable}."
+            return f"The server of {model} does not accept the key (401): check {variables.key}."
         case HTTPStatus.FORBIDDEN:
-            return f"The key may not use {model} (403): check {place.key_variable} and the agent's model."
+            return f"The key may not use {model} (403): check {variables.key} and the agent's model."
         case HTTPStatus.NOT_FOUND:
-            return f"The server does not know the model {model} (404): check the agent's model and {place.variables}."
+            return f"The server does not know the model {model} (404): check the agent's model and {variables}."
         case _ if status < HTTPStatus.BAD_REQUEST:
-            return f"The server of {model} sends us elsewhere ({status}): check {place.variables}."
+            return f"The server of {model} redirects requests ({status}): check {variables}."
     names = "".join(f", {name}" for name in (error.code, error.parameter) if name)
     return f"The server of {model} refused the request ({status}{names})."
 
 
-def _can_do_without(name: str, said: str) -> bool:
+def _is_unsupported(name: str, message: str) -> bool:
     if name == "response_format":
         return True
-    if name == "max_tokens":  # and not: its value is too large
-        return "max_completion_tokens" in said
-    return _NOT_TAKEN.search(said) is not None
+    if name == "max_tokens":  # else its value may be too large
+        return "max_completion_tokens" in message
+    return _REJECTED.search(message) is not None
 
 
 def _name(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The client for every other provider, through LiteLLM, which is imported when it is first needed."""
+"""The client for all other providers, through LiteLLM, which is imported on first use."""
 
 import asyncio
 import importlib
@@ -17,44 +17,44 @@ from artel.brain.deadline import before_deadline
 from artel.brain.dialect import Dialects, Refused, body_of
 from artel.brain.errors import ModelAnswerCut, ModelAnswerInvalid, ModelError
 from artel.brain.estimate import estimated_tokens
-from artel.brain.failures import Place, ServerError, explain
+from artel.brain.failures import ServerError, ServerVariables, explain
 
 MAX_ANSWER_CHARACTERS = 16 * 1024 * 1024
-# Our own deadline ends a call. It must be the same for all: LiteLLM opens new connections for every other value.
+# The deadline of the request ends a call. The same for all: LiteLLM opens new connections for every other value.
 TIMEOUT_SECONDS = 3600
 
 
 class LiteLLM:
-    """Asks one provider, once for each request; it is a `Brain` without second tries."""
+    """A `Brain` for one provider, without retries."""
 
     def __init__(
         self,
         api_key: str | None = None,
         base_url: str | None = None,
         *,
-        place: Place = Place("OPENAI_API_KEY"),  # noqa: B008 - immutable
+        variables: ServerVariables = ServerVariables("OPENAI_API_KEY"),  # noqa: B008 - immutable
         max_answer_characters: int = MAX_ANSWER_CHARACTERS,
     ) -> None:
         self._account = {"api_key": api_key, "api_base": base_url}
-        self._place = place
+        self._variables = variables
         self._max_answer_characters = max_answer_characters
         self._dialects = Dialects()
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
-        """Return the request, or raise a `ModelError`."""
+        """Return the model's answer, or raise a `ModelError`."""
         async with before_deadline(request):
             await prices.load()
             library = await _library()
             return await self._dialects.ask(request, partial(self._attempt, library, request, stream))
 
     async def close(self) -> None:
-        """Close what LiteLLM has opened for the whole process; it opens it anew when it is asked again."""
+        """Close LiteLLM's connections, which the whole process shares; LiteLLM reopens them when needed."""
         if _imported is not None:
             await _imported.close_litellm_async_clients()
             _imported.in_memory_llm_clients_cache.flush_cache()
 
     async def _attempt(self, library: Any, request: Request, stream: TokenSink | None, refused: Refused) -> Completion:
-        _keep_quiet()
+        _silence_warnings()
         answer = Answer()
         options = body_of(request, request.model, refused, stream=stream is not None)
         try:
@@ -62,7 +62,7 @@ class LiteLLM:
                 **options,
                 **self._account,
                 timeout=TIMEOUT_SECONDS,
-                max_retries=0,  # we have our own
+                max_retries=0,  # RetryingBrain retries
                 num_retries=0,
                 _skip_mcp_handler=True,  # else tools need the package mcp, which we don't install
             )
@@ -75,8 +75,8 @@ class LiteLLM:
                 failure.usage = _usage(request, *answer.tokens)
             failure.unbilled = failure.unbilled and not answer.begun
             raise
-        except Exception as failure:  # noqa: BLE001 - providers fail in LiteLLM with whatever they like
-            explained = _explained(failure, request, self._place)
+        except Exception as failure:  # noqa: BLE001 - LiteLLM raises exceptions of any type
+            explained = _explained(failure, request, self._variables)
             explained.unbilled = explained.unbilled and not answer.begun
             raise explained from None
         content, calls = answer.content, answer.tool_calls
@@ -85,24 +85,24 @@ class LiteLLM:
         return Completion(content, calls, finish_reason, _usage(request, *tokens))
 
     async def _read_stream(self, response: Any, request: Request, answer: Answer, stream: TokenSink) -> None:
-        written = 0
+        characters = 0
         try:
             async for chunk in response:
                 text = self._take(chunk, request, answer)
-                written += len(text)
-                if written > self._max_answer_characters:
+                characters += len(text)
+                if characters > self._max_answer_characters:
                     raise _too_long(request, self._max_answer_characters)
                 if text:
                     stream.token(text)
         finally:
             await response.aclose()
         if not _has_finished(response, answer):
-            raise ModelAnswerCut(f"The answer of {request.model} stopped in the middle.")
+            raise ModelAnswerCut(f"The answer of {request.model} was cut off.")
 
     def _take_whole(self, response: Any, request: Request, answer: Answer) -> None:
         self._take(response, request, answer)
         if not answer.begun:
-            raise ModelAnswerInvalid(f"The server of {request.model} answered without an answer.")
+            raise ModelAnswerInvalid(f"The server of {request.model} sent a response without an answer.")
 
     def _take(self, part: Any, request: Request, answer: Answer) -> str:
         text = answer.take(part.model_dump())
@@ -112,40 +112,41 @@ class LiteLLM:
 
 
 def _has_finished(response: Any, answer: Answer) -> bool:
-    """Return whether the provider itself ended the stream: LiteLLM says "stop" in any case, but keeps what it heard."""
-    heard = [getattr(response, name, answer.finish_reason) for name in _HEARD]
-    return any(reason is not None for reason in heard)
+    """Return whether the provider finished the stream: LiteLLM itself reports "stop" even for one that was cut off."""
+    reasons = [getattr(response, name, answer.finish_reason) for name in _PROVIDER_REASONS]
+    return any(reason is not None for reason in reasons)
 
 
-_HEARD = ("received_finish_reason", "intermittent_finish_reason")
+_PROVIDER_REASONS = ("received_finish_reason", "intermittent_finish_reason")
 
 
-def _usage(request: Request, given: int, written: int) -> Usage:
-    return Usage(request.model, given, written, prices.cost(request.model, given, written), calls=1)
+def _usage(request: Request, input_tokens: int, output_tokens: int) -> Usage:
+    cost = prices.cost(request.model, input_tokens, output_tokens)
+    return Usage(request.model, input_tokens, output_tokens, cost, calls=1)
 
 
 def _too_long(request: Request, limit: int) -> ModelAnswerInvalid:
     return ModelAnswerInvalid(f"The answer of {request.model} is longer than {limit} characters.")
 
 
-def _explained(failure: Exception, request: Request, place: Place) -> ModelError:
+def _explained(failure: Exception, request: Request, variables: ServerVariables) -> ModelError:
     if type(failure).__name__ == "MidStreamFallbackError":
-        return ModelAnswerCut(f"The answer of {request.model} stopped in the middle.")
+        return ModelAnswerCut(f"The answer of {request.model} was cut off.")
     status = getattr(failure, "status_code", None)
     if not isinstance(status, int):
-        return ModelAnswerInvalid(f"The answer of {request.model} can't be understood ({type(failure).__name__}).")
+        return ModelAnswerInvalid(f"The answer of {request.model} can't be parsed ({type(failure).__name__}).")
     body = getattr(failure, "body", None)
     document = body if isinstance(body, dict) else {"message": str(failure)}
     headers = getattr(failure, "litellm_response_headers", None) or {}
-    explained = explain(ServerError.read(status, document, headers), request.model, place)
-    if type(failure).__name__ == "UnsupportedParamsError":  # LiteLLM knew, and has asked nobody
+    explained = explain(ServerError.read(status, document, headers), request.model, variables)
+    if type(failure).__name__ == "UnsupportedParamsError":  # LiteLLM raises it before it sends anything
         explained.usage = Usage(request.model)
     explained.unbilled = explained.unbilled or _was_not_connected(failure)
     return explained
 
 
 def _was_not_connected(failure: BaseException | None) -> bool:
-    """Return whether behind a failure there is one of the line, before anything was asked."""
+    """Return whether a failure was caused by a connection that could not be opened, so that nothing was sent."""
     while failure is not None:
         if type(failure).__name__ in _NOT_CONNECTED:
             return True
@@ -160,12 +161,12 @@ _imported: Any = None
 _importing = threading.Lock()
 
 
-def _keep_quiet() -> None:
-    """Silence what LiteLLM's own streaming makes pydantic warn of; again, where somebody has reset the filters."""
+def _silence_warnings() -> None:
+    """Ignore pydantic's deprecation warnings about LiteLLM; repeated, because the filters may have been reset."""
     from pydantic import PydanticDeprecatedSince211
 
-    quiet = ("ignore", None, PydanticDeprecatedSince211, _LITELLM_MODULES, 0)
-    if quiet not in warnings.filters:
+    entry = ("ignore", None, PydanticDeprecatedSince211, _LITELLM_MODULES, 0)
+    if entry not in warnings.filters:
         warnings.filterwarnings("ignore", category=PydanticDeprecatedSince211, module=_LITELLM_MODULES.pattern)
 
 
@@ -177,12 +178,12 @@ async def _library() -> Any:
 
 
 def _import() -> Any:
-    """Import LiteLLM (2 s and 174 MB), with everything off that is not about asking a model."""
-    global _imported  # noqa: PLW0603 - the library is one for the process, and is imported late
+    """Import LiteLLM (2 s and 174 MB) with telemetry, logging and network access at import disabled."""
+    global _imported  # noqa: PLW0603 - imported once per process, on first use
     with _importing:
         if _imported is None:
-            os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or the import goes to the network
-            os.environ["LITELLM_MODE"] = "PRODUCTION"  # or the import loads a .env file, of whatever folder it is in
+            os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the import downloads it
+            os.environ["LITELLM_MODE"] = "PRODUCTION"  # else the import loads a .env file of the working folder
             _imported = _prepared(importlib.import_module("litellm"))
         return _imported
 
@@ -191,9 +192,9 @@ def _prepared(library: Any) -> Any:
     library.telemetry = False
     library.suppress_debug_info = True
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "openai"):
-        # What went wrong is told by our own errors; these lines may hold whole requests.
+        # Our own errors report failures; these log lines may hold whole requests.
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    # What the first call would else do on the event loop: half a second of imports, and types that are completed late.
+    # Do now what the first call would do on the event loop: half a second of imports and lazy model building.
     importlib.import_module("openai.resources")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Item .* is using the `ReadOnly` qualifier", category=UserWarning)

@@ -1,4 +1,4 @@
-"""Which models the operator lets agents use."""
+"""Rules that say which models agents may use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from artel.brain.errors import ModelNotAllowed
 
 @dataclass(frozen=True, slots=True)
 class ModelRules:
-    """Globs of models. `unpriced` are those that may be used though nobody knows what they cost.
+    """Glob patterns of models; `unpriced` are allowed without a known price.
 
-    What the operator has chosen itself (for planning, as fallback) needs no permission.
+    Models that the operator configured (for planning, as fallback) are always allowed.
     """
 
     allowed: Sequence[str] = ("*",)
@@ -29,7 +29,7 @@ class ModelRules:
             )
         if not _matches(model, self.unpriced) and not prices.is_known(model):
             raise ModelNotAllowed(
-                f"Nobody knows what the model {model} costs, so that no budget would limit it. Choose a model with a "
+                f"The price of the model {model} is unknown, so no budget can limit it. Choose a model with a "
                 "known price, or ask an administrator to allow this one (setting models_unpriced)."
             )
 

@@ -1,4 +1,4 @@
-"""The direct client for OpenAI and every server that speaks its language: Ollama, vLLM, LM Studio and others."""
+"""The client for OpenAI and compatible servers: Ollama, vLLM, LM Studio and others."""
 
 import asyncio
 import importlib
@@ -14,27 +14,27 @@ from artel.brain.deadline import before_deadline
 from artel.brain.dialect import Dialects, Refused, body_of
 from artel.brain.errors import ModelAnswerCut, ModelAnswerInvalid, ModelError
 from artel.brain.estimate import estimated_tokens
-from artel.brain.failures import Place, ServerError, explain, unreachable
+from artel.brain.failures import ServerError, ServerVariables, explain, unreachable
 from artel.brain.sse import EventParser, LineTooLong
 
 if TYPE_CHECKING:
     import aiohttp
 
 OPENAI_URL = "https://api.openai.com/v1"
-# More answers than this at once wait for a connection.
+# More concurrent requests than this wait for a connection.
 CONNECTIONS = 512
 KEEP_ALIVE_SECONDS = 30
 CONNECT_SECONDS = 10
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_LINE_BYTES = 1024 * 1024
 MAX_ERROR_BYTES = 64 * 1024
-# How long a server may take to close the stream after it said that it is done, before we do.
+# How long a server may take to close the stream after its last event, before we close it.
 CLOSING_SECONDS = 0.25
 OK = 200
 
 
 class OpenAICompatible:
-    """Asks one server, once for each request, over connections that are kept; it is a `Brain` without second tries."""
+    """A `Brain` for one server over pooled connections, without retries."""
 
     def __init__(
         self,
@@ -42,16 +42,16 @@ class OpenAICompatible:
         api_key: str | None = None,
         *,
         provider: str = "openai",
-        place: Place = Place("OPENAI_API_KEY", "OPENAI_BASE_URL"),  # noqa: B008 - immutable
+        variables: ServerVariables = ServerVariables("OPENAI_API_KEY", "OPENAI_BASE_URL"),  # noqa: B008 - immutable
         proxy: str | None = None,
         max_answer_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
         self._url = base_url.rstrip("/") + "/chat/completions"
         self._prefix = f"{provider}/"
-        self._place = place
+        self._variables = variables
         self._proxy = proxy
         self._max_answer_bytes = max_answer_bytes
-        # Uncompressed: answers are small, and tokens must not wait in a compressor.
+        # Uncompressed, because a compressor would delay streamed tokens.
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "artel"}
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
@@ -60,7 +60,7 @@ class OpenAICompatible:
         self._opening = asyncio.Lock()
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
-        """Return the request, or raise a `ModelError`."""
+        """Return the model's answer, or raise a `ModelError`."""
         async with before_deadline(request):
             session = self._session or await self._open()
             return await self._dialects.ask(request, partial(self._attempt, session, request, stream))
@@ -74,7 +74,7 @@ class OpenAICompatible:
         async with self._opening:
             if self._session is None:
                 await prices.load()
-                # In a thread, because it takes a quarter of a second.
+                # In a thread, because the import takes a quarter of a second.
                 await asyncio.to_thread(importlib.import_module, "aiohttp")
                 import aiohttp
 
@@ -105,9 +105,9 @@ class OpenAICompatible:
             failure.unbilled = failure.unbilled and not answer.begun
             raise
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL):
-            raise unreachable(request.model, self._place, connected=False) from None
-        except (aiohttp.ClientError, OSError):  # it may have been at work already
-            raise unreachable(request.model, self._place, connected=True) from None
+            raise unreachable(request.model, self._variables, connected=False) from None
+        except (aiohttp.ClientError, OSError):  # the model may have started already
+            raise unreachable(request.model, self._variables, connected=True) from None
         return await self._completion(request, answer)
 
     async def _completion(self, request: Request, answer: Answer) -> Completion:
@@ -117,8 +117,9 @@ class OpenAICompatible:
         return Completion(content, calls, finish_reason, self._usage(request, *tokens))
 
     @staticmethod
-    def _usage(request: Request, given: int, written: int) -> Usage:
-        return Usage(request.model, given, written, prices.cost(request.model, given, written), calls=1)
+    def _usage(request: Request, input_tokens: int, output_tokens: int) -> Usage:
+        cost = prices.cost(request.model, input_tokens, output_tokens)
+        return Usage(request.model, input_tokens, output_tokens, cost, calls=1)
 
     async def _failure(self, response: "aiohttp.ClientResponse", request: Request) -> ModelError:
         text = await response.content.read(MAX_ERROR_BYTES)
@@ -126,7 +127,7 @@ class OpenAICompatible:
             document = json.loads(text)
         except ValueError:
             document = text.decode(errors="replace")
-        return explain(ServerError.read(response.status, document, response.headers), request.model, self._place)
+        return explain(ServerError.read(response.status, document, response.headers), request.model, self._variables)
 
     async def _read(
         self, response: "aiohttp.ClientResponse", request: Request, answer: Answer, stream: TokenSink | None
@@ -135,7 +136,7 @@ class OpenAICompatible:
         if stream is None or response.content_type == "application/json":
             text = self._take(await body.read(), request, answer)
             if not answer.begun:
-                raise ModelAnswerInvalid(f"The server of {request.model} answered without an answer.")
+                raise ModelAnswerInvalid(f"The server of {request.model} sent a response without an answer.")
             if stream is not None and text:  # a server that does not stream
                 stream.token(text)
         else:
@@ -144,16 +145,16 @@ class OpenAICompatible:
                 raise body.cut()
 
     async def _read_events(self, body: "_Body", request: Request, answer: Answer, stream: TokenSink) -> bool:
-        """Take the events as they come; return whether the server said that these were all."""
+        """Add the events to the answer as they arrive; return whether the server sent [DONE]."""
         parser = EventParser(MAX_LINE_BYTES)
         try:
             while piece := await body.next():
                 if self._take_events(parser.feed(piece), request, answer, stream):
-                    await body.let_close()
+                    await body.drain()
                     return True
             return self._take_events(parser.finish(), request, answer, stream)
         except LineTooLong:
-            raise ModelAnswerInvalid(f"The server of {request.model} sent a line without an end.") from None
+            raise ModelAnswerInvalid(f"The server of {request.model} sent a line that is too long.") from None
 
     def _take_events(self, events: list[bytes], request: Request, answer: Answer, stream: TokenSink) -> bool:
         for event in events:
@@ -167,14 +168,14 @@ class OpenAICompatible:
         try:
             document = json.loads(text)
         except (ValueError, RecursionError):
-            raise ModelAnswerInvalid(f"The server of {request.model} answered something that is not JSON.") from None
+            raise ModelAnswerInvalid(f"The server of {request.model} sent a response that is not JSON.") from None
         if isinstance(document, dict) and document.get("error"):
-            raise explain(ServerError.read_late(document), request.model, self._place)
+            raise explain(ServerError.read_late(document), request.model, self._variables)
         return answer.take(document)
 
 
 class _Body:
-    """What a server answers, as much of it as is allowed."""
+    """A response body with a size limit."""
 
     def __init__(self, response: "aiohttp.ClientResponse", model: str, max_bytes: int) -> None:
         self._content = response.content
@@ -183,7 +184,7 @@ class _Body:
         self._received = 0
 
     async def next(self) -> bytes:
-        """Return what has arrived since, or nothing at the end."""
+        """Return the next bytes, or b"" at the end."""
         import aiohttp
 
         try:
@@ -196,14 +197,14 @@ class _Body:
         return piece
 
     async def read(self) -> bytes:
-        """Return everything."""
+        """Return the whole body."""
         pieces = []
         while piece := await self.next():
             pieces.append(piece)
         return b"".join(pieces)
 
-    async def let_close(self) -> None:
-        """Wait a little for the end, because only then the connection can be used again."""
+    async def drain(self) -> None:
+        """Wait briefly for the end of the body, because only then the connection can be reused."""
         if self._content.at_eof():
             return
         with suppress(TimeoutError, ModelError):
@@ -211,5 +212,5 @@ class _Body:
                 await self.read()
 
     def cut(self) -> ModelAnswerCut:
-        """Return the error for an end that came too early."""
-        return ModelAnswerCut(f"The answer of {self._model} stopped in the middle.")
+        """Return the error for a body that ended too early."""
+        return ModelAnswerCut(f"The answer of {self._model} was cut off.")

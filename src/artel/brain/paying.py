@@ -1,4 +1,4 @@
-"""Money for calls to models: what one can cost at most is reserved before it, what it did cost is counted after it."""
+"""Budget control of model calls: reserve the maximum cost before a call, record the actual cost after it."""
 
 from dataclasses import replace
 
@@ -7,33 +7,33 @@ from artel.brain.brain import Brain, BudgetGuard, Completion, Request, TokenSink
 from artel.brain.errors import ModelError
 from artel.brain.estimate import estimated_tokens
 
-# Servers count tokens by rules of their own: what we reserve is rather too much than too little.
+# Servers count tokens differently, so the reservation has a margin.
 INPUT_MARGIN = 1.3
 INPUT_EXTRA = 50
 
 
 class PaidBrain:
-    """Another brain, each of whose calls is paid for out of a purse."""
+    """Wraps a brain and reserves the cost of every call with a budget guard."""
 
-    def __init__(self, brain: Brain, purse: BudgetGuard) -> None:
+    def __init__(self, brain: Brain, budget_guard: BudgetGuard) -> None:
         self._brain = brain
-        self._purse = purse
+        self._budget_guard = budget_guard
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
-        """Return the request, with as many calls as there is money for."""
-        return await self._brain.complete(replace(request, purse=self._purse), stream)
+        """Return the model's answer, as long as the budget allows its calls."""
+        return await self._brain.complete(replace(request, budget_guard=self._budget_guard), stream)
 
     async def close(self) -> None:
-        """Nothing to do: the other brain belongs to somebody else."""
+        """Do nothing: the caller closes the wrapped brain."""
 
 
 async def complete_paid(brain: Brain, request: Request, stream: TokenSink | None) -> Completion:
-    """Make one call, if there is enough money for it; models without a known price, and free ones, are not paid for."""
-    most = None if request.purse is None else await most_expensive(request)
-    if request.purse is None or not most:
+    """Make one call and count its cost; models that are free or have no known price need no budget."""
+    most = None if request.budget_guard is None else await max_cost(request)
+    if request.budget_guard is None or not most:
         return await brain.complete(request, stream)
-    name = await request.purse.reserve(most)
-    spent: float | None = None  # whatever ends it unseen may have cost everything
+    name = await request.budget_guard.reserve(most)
+    spent: float | None = None  # unknown unless the call reports it
     try:
         completion = await brain.complete(request, stream)
         spent = completion.usage.cost_usd
@@ -42,24 +42,25 @@ async def complete_paid(brain: Brain, request: Request, stream: TokenSink | None
             spent = failure.usage.cost_usd
         elif failure.unbilled:
             spent = 0.0
-        else:  # it may have written all the time
+        else:  # the model may have written up to max_tokens
             failure.usage = Usage(request.model, cost_usd=most, calls=1)
         raise
     finally:
-        await request.purse.settle(name, spent)
+        await request.budget_guard.settle(name, spent)
     return completion
 
 
 def may_replace(request: Request, model: str) -> bool:
-    """Return whether a model may take the place of the one that is asked.
+    """Return whether a fallback model may replace the model of the request.
 
-    Where money is counted, one without a known price would be outside of every limit; if the other one is too, whoever
-    pays knows that.
+    With a budget, a model without a known price may only replace another one without a known price.
     """
-    return request.purse is None or prices.cost(model, 0, 0) is not None or prices.cost(request.model, 0, 0) is None
+    if request.budget_guard is None:
+        return True
+    return prices.cost(model, 0, 0) is not None or prices.cost(request.model, 0, 0) is None
 
 
-async def most_expensive(request: Request) -> float | None:
-    """Return what a call can cost at most; None when the price is not known."""
-    given, _ = await estimated_tokens(request, "", ())
-    return prices.cost(request.model, int(given * INPUT_MARGIN) + INPUT_EXTRA, request.max_tokens)
+async def max_cost(request: Request) -> float | None:
+    """Return the maximum cost of a call; None if the price is unknown."""
+    input_tokens, _ = await estimated_tokens(request, "", ())
+    return prices.cost(request.model, int(input_tokens * INPUT_MARGIN) + INPUT_EXTRA, request.max_tokens)

@@ -1,7 +1,6 @@
-"""What models cost and how much they can take, from the map that LiteLLM ships, read without importing LiteLLM.
+"""Prices and context windows of models, from the file that LiteLLM ships, read without importing LiteLLM.
 
-Prices are those of plain input and output; what a provider takes off for cached input is not counted, so a cost is
-rather too high than too low.
+Discounts for cached input are ignored, so the computed cost is an upper bound.
 """
 
 import asyncio
@@ -13,13 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _FILE = "model_prices_and_context_window_backup.json"
-# Servers that people run themselves: nobody sends a bill.
+# Self-hosted servers: calls are free.
 LOCAL_PROVIDERS = frozenset({"ollama", "ollama_chat", "lm_studio", "hosted_vllm"})
-DEMO = "demo"  # rules, no model
+DEMO = "demo"  # the demo brain, which uses no model
 
 
 class Price(NamedTuple):
-    """Dollars per token, and the most tokens of input."""
+    """Dollars per token, and the maximum number of input tokens."""
 
     input: float | None
     output: float | None
@@ -41,23 +40,23 @@ def cost(model: str, input_tokens: int, output_tokens: int) -> float | None:
 
 
 def is_local(model: str) -> bool:
-    """Return whether a model runs on a server of one's own, which nobody sends a bill for."""
+    """Return whether a model runs on a self-hosted server, whose calls are free."""
     return model.partition("/")[0] in LOCAL_PROVIDERS
 
 
 def is_known(model: str) -> bool:
-    """Return whether it is known what a model costs. That others give one away for nothing may end any day."""
+    """Return whether the price of a model is known; a provider's price of 0 does not count, because it may change."""
     return is_local(model) or (model != DEMO and bool(cost(model, 1_000_000, 1_000_000)))
 
 
 def window(model: str) -> int | None:
-    """Return how many tokens of input the model takes, None when that is unknown."""
+    """Return the maximum number of input tokens of a model, None if unknown."""
     price = _find(model)
     return price.window if price else None
 
 
 async def load() -> None:
-    """Read the map now (30 ms), off the event loop, so that later questions are answered at once."""
+    """Read the price file (30 ms) in a thread, so that later lookups don't block the event loop."""
     if _map is None:
         await asyncio.to_thread(_loaded)
 
@@ -68,7 +67,7 @@ def _find(model: str) -> Price | None:
 
 
 def _names(model: str) -> Iterator[str]:
-    """Return the names under which the map may have the model, the most exact first."""
+    """Yield the names under which the price file may list the model, the most exact first."""
     yield model
     while "/" in model:
         model = model.partition("/")[2]
@@ -78,7 +77,7 @@ def _names(model: str) -> Iterator[str]:
 
 
 def _loaded() -> dict[str, Price]:
-    global _map  # noqa: PLW0603 - a constant that is read late, because most commands need no prices
+    global _map  # noqa: PLW0603 - read on first use, because most commands need no prices
     with _lock:
         if _map is None:
             _map = _read()

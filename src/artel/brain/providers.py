@@ -1,4 +1,4 @@
-"""Who serves models: how each provider is recognised, which variables configure it, and which client asks it."""
+"""Model providers: name prefixes, environment variables, and the client that each one needs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ OPENAI = "openai"
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider, and the variables that configure it: any one of `keys`, and maybe an address.
+    """A provider and its environment variables: any one of `keys`, and optionally an address.
 
-    A direct provider speaks OpenAI's language. A local one needs an address and no key. A vague one has keys that
-    people also have for other reasons, so that they alone don't mean that models are wanted.
+    `direct`: its API is OpenAI-compatible. `local`: it needs an address and no key. `vague`: its keys also serve other
+    purposes (AWS, GitHub), so that they alone don't mean that models are configured.
     """
 
     name: str
@@ -22,25 +22,25 @@ class Provider:
     vague: bool = False
 
     def key(self, env: Mapping[str, str]) -> str | None:
-        """Return the key, if there is one."""
+        """Return the API key, if it is set."""
         return _first(self.keys, env)
 
     def address(self, env: Mapping[str, str]) -> str | None:
-        """Return the configured address, if there is one."""
+        """Return the base URL, if it is set."""
         return _first(self.addresses, env)
 
     def is_configured(self, env: Mapping[str, str]) -> bool:
-        """Return whether its models can be asked."""
+        """Return whether the environment configures this provider."""
         has_address = self.direct and self.address(env) is not None
         return has_address or (not self.local and self.key(env) is not None)
 
 
 def _first(names: tuple[str, ...], env: Mapping[str, str]) -> str | None:
-    # Stripped, because a line end from a file of secrets would make a header that nobody accepts.
+    # Stripped, because a line end from a secret file would make an invalid header.
     return next((value for name in names if (value := env.get(name, "").strip())), None)
 
 
-_KNOWN = (
+_ALL = (
     Provider(OPENAI, ("OPENAI_API_KEY",), ("OPENAI_BASE_URL", "OPENAI_API_BASE"), direct=True),
     Provider("ollama", ("OLLAMA_API_KEY",), ("OLLAMA_API_BASE",), direct=True, local=True),
     Provider("ollama_chat", ("OLLAMA_API_KEY",), ("OLLAMA_API_BASE",), direct=True, local=True),
@@ -86,9 +86,9 @@ _KNOWN = (
         )
     ),
 )
-PROVIDERS: Mapping[str, Provider] = {provider.name: provider for provider in _KNOWN}
+PROVIDERS: Mapping[str, Provider] = {provider.name: provider for provider in _ALL}
 
-# Names that people use without a provider, when they mean somebody else than OpenAI.
+# Prefixes of model names that are used without a provider but don't belong to OpenAI.
 _BY_NAME = {
     "claude": "anthropic",
     "gemini": "gemini",
@@ -101,12 +101,12 @@ _BY_NAME = {
 
 
 def provider_of(model: str, env: Mapping[str, str]) -> tuple[Provider, str]:
-    """Return who serves the model, and the model's full name, with its provider."""
+    """Return the provider of a model, and the model's full name with the provider's prefix."""
     prefix, slash, _ = model.partition("/")
     if slash and prefix in PROVIDERS:
         return PROVIDERS[prefix], model
     openai = PROVIDERS[OPENAI]
-    if openai.address(env) is None:  # else every model without a provider is that server's
+    if openai.address(env) is None:  # else that server serves every model without a prefix
         for start, name in _BY_NAME.items():
             if model.startswith(start):
                 return PROVIDERS[name], f"{name}/{model}"

@@ -1,4 +1,4 @@
-"""Which brain answers for a model: chosen once from the environment, asked through one door."""
+"""Chooses the brain for each model, as the environment configures it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,17 +8,17 @@ from urllib.parse import urlsplit
 from artel.brain.brain import Brain, Completion, Request, TokenSink
 from artel.brain.demo import DemoBrain
 from artel.brain.errors import ModelRefused
-from artel.brain.failures import Place
+from artel.brain.failures import ServerVariables
 from artel.brain.litellm_client import LiteLLM
 from artel.brain.model_rules import ModelRules
 from artel.brain.openai_compatible import OPENAI_URL, OpenAICompatible
 from artel.brain.providers import OPENAI, PROVIDERS, Provider, provider_of
-from artel.brain.retries import Persistent
+from artel.brain.retries import RetryingBrain
 
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredProvider:
-    """A provider that can be asked, without its key."""
+    """A configured provider, without its key."""
 
     name: str
     address: str | None
@@ -27,14 +27,14 @@ class ConfiguredProvider:
 
 @dataclass(frozen=True, slots=True)
 class BrainDescription:
-    """What answers on this server, for people: no secrets."""
+    """The configured providers, for display: no secrets."""
 
     mode: Literal["demo", "models"]
     providers: tuple[ConfiguredProvider, ...]
 
 
 class BrainRouter:
-    """The brain of a server. It owns the clients, and answers for every model that the environment configures."""
+    """The brain of a server: it owns the clients and routes each request to the provider of its model."""
 
     def __init__(self, env: Mapping[str, str], rules: ModelRules | None = None) -> None:
         self._env = dict(env)
@@ -42,15 +42,15 @@ class BrainRouter:
         self._configured = tuple(provider for provider in PROVIDERS.values() if provider.is_configured(self._env))
         self._demo = DemoBrain()
         self._clients: dict[str, Brain] = {}
-        self._persistent = Persistent(self._choose)
+        self._retrying = RetryingBrain(self._choose)
 
     @property
     def configured(self) -> bool:
-        """Whether there are models at all; if not, the demo brain answers for every one."""
+        """Whether any provider is configured; if not, the demo brain answers for every model."""
         return any(not provider.vague for provider in self._configured)
 
     def describe(self) -> BrainDescription:
-        """Return what is configured."""
+        """Return the configured providers."""
         return BrainDescription(
             mode="models" if self.configured else "demo",
             providers=tuple(
@@ -60,8 +60,8 @@ class BrainRouter:
         )
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
-        """Return with the model of the request, tried again and replaced by its fallback where needed."""
-        return await self._persistent.complete(request, stream)
+        """Return the model's answer, with retries and the fallback model where needed."""
+        return await self._retrying.complete(request, stream)
 
     async def close(self) -> None:
         """Close all clients."""
@@ -69,7 +69,7 @@ class BrainRouter:
             await client.close()
 
     def require_allowed(self, model: str) -> None:
-        """Raise ModelNotAllowed unless agents may use the model; where the demo brain answers, any."""
+        """Raise ModelNotAllowed if agents may not use the model; the demo brain allows any."""
         provider, _ = provider_of(model, self._env)
         if self.configured or provider.is_configured(self._env):
             self._rules.require(model)
@@ -79,39 +79,41 @@ class BrainRouter:
         provider, full_name = provider_of(model, self._env)
         if not provider.is_configured(self._env):
             if self.configured:
-                raise ModelRefused(self._what_to_set(model, provider))
+                raise ModelRefused(self._setup_hint(model, provider))
             return self._demo
         if provider.name not in self._clients:
             self._clients[provider.name] = self._client(provider)
         client = self._clients[provider.name]
         return client if provider.direct or full_name == model else _Renamed(client, model, full_name)
 
-    def _what_to_set(self, model: str, provider: Provider) -> str:
+    def _setup_hint(self, model: str, provider: Provider) -> str:
         variable = provider.addresses[0] if provider.local else provider.keys[0]
         others = ", ".join(f"{other.name}/…" for other in self._shown() if not other.vague)
-        text = f"Nothing answers for {model}: set {variable}, or choose another model ({others})."
+        text = f"No provider is configured for {model}: set {variable}, or choose another model ({others})."
         if provider.name != OPENAI and PROVIDERS[OPENAI].address(self._env):
-            text += f" To ask the server at OPENAI_BASE_URL for it, call it openai/{model}."
+            text += f" To use the server at OPENAI_BASE_URL, name the model openai/{model}."
         return text
 
     def _shown(self) -> list[Provider]:
-        """Return the configured providers, without those that are another name for the same server."""
+        """Return the configured providers, without a second name of the same server."""
         return [provider for provider in self._configured if provider.name != "ollama_chat"]
 
     def _client(self, provider: Provider) -> Brain:
         key, address = provider.key(self._env), provider.address(self._env)
         if not provider.direct:
-            # Keys of providers that need more than one value are read by LiteLLM itself.
-            return LiteLLM(None if provider.vague else key, address, place=_place(provider))
+            # LiteLLM itself reads the keys of providers that need more than one value.
+            return LiteLLM(None if provider.vague else key, address, variables=_variables(provider))
         url = address or OPENAI_URL
         if provider.local and not urlsplit(url).path.rstrip("/"):
             url = f"{url.rstrip('/')}/v1"
-        return OpenAICompatible(url, key, provider=provider.name, place=_place(provider), proxy=_proxy(url, self._env))
+        return OpenAICompatible(
+            url, key, provider=provider.name, variables=_variables(provider), proxy=_proxy(url, self._env)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Renamed:
-    """A client that is asked for a model by another name than the one that people use."""
+    """A client that is called with the full name of a model instead of its short name."""
 
     client: Brain
     model: str
@@ -125,18 +127,18 @@ class _Renamed:
         await self.client.close()
 
 
-def _place(provider: Provider) -> Place:
-    return Place(provider.keys[0], provider.addresses[0] if provider.addresses else None)
+def _variables(provider: Provider) -> ServerVariables:
+    return ServerVariables(provider.keys[0], provider.addresses[0] if provider.addresses else None)
 
 
 def _proxy(url: str, env: Mapping[str, str]) -> str | None:
-    """Return the proxy through which the URL is reached, by the usual variables."""
+    """Return the proxy for a URL, from HTTP_PROXY, HTTPS_PROXY and NO_PROXY."""
     parts = urlsplit(url)
     name = f"{parts.scheme}_proxy"
     proxy = env.get(name.upper()) or env.get(name)
     if not proxy:
         return None
-    # Here, because it takes time and few have a proxy; the stubs don't know it.
+    # A late import, because it takes time and few have a proxy; the type stubs lack it.
     from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
     no_proxy = env.get("NO_PROXY") or env.get("no_proxy") or ""

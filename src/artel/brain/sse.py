@@ -1,14 +1,14 @@
-"""Server-sent events, taken apart as they arrive, wherever the network cut them."""
+"""An incremental parser for server-sent events."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class LineTooLong(ValueError):
-    """A line is longer than is allowed."""
+    """A line exceeds the length limit."""
 
 
 class EventParser:
-    """Turns pieces of a byte stream into the data of its events."""
+    """Turns chunks of a byte stream into the data of its events."""
 
     def __init__(self, max_line_bytes: int) -> None:
         self._max_line_bytes = max_line_bytes
@@ -16,9 +16,9 @@ class EventParser:
         self._data: list[bytes] = []
         self._begun = False
 
-    def feed(self, piece: bytes) -> list[bytes]:
-        """Take the next piece and return the data of the events that it completes."""
-        lines = (self._rest + piece).split(b"\n")
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Parse the next chunk and return the data of the events that it completes."""
+        lines = (self._rest + chunk).split(b"\n")
         self._rest = lines.pop()
         events: list[bytes] = []
         for line in lines:
@@ -28,7 +28,7 @@ class EventParser:
         return events
 
     def finish(self) -> list[bytes]:
-        """Return the data of an event that was not closed by an empty line, when the stream ends."""
+        """End the stream; return the data of an event that no empty line has closed."""
         events: list[bytes] = []
         self._take(self._rest.removesuffix(b"\r"), events)
         self._take(b"", events)
@@ -47,4 +47,4 @@ class EventParser:
                 self._data = []
         elif line.startswith(b"data:"):
             self._data.append(line[5:].removeprefix(b" "))
-        # Everything else is a comment, or a field (event, id, retry) that means nothing to us.
+        # Everything else is a comment, or a field (event, id, retry) that is ignored.

@@ -1,4 +1,4 @@
-"""Structured answers: JSON out of what a model wrote, checked against the schema that it was given."""
+"""Extracts the JSON value of a structured answer and validates it against its schema."""
 
 import asyncio
 import importlib
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 _loaded: dict[str, Any] = {}
 
 
-class NotAsAsked(ValueError):
-    """The text is no JSON, or not the JSON that was asked for; `place` says where, without quoting the text."""
+class SchemaMismatch(ValueError):
+    """The text is not JSON, or invalid against the schema; `location` says where, without quoting the text."""
 
-    def __init__(self, message: str, place: str) -> None:
+    def __init__(self, message: str, location: str) -> None:
         super().__init__(message)
-        self.place = place
+        self.location = location
 
 
 async def parsed_answer(completion: Completion, schema: Schema) -> Completion:
-    """Return the completion with `parsed` filled in, or raise `NotAsAsked`."""
+    """Return the completion with `parsed` filled in, or raise `SchemaMismatch`."""
     jsonschema = await load_jsonschema()
     value = parse(completion.content)
     check(value, schema, jsonschema)
@@ -33,32 +33,32 @@ async def parsed_answer(completion: Completion, schema: Schema) -> Completion:
 
 
 async def load_jsonschema() -> Any:
-    """Return the library; it is imported late and in a thread, because it takes a tenth of a second."""
+    """Return the jsonschema module, imported on first use and in a thread, because that takes a tenth of a second."""
     name = "jsonschema"
-    # Not by sys.modules: there it also is while another thread is still importing it.
+    # Not by sys.modules, which also holds modules that another thread is still importing.
     if name not in _loaded:
         _loaded[name] = await asyncio.to_thread(importlib.import_module, name)
     return _loaded[name]
 
 
 def parse(text: str) -> "JsonValue":
-    """Return the JSON value in the text, which may stand in a fence or between other words."""
+    """Return the JSON value in the text, which may be in a code fence or between other words."""
     for candidate in _candidates(text):
         try:
             value: JsonValue = json.loads(candidate, parse_constant=_no_number)
         except (ValueError, RecursionError):
             continue
         return value
-    raise NotAsAsked("it is not JSON", "it is not JSON")
+    raise SchemaMismatch("it is not JSON", "it is not JSON")
 
 
 def check(value: "JsonValue", schema: Schema, jsonschema: Any) -> None:
-    """Raise when the value is not what the schema asks for."""
+    """Raise SchemaMismatch if the value is invalid against the schema."""
     validator = jsonschema.Draft202012Validator(schema.schema)
-    wrong = jsonschema.exceptions.best_match(validator.iter_errors(value))
-    if wrong is not None:
-        place = "".join(f"[{step!r}]" for step in wrong.absolute_path) or "the document"
-        raise NotAsAsked(f"{place}: {wrong.message[:500]}", f"{place} breaks the rule {wrong.validator!r}")
+    error = jsonschema.exceptions.best_match(validator.iter_errors(value))
+    if error is not None:
+        path = "".join(f"[{step!r}]" for step in error.absolute_path) or "the document"
+        raise SchemaMismatch(f"{path}: {error.message[:500]}", f"{path} breaks the rule {error.validator!r}")
 
 
 def _candidates(text: str) -> Iterator[str]:

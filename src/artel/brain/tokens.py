@@ -1,8 +1,8 @@
-"""How many tokens a text has, by the real tokenizer of OpenAI's models, without network and without LiteLLM.
+"""Counts tokens with OpenAI's tokenizers, without network access and without importing LiteLLM.
 
-The vocabularies are those that LiteLLM ships. They are read here rather than by tiktoken, which would delete a damaged
-file and go to the network for another. Models of other makers are counted as if they were GPT-4, which is close. Where
-tiktoken or its files are missing, a token is taken to be four bytes.
+The vocabularies are those that LiteLLM ships. They are read here, because tiktoken would delete a damaged file and
+download another. Models of other vendors are counted as if they were GPT-4, which is close. Where tiktoken or its files
+are missing, a token is assumed to be four bytes.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
 
-# Long texts are counted in pieces, because a long run of one character takes more than proportionally long.
+# Long texts are counted in pieces, because long runs of one character take more than linear time.
 PIECE_CHARACTERS = 16_384
 BYTES_PER_TOKEN = 4
 REMEMBERED_CHARACTERS = 4_000
@@ -45,9 +45,9 @@ _counters: dict[str, Counter] = {}
 
 
 def count_tokens(text: str, model: str | None = None) -> int:
-    """Return the number of tokens; without a model, that of GPT-4. The first call reads a vocabulary (0.2 s)."""
+    """Return the number of tokens of a text, by default for GPT-4. The first call reads a vocabulary (0.2 s)."""
     name = encoding_of(model)
-    if len(text) <= REMEMBERED_CHARACTERS:  # prompts are counted again and again
+    if len(text) <= REMEMBERED_CHARACTERS:  # prompts are counted repeatedly
         return _remembered(name, text)
     return _counted(name, text)
 
@@ -65,7 +65,7 @@ def _counted(name: str, text: str) -> int:
 
 
 def is_ready(model: str | None = None) -> bool:
-    """Return whether the model's vocabulary was read, so that counting takes no time."""
+    """Return whether the model's vocabulary is loaded."""
     return encoding_of(model) in _counters
 
 
@@ -90,14 +90,14 @@ def _loaded(name: str) -> Counter:
 
 def _counter(name: str) -> Counter:
     try:
-        from tiktoken import Encoding  # here, because it takes time and most commands count nothing
+        from tiktoken import Encoding  # a late import, because it takes time and most commands count nothing
 
         ranks = _read_ranks(name)
     except (ImportError, OSError, ValueError):
         return _guess
-    # Without special tokens nothing that a user writes is special.
+    # No special tokens, so that no user text is treated as one.
     encoding = Encoding(name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
-    ranks.clear()  # the encoding has a copy of its own, and decodes nothing for us: 18 MB less
+    ranks.clear()  # the encoding has its own copy: saves 18 MB
     return partial(_count, encoding.encode_ordinary)
 
 
@@ -114,7 +114,7 @@ def _read_ranks(name: str) -> dict[bytes, int]:
     if found is None or not found.submodule_search_locations:
         raise FileNotFoundError(name)
     folder = Path(found.submodule_search_locations[0]) / "litellm_core_utils" / "tokenizers"
-    # The files are called as tiktoken's cache calls them.
+    # The files are named as in tiktoken's cache.
     url = f"https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
     lines = (folder / hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()).read_bytes().splitlines()
     return {a2b_base64(token): int(rank) for token, rank in (line.split() for line in lines)}

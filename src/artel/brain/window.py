@@ -1,7 +1,7 @@
-"""Makes a request fit its model: what is sent and what may be written stay within the model's window.
+"""Shortens a request so that its input and its answer fit into the model's context window.
 
-Every call passes here right before it is made, so the limits hold for first tries, retries, the fallback model, runs
-that were parked, planning and merging alike.
+Every call is fitted right before it is made, so the limits also hold for retries, the fallback model, resumed runs,
+planning and merging.
 """
 
 import asyncio
@@ -19,30 +19,30 @@ from artel.brain.tokens import Counter, count_tokens, is_exact, is_ready
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-# What the marks of the chat format take, rounded up.
+# Overhead of the chat format, rounded up.
 TOKENS_PER_MESSAGE = 4
 TOKENS_PER_CALL = 8
 TOKENS_PER_TOOL = 8
 TOKENS_PER_REQUEST = 16
-TOKENS_FOR_SCHEMA = 40  # the sentence around a schema that a server wants in the prompt
+TOKENS_FOR_SCHEMA = 40  # the sentence around a schema that is sent in the prompt
 
-KEPT_RESULT_TOKENS = 500  # of each tool result, while there is something else to drop
-GOOD_ANSWER_TOKENS = 1_024  # guidance is cut before the answer gets less
+MIN_RESULT_TOKENS = 500  # of each tool result, while there is something else to drop
+GOOD_ANSWER_TOKENS = 1_024  # guidance is cut before the answer gets fewer tokens
 LEAST_ANSWER_TOKENS = 256
-# Models of other makers are counted with a vocabulary that is not theirs, so a fifth of their window is left free.
+# Tokens of other vendors' models are counted with OpenAI's vocabulary, so a fifth of their window stays free.
 SHARE_IF_INEXACT = 0.8
 MAX_CUTS = 24
-INLINE_BYTES = 16_000  # longer requests are counted off the event loop
+INLINE_BYTES = 16_000  # longer requests are counted in a thread
 
 MAX_TOOL_TEXTS = 1_000
 
 CUT = "the middle was left out, to make room"
 
-_tool_texts: dict[int, tuple[ToolSchema, str]] = {}  # with the tool itself, so that no other one gets its id
+_tool_texts: dict[int, tuple[ToolSchema, str]] = {}  # holds the tool, so that its id is not reused
 
 
-async def fitted(request: Request) -> Request:
-    """Return the request, shortened where it would not fit its model; raise ContextTooLarge if that is impossible."""
+async def fit_to_model(request: Request) -> Request:
+    """Return the request, shortened to fit its model; raise ContextTooLarge if that is impossible."""
     window = window_of(request.model)
     if window is None and request.max_context_tokens is None:
         return request
@@ -58,31 +58,31 @@ async def fitted(request: Request) -> Request:
 
 
 def window_of(model: str) -> int | None:
-    """Return how many tokens may be sent to and written by the model together; None if nobody knows."""
+    """Return the usable context window of a model in tokens (input and output); None if unknown."""
     window = prices.window(model)
     return window if window is None or is_exact(model) else int(window * SHARE_IF_INEXACT)
 
 
 def fit(request: Request, window: int | None, count: Counter) -> Request:
-    """Return the request within `window` and its own `max_context_tokens`.
+    """Return the request, shortened to fit `window` and its own `max_context_tokens`.
 
-    Large tool results are shortened and the oldest history is dropped first, then memory; then the answer gets less
-    room; then guidance from the user's folder is cut.
+    Order: shorten large tool results, drop the oldest history, drop memory, reduce the room for the answer, cut the
+    guidance from the user's folder.
     """
     limits = [limit for limit in (window, request.max_context_tokens) if limit is not None]
     if not limits:
         return request
-    # An agent may be allowed to write more than half of what its model takes: that must not cost it all history.
+    # The answer gets at most half of the window, so that a large max_tokens does not drop the whole history.
     wanted = request.max_tokens if window is None else min(request.max_tokens, max(window // 2, LEAST_ANSWER_TOKENS))
 
     def room(answer: int) -> int:
-        """Return how many tokens may be sent if so many may be written."""
+        """Return the maximum number of input tokens for an answer of so many tokens."""
         return min([*limits, *([window - answer] if window is not None else [])])
 
     fitting = _Fitting(request, count)
     good, least = min(wanted, GOOD_ANSWER_TOKENS), min(wanted, LEAST_ANSWER_TOKENS)
     steps: list[tuple[int, Callable[[int], None]]] = [
-        (wanted, lambda over: fitting.cut_exchange(over, KEPT_RESULT_TOKENS)),
+        (wanted, lambda over: fitting.cut_exchange(over, MIN_RESULT_TOKENS)),
         (wanted, fitting.drop_history),
         (wanted, fitting.drop_memory),
         (good, lambda over: fitting.cut_part("guidance", over)),
@@ -101,87 +101,87 @@ def fit(request: Request, window: int | None, count: Counter) -> Request:
 
 
 def count_tools(tools: tuple[ToolSchema, ...], count: Counter) -> int:
-    """Return the tokens of the tools' descriptions, as JSON, which is the longest form that models are shown."""
+    """Return the tokens of the tools' descriptions as JSON, which is the longest form that servers use."""
     return sum(count(_tool_text(tool)) + TOKENS_PER_TOOL for tool in tools)
 
 
 class _Fitting:
-    """A request's messages while they are shortened, and the tokens of all that is sent."""
+    """The messages of a request while they are shortened, and the total number of input tokens."""
 
     def __init__(self, request: Request, count: Counter) -> None:
         self.messages = list(request.messages)
         self._count = count
-        self._sizes = [_of_message(message, count) for message in self.messages]
-        self._fixed = _fixed(request, count)
+        self._sizes = [_message_tokens(message, count) for message in self.messages]
+        self._other_tokens = _other_tokens(request, count)
 
     @property
     def tokens(self) -> int:
-        return self._fixed + sum(self._sizes)
+        return self._other_tokens + sum(self._sizes)
 
     def drop_history(self, over: int) -> None:
-        """Drop the oldest messages of the conversation before this one."""
-        while over > 0 and (place := self._first("history")) is not None:
-            over -= self._drop(place)
+        """Drop the oldest messages of the history."""
+        while over > 0 and (index := self._first("history")) is not None:
+            over -= self._drop(index)
 
     def drop_memory(self, over: int) -> None:
-        """Drop memories, the least similar first: they are the last lines."""
-        place = self._first("memory")
-        while place is not None and over > 0:
-            before = self._sizes[place]
-            head, *lines = self.messages[place].content.split("\n")
+        """Drop memories, the last lines first, because they are the least similar."""
+        index = self._first("memory")
+        while index is not None and over > 0:
+            before = self._sizes[index]
+            head, *lines = self.messages[index].content.split("\n")
             if len(lines) <= 1:
-                self._drop(place)
+                self._drop(index)
                 return
-            self._put(place, replace(self.messages[place], content="\n".join([head, *lines[:-1]])))
-            over -= before - self._sizes[place]
+            self._replace(index, replace(self.messages[index], content="\n".join([head, *lines[:-1]])))
+            over -= before - self._sizes[index]
 
     def cut_part(self, part: Part, over: int) -> None:
-        """Shorten messages of one part, or drop them if a shorter one would not help."""
-        place = self._first(part)
-        while place is not None and over > 0:
-            before = self._sizes[place]
-            message = self.messages[place]
+        """Shorten messages of one part, or drop those that can't be short enough."""
+        index = self._first(part)
+        while index is not None and over > 0:
+            before = self._sizes[index]
+            message = self.messages[index]
             wanted = before - TOKENS_PER_MESSAGE - over
             text = _cut_text(message.content, wanted, self._count) if wanted > 0 else ""
             if text:
-                self._put(place, replace(message, content=text))
-                over -= before - self._sizes[place]
-                place = self._first(part, place + 1)
+                self._replace(index, replace(message, content=text))
+                over -= before - self._sizes[index]
+                index = self._first(part, index + 1)
             else:
-                over -= self._drop(place)
-                place = self._first(part, place)
+                over -= self._drop(index)
+                index = self._first(part, index)
 
-    def cut_exchange(self, over: int, kept: int) -> None:
-        """Shorten tool calls and their results, the oldest first, each to no less than `kept` tokens."""
-        for place, message in enumerate(self.messages):
+    def cut_exchange(self, over: int, min_tokens: int) -> None:
+        """Shorten tool calls and their results, the oldest first, each to no less than `min_tokens`."""
+        for index, message in enumerate(self.messages):
             if over <= 0:
                 return
             if message.role != "tool" and not message.tool_calls:
                 continue
-            before = self._sizes[place]
-            self._put(place, _shortened(message, max(kept, before - over), before, self._count))
-            over -= before - self._sizes[place]
+            before = self._sizes[index]
+            self._replace(index, _shortened(message, max(min_tokens, before - over), before, self._count))
+            over -= before - self._sizes[index]
 
     def _first(self, part: Part, start: int = 0) -> int | None:
-        return next((place for place in range(start, len(self.messages)) if self.messages[place].part == part), None)
+        return next((index for index in range(start, len(self.messages)) if self.messages[index].part == part), None)
 
-    def _drop(self, place: int) -> int:
-        del self.messages[place]
-        return self._sizes.pop(place)
+    def _drop(self, index: int) -> int:
+        del self.messages[index]
+        return self._sizes.pop(index)
 
-    def _put(self, place: int, message: Message) -> None:
-        self.messages[place], self._sizes[place] = message, _of_message(message, self._count)
+    def _replace(self, index: int, message: Message) -> None:
+        self.messages[index], self._sizes[index] = message, _message_tokens(message, self._count)
 
 
 def _shortened(message: Message, tokens: int, before: int, count: Counter) -> Message:
-    """Return a tool call or result with about so many tokens; never more than it had."""
+    """Return a tool call or result, shortened to about so many tokens."""
     if message.role == "tool":
         own = count(message.content)
         return replace(message, content=_cut_json(message.content, max(0, tokens - (before - own)), own, count))
     calls = message.tool_calls
     share = max(0, tokens - count(message.content)) // len(calls)
     shorter = replace(message, tool_calls=tuple(_cut_call(call, share, count) for call in calls))
-    over = _of_message(shorter, count) - tokens
+    over = _message_tokens(shorter, count) - tokens
     if over > 0 and message.content:
         text = _cut_text(message.content, count(message.content) - over, count)
         shorter = replace(shorter, content=text)
@@ -189,36 +189,36 @@ def _shortened(message: Message, tokens: int, before: int, count: Counter) -> Me
 
 
 def _cut_json(text: str, tokens: int, of_tokens: int, count: Counter) -> str:
-    """Return the beginning and the end of a text, as JSON that says so, or the text if that is no shorter."""
+    """Return JSON with the beginning and the end of a text, or the text itself if that is no shorter."""
     if of_tokens <= tokens:
         return text
-    kept = int(len(text) * tokens / max(1, of_tokens)) // 2
+    length = int(len(text) * tokens / max(1, of_tokens)) // 2
     for _ in range(MAX_CUTS):
-        cut = {"cut": CUT} | ({"begin": text[:kept], "end": text[-kept:]} if kept else {})
+        cut = {"cut": CUT} | ({"begin": text[:length], "end": text[-length:]} if length else {})
         shorter = json.dumps(cut, ensure_ascii=False)
         size = count(shorter)
-        if size <= tokens or not kept:
+        if size <= tokens or not length:
             return shorter if size < of_tokens else text
-        kept = min(int(kept * tokens / size), kept - 1)
+        length = min(int(length * tokens / size), length - 1)
     return text
 
 
 def _cut_text(text: str, tokens: int, count: Counter) -> str:
-    """Return as much of the beginning of a text as has so many tokens, with a mark where it was cut."""
-    kept = len(text)
+    """Return the beginning of a text that has so many tokens, with an ellipsis, or "" if nothing fits."""
+    length = len(text)
     for _ in range(MAX_CUTS):
-        shorter = text if kept == len(text) else f"{text[:kept]} …"
+        shorter = text if length == len(text) else f"{text[:length]} …"
         size = count(shorter)
         if size <= tokens:
             return shorter
-        kept = min(int(kept * max(0, tokens) / size), kept - 1)
-        if kept <= 0:
+        length = min(int(length * max(0, tokens) / size), length - 1)
+        if length <= 0:
             return ""
     return ""
 
 
 def _cut_call(call: ToolCall, tokens: int, count: Counter) -> ToolCall:
-    """Return a call whose long arguments (a file that was written) are shortened; they stay valid JSON."""
+    """Return a call with its long arguments (such as a written file) shortened; they stay valid JSON."""
     if count(call.arguments) <= tokens:
         return call
     try:
@@ -243,21 +243,21 @@ def _cut_value(value: "JsonValue", most: int) -> "JsonValue":
 
 
 def _count_request(request: Request, count: Counter) -> int:
-    return _fixed(request, count) + sum(_of_message(message, count) for message in request.messages)
+    return _other_tokens(request, count) + sum(_message_tokens(message, count) for message in request.messages)
 
 
 def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
-def _fixed(request: Request, count: Counter) -> int:
-    """Return the tokens of what is sent beside the messages."""
+def _other_tokens(request: Request, count: Counter) -> int:
+    """Return the tokens of everything but the messages."""
     schema = request.response_format
-    asked = count(json.dumps(schema.schema)) + TOKENS_FOR_SCHEMA if schema else 0
-    return TOKENS_PER_REQUEST + asked + count_tools(request.tools, count)
+    schema_tokens = count(json.dumps(schema.schema)) + TOKENS_FOR_SCHEMA if schema else 0
+    return TOKENS_PER_REQUEST + schema_tokens + count_tools(request.tools, count)
 
 
-def _of_message(message: Message, count: Counter) -> int:
+def _message_tokens(message: Message, count: Counter) -> int:
     tokens = count(message.content) + TOKENS_PER_MESSAGE
     if message.tool_call_id:
         tokens += count(message.tool_call_id)
@@ -265,22 +265,22 @@ def _of_message(message: Message, count: Counter) -> int:
 
 
 def _tool_text(tool: ToolSchema) -> str:
-    """Return a tool's description as JSON; made once, because the same tools are sent with every call."""
-    known = _tool_texts.get(id(tool))
-    if known is None:
+    """Return a tool's description as JSON; cached, because the same tools are sent with every call."""
+    cached = _tool_texts.get(id(tool))
+    if cached is None:
         if len(_tool_texts) >= MAX_TOOL_TEXTS:
             _tool_texts.clear()
         described = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
-        known = _tool_texts[id(tool)] = tool, json.dumps(described)
-    return known[1]
+        cached = _tool_texts[id(tool)] = tool, json.dumps(described)
+    return cached[1]
 
 
 def _too_large(request: Request, tokens: int, window: int | None, least: int) -> ContextTooLarge:
     if window is not None and window - least <= (request.max_context_tokens or window):
         limit = f"{request.model} takes {window:,} tokens, of which the answer needs at least {least}"
     else:
-        limit = f"an agent may be sent {request.max_context_tokens:,} tokens (setting max_context_tokens)"
+        limit = f"the limit is {request.max_context_tokens:,} tokens (setting max_context_tokens)"
     return ContextTooLarge(
-        f"The message and the agent's prompt and tools together have about {tokens:,} tokens, and {limit}. "
+        f"The message, the agent's prompt and its tools have about {tokens:,} tokens, but {limit}. "
         "Shorten the message, or choose a model with a larger window."
     )

@@ -127,7 +127,7 @@ class Planner:
             deadline=time.monotonic() + PLAN_SECONDS,
             response_format=plan_schema(names),
             fallback_model=self._fallback_model,
-            mends=False,
+            repair_invalid=False,
         )
         usage = Usage(self._model)
         problems: tuple[str, ...] = ()
