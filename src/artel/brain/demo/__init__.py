@@ -1,4 +1,4 @@
-"""The demo brain: rules instead of a model, so that everything can be tried offline and without a key."""
+"""The demo brain: rules instead of a model, to try Artel offline and without a key."""
 
 from artel.brain.demo.demo_brain import DemoBrain
 

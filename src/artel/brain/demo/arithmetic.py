@@ -1,4 +1,4 @@
-"""Small sums, worked out without `eval`."""
+"""Evaluates small arithmetic expressions without `eval`."""
 
 import ast
 import operator
@@ -11,9 +11,9 @@ MAX_CHARACTERS = 100
 MAX_EXPONENT = 64
 MAX_VALUE = 10**30
 
-# The signs that people type, as Python knows them; escaped are the cross, the dot, the obelus and the minus.
+# Typed signs and their Python operators; the escapes are the cross, the dot, the obelus and the minus.
 _SIGNS = str.maketrans({"\u00d7": "*", "\u00b7": "*", "\u00f7": "/", "\u2212": "-", "^": "**"})
-_ASKING = re.compile(
+_QUESTION = re.compile(
     r"(?i)^\s*(?:(?:hey|please|ok|and|so|what(?:'s| is| are)|how much (?:is|are)|calculate|compute|work out"
     r"|сколько будет|посчитай|计算)[,:]?\s*)*"
 )
@@ -29,20 +29,20 @@ _OPERATIONS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] 
 
 
 class NoSum(ValueError):
-    """It can't be worked out; the text says why."""
+    """The expression can't be evaluated; the text says why."""
 
 
 def find_sum(text: str) -> str | None:
-    """Return the sum that the text asks for, if it asks for nothing else."""
+    """Return the expression in the text, if the text asks for nothing else."""
     if len(text) > MAX_TEXT:
         return None
-    rest = _ASKING.sub("", text, count=1).rstrip(" =?.!")
+    rest = _QUESTION.sub("", text, count=1).rstrip(" =?.!")
     is_sum = _SUM.fullmatch(rest.translate(_SIGNS)) and not _DATE.fullmatch(rest)
     return rest if is_sum else None
 
 
 def work_out(text: str) -> str:
-    """Return the value of a sum, as people write it."""
+    """Return the value of an expression, formatted; raise NoSum if it can't be evaluated."""
     if len(text) > MAX_CHARACTERS:
         raise NoSum("it is too long for me")
     try:

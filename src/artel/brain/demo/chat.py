@@ -1,4 +1,4 @@
-"""Small talk: who answers here, what can be tried, how a real model comes in, and what was said before."""
+"""Small talk: greetings, what to try, how to configure a real model, and earlier messages."""
 
 # ruff: noqa: RUF001 - Russian and Chinese have letters and signs that look like others
 
@@ -54,7 +54,7 @@ _UNKNOWN_EN = (
         "Try {one}, or ask “what can you do?”."
     ),
     (
-        "You wrote “{text}”, and I have kept it in this conversation. For an answer it takes a real model: "
+        "You wrote “{text}”, and I have kept it in this conversation. An answer takes a real model: "
         "ask “how do I add a real model?”. Meanwhile, try {one}."
     ),
 )
@@ -62,7 +62,7 @@ _UNKNOWN_EN = (
 
 @dataclass(frozen=True, slots=True)
 class _Talk:
-    """What is known when the user has said something."""
+    """The user's last message, with its context."""
 
     text: str
     before: tuple[str, ...]
@@ -71,7 +71,7 @@ class _Talk:
 
     @property
     def tries(self) -> str:
-        """What the user can try here."""
+        """Suggestions for what the user can try."""
         offered = [_SUGGESTIONS[tool.name] for tool in self.tools if tool.name in _SUGGESTIONS]
         review = {"en": "“review this folder”", "ru": "«проверь эту папку»", "zh": "“检查这个文件夹”"}[self.language]
         first = [review] if any(tool.name == "tool_list_directory" for tool in self.tools) else []
@@ -79,18 +79,14 @@ class _Talk:
 
     @property
     def language(self) -> Language:
-        """The language of the text, as far as its letters tell."""
+        """The language of the text, judged by its script."""
         return language_of(self.text)
 
 
 def reply(messages: tuple[Message, ...], tools: tuple[ToolSchema, ...]) -> str:
-    """Return what the user said last."""
-    said = [message.content.strip() for message in messages if message.role == "user"]
-    talk = _Talk(said[-1] if said else "", tuple(said[:-1]), _role(messages), tools)
-    return _reply(talk)
-
-
-def _reply(talk: _Talk) -> str:
+    """Return the reply to the user's last message."""
+    texts = [message.content.strip() for message in messages if message.role == "user"]
+    talk = _Talk(texts[-1] if texts else "", tuple(texts[:-1]), _role(messages), tools)
     missing = missing_tool(talk.text, talk.tools)
     if missing:
         if any(tool.name.startswith("tool_") for tool in talk.tools):
@@ -172,7 +168,7 @@ def _unknown(talk: _Talk) -> str:
         return f"You sent nothing but silence. Try {talk.tries}."
     if talk.language in _UNKNOWN:
         return _UNKNOWN[talk.language].format(text=_short(talk.text), tries=talk.tries)
-    # Not the same words every time: which ones depends on how long we have talked.
+    # Vary the wording by the length of the conversation.
     return _UNKNOWN_EN[len(talk.before) % len(_UNKNOWN_EN)].format(
         text=_short(talk.text), role=talk.role, tries=talk.tries, one=talk.tries.split(", ")[0]
     )
@@ -210,7 +206,7 @@ _ANSWERS = tuple(
 
 
 def _role(messages: tuple[Message, ...]) -> str:
-    """Return what the agent is, by the system prompt; later system messages are memory, and no description of it."""
+    """Return the agent's role from the first system message; later ones hold memory."""
     prompt = next((message.content for message in messages if message.role == "system"), "")
     found = _ROLE.search(prompt)
     return found[1].strip() if found else "this agent"

@@ -1,4 +1,4 @@
-"""A brain without a model: it answers by rules, says so, and shows what the product can do."""
+"""A brain without a model: it answers by rules and shows what Artel can do."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from artel.brain.demo.results import summary
 from artel.brain.demo.review import Review
 from artel.brain.demo.structures import structured_answer
 from artel.brain.demo.tools import missing_tool, wanted_call
-from artel.brain.demo.user_words import Said, said_in
+from artel.brain.demo.user_words import Conversation, parse_conversation
 from artel.brain.demo.work import Work
 
 MODEL = "demo"
@@ -23,36 +23,36 @@ _WORDS = re.compile(r"(?<!\s)\s*+\S++(?:\s++\Z)?")
 
 
 class DemoBrain:
-    """Return at once and always the same; only what the user wrote is ever taken for a wish."""
+    """Answers at once and deterministically; only the user's own words are read as commands."""
 
     def __init__(self, *, pause: float = 0.0) -> None:
         self._pause = pause
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
-        """Return the request, word by word when it is streamed."""
+        """Return the answer, streamed word by word."""
         async with before_deadline(request):
-            said = said_in(request.messages)
+            conversation = parse_conversation(request.messages)
             if request.response_format is not None:
-                value = structured_answer(request.response_format, said.messages)
+                value = structured_answer(request.response_format, conversation.messages)
                 text = json.dumps(value, ensure_ascii=False)
                 await self._write([text], stream)
                 return Completion(text, (), "stop", _usage(request, text), parsed=value)
-            script = _script(said, request)
-            call = _next_call(script, said, request)
+            script = _script(conversation, request)
+            call = _next_call(script, conversation, request)
             if call is not None:
                 return Completion("", (call,), "tool_calls", _usage(request, call.arguments))
-            text = script.text(said.results) if script else _text(said, request)
+            text = script.text(conversation.results) if script else _text(conversation, request)
             return await self._answer(text, request, stream)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
     async def _answer(self, text: str, request: Request, stream: TokenSink | None) -> Completion:
         words = _WORDS.findall(text)
-        kept = words[: request.max_tokens]
-        await self._write(kept, stream)
-        text = "".join(kept)
-        return Completion(text, (), "stop" if kept == words else "length", _usage(request, text))
+        allowed = words[: request.max_tokens]
+        await self._write(allowed, stream)
+        text = "".join(allowed)
+        return Completion(text, (), "stop" if allowed == words else "length", _usage(request, text))
 
     async def _write(self, words: list[str], stream: TokenSink | None) -> None:
         if stream is None:
@@ -62,40 +62,40 @@ class DemoBrain:
             await asyncio.sleep(self._pause)
 
 
-def _script(said: Said, request: Request) -> Review | Work | None:
-    """Return how what was asked for is worked on, if it takes more than one call of a tool."""
+def _script(conversation: Conversation, request: Request) -> Review | Work | None:
+    """Return the script for a request that takes several tool calls, or None."""
     tools = frozenset(tool.name for tool in request.tools)
-    review = Review.wanted(said.last, tools)
-    if review is not None or not said.is_part:
+    review = Review.wanted(conversation.last, tools)
+    if review is not None or not conversation.is_part:
         return review
-    is_plain = wanted_call(said.last, request.tools, "") or missing_tool(said.last, request.tools)
-    return None if is_plain or find_sum(said.last) else Work(said.last, tools)
+    is_plain = wanted_call(conversation.last, request.tools, "") or missing_tool(conversation.last, request.tools)
+    return None if is_plain or find_sum(conversation.last) else Work(conversation.last, tools)
 
 
-def _next_call(script: Review | Work | None, said: Said, request: Request) -> ToolCall | None:
-    """Return the tool call that comes next, if any: one of the script's, else what the user's last words ask for."""
+def _next_call(script: Review | Work | None, conversation: Conversation, request: Request) -> ToolCall | None:
+    """Return the next tool call, if any: the script's, or the one that the user's last message asks for."""
     number = sum(len(message.tool_calls) for message in request.messages) + 1
     if script is not None:
-        call = script.next_call(said.results)
+        call = script.next_call(conversation.results)
         return call and ToolCall(f"call_demo_{number}", call[0], json.dumps(call[1], ensure_ascii=False))
     if not request.messages or request.messages[-1].role != "user":
         return None
-    return wanted_call(said.last, request.tools, f"call_demo_{number}")
+    return wanted_call(conversation.last, request.tools, f"call_demo_{number}")
 
 
-def _text(said: Said, request: Request) -> str:
+def _text(conversation: Conversation, request: Request) -> str:
     results = _fresh_results(request.messages)
-    return summary(request.messages, results) if results else reply(said.messages, request.tools)
+    return summary(request.messages, results) if results else reply(conversation.messages, request.tools)
 
 
 def _fresh_results(messages: tuple[Message, ...]) -> list[Message]:
-    """Return the tool messages at the end, which nobody has answered yet."""
+    """Return the tool results at the end of the conversation, which have no reply yet."""
     return list(takewhile(lambda message: message.role == "tool", reversed(messages)))[::-1]
 
 
-def _usage(request: Request, written: str) -> Usage:
-    given = sum(_tokens(message.content) for message in request.messages)
-    return Usage(MODEL, given, _tokens(written), 0.0, calls=1)
+def _usage(request: Request, output: str) -> Usage:
+    input_tokens = sum(_tokens(message.content) for message in request.messages)
+    return Usage(MODEL, input_tokens, _tokens(output), 0.0, calls=1)
 
 
 def _tokens(text: str) -> int:

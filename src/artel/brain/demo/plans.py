@@ -1,4 +1,4 @@
-"""A plan by rules: the request cut into steps, each given to the agent whose role fits best."""
+"""Plans by rules: splits a request into steps and assigns each to the agent with the best role."""
 
 # ruff: noqa: RUF001 - Russian and Chinese have letters and signs that look like others
 
@@ -15,10 +15,10 @@ from artel.brain.demo.tools import tools_for
 
 MAX_TASKS = 6
 MAX_STEP_CHARACTERS = 300
-NO_FOLDER = "No folder of the user's is connected"  # as the planner is told
+NO_FOLDER = "No folder of the user's is connected"  # text in the planner's prompt
 
 _CODE = "code|function|script|tests?|class|module|program"
-# Kinds of work in the order in which one builds on another: the words of a request, and the words of a role.
+# Kinds of work, in the order of dependency: the words of a request, and the words of a role.
 _KINDS = {
     "research": (r"research|find|search|look up|investigate|gather|collect", r"research|search|scout"),
     "analysis": (
@@ -36,8 +36,8 @@ _KINDS = {
 }
 _SURELY_CODE = re.compile(r"(?i)\b(?:fix|debug|refactor|implement|bug)\b")
 _FINDING = ("research", "analysis")
-# The same in Russian and Chinese, which have no word boundaries that would help.
-_ELSEWHERE = {
+# The same in Russian and Chinese, where word boundaries do not help.
+_RU_ZH = {
     "research": r"найди|исследу|узна|собери|поищи|研究|调查|查找|搜索|了解",
     "analysis": r"анализ|сравни|провер|оцени|объясни|изучи|分析|比较|检查|评估|解释",
     "code": r"реализу|исправ|почини|код|программ|функци|тест|实现|修复|代码|编程|函数|测试",
@@ -51,16 +51,16 @@ _IN_TURN = re.compile(
 )
 _BESIDE = re.compile(rf"(?i)(?:,\s*+(?:and\s++)?|(?<!\s)\s++and\s++)(?=(?:{_ANY_KIND})\b)")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s*")
-# A line of a list of steps: a bullet, a number, or a kind of work at its beginning. Other lines are pasted text.
+# A line of a list of steps begins with a bullet, a number or a kind of work. Other lines are pasted text.
 _STEP = re.compile(rf"(?i)\s*+(?:[-*•]\s|\d{{1,2}}[.)]\s|(?:(?:and|then|next|finally),?\s++){{0,2}}(?:{_ANY_KIND})\b)")
 _VERB = re.compile(rf"(?i)(?:find out|{_ANY_KIND})\s++(?:(?:the|an?|some)\s++)?")
-# A text that is to be written, of which the step does not say what it is about.
+# A step that writes a text without naming its topic.
 _NO_TOPIC = re.compile(r"(?i)(?:write|draft|outline|prepare|create|make) an? (?:[\w-]{1,30} ){0,2}[\w-]{1,30}")
 _LINE = re.compile(
     r"^\s*+(?:[-*•]\s*+)?`?(?P<name>[a-z][a-z0-9_-]{0,62})`?\s*(?:\([^)]*\)\s*)?(?::|—|\u2013| - )\s*(?P<role>\S.*)$"
 )
-_ASKED = re.compile(r"(?im)^[^\S\n]*+(?:user'?s? )?(?:request|task|goal|message)\s*+:\s*+")
-_OF_KIND = {kind: re.compile(rf"(?i)\b(?:{words})\b|{_ELSEWHERE[kind]}") for kind, (words, _) in _KINDS.items()}
+_REQUEST_MARK = re.compile(r"(?im)^[^\S\n]*+(?:user'?s? )?(?:request|task|goal|message)\s*+:\s*+")
+_OF_KIND = {kind: re.compile(rf"(?i)\b(?:{words})\b|{_RU_ZH[kind]}") for kind, (words, _) in _KINDS.items()}
 _ROLE_OF_KIND = {kind: re.compile(rf"(?i){words}") for kind, (_, words) in _KINDS.items()}
 
 
@@ -72,18 +72,19 @@ class _Agent:
 
 
 def plan(schema: Mapping[str, Any], messages: tuple[Message, ...]) -> list[dict[str, Any]]:
-    """Return the tasks for what the user said last, for the agents that the prompt names."""
-    asked = next((message.content for message in reversed(messages) if message.role == "user"), "")
+    """Return the tasks for the last user message, assigned to the agents in the prompt."""
+    text = next((message.content for message in reversed(messages) if message.role == "user"), "")
     agents = _agents(schema, messages)
-    if asks_for_review(asked) and not any(NO_FOLDER in one.content for one in messages if one.role == "system"):
+    has_folder = not any(NO_FOLDER in message.content for message in messages if message.role == "system")
+    if has_folder and asks_for_review(text):
         return [
-            {"id": str(number), "agent": _best(agents, kind, ""), "description": text, "depends_on": []}
-            for number, (text, kind) in enumerate(review_tasks(asked), 1)
+            {"id": str(number), "agent": _best(agents, kind, ""), "description": description, "depends_on": []}
+            for number, (description, kind) in enumerate(review_tasks(text), 1)
         ]
-    steps = _with_topic(steps_of(_request(asked, agents)))
-    kinds = [kind_of(text) for text, _ in steps]
+    steps = _with_topic(steps_of(_request(text, agents)))
+    kinds = [kind_of(step) for step, _ in steps]
     tasks = []
-    for number, (text, level) in enumerate(steps):
+    for number, (step, level) in enumerate(steps):
         needed = [
             str(earlier + 1)
             for earlier in range(number)
@@ -94,15 +95,15 @@ def plan(schema: Mapping[str, Any], messages: tuple[Message, ...]) -> list[dict[
                 and _rank(kinds[earlier]) < _rank(kinds[number])
             )
         ]
-        agent = _best(agents, kinds[number], text)
-        tasks.append({"id": str(number + 1), "agent": agent, "description": text, "depends_on": needed})
+        agent = _best(agents, kinds[number], step)
+        tasks.append({"id": str(number + 1), "agent": agent, "description": step, "depends_on": needed})
     return tasks
 
 
 def steps_of(request: str) -> list[tuple[str, int]]:
-    """Return the steps of a request, each with its place in the order; steps side by side share one.
+    """Return the steps of a request, each with its level in the order; parallel steps share a level.
 
-    Several lines are steps only if all of them read like steps; a pasted traceback or letter stays in one piece.
+    Several lines are steps only if all of them look like steps; a pasted traceback or letter stays one step.
     """
     lines = [line for line in request.splitlines() if line.strip()]
     if len(lines) > 1 and not all(map(_STEP.match, lines)):
@@ -110,30 +111,30 @@ def steps_of(request: str) -> list[tuple[str, int]]:
     steps: list[tuple[str, int]] = []
     parts = (part for line in lines for part in _IN_TURN.split(line) if _bare(part))
     for level, part in enumerate(parts):
-        steps.extend((_bare(step), level) for step in _side_by_side(part))
-    if len(steps) > MAX_TASKS:  # the last task gets all that is left
+        steps.extend((_bare(step), level) for step in _parallel_steps(part))
+    if len(steps) > MAX_TASKS:  # the last task gets the rest
         rest = "; ".join(text for text, _ in steps[MAX_TASKS - 1 :])
         steps = [*steps[: MAX_TASKS - 1], (_bare(rest), steps[MAX_TASKS - 1][1])]
     return steps or [(_bare(request) or "Answer the user.", 0)]
 
 
 def _with_topic(steps: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Return the steps, with what was found out first as the topic of texts that name none."""
-    found = next((text for text, _ in steps if kind_of(text) in _FINDING and _VERB.match(text)), "")
-    topic = _VERB.sub("", found, count=1)
+    """Return the steps; those that write a text without a topic get the topic of the first research step."""
+    research = next((text for text, _ in steps if kind_of(text) in _FINDING and _VERB.match(text)), "")
+    topic = _VERB.sub("", research, count=1)
     if not topic:
         return steps
     return [(f"{text} ({topic})" if _NO_TOPIC.fullmatch(text) else text, level) for text, level in steps]
 
 
-def _side_by_side(part: str) -> Iterator[str]:
-    """Return the pieces of work that stand beside each other; a verb alone ("find and fix it") is none."""
-    begun = 0
+def _parallel_steps(part: str) -> Iterator[str]:
+    """Yield the parallel steps of a part; a verb alone ("find and fix it") is no step."""
+    start = 0
     for found in _BESIDE.finditer(part):
-        if len(part[begun : found.start()].split()) > 1:
-            yield part[begun : found.start()]
-            begun = found.end()
-    yield part[begun:]
+        if len(part[start : found.start()].split()) > 1:
+            yield part[start : found.start()]
+            start = found.end()
+    yield part[start:]
 
 
 def _bare(text: str) -> str:
@@ -142,20 +143,20 @@ def _bare(text: str) -> str:
     return text if len(text) <= MAX_STEP_CHARACTERS else f"{text[: MAX_STEP_CHARACTERS - 1]}…"
 
 
-def _request(asked: str, agents: list[_Agent]) -> str:
+def _request(text: str, agents: list[_Agent]) -> str:
     """Return the request without the list of agents, which some prompts put into the same message."""
-    marked = _ASKED.search(asked)
-    if marked is not None:
-        before = asked[: marked.start()]
+    mark = _REQUEST_MARK.search(text)
+    if mark is not None:
+        before = text[: mark.start()]
         if not before.strip() or any((*_in_json(before), *_in_lines(before))):
-            return asked[marked.end() :]
+            return text[mark.end() :]
     names = {agent.name for agent in agents}
-    lines = (line for line in asked.splitlines() if not ((found := _LINE.match(line)) and found["name"] in names))
+    lines = (line for line in text.splitlines() if not ((found := _LINE.match(line)) and found["name"] in names))
     return "\n".join(lines)
 
 
 def kind_of(text: str) -> str:
-    """Return the kind of work that a text speaks of."""
+    """Return the kind of work that a text describes."""
     if _SURELY_CODE.search(text):
         return "code"
     found = {kind: pattern.search(text) for kind, pattern in _OF_KIND.items()}
@@ -168,7 +169,7 @@ def _rank(kind: str) -> int:
 
 
 def _best(agents: list[_Agent], kind: str, text: str) -> str:
-    """Return the agent that the text names, else one with the tool that it asks for, and of the right kind."""
+    """Return the agent that the text names, else one with the requested tool and a matching role."""
     lowered = text.lower()
     named = (agent.name for agent in agents if agent.name.removeprefix("agent_") in lowered.split())
     with_tool = ([agent for agent in agents if tool in agent.tools] for tool in tools_for(text))
@@ -178,8 +179,8 @@ def _best(agents: list[_Agent], kind: str, text: str) -> str:
 
 
 def _agents(schema: Mapping[str, Any], messages: tuple[Message, ...]) -> list[_Agent]:
-    told = [message.content for message in messages if message.role in ("system", "user")]
-    found = [agent for text in told for agent in (*_in_json_lines(text), *_in_json(text), *_in_lines(text))]
+    texts = [message.content for message in messages if message.role in ("system", "user")]
+    found = [agent for text in texts for agent in (*_in_json_lines(text), *_in_json(text), *_in_lines(text))]
     described = {agent.name: agent for agent in reversed(found) if agent.name != "root"}
     allowed = _allowed(schema)
     if allowed:
@@ -188,7 +189,7 @@ def _agents(schema: Mapping[str, Any], messages: tuple[Message, ...]) -> list[_A
 
 
 def _allowed(schema: Mapping[str, Any]) -> list[str]:
-    """Return the agents that the schema itself allows, if it names them."""
+    """Return the agents that the schema allows, if it names them."""
     items = ((schema.get("properties") or {}).get("tasks") or {}).get("items") or {}
     if "$ref" in items:
         items = (schema.get("$defs") or {}).get(items["$ref"].rpartition("/")[2]) or {}
@@ -208,7 +209,7 @@ def _in_json(text: str) -> Iterator[_Agent]:
 
 
 def _in_json_lines(text: str) -> Iterator[_Agent]:
-    """Return the agents as the planner's prompt lists them, one JSON object a line."""
+    """Yield the agents of the planner's prompt, which lists one JSON object per line."""
     for line in text.splitlines():
         if not line.startswith('{"name": "'):
             continue
@@ -222,7 +223,7 @@ def _in_json_lines(text: str) -> Iterator[_Agent]:
 
 
 def _in_lines(text: str) -> Iterator[_Agent]:
-    """Return the agents of lines like `name: role`, which stand under a line that speaks of agents."""
+    """Yield the agents of lines like `name: role` below a line that mentions agents."""
     listed = False
     for before, line in pairwise(["", *text.splitlines()]):
         found = _LINE.match(line)

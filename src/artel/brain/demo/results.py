@@ -1,4 +1,4 @@
-"""What tools answered, told in a few words. It is only ever quoted: nothing in it is taken for a wish."""
+"""Summaries of tool results. They are only quoted, never read as commands."""
 
 import json
 from collections.abc import Iterable
@@ -10,35 +10,34 @@ SHOWN_ENTRIES = 12
 SHOWN_LINES = 8
 SHOWN_CHARACTERS = 400
 
-# Under these names a result keeps what it is about.
+# Keys under which a result holds its data.
 _WRAPPERS = ("data", "result", "output", "entries", "files", "matches", "items", "content")
 
 
 def summary(messages: tuple[Message, ...], results: list[Message]) -> str:
-    """Return what came back from the tools that were called last."""
+    """Return a summary of the results of the last tool calls."""
     calls = {call.id: call for message in messages for call in message.tool_calls}
-    told = (_told(calls.get(result.tool_call_id or ""), result.content) for result in results)
-    return "\n\n".join(told)
+    return "\n\n".join(_describe(calls.get(result.tool_call_id or ""), result.content) for result in results)
 
 
-def _told(call: ToolCall | None, content: str) -> str:
+def _describe(call: ToolCall | None, content: str) -> str:
     name = call.name if call else "the tool"
-    data, error = _opened(content)
+    data, error = _unwrap(content)
     if error is not None:
         return f"That did not work. {name} says: {_short(error)}"
     subject = _subject(call)
     if "list" in name:
-        return _told_list(subject, data)
+        return _describe_list(subject, data)
     if "search" in name:
-        return _told_search(subject, data)
+        return _describe_search(subject, data)
     if "write" in name or "edit" in name:
         return f"Done: {subject or 'it'} is written."
     if "delete" in name:
         return f"Done: {subject or 'it'} is gone."
-    return _told_text(subject or name, data)
+    return _describe_text(subject or name, data)
 
 
-def _opened(content: str) -> tuple[Any, str | None]:
+def _unwrap(content: str) -> tuple[Any, str | None]:
     """Return the data of a result, and its error if it has one."""
     try:
         value = json.loads(content)
@@ -56,7 +55,7 @@ def _opened(content: str) -> tuple[Any, str | None]:
 
 
 def _subject(call: ToolCall | None) -> str:
-    """Return what the call was about: a path, a pattern, a command."""
+    """Return the subject of a call: a path, a pattern or a command."""
     try:
         arguments = json.loads(call.arguments) if call else {}
     except ValueError:
@@ -67,7 +66,7 @@ def _subject(call: ToolCall | None) -> str:
     return next((_short(str(value), 80) for value in values if value), "")
 
 
-def _told_list(subject: str, data: Any) -> str:
+def _describe_list(subject: str, data: Any) -> str:
     names = _lines(data)
     where = "the folder" if subject in ("", ".") else subject
     if not names:
@@ -75,21 +74,21 @@ def _told_list(subject: str, data: Any) -> str:
     return f"In {where} I see {_counted(len(names), 'entry', 'entries')}:\n{_bullets(names)}"
 
 
-def _told_search(subject: str, data: Any) -> str:
+def _describe_search(subject: str, data: Any) -> str:
     lines = _lines(data)
     if not lines:
         return f"Nothing found for “{subject}”."
     return f"“{subject}” is found {_counted(len(lines), 'time', 'times')}:\n{_bullets(lines)}"
 
 
-def _told_text(subject: str, data: Any) -> str:
+def _describe_text(subject: str, data: Any) -> str:
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
     lines = text.splitlines()
     if not text.strip():
         return f"{subject} is empty."
-    begins = "\n".join(lines[:SHOWN_LINES])
-    ending = "\n…" if len(lines) > SHOWN_LINES or len(begins) > SHOWN_CHARACTERS else ""
-    quoted = "\n".join(f"> {line}" for line in (begins[:SHOWN_CHARACTERS] + ending).splitlines())
+    beginning = "\n".join(lines[:SHOWN_LINES])
+    ending = "\n…" if len(lines) > SHOWN_LINES or len(beginning) > SHOWN_CHARACTERS else ""
+    quoted = "\n".join(f"> {line}" for line in (beginning[:SHOWN_CHARACTERS] + ending).splitlines())
     return f"{subject} has {_counted(len(lines), 'line', 'lines')}. It begins:\n{quoted}"
 
 
@@ -116,8 +115,8 @@ def _bullets(lines: list[str]) -> str:
     return "\n".join(shown)
 
 
-def _counted(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+def _counted(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"
 
 
 def _short(text: str, limit: int = SHOWN_CHARACTERS) -> str:

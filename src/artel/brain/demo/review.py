@@ -1,4 +1,4 @@
-"""A review of the connected folder by counting: its structure, open notes, README and tests."""
+"""A review of the connected folder by counting: structure, open notes, README and tests."""
 
 # ruff: noqa: RUF001 - Russian and Chinese have letters and signs that look like others
 
@@ -17,20 +17,20 @@ Call = tuple[str, dict[str, Any]]
 SHOWN = 8
 LINE_CHARACTERS = 120
 KILOBYTE = 1_000
-MOST_MATCHES = 100  # more lines a search does not answer
+MAX_MATCHES = 100  # a search returns no more lines
 
 _THING = r"(?:folder|directory|project|repo|repository|code ?base|code|workspace|files)"
-# What to look at above all may follow; another order ("and fix it") may not, because it would be lost.
-_ABOVE_ALL = (
+# A focus may follow; another order ("and fix it") may not, because it would be lost.
+_FOCUS = (
     r"(?:\W{1,3}(?:and )?(?:especially|particularly|in particular|above all|mainly|mostly|focus(?:ing)? on"
     r"|with (?:a |an )?(?:focus|emphasis) on"
     r"|for(?= (?:[\w-]{1,20} ){0,3}(?:bugs|problems|issues|errors|mistakes|todos|quality)\b)"
     r"|особенно|прежде всего|尤其|特别)"
-    r"(?P<above_all>(?!.*\b(?:and|then) (?:then )?(?:add|change|create|delete|draft|fix|implement|make|refactor|remove"
+    r"(?P<focus>(?!.*\b(?:and|then) (?:then )?(?:add|change|create|delete|draft|fix|implement|make|refactor|remove"
     r"|rename|research|update|write)\b).{1,80}))?"
 )
-_ASKS = tuple(
-    re.compile(rf"(?i)\W{{0,3}}{words}{_ABOVE_ALL}\W{{0,3}}")
+_REQUESTS = tuple(
+    re.compile(rf"(?i)\W{{0,3}}{words}{_FOCUS}\W{{0,3}}")
     for words in (
         (
             r"(?:(?:please|can you|could you) ){0,2}(?:review|analy[sz]e|check|inspect|audit|examine|explain|describe"
@@ -49,7 +49,7 @@ _ASKS = tuple(
         ),
     )
 )
-# The tasks of the plan, in the languages that the demo brain speaks; the kind of agent that fits comes first.
+# The tasks of the plan in all languages of the demo brain; first the kind of agent that fits.
 _TASKS: dict[Part, tuple[str, dict[Language, str]]] = {
     "structure": (
         "analysis",
@@ -91,7 +91,7 @@ _PART_OF = {text.lower(): part for part, (_, texts) in _TASKS.items() for text i
 _LIST, _READ, _SEARCH = "tool_list_directory", "tool_read_file", "tool_search_files"
 _NOTES = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 _TESTS = re.compile(r"def test_|\bit\(['\"`]|\btest\(['\"`]|func Test|#\[test\]|@Test\b")
-# Plain searches: the timeline shows them. " it(" leaves "split(" out.
+# No regular expressions, because the timeline shows the searches. " it(" does not match "split(".
 _NOTE_WORDS = ("TODO", "FIXME", "XXX", "HACK")
 _TEST_SEARCHES = {
     **dict.fromkeys((".py",), ("def test_",)),
@@ -100,7 +100,7 @@ _TEST_SEARCHES = {
     **dict.fromkeys((".rs",), ("#[test]",)),
     **dict.fromkeys((".java", ".kt"), ("@Test",)),
 }
-MOST_TEST_SEARCHES = 2  # a whole review must do with the ten tool calls of a task
+MAX_TEST_SEARCHES = 2  # a whole review must fit into the ten tool calls of a task
 _TEST_FILE = re.compile(r"(?i)(?:^|[_.-])tests?(?:[_.-]|$)|tests?\.\w{1,5}$")
 _CODE = frozenset(
     [
@@ -132,7 +132,7 @@ _CODE = frozenset(
         "vue",
     ]
 )
-# Results may have been cut for a model's window, so entries are read one by one.
+# Results may have been cut to fit a model's window, so entries are parsed one by one.
 _ENTRY = re.compile(r'"path": "([^"\\]{1,1024})", "type": "(file|directory)", "size": (\d{1,15})')
 _MATCH = re.compile(r'"path": "([^"\\]{1,1024})", "line": (\d{1,9}), "text": "((?:[^"\\]|\\.){0,2000})"')
 _HEADING = re.compile(r"(?m)^ {0,3}#{1,6} ([^\n]{1,200})$")
@@ -237,39 +237,39 @@ _TEXTS: dict[Language, dict[str, str]] = {
 
 
 def asks_for_review(text: str) -> bool:
-    """Return whether the user wants the folder to be looked through."""
-    return _asked(text) is not None
+    """Return whether the text asks for a review of the folder."""
+    return _request_match(text) is not None
 
 
-def _asked(text: str) -> re.Match[str] | None:
+def _request_match(text: str) -> re.Match[str] | None:
     line = " ".join(text.split())
     if len(line) > LINE_CHARACTERS:
         return None
-    return next((found for words in _ASKS if (found := words.fullmatch(line))), None)
+    return next((found for words in _REQUESTS if (found := words.fullmatch(line))), None)
 
 
 def _parts(text: str) -> tuple[Part, ...]:
-    """Return the parts of a review, those first that the user wants to have looked at above all."""
-    found = _asked(text)
-    above_all = (found and found["above_all"]) or ""
-    return tuple(sorted(_TASKS, key=lambda part: not _NAMED_PART[part].search(above_all)))
+    """Return the parts of a review, beginning with those that the user wants to focus on."""
+    found = _request_match(text)
+    focus = (found and found["focus"]) or ""
+    return tuple(sorted(_TASKS, key=lambda part: not _NAMED_PART[part].search(focus)))
 
 
 def review_tasks(text: str) -> list[tuple[str, str]]:
-    """Return the tasks of a review, each with the kind of work that it is."""
+    """Return the tasks of a review, each with its kind of work."""
     return [(_TASKS[part][1][language_of(text)], _TASKS[part][0]) for part in _parts(text)]
 
 
 def introduction(request: str, results: Sequence[str]) -> str:
-    """Return what stands before the results of a review: what was found, in short; "" for other requests."""
+    """Return the overview of a review's results, or "" for other requests."""
     if not asks_for_review(request):
         return ""
-    return _in_short(results, _TEXTS[language_of(request)])
+    return _overview(results, _TEXTS[language_of(request)])
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Calls tools to look at parts of the folder, and says what it has counted."""
+    """A script that inspects parts of the folder with tools and reports what it counted."""
 
     parts: tuple[Part, ...]
     language: Language
@@ -277,27 +277,27 @@ class Review:
 
     @classmethod
     def wanted(cls, text: str, tools: frozenset[str]) -> "Review | None":
-        """Return the review that a text asks for, if any."""
+        """Return the review that a text asks for, or None."""
         part = _PART_OF.get(text.lower().strip())
         if part is not None:
             return cls((part,), language_of(text), tools)
         return cls(_parts(text), language_of(text), tools) if asks_for_review(text) else None
 
     def next_call(self, results: Sequence[str]) -> Call | None:
-        """Return what to ask the folder next, by what it has answered so far."""
+        """Return the next tool call, depending on the results so far."""
         call = self._walk(results)[0]
         return call if call is not None and call[0] in self.tools else None
 
     def text(self, results: Sequence[str]) -> str:
-        """Return what was found."""
+        """Return the report."""
         words = _TEXTS[self.language]
         call, found = self._walk(results)
         if call is not None:  # no more calls are allowed, or the agent has no such tool
             found = [*found, words["no_tool"].format(tool=call[0])]
-        return "\n\n".join([_in_short(found, words), *found] if len(found) > 1 else found)
+        return "\n\n".join([_overview(found, words), *found] if len(found) > 1 else found)
 
     def _walk(self, results: Sequence[str]) -> tuple[Call | None, list[str]]:
-        """Return the first call that has no result yet, and what is known of the parts before it."""
+        """Return the first call without a result, and the reports of the parts before it."""
         words, left, found = _TEXTS[self.language], list(results), list[str]()
         for part in self.parts:
             answers: list[str] = []
@@ -316,17 +316,17 @@ class Review:
         return None, found
 
 
-def _in_short(found: Sequence[str], words: Mapping[str, str]) -> str:
-    """Return the first line of everything that was found."""
+def _overview(found: Sequence[str], words: Mapping[str, str]) -> str:
+    """Return the title and the first line of every report."""
     return "\n".join([words["title"], "", *(f"- {part.partition(chr(10))[0]}" for part in found)])
 
 
 def _call(part: Part, answers: Sequence[str]) -> Call | None:
-    """Return what to ask for a part, after so many answers."""
-    every = {"path": ".", "recursive": True}
+    """Return the next tool call for a part, after these answers."""
+    everything = {"path": ".", "recursive": True}
     match part, len(answers):
         case (("structure" | "tests"), 0):
-            return _LIST, every
+            return _LIST, everything
         case "tests", number:
             searches = _test_searches(answers[0])
             return (_SEARCH, {"query": searches[number - 1]}) if number <= len(searches) else None
@@ -397,15 +397,15 @@ def _readme_report(answers: Sequence[str], words: Mapping[str, str], language: L
     sections = _SECTIONS[language]
     name = _readme(answers)
     if not name:
-        every = ", ".join(sections.values())
-        return "\n\n".join([words["no_readme"], words["next_readme"].format(sections=every)])
+        all_sections = ", ".join(sections.values())
+        return "\n\n".join([words["no_readme"], words["next_readme"].format(sections=all_sections)])
     text = _content(answers[1])
     headings = _HEADING.findall(text)
-    has = [said for key, said in sections.items() if _SECTION_WORDS[key].search(text)]
-    lacks = [said for said in sections.values() if said not in has]
+    has = [section for key, section in sections.items() if _SECTION_WORDS[key].search(text)]
+    lacks = [section for section in sections.values() if section not in has]
     lines = [words["readme"].format(name=name, lines=len(text.splitlines()), headings=len(headings))]
     if headings:
-        lines.append(words["headings"].format(names="; ".join(_short(one) for one in headings[:SHOWN])))
+        lines.append(words["headings"].format(names="; ".join(_short(heading) for heading in headings[:SHOWN])))
     if has:
         lines.append(words["has"].format(sections=", ".join(has)))
     if lacks:
@@ -450,22 +450,22 @@ def _entries(result: str) -> list[tuple[str, str, int]]:
 
 
 def _matches(results: Sequence[str], wanted: re.Pattern[str]) -> list[tuple[str, int, str]]:
-    """Return the lines that were found and fit, each once, in the order of the files."""
+    """Return the matching lines without duplicates, sorted by file."""
     lines: dict[tuple[str, int], str] = {}
     for result in results:
         text = result if '"matches": [' in result else result.replace('\\"', '"')
-        for path, line, said in _MATCH.findall(text):
-            content = said.replace('\\"', '"')
+        for path, line, escaped in _MATCH.findall(text):
+            content = escaped.replace('\\"', '"')
             if wanted.search(content):
                 lines[path, int(line)] = _short(content)
     return [(path, line, text) for (path, line), text in sorted(lines.items())]
 
 
 def _test_searches(listing: str) -> list[str]:
-    """Return what to search for to count tests: by the kinds of files that there are most of."""
+    """Return the searches that count tests, for the most frequent kinds of files."""
     kinds = Counter(_kind(path) for path, kind, _ in _entries(listing) if kind == "file")
     searches = [query for kind, _ in kinds.most_common() for query in _TEST_SEARCHES.get(kind, ())]
-    return list(dict.fromkeys(searches))[:MOST_TEST_SEARCHES]
+    return list(dict.fromkeys(searches))[:MAX_TEST_SEARCHES]
 
 
 def _content(result: str) -> str:
@@ -481,7 +481,7 @@ def _is_cut(result: str) -> bool:
 
 
 def _at_least(count: int, results: Sequence[str]) -> str:
-    is_more = any(_is_cut(result) or len(_MATCH.findall(result)) >= MOST_MATCHES for result in results)
+    is_more = any(_is_cut(result) or len(_MATCH.findall(result)) >= MAX_MATCHES for result in results)
     return f"{count}+" if is_more else str(count)
 
 

@@ -1,4 +1,4 @@
-"""Structured answers of the demo brain: by name where it knows one, else the smallest that the schema allows."""
+"""Structured answers of the demo brain: by the schema's name, else the smallest value that the schema allows."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,37 +16,37 @@ _SMALLEST: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean":
 
 
 def structured_answer(schema: Schema, messages: tuple[Message, ...]) -> "JsonValue":
-    """Return something sensible that the schema allows."""
+    """Return a sensible value that the schema allows."""
     request = next((message.content for message in reversed(messages) if message.role == "user"), "")
-    known: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     match schema.name:
         case "plan":
-            known = {"tasks": plan(schema.schema, messages)}
+            fields = {"tasks": plan(schema.schema, messages)}
         case "critique":
-            known = {
+            fields = {
                 "needs_improvement": False,
                 "critique": "The demo brain has rules, no judgement: it stays as it is.",
             }
         case "understanding":
-            known = {"understanding": f"The user asks: {' '.join(request.split())[:SHOWN_CHARACTERS]}"}
+            fields = {"understanding": f"The user asks: {' '.join(request.split())[:SHOWN_CHARACTERS]}"}
         case "steps":
-            known = {"steps": [text for text, _ in steps_of(request)]}
-    answer: JsonValue = _completed(known, schema.schema)
+            fields = {"steps": [text for text, _ in steps_of(request)]}
+    answer: JsonValue = _completed(fields, schema.schema)
     return answer
 
 
-def _completed(known: dict[str, Any], schema: Mapping[str, Any]) -> Any:
-    """Return what is known, as far as the schema has a place for it, with the smallest values for the rest."""
+def _completed(fields: dict[str, Any], schema: Mapping[str, Any]) -> Any:
+    """Return the fields that the schema allows, and the smallest values for other required ones."""
     properties = schema.get("properties") or {}
     if not properties:
-        return known or _smallest(schema, schema, 0)
-    kept = {name: value for name, value in known.items() if name in properties}
-    missing = (name for name in schema.get("required") or () if name not in kept)
-    return kept | {name: _smallest(properties.get(name) or {}, schema, 0) for name in missing}
+        return fields or _smallest(schema, schema, 0)
+    allowed = {name: value for name, value in fields.items() if name in properties}
+    missing = (name for name in schema.get("required") or () if name not in allowed)
+    return allowed | {name: _smallest(properties.get(name) or {}, schema, 0) for name in missing}
 
 
 def _smallest(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
-    """Return the smallest value that a schema allows, near enough."""
+    """Return approximately the smallest value that a schema allows."""
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return None
     if "$ref" in schema:

@@ -1,6 +1,6 @@
-"""What the user said, without what Artel puts around it for an agent.
+"""Extracts the user's own words from messages that Artel has extended for an agent.
 
-The rules of the demo brain look at nothing else: not at results of other tasks, and not at prompts.
+The rules of the demo brain read nothing else: no results of other tasks, and no prompts.
 """
 
 import re
@@ -12,8 +12,8 @@ from artel.brain.brain import Message
 
 Language = Literal["en", "ru", "zh"]
 
-MAX_CHARACTERS = 4_000  # of a message that the rules look at
-# How the message of a task goes on after the task itself; plans/handing_on.py writes it.
+MAX_CHARACTERS = 4_000  # of a message that the rules read
+# What follows the description in the message of a task; plans/task_prompt.py writes it.
 _PART, _WHOLE = "\n\nThe user's request, of which this is a part:\n", "\n\nThe user's request:\n"
 _AROUND = (
     _PART,
@@ -25,34 +25,37 @@ _CHINESE, _RUSSIAN = re.compile(r"[\u4e00-\u9fff]"), re.compile("[\u0400-\u04ff]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A conversation in which only the user's words are left of their messages."""
+class Conversation:
+    """A conversation whose user messages hold only the user's own words."""
 
     messages: tuple[Message, ...]
-    last: str  # what the user said last: a message, or a task of a plan
-    is_part: bool  # whether that is one task of several
-    results: tuple[str, ...]  # what tools have answered since
+    last: str  # the last user message, or the task of a plan
+    is_part: bool  # whether `last` is one task of several
+    results: tuple[str, ...]  # tool results after `last`
 
     @property
     def language(self) -> Language:
-        """The language of the last words, as far as their letters tell."""
+        """The language of the last user message, judged by its script."""
         return language_of(self.last)
 
 
-def said_in(messages: Sequence[Message]) -> Said:
-    """Return what was said."""
-    place = max((number for number, message in enumerate(messages) if message.role == "user"), default=-1)
-    text = messages[place].content if place >= 0 else ""
-    return Said(
-        tuple(replace(one, content=user_words(one.content)) if one.role == "user" else one for one in messages),
+def parse_conversation(messages: Sequence[Message]) -> Conversation:
+    """Return the conversation with only the user's own words in user messages."""
+    last = max((index for index, message in enumerate(messages) if message.role == "user"), default=-1)
+    text = messages[last].content if last >= 0 else ""
+    return Conversation(
+        tuple(
+            replace(message, content=user_words(message.content)) if message.role == "user" else message
+            for message in messages
+        ),
         user_words(text),
         _PART in text,
-        tuple(message.content for message in messages[place + 1 :] if message.role == "tool"),
+        tuple(message.content for message in messages[last + 1 :] if message.role == "tool"),
     )
 
 
 def user_words(text: str) -> str:
-    """Return what the user said, or the task that was made of it; a request that is not divided is whole."""
+    """Return the user's request, or the task of a plan that was divided into several."""
     start = text.find(_WHOLE)
     if start >= 0 and _PART not in text:
         text = text[start + len(_WHOLE) :]
@@ -61,7 +64,7 @@ def user_words(text: str) -> str:
 
 
 def language_of(text: str) -> Language:
-    """Return the language of a text, as far as its letters tell."""
+    """Return the language of a text, judged by its script."""
     if _CHINESE.search(text):
         return "zh"
     return "ru" if _RUSSIAN.search(text) else "en"

@@ -1,4 +1,4 @@
-"""What a task of a demo plan comes to: an outline, a draft, notes, a checklist or code, kept as a file."""
+"""Results of tasks in demo plans: an outline, a draft, notes, a checklist or code, written to a file."""
 
 # ruff: noqa: RUF001 - Russian and Chinese have letters and signs that look like others
 
@@ -32,7 +32,7 @@ def {name}(value: str) -> str:
 def test_{name}() -> None:
     assert {name}(" ok ") == "ok"
 '''
-# What is said of a file, and the file itself.
+# The introduction of a file, and its content.
 _TEXTS: dict[Language, dict[Form, tuple[str, str]]] = {
     "en": {
         "notes": (
@@ -141,7 +141,7 @@ _TEXTS: dict[Language, dict[Form, tuple[str, str]]] = {
         "code": ("“{subject}”的第一个函数和测试。", _CODE),
     },
 }
-_KEPT: dict[Language, str] = {
+_SAVED: dict[Language, str] = {
     "en": "It is in the task workspace as `{path}`. The shape is by rules; the content takes a real model.",
     "ru": "Лежит в рабочей папке задачи: `{path}`. Форма — по правилам; содержание напишет настоящая модель.",
     "zh": "已写入任务工作区：`{path}`。形式来自规则，内容要由真正的模型来写。",
@@ -150,7 +150,7 @@ _KEPT: dict[Language, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Writes one file for a task, and shows it."""
+    """A script that writes one file for a task and shows it."""
 
     task: str
     tools: frozenset[str]
@@ -162,29 +162,29 @@ class Work:
 
     @property
     def _path(self) -> str:
-        every = _WORD.findall(self.task.lower())
-        words = [word for word in every if word not in _NOT_IN_NAMES] or every
+        all_words = _WORD.findall(self.task.lower())
+        words = [word for word in all_words if word not in _NOT_IN_NAMES] or all_words
         return f"{'-'.join([self._form, *words[:NAME_WORDS]])}.{'py' if self._form == 'code' else 'md'}"
 
-    def _written(self) -> tuple[str, str]:
-        """Return what is said of the file, and its content."""
+    def _file(self) -> tuple[str, str]:
+        """Return the introduction of the file, and its content."""
         subject = " ".join(self.task.replace('"', "'").replace("\\", "/").split())[:SUBJECT_CHARACTERS].rstrip(".")
-        said, content = _TEXTS[language_of(self.task)][self._form]
+        introduction, content = _TEXTS[language_of(self.task)][self._form]
         name = "_".join(["do", *_WORD.findall(self.task.lower())[:2]])
-        return said.format(subject=subject), content.format(subject=subject, name=name)
+        return introduction.format(subject=subject), content.format(subject=subject, name=name)
 
     def next_call(self, results: Sequence[str]) -> tuple[str, dict[str, Any]] | None:
-        """Return the call that writes the file, unless it was made."""
+        """Return the call that writes the file, unless it was made already."""
         if results or WRITE not in self.tools:
             return None
-        return WRITE, {"path": self._path, "content": self._written()[1]}
+        return WRITE, {"path": self._path, "content": self._file()[1]}
 
     def text(self, results: Sequence[str]) -> str:
-        """Return what came of the task."""
-        said, content = self._written()
-        kept = _KEPT[language_of(self.task)].format(path=self._path) if any(map(_is_done, results)) else ""
+        """Return the result of the task."""
+        introduction, content = self._file()
+        saved = _SAVED[language_of(self.task)].format(path=self._path) if any(map(_is_done, results)) else ""
         shown = f"```python\n{content}```" if self._form == "code" else content.rstrip()
-        return "\n\n".join(part for part in (said, shown, kept) if part)
+        return "\n\n".join(part for part in (introduction, shown, saved) if part)
 
 
 def _is_done(result: str) -> bool:
