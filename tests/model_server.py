@@ -1,7 +1,7 @@
-"""A scripted server in the language of OpenAI: in the test's own loop, in a thread, or as a process of its own.
+"""A scripted OpenAI-compatible server: in the test's event loop, in a thread, or in a process of its own.
 
-`python -m tests.model_server --port 0 --delay-ms 200` prints one JSON line with its url. It echoes what the user said
-last; tests put other behaviours into its queue.
+`python -m tests.model_server --port 0 --delay-ms 200` prints one JSON line with its url. It echoes the last user
+message; tests put other behaviours into its queue.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-KEPT = 10_000
+MAX_REQUESTS = 10_000
 STRUCTURED: dict[str, Any] = {
     "plan": {"tasks": [{"id": "1", "agent": "agent_coder", "description": "Do it.", "depends_on": []}]},
     "critique": {"needs_improvement": False, "critique": "It is good."},
@@ -30,7 +30,7 @@ STRUCTURED: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Asked:
-    """A request as it arrived; `arrived` is in seconds of `time.time()`, `connection` the port of the client."""
+    """A received request; `arrived` is in seconds of `time.time()`, `connection` the client's port."""
 
     body: dict[str, Any]
     headers: Mapping[str, str]
@@ -52,9 +52,9 @@ class Asked:
 
     @cached_property
     def text(self) -> str:
-        """What the user said last."""
-        said = (message.get("content") for message in reversed(self.body["messages"]) if message["role"] == "user")
-        return str(next(said, ""))
+        """The last user message."""
+        texts = (message.get("content") for message in reversed(self.body["messages"]) if message["role"] == "user")
+        return str(next(texts, ""))
 
     @property
     def words(self) -> int:
@@ -64,7 +64,7 @@ class Asked:
 class Behaviour(Protocol):
     """What the server does with one request."""
 
-    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse: ...
+    async def __call__(self, request: Asked, http: web.BaseRequest, /) -> web.StreamResponse: ...
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Say:
-    """Return well: with this text (else an echo, or what the wanted structure asks for), in pieces when streamed."""
+    """Return an answer: this text (else an echo, or a value for the requested schema), in pieces when streamed."""
 
     text: str | None = None
     pieces: Sequence[str] | None = None
@@ -89,51 +89,51 @@ class Say:
     delay: float = 0
     pause: float = 0
 
-    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:
         if self.delay:
             await asyncio.sleep(self.delay)
-        if not asked.streamed:
+        if not request.streamed:
             message = {
                 "role": "assistant",
-                "content": self.words_for(asked) or None,
+                "content": self.words_for(request) or None,
                 "tool_calls": self._calls() or None,
             }
             choice = {"index": 0, "message": message, "finish_reason": self._reason()}
-            return _json(_document(asked, "chat.completion", [choice], self._usage(asked)))
-        return await _stream(http, self._events(asked), self.pause)
+            return _json(_document(request, "chat.completion", [choice], self._usage(request)))
+        return await _stream(http, self._events(request), self.pause)
 
-    def words_for(self, asked: Asked) -> str:
+    def words_for(self, request: Asked) -> str:
         if self.text is not None:
             return self.text
         if self.pieces is not None:
             return "".join(self.pieces)
         if self.tools:
             return ""
-        return json.dumps(STRUCTURED[asked.schema_name]) if asked.schema_name else f"You said: {asked.text}"
+        return json.dumps(STRUCTURED[request.schema_name]) if request.schema_name else f"You said: {request.text}"
 
-    def deltas(self, asked: Asked) -> Iterator[bytes]:
-        """Return the events that carry the answer, without those that end it."""
-        pieces = self.pieces if self.pieces is not None else self.words_for(asked).split(" ")
+    def deltas(self, request: Asked) -> Iterator[bytes]:
+        """Yield the events of the answer, without those that end it."""
+        pieces = self.pieces if self.pieces is not None else self.words_for(request).split(" ")
         space = "" if self.pieces is not None else " "
         for number, piece in enumerate(pieces):
             if piece:
-                yield _delta(asked, {"content": f"{space}{piece}" if number else piece})
+                yield _delta(request, {"content": f"{space}{piece}" if number else piece})
         for index, call in enumerate(self._calls()):
             arguments = call["function"]["arguments"]
             first = call | {"index": index, "function": {"name": call["function"]["name"], "arguments": ""}}
-            yield _delta(asked, {"tool_calls": [first]})
+            yield _delta(request, {"tool_calls": [first]})
             for start in range(0, len(arguments), 7):
                 piece = arguments[start : start + 7]
-                yield _delta(asked, {"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+                yield _delta(request, {"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
 
-    def usage_event(self, asked: Asked) -> bytes:
-        return _event(_document(asked, "chat.completion.chunk", [], self._usage(asked)))
+    def usage_event(self, request: Asked) -> bytes:
+        return _event(_document(request, "chat.completion.chunk", [], self._usage(request)))
 
-    def _events(self, asked: Asked) -> Iterator[bytes]:
-        yield from self.deltas(asked)
-        yield _delta(asked, {}, self._reason())
-        if self.usage and asked.wants_usage:
-            yield self.usage_event(asked)
+    def _events(self, request: Asked) -> Iterator[bytes]:
+        yield from self.deltas(request)
+        yield _delta(request, {}, self._reason())
+        if self.usage and request.wants_usage:
+            yield self.usage_event(request)
         yield b"data: [DONE]\n\n"
 
     def _calls(self) -> list[dict[str, Any]]:
@@ -145,42 +145,42 @@ class Say:
     def _reason(self) -> str:
         return self.finish_reason or ("tool_calls" if self.tools else "stop")
 
-    def _usage(self, asked: Asked) -> dict[str, int] | None:
+    def _usage(self, request: Asked) -> dict[str, int] | None:
         if not self.usage:
             return None
-        given, written = self.tokens or (asked.words, len(self.words_for(asked).split()))
-        return {"prompt_tokens": given, "completion_tokens": written, "total_tokens": given + written}
+        sent, received = self.tokens or (request.words, len(self.words_for(request).split()))
+        return {"prompt_tokens": sent, "completion_tokens": received, "total_tokens": sent + received}
 
 
 @dataclass(frozen=True)
 class Fail:
-    """Return with an error."""
+    """Return an error response."""
 
     status: int
     error: Mapping[str, Any] = field(default_factory=lambda: {"message": "It does not work.", "type": "server_error"})
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:  # noqa: ARG002
+    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:  # noqa: ARG002
         return _json({"error": self.error}, self.status, self.headers)
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Begin to answer and stop: by ending the stream properly but too early, or by breaking the connection."""
+    """Begin an answer and stop: end the stream too early, or abort the connection."""
 
     text: str = "one two three"
     usage: bool = False
     broken: bool = False
 
-    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
-        if not asked.streamed:
+    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:
+        if not request.streamed:
             response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "1000"})
             await response.prepare(http)
             await response.write(b'{"choices": [')
             _break(http)
             return response
-        said = Say(self.text)
-        events = [*said.deltas(asked), *([said.usage_event(asked)] if self.usage else [])]
+        answer = Say(self.text)
+        events = [*answer.deltas(request), *([answer.usage_event(request)] if self.usage else [])]
         response = await _stream(http, events, end=not self.broken)
         if self.broken:
             _break(http)
@@ -189,14 +189,14 @@ class Cut:
 
 @dataclass(frozen=True)
 class Raw:
-    """Return with these bytes, again and again when asked to."""
+    """Return these bytes, `times` times."""
 
     body: bytes
     content_type: str = "application/json"
     times: int = 1
     status: int = 200
 
-    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:  # noqa: ARG002
+    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:  # noqa: ARG002
         response = web.StreamResponse(status=self.status, headers={"Content-Type": self.content_type})
         await response.prepare(http)
         for _ in range(self.times):
@@ -207,16 +207,16 @@ class Raw:
 
 @dataclass(frozen=True)
 class Hang:
-    """Say nothing, or one word, until the client goes away; `abandoned` tells that it did."""
+    """Send nothing, or one word, until the client disconnects, which sets `abandoned`."""
 
     word: str = ""
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     abandoned: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:
         try:
             if self.word:
-                await _stream(http, Say(self.word).deltas(asked), end=False)
+                await _stream(http, Say(self.word).deltas(request), end=False)
             self.begun.set()
             await asyncio.Event().wait()
         finally:
@@ -225,7 +225,7 @@ class Hang:
 
 
 class Hold:
-    """Return when released, from whatever thread; the first word may come before."""
+    """Return an answer when released, from any thread; the first word may be sent before."""
 
     def __init__(self, text: str = "done", word: str = "", tokens: tuple[int, int] | None = None) -> None:
         self.says = Say(text, tokens=tokens)
@@ -235,31 +235,31 @@ class Hold:
         self._released = threading.Event()
 
     def release(self) -> None:
-        """Let every request that waits, or comes later, have its answer."""
+        """Let all waiting and later requests finish."""
         self._released.set()
 
-    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:
         self.arrived.append(time.monotonic())
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         try:
             if self.word:
                 await response.prepare(http)
-                await response.write(_delta(asked, {"content": self.word}))
+                await response.write(_delta(request, {"content": self.word}))
             while not self._released.is_set():  # noqa: ASYNC110 - it is released from another thread
                 await asyncio.sleep(0.005)
         except asyncio.CancelledError:
             self.abandoned.set()
             raise
         if not self.word:
-            return await self.says(asked, http)
-        for event in self.says._events(asked):
+            return await self.says(request, http)
+        for event in self.says._events(request):
             await response.write(event)
         await response.write_eof()
         return response
 
 
 class ByMark:
-    """Choose what to do by a mark in what the user said last, so that tests that run at once don't disturb each other.
+    """Choose the behaviour by a mark in the last user message, so that concurrent tests don't disturb each other.
 
     The last behaviour of a mark stays.
     """
@@ -270,17 +270,17 @@ class ByMark:
     def __setitem__(self, mark: str, behaviours: "Behaviour | Sequence[Behaviour]") -> None:
         self._scripts[mark] = deque(behaviours if isinstance(behaviours, Sequence) else [behaviours])
 
-    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:
         behaviour: Behaviour = Say()
         for mark, script in list(self._scripts.items()):
-            if mark in asked.text:
+            if mark in request.text:
                 behaviour = script.popleft() if len(script) > 1 else script[0]
-        return await behaviour(asked, http)
+        return await behaviour(request, http)
 
 
 @dataclass(frozen=True)
 class Dictate:
-    """Say what the test says, when it says it, until it says that this is all."""
+    """Stream the words that the test passes to `say`, until it calls `end`."""
 
     words: deque[str | None] = field(default_factory=deque)
 
@@ -290,7 +290,7 @@ class Dictate:
     def end(self) -> None:
         self.words.append(None)
 
-    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(http)
         while True:
@@ -299,34 +299,34 @@ class Dictate:
             word = self.words.popleft()
             if word is None:
                 break
-            await response.write(_delta(asked, {"content": word}))
-        for event in (_delta(asked, {}, "stop"), Say("").usage_event(asked), b"data: [DONE]\n\n"):
+            await response.write(_delta(request, {"content": word}))
+        for event in (_delta(request, {}, "stop"), Say("").usage_event(request), b"data: [DONE]\n\n"):
             await response.write(event)
         await response.write_eof()
         return response
 
 
 class ModelServer:
-    """The server: a queue of behaviours, a default one, and what was asked."""
+    """The server: a queue of behaviours, a default one, and the received requests."""
 
     def __init__(self, default: Behaviour | None = None) -> None:
         self.default = default or Say()
         self.queue: deque[tuple[str, Behaviour]] = deque()
-        self.asked: deque[Asked] = deque(maxlen=KEPT)
-        # Parameters that are refused, as OpenAI refuses them, whenever a request carries them.
+        self.asked: deque[Asked] = deque(maxlen=MAX_REQUESTS)
+        # Parameters that the server rejects, as OpenAI does.
         self.refuses: set[str] = set()
         self.url = ""
 
     def script(self, *behaviours: Behaviour, about: str = "") -> None:
-        """Do these with the next requests, one each, before the default again.
+        """Use these behaviours for the next requests, one each, before the default.
 
-        `about` is in what the user said last: a late request of another test uses nothing up.
+        `about` must be in the last user message, so that a late request of another test uses none of them.
         """
         self.queue.extend((about, behaviour) for behaviour in behaviours)
 
     def asked_about(self, mark: str) -> list[Asked]:
-        """Return the requests with this mark in what the user said last, in the order of their arrival."""
-        return [asked for asked in self.asked.copy() if mark in asked.text]
+        """Return the requests with this mark in the last user message, in order of arrival."""
+        return [request for request in self.asked.copy() if mark in request.text]
 
     @asynccontextmanager
     async def running(self, port: int = 0) -> AsyncIterator["ModelServer"]:
@@ -363,30 +363,32 @@ class ModelServer:
 
     async def _answer(self, http: web.BaseRequest) -> web.StreamResponse:
         if http.method != "POST":
-            return self._told(http)
+            return self._information(http)
         arrived = time.time()
         peer = http.transport.get_extra_info("peername") if http.transport else ("", 0)
-        asked = Asked(json.loads(await http.content.read()), http.headers, arrived, peer[1])
-        self.asked.append(asked)
-        for parameter in self.refuses & asked.body.keys():
-            return await _refusal(parameter)(asked, http)
-        return await self._next(asked)(asked, http)
+        request = Asked(json.loads(await http.content.read()), http.headers, arrived, peer[1])
+        self.asked.append(request)
+        for parameter in self.refuses & request.body.keys():
+            return await _refusal(parameter)(request, http)
+        return await self._next(request)(request, http)
 
-    def _next(self, asked: Asked) -> Behaviour:
+    def _next(self, request: Asked) -> Behaviour:
         for entry in self.queue:
-            if entry[0] in asked.text:
+            if entry[0] in request.text:
                 self.queue.remove(entry)
                 return entry[1]
         return self.default
 
-    def _told(self, http: web.BaseRequest) -> web.Response:
-        """Return what was asked so far (`GET /asked`), and forget it (`DELETE /asked`), or the list of models."""
+    def _information(self, http: web.BaseRequest) -> web.Response:
+        """Return the received requests (`GET /asked`, and `DELETE /asked` to clear them), or the list of models."""
         if http.path != "/asked":
             return _json({"object": "list", "data": [{"id": "gpt-4", "object": "model"}]})
-        told = [{"arrived": asked.arrived, "model": asked.body["model"], "text": asked.text} for asked in self.asked]
+        requests = [
+            {"arrived": request.arrived, "model": request.body["model"], "text": request.text} for request in self.asked
+        ]
         if http.method == "DELETE":
             self.asked.clear()
-        return _json(told)
+        return _json(requests)
 
 
 def _refusal(parameter: str) -> Fail:
@@ -398,13 +400,13 @@ def _refusal(parameter: str) -> Fail:
     )
 
 
-def _document(asked: Asked, kind: str, choices: list[Any], usage: dict[str, int] | None = None) -> dict[str, Any]:
-    document = {"id": "chatcmpl-1", "object": kind, "created": 1, "model": asked.body["model"], "choices": choices}
+def _document(request: Asked, kind: str, choices: list[Any], usage: dict[str, int] | None = None) -> dict[str, Any]:
+    document = {"id": "chatcmpl-1", "object": kind, "created": 1, "model": request.body["model"], "choices": choices}
     return document if usage is None else document | {"usage": usage}
 
 
-def _delta(asked: Asked, delta: dict[str, Any], reason: str | None = None) -> bytes:
-    return _event(_document(asked, "chat.completion.chunk", [{"index": 0, "delta": delta, "finish_reason": reason}]))
+def _delta(request: Asked, delta: dict[str, Any], reason: str | None = None) -> bytes:
+    return _event(_document(request, "chat.completion.chunk", [{"index": 0, "delta": delta, "finish_reason": reason}]))
 
 
 def _event(document: dict[str, Any]) -> bytes:
@@ -437,14 +439,14 @@ def _break(http: web.BaseRequest) -> None:
 
 @dataclass(frozen=True)
 class CallOnce:
-    """Call a tool, and answer when its result is there."""
+    """Call a tool, then answer after its result."""
 
     tool: Tool
     answer: Say
 
-    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
-        has_result = asked.body["messages"][-1]["role"] == "tool"
-        return await (self.answer if has_result else Say(tools=[self.tool]))(asked, http)
+    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:
+        has_result = request.body["messages"][-1]["role"] == "tool"
+        return await (self.answer if has_result else Say(tools=[self.tool]))(request, http)
 
 
 async def _serve(port: int, default: Behaviour) -> None:
@@ -457,26 +459,26 @@ async def _serve(port: int, default: Behaviour) -> None:
 
 @dataclass(frozen=True)
 class Plans:
-    """Plan so many tasks that need nothing of each other, spread over some of the agents; else answer."""
+    """Plan so many independent tasks, spread over the agents with the prefix; answer other requests."""
 
     count: int
     prefix: str
     answer: Say
 
-    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
-        if asked.schema_name != "plan":
-            return await self.answer(asked, http)
-        task = asked.body["response_format"]["json_schema"]["schema"]["properties"]["tasks"]["items"]
+    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:
+        if request.schema_name != "plan":
+            return await self.answer(request, http)
+        task = request.body["response_format"]["json_schema"]["schema"]["properties"]["tasks"]["items"]
         agents = [name for name in task["properties"]["agent"]["enum"] if name.startswith(self.prefix)]
         tasks = [
             {"id": str(n), "agent": agents[n % len(agents)], "description": f"Part {n}", "depends_on": []}
             for n in range(self.count)
         ]
-        return await Say(json.dumps({"tasks": tasks}), delay=self.answer.delay)(asked, http)
+        return await Say(json.dumps({"tasks": tasks}), delay=self.answer.delay)(request, http)
 
 
 def main() -> None:
-    """Serve until told to stop."""
+    """Serve until SIGTERM."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--port", type=int, default=0)
     options.add_argument("--delay-ms", type=float, default=0, help="time before the first word")

@@ -1,4 +1,4 @@
-"""What a `Brain` promises: the direct client and LiteLLM against a scripted server, and the demo brain beside them."""
+"""The contract of `Brain`: the direct client and LiteLLM against a scripted server, and the demo brain."""
 
 import asyncio
 import itertools
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.anyio
 
 KEY = "sk-a-very-secret-key-0123456789"
 MODEL, OTHER_MODEL = "openai/gpt-4o", "openai/gpt-4"
-SOON = 60.0  # nothing here takes that long, unless it is broken
+SOON = 60.0  # nothing here takes that long
 SECRET = "my private words"
 STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 
@@ -91,7 +91,7 @@ READ = ToolSchema("tool_read_file", "Reads a file.", {"type": "object", "propert
 
 @dataclass
 class Sink:
-    """Keeps what is streamed; a restart is None."""
+    """Records the streamed chunks; a restart is None."""
 
     heard: list[str | None] = field(default_factory=list)
 
@@ -109,7 +109,7 @@ class Sink:
 
 @dataclass
 class Pauses:
-    """Takes the place of sleeping: keeps how long it would have been."""
+    """Replaces sleep; records the durations."""
 
     seconds: list[float] = field(default_factory=list)
 
@@ -123,12 +123,11 @@ async def models() -> AsyncIterator[ModelServer]:
         yield server
 
 
-# One process imports LiteLLM, not each.
 @pytest.fixture(params=["direct", "litellm"])
 def kind(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     if name == "litellm":
-        litellm_client._import()  # it takes seconds, which are not part of any deadline here
+        litellm_client._import()  # it takes seconds, which must not count for the deadlines
     return name
 
 
@@ -174,7 +173,7 @@ async def failure_of(brain: Brain, request: Request, stream: Sink | None = None)
 
 @pytest.mark.req("AGT-01.1")
 @STREAMED
-async def test_the_model_is_asked_as_configured_and_its_answer_comes_back(
+async def test_request_is_sent_as_configured_and_the_answer_is_returned(
     brain: Brain, models: ModelServer, streamed: bool
 ) -> None:
     sink = Sink() if streamed else None
@@ -184,16 +183,16 @@ async def test_the_model_is_asked_as_configured_and_its_answer_comes_back(
     assert (completion.content, completion.finish_reason) == ("You said: Hello there", "stop")
     assert completion.tool_calls == ()
     assert sink is None or sink.text == completion.content
-    [asked] = models.asked
-    assert asked.body["model"] == "gpt-4o"
-    assert asked.body["temperature"] == 0.3
-    assert asked.body["max_tokens"] == 50
-    assert asked.body["messages"][0] == {"role": "system", "content": "You are brief."}
-    assert asked.body["messages"][-1] == {"role": "user", "content": "Hello there"}
-    assert asked.headers["Authorization"] == f"Bearer {KEY}"
+    [sent] = models.asked
+    assert sent.body["model"] == "gpt-4o"
+    assert sent.body["temperature"] == 0.3
+    assert sent.body["max_tokens"] == 50
+    assert sent.body["messages"][0] == {"role": "system", "content": "You are brief."}
+    assert sent.body["messages"][-1] == {"role": "user", "content": "Hello there"}
+    assert sent.headers["Authorization"] == f"Bearer {KEY}"
 
 
-async def test_pieces_are_handed_over_one_by_one_and_in_order(brain: Brain, models: ModelServer) -> None:
+async def test_chunks_are_streamed_in_order(brain: Brain, models: ModelServer) -> None:
     pieces = ["При", "вет, ", "世", "界", " 😀", "\n", "end"]
     models.script(Say(pieces=pieces))
     sink = Sink()
@@ -204,7 +203,7 @@ async def test_pieces_are_handed_over_one_by_one_and_in_order(brain: Brain, mode
     assert completion.content == "".join(pieces)
 
 
-async def test_pieces_are_handed_over_while_the_answer_is_written(brain: Brain, models: ModelServer) -> None:
+async def test_chunks_are_streamed_before_the_answer_ends(brain: Brain, models: ModelServer) -> None:
     hang = Hang(word="early")
     models.script(hang)
     arrived = asyncio.Event()
@@ -237,7 +236,7 @@ async def test_tokens_and_cost_are_counted(brain: Brain, models: ModelServer, st
 
 @pytest.mark.req("AGT-01.3")
 @STREAMED
-async def test_a_model_without_a_known_price_is_counted_without_cost(brain: Brain, streamed: bool) -> None:
+async def test_model_without_a_known_price_has_tokens_but_no_cost(brain: Brain, streamed: bool) -> None:
     completion = await brain.complete(ask(model="openai/nobodys-model"), Sink() if streamed else None)
 
     assert completion.usage.cost_usd is None
@@ -247,7 +246,7 @@ async def test_a_model_without_a_known_price_is_counted_without_cost(brain: Brai
 
 @pytest.mark.req("AGT-01.3")
 @STREAMED
-async def test_tokens_are_estimated_when_the_server_does_not_count_them(
+async def test_tokens_are_estimated_if_the_server_reports_none(
     brain: Brain, models: ModelServer, streamed: bool
 ) -> None:
     models.script(Say("one two three four five", usage=False))
@@ -260,7 +259,7 @@ async def test_tokens_are_estimated_when_the_server_does_not_count_them(
 
 
 @STREAMED
-async def test_tool_calls_are_put_together(brain: Brain, models: ModelServer, streamed: bool) -> None:
+async def test_tool_calls_are_assembled(brain: Brain, models: ModelServer, streamed: bool) -> None:
     long = json.dumps({"path": "notes.txt", "content": "Привет, мир. " * 20})
     models.script(
         Say(tools=[Tool("tool_read_file", '{"path": "a.txt"}', "call_a"), Tool("tool_write_file", long, "call_b")])
@@ -277,7 +276,7 @@ async def test_tool_calls_are_put_together(brain: Brain, models: ModelServer, st
     assert tool["function"] == {"name": READ.name, "description": READ.description, "parameters": READ.parameters}
 
 
-async def test_tool_calls_and_results_go_back_to_the_model(brain: Brain, models: ModelServer) -> None:
+async def test_tool_calls_and_results_are_sent_to_the_model(brain: Brain, models: ModelServer) -> None:
     call = ToolCall("call_a", "tool_read_file", '{"path": "a.txt"}')
     messages = (
         Message("user", "Read a.txt"),
@@ -294,7 +293,7 @@ async def test_tool_calls_and_results_go_back_to_the_model(brain: Brain, models:
 
 
 @pytest.mark.parametrize("schema", [PLAN, CRITIQUE, UNDERSTANDING, STEPS], ids=lambda schema: schema.name)
-async def test_structured_answers_are_asked_for_by_name_and_parsed(
+async def test_structured_answers_are_requested_by_schema_and_parsed(
     brain: Brain, models: ModelServer, schema: Schema
 ) -> None:
     completion = await brain.complete(ask(response_format=schema))
@@ -305,7 +304,7 @@ async def test_structured_answers_are_asked_for_by_name_and_parsed(
     assert (wanted["json_schema"]["name"], wanted["json_schema"]["schema"]) == (schema.name, schema.schema)
 
 
-async def test_a_structured_answer_may_stand_in_a_fence(brain: Brain, models: ModelServer) -> None:
+async def test_structured_answer_may_be_in_a_code_fence(brain: Brain, models: ModelServer) -> None:
     good = '{"needs_improvement": true, "critique": "Too ```long```."}'
     models.script(Say(f"<think>Well {{}}</think>Here you are:\n```json\n{good}\n```\n"))
 
@@ -314,7 +313,7 @@ async def test_a_structured_answer_may_stand_in_a_fence(brain: Brain, models: Mo
     assert completion.parsed == json.loads(good)
 
 
-async def test_a_structured_answer_that_is_not_as_asked_is_mended_once(brain: Brain, models: ModelServer) -> None:
+async def test_invalid_structured_answer_is_repaired_once(brain: Brain, models: ModelServer) -> None:
     models.script(Say('{"needs_improvement": "maybe"}', tokens=(10, 2)), Say(tokens=(20, 3)))
     sink = Sink()
 
@@ -322,14 +321,14 @@ async def test_a_structured_answer_that_is_not_as_asked_is_mended_once(brain: Br
 
     assert completion.parsed == {"needs_improvement": False, "critique": "It is good."}
     assert (completion.usage.input_tokens, completion.usage.output_tokens, completion.usage.calls) == (30, 5, 2)
-    said, told = models.asked[1].body["messages"][-2:]
-    assert said == {"role": "assistant", "content": '{"needs_improvement": "maybe"}'}
-    assert "'critique' is a required property" in told["content"]
+    invalid, demand = models.asked[1].body["messages"][-2:]
+    assert invalid == {"role": "assistant", "content": '{"needs_improvement": "maybe"}'}
+    assert "'critique' is a required property" in demand["content"]
     assert json.loads(sink.text) == completion.parsed
 
 
 @pytest.mark.parametrize("text", ["I'd rather not.", '{"needs_improvement": 1}', "[" * 100_000, '{"critique": NaN}'])
-async def test_a_structured_answer_that_stays_wrong_is_an_error(brain: Brain, models: ModelServer, text: str) -> None:
+async def test_structured_answer_that_stays_invalid_is_an_error(brain: Brain, models: ModelServer, text: str) -> None:
     models.script(Say(text), Say(text))
 
     failure = await failure_of(brain, ask(response_format=CRITIQUE))
@@ -341,7 +340,7 @@ async def test_a_structured_answer_that_stays_wrong_is_an_error(brain: Brain, mo
 
 
 @STREAMED
-async def test_a_server_that_refuses_response_format_gets_the_schema_in_the_prompt_from_then_on(
+async def test_server_that_rejects_response_format_gets_the_schema_in_the_prompt(
     brain: Brain, models: ModelServer, streamed: bool
 ) -> None:
     models.refuses = {"response_format"}
@@ -359,7 +358,7 @@ async def test_a_server_that_refuses_response_format_gets_the_schema_in_the_prom
 
 
 @STREAMED
-async def test_a_model_that_refuses_max_tokens_is_asked_with_max_completion_tokens(
+async def test_model_that_rejects_max_tokens_gets_max_completion_tokens(
     brain: Brain, models: ModelServer, streamed: bool
 ) -> None:
     models.refuses = {"max_tokens"}
@@ -372,7 +371,7 @@ async def test_a_model_that_refuses_max_tokens_is_asked_with_max_completion_toke
     assert models.asked[-1].body["max_completion_tokens"] == 50
 
 
-async def test_a_model_that_refuses_temperature_is_asked_without_it(brain: Brain, models: ModelServer) -> None:
+async def test_model_that_rejects_temperature_is_called_without_it(brain: Brain, models: ModelServer) -> None:
     models.refuses = {"temperature", "max_tokens"}
 
     completion = await brain.complete(ask())
@@ -394,7 +393,7 @@ CUTS: list[tuple[Behaviour, type[ModelError]]] = [
 
 @STREAMED
 @pytest.mark.parametrize(("trouble", "expected"), TRANSIENT, ids=["429", "500", "503"])
-async def test_passing_trouble_is_tried_again_at_most_twice(
+async def test_transient_failure_is_retried_at_most_twice(
     brain: Brain,
     models: ModelServer,
     pauses: Pauses,
@@ -416,7 +415,7 @@ async def test_passing_trouble_is_tried_again_at_most_twice(
 
 
 @pytest.mark.parametrize(("cut", "expected"), CUTS, ids=["ended", "broken"])
-async def test_a_cut_stream_is_an_error_and_is_begun_again(
+async def test_cut_stream_is_an_error_and_is_restarted(
     brain: Brain, models: ModelServer, cut: Behaviour, expected: type[ModelError]
 ) -> None:
     models.script(cut)
@@ -431,7 +430,7 @@ async def test_a_cut_stream_is_an_error_and_is_begun_again(
     assert sink.heard.count(None) == 2
 
 
-async def test_an_answer_that_breaks_off_is_an_error_and_is_asked_for_again(brain: Brain, models: ModelServer) -> None:
+async def test_cut_answer_is_an_error_and_is_retried(brain: Brain, models: ModelServer) -> None:
     models.script(Cut(), Cut())
     assert (await brain.complete(ask())).content == "You said: Hello there"
 
@@ -440,7 +439,7 @@ async def test_an_answer_that_breaks_off_is_an_error_and_is_asked_for_again(brai
 
 
 @pytest.mark.req("AGT-01.3")
-async def test_a_failed_attempt_that_was_counted_counts(brain: Brain, models: ModelServer) -> None:
+async def test_usage_of_a_failed_attempt_counts(brain: Brain, models: ModelServer) -> None:
     models.script(Cut("one two three", usage=True), Say("fine", tokens=(7, 1)))
 
     usage = (await brain.complete(ask("Hello there"), Sink())).usage
@@ -452,7 +451,7 @@ async def test_a_failed_attempt_that_was_counted_counts(brain: Brain, models: Mo
 
 @STREAMED
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
-async def test_a_refusal_is_not_tried_again_and_says_what_to_check(
+async def test_refusal_is_not_retried_and_says_what_to_check(
     brain: Brain, models: ModelServer, status: int, streamed: bool
 ) -> None:
     models.script(Fail(status, {"message": "No.", "type": "invalid_request_error"}))
@@ -476,7 +475,7 @@ async def test_an_account_without_credit_is_a_refusal(brain: Brain, models: Mode
     assert "credit" in failure.detail
 
 
-async def test_a_conversation_that_is_too_long_is_a_refusal_that_says_so(brain: Brain, models: ModelServer) -> None:
+async def test_refusal_says_that_the_conversation_is_too_long(brain: Brain, models: ModelServer) -> None:
     message = "This model's maximum context length is 8192 tokens."
     models.script(Fail(400, {"message": message, "code": "context_length_exceeded", "param": "messages"}))
 
@@ -484,7 +483,7 @@ async def test_a_conversation_that_is_too_long_is_a_refusal_that_says_so(brain: 
 
 
 @pytest.mark.parametrize("header", [{"Retry-After": "7"}, {"Retry-After-Ms": "6500", "Retry-After": "90"}])
-async def test_the_server_says_when_to_come_back(
+async def test_retry_waits_as_long_as_the_server_demands(
     brain: Brain, models: ModelServer, pauses: Pauses, header: dict[str, str]
 ) -> None:
     models.script(Fail(429, headers=header))
@@ -494,7 +493,7 @@ async def test_the_server_says_when_to_come_back(
     assert pauses.seconds == [7]
 
 
-async def test_a_pause_beyond_the_deadline_is_not_waited_for(brain: Brain, models: ModelServer, pauses: Pauses) -> None:
+async def test_pause_beyond_the_deadline_ends_the_retries(brain: Brain, models: ModelServer, pauses: Pauses) -> None:
     models.script(Fail(429, headers={"Retry-After": "3600"}))
 
     failure = await failure_of(brain, ask())
@@ -509,7 +508,7 @@ async def test_a_pause_beyond_the_deadline_is_not_waited_for(brain: Brain, model
 async def test_the_deadline_ends_a_call(
     brain: Brain, models: ModelServer, slow: Callable[[], Behaviour], streamed: bool
 ) -> None:
-    await brain.complete(ask())  # the import of the library is not what is measured
+    await brain.complete(ask())  # so that the import is not measured
     hang = slow()
     if isinstance(hang, Say) and not streamed:
         hang = replace(hang, delay=5)
@@ -522,7 +521,7 @@ async def test_the_deadline_ends_a_call(
     assert 0.25 < time.monotonic() - began < 2
 
 
-async def test_a_deadline_that_has_passed_is_no_call(brain: Brain, models: ModelServer) -> None:
+async def test_passed_deadline_sends_no_request(brain: Brain, models: ModelServer) -> None:
     failure = await failure_of(brain, ask(deadline=time.monotonic() - 1))
 
     assert type(failure) is ModelTimedOut
@@ -534,11 +533,11 @@ async def test_a_deadline_that_has_passed_is_no_call(brain: Brain, models: Model
 @pytest.mark.parametrize(
     "trouble", [Fail(500), Fail(401), Fail(429), Raw(b"<html>")], ids=["500", "401", "429", "html"]
 )
-async def test_when_the_model_fails_the_fallback_answers(
+async def test_fallback_answers_if_the_model_fails(
     brain: Brain, models: ModelServer, trouble: Behaviour, streamed: bool
 ) -> None:
     models.script(*[trouble] * (3 if isinstance(trouble, Fail) and trouble.status != 401 else 1))
-    if isinstance(trouble, Raw):  # for LiteLLM this is a server in trouble, and tried again
+    if isinstance(trouble, Raw):  # LiteLLM treats this as a server error and retries
         models.default = _garbage_for("gpt-4o")
     sink = Sink()
 
@@ -562,7 +561,7 @@ def _garbage_for(model: str) -> Behaviour:
 
 
 @pytest.mark.req("AGT-01.2")
-async def test_a_model_that_hangs_leaves_time_for_its_fallback(brain: Brain, models: ModelServer) -> None:
+async def test_model_that_hangs_leaves_time_for_its_fallback(brain: Brain, models: ModelServer) -> None:
     await brain.complete(ask())
     models.script(Hang(word="never"))
     sink = Sink()
@@ -576,14 +575,14 @@ async def test_a_model_that_hangs_leaves_time_for_its_fallback(brain: Brain, mod
 
 
 @pytest.mark.req("AGT-01.2")
-async def test_the_fallback_is_not_asked_when_the_model_answers(brain: Brain, models: ModelServer) -> None:
+async def test_fallback_is_not_called_if_the_model_answers(brain: Brain, models: ModelServer) -> None:
     completion = await brain.complete(ask(fallback_model=OTHER_MODEL))
 
     assert completion.usage.model == MODEL
     assert [asked.body["model"] for asked in models.asked] == ["gpt-4o"]
 
 
-async def test_when_both_models_fail_the_last_error_tells_what_both_took(brain: Brain, models: ModelServer) -> None:
+async def test_error_of_the_fallback_has_the_usage_of_both_models(brain: Brain, models: ModelServer) -> None:
     models.script(Fail(401), Fail(500), Fail(500), Fail(500))
 
     failure = await failure_of(brain, ask(fallback_model=OTHER_MODEL))
@@ -616,7 +615,7 @@ async def test_garbage_in_a_stream_is_an_error(brain: Brain, models: ModelServer
 
 
 @STREAMED
-async def test_an_answer_without_end_is_not_read_to_its_end(
+async def test_answer_beyond_the_size_limit_is_an_error(
     new_client: Callable[..., Brain], models: ModelServer, streamed: bool
 ) -> None:
     client = new_client(limit=20_000)
@@ -628,7 +627,7 @@ async def test_an_answer_without_end_is_not_read_to_its_end(
     assert "longer than" in failure.detail
 
 
-async def test_keys_and_conversations_are_in_no_error_and_no_log(
+async def test_errors_and_logs_hold_no_key_and_no_conversation(
     brain: Brain,
     models: ModelServer,
     caplog: pytest.LogCaptureFixture,
@@ -638,14 +637,14 @@ async def test_keys_and_conversations_are_in_no_error_and_no_log(
     quoting = {"message": f"Bad key {KEY} for {SECRET}", "code": KEY, "param": SECRET, "type": KEY}
     troubles: list[Behaviour] = [Fail(status, quoting) for status in (400, 401, 404, 429, 500)]
     troubles += [Raw(f"{KEY} {SECRET}".encode()), Cut(f"{SECRET} {KEY}")]
-    told = []
+    reports = []
     for trouble, sink in itertools.product(troubles, (None, Sink())):
         models.default = trouble
         failure = await failure_of(brain, ask(SECRET), sink)
-        told.append("".join(traceback.format_exception(failure)) + failure.detail + repr(failure))
+        reports.append("".join(traceback.format_exception(failure)) + failure.detail + repr(failure))
 
     printed = capfd.readouterr()
-    for text in (*told, caplog.text, printed.out, printed.err):
+    for text in (*reports, caplog.text, printed.out, printed.err):
         assert KEY not in text
         assert SECRET not in text
 
@@ -665,7 +664,7 @@ async def test_cancelling_closes_the_connection(brain: Brain, models: ModelServe
     await asyncio.wait_for(hang.abandoned.wait(), SOON)
 
 
-async def test_a_server_that_is_not_there_is_tried_again_and_then_named(
+async def test_unreachable_server_is_retried_and_then_named(
     new_client: Callable[..., Brain], pauses: Pauses, kind: str
 ) -> None:
     client = new_client("http://127.0.0.1:9/v1")
@@ -694,7 +693,7 @@ BILLS: list[tuple[Behaviour, bool]] = [
 
 
 @pytest.mark.parametrize(("trouble", "billed"), BILLS, ids=str)
-async def test_what_the_server_may_have_begun_to_answer_is_not_known_to_be_free(
+async def test_call_is_unbilled_only_if_the_model_did_not_start(
     new_client: Callable[..., Brain], models: ModelServer, trouble: Behaviour, billed: bool
 ) -> None:
     models.default = trouble
@@ -704,14 +703,14 @@ async def test_what_the_server_may_have_begun_to_answer_is_not_known_to_be_free(
     assert failure.unbilled is not billed
 
 
-async def test_a_server_that_is_not_there_and_a_moment_that_has_passed_are_known_to_be_free(
+async def test_unreachable_server_and_passed_deadline_are_unbilled(
     new_client: Callable[..., Brain], models: ModelServer
 ) -> None:
     assert (await failure_of(new_client("http://127.0.0.1:9/v1"), ask())).unbilled
     assert (await failure_of(new_client(models.url), ask(deadline=time.monotonic() - 1))).unbilled
 
 
-async def test_many_answers_at_once_are_not_mixed_up(brain: Brain, models: ModelServer) -> None:
+async def test_concurrent_answers_are_not_mixed_up(brain: Brain, models: ModelServer) -> None:
     models.default = Say(pause=0.001)
     texts = [f"number {number}" for number in range(60)]
     sinks = [Sink() for _ in texts]
@@ -722,14 +721,14 @@ async def test_many_answers_at_once_are_not_mixed_up(brain: Brain, models: Model
     assert [sink.text for sink in sinks] == [answer.content for answer in answers]
 
 
-async def test_connections_are_used_again_whatever_the_deadline(brain: Brain, models: ModelServer) -> None:
+async def test_connections_are_reused_for_any_deadline(brain: Brain, models: ModelServer) -> None:
     for seconds in range(5):
         await brain.complete(ask(deadline=time.monotonic() + SOON + seconds))
 
     assert len({asked.connection for asked in models.asked}) == 1
 
 
-# What only the direct client can promise.
+# The direct client only.
 
 
 @pytest.fixture
@@ -739,7 +738,7 @@ async def direct(models: ModelServer) -> AsyncIterator[OpenAICompatible]:
     await client.close()
 
 
-async def test_connections_are_used_again_after_streams_too(direct: OpenAICompatible, models: ModelServer) -> None:
+async def test_connections_are_reused_after_streams(direct: OpenAICompatible, models: ModelServer) -> None:
     models.default = Say(pause=0.01)  # so that the end of a stream arrives after its last event
     for sink in (None, Sink(), None, Sink(), None):
         await direct.complete(ask(), sink)
@@ -747,7 +746,7 @@ async def test_connections_are_used_again_after_streams_too(direct: OpenAICompat
     assert len({asked.connection for asked in models.asked}) == 1
 
 
-async def test_a_server_that_does_not_stream_is_understood(direct: OpenAICompatible, models: ModelServer) -> None:
+async def test_server_that_does_not_stream_is_supported(direct: OpenAICompatible, models: ModelServer) -> None:
     whole = {"choices": [{"message": {"content": "All at once."}, "finish_reason": "stop"}]}
     models.script(Raw(json.dumps(whole).encode()))
     sink = Sink()
@@ -764,7 +763,7 @@ async def test_a_server_that_does_not_stream_is_understood(direct: OpenAICompati
         ("something", ModelUnavailable),
     ],
 )
-async def test_an_error_inside_a_stream_is_that_error(
+async def test_error_inside_a_stream_is_raised(
     direct: OpenAICompatible, models: ModelServer, error: Any, expected: type[ModelError]
 ) -> None:
     models.script(Raw(b"data: " + json.dumps({"error": error}).encode() + b"\n\n", "text/event-stream"))
@@ -772,12 +771,10 @@ async def test_an_error_inside_a_stream_is_that_error(
     assert type(await failure_of(direct, ask(), Sink())) is expected
 
 
-async def test_a_refusal_in_the_middle_of_an_answer_is_not_known_to_be_free(
-    direct: OpenAICompatible, models: ModelServer
-) -> None:
+async def test_refusal_in_the_middle_of_an_answer_may_be_billed(direct: OpenAICompatible, models: ModelServer) -> None:
     begun = {"choices": [{"index": 0, "delta": {"content": "One"}, "finish_reason": None}]}
     error = {"error": {"message": "Bad", "type": "invalid_request_error"}}
-    events = b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in (begun, error))
+    events = b"".join(b"data: " + json.dumps(document).encode() + b"\n\n" for document in (begun, error))
     models.script(Raw(events, "text/event-stream"))
 
     failure = await failure_of(direct, ask(), Sink())
@@ -795,7 +792,7 @@ async def test_a_redirect_is_not_followed(direct: OpenAICompatible, models: Mode
     assert len(models.asked) == 1
 
 
-async def test_a_line_without_end_is_not_kept(direct: OpenAICompatible, models: ModelServer) -> None:
+async def test_line_beyond_the_size_limit_is_an_error(direct: OpenAICompatible, models: ModelServer) -> None:
     models.script(Raw(b"x" * 100_000, "text/event-stream", times=30))
 
     assert type(await failure_of(direct, ask(), Sink())) is ModelAnswerInvalid
@@ -822,7 +819,7 @@ def parsed(pieces: list[bytes]) -> list[bytes]:
 
 @given(st.lists(st.sampled_from(EVENTS), max_size=8), st.lists(st.integers(0, 400), max_size=12), st.booleans())
 @example([b"data: {}\r\n\r\n"], [9, 10, 11], True)
-def test_events_are_the_same_wherever_the_stream_is_split(sent: list[bytes], cuts: list[int], marked: bool) -> None:
+def test_events_do_not_depend_on_how_the_stream_is_split(sent: list[bytes], cuts: list[int], marked: bool) -> None:
     stream = (b"\xef\xbb\xbf" if marked else b"") + b"".join(sent)
     places = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
 
@@ -831,7 +828,7 @@ def test_events_are_the_same_wherever_the_stream_is_split(sent: list[bytes], cut
     assert parsed(split) == parsed([stream]) == parsed([bytes([byte]) for byte in stream])
 
 
-def test_events_are_read_as_the_standard_says() -> None:
+def test_events_are_parsed_as_the_standard_says() -> None:
     stream = b"\xef\xbb\xbfdata: a\ndata:b\r\nevent: x\n\n: comment\r\n\r\ndata:  c \n\ndata: last"
 
     assert parsed([stream]) == [b"a\nb", b" c ", b"last"]
@@ -854,24 +851,24 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(st.lists(JSON, max_size=5))
-def test_whatever_a_server_sends_is_an_answer_or_a_clear_error(documents: list[Any]) -> None:
+def test_any_document_is_an_answer_or_a_clear_error(documents: list[Any]) -> None:
     answer = Answer()
     try:
-        said = "".join(answer.take(document) for document in documents)
+        text = "".join(answer.take(document) for document in documents)
     except ModelAnswerInvalid:
         return
-    assert said == answer.content
+    assert text == answer.content
     assert all(isinstance(call.arguments, str) for call in answer.tool_calls)
 
 
-# The demo brain keeps the same promises, and the router chooses among all.
+# The demo brain and the router.
 
 
 async def complete_with_demo(request: Request, sink: Sink | None = None) -> Completion:
     return await RetryingBrain(lambda _model: DemoBrain()).complete(request, sink)
 
 
-async def test_the_demo_brain_streams_what_it_says_and_names_itself() -> None:
+async def test_demo_brain_streams_its_answer_and_reports_its_name() -> None:
     sink = Sink()
 
     completion = await complete_with_demo(ask("Hello!"), sink)
@@ -883,7 +880,7 @@ async def test_the_demo_brain_streams_what_it_says_and_names_itself() -> None:
 
 
 @pytest.mark.parametrize("schema", [PLAN, CRITIQUE, UNDERSTANDING, STEPS], ids=lambda schema: schema.name)
-async def test_the_demo_brain_gives_structured_answers(schema: Schema) -> None:
+async def test_demo_brain_returns_structured_answers(schema: Schema) -> None:
     completion = await complete_with_demo(ask("Research tea, then write about it.", response_format=schema))
 
     assert completion.parsed == json.loads(completion.content)
@@ -924,7 +921,7 @@ async def test_without_any_key_the_demo_brain_answers_for_every_model(model: str
         ({"LM_STUDIO_API_BASE": "{url}"}, "lm_studio/qwen", "qwen"),
     ],
 )
-async def test_servers_that_speak_openais_language_are_asked_directly(
+async def test_openai_compatible_servers_are_called_directly(
     models: ModelServer, env: dict[str, str], model: str, wire_name: str
 ) -> None:
     host = models.url.removesuffix("/v1")
@@ -940,17 +937,17 @@ async def test_servers_that_speak_openais_language_are_asked_directly(
 
 
 @pytest.mark.req("AGT-01.1")
-async def test_other_providers_are_asked_through_litellm(models: ModelServer) -> None:
+async def test_other_providers_are_called_through_litellm(models: ModelServer) -> None:
     host = models.url.removesuffix("/v1")
-    said: dict[str, Any] = {
+    document: dict[str, Any] = {
         "type": "message",
         "role": "assistant",
         "model": "claude",
         "id": "1",
         "stop_reason": "end_turn",
     }
-    said |= {"content": [{"type": "text", "text": "Good day."}], "usage": {"input_tokens": 7, "output_tokens": 2}}
-    models.script(Raw(json.dumps(said).encode()))
+    document |= {"content": [{"type": "text", "text": "Good day."}], "usage": {"input_tokens": 7, "output_tokens": 2}}
+    models.script(Raw(json.dumps(document).encode()))
 
     completion = await answer_of({"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_API_BASE": host}, "claude-sonnet-4-5")
 
@@ -969,7 +966,7 @@ async def test_other_providers_are_asked_through_litellm(models: ModelServer) ->
         ({"OPENAI_BASE_URL": "http://127.0.0.1:9"}, "gemini/gemini-2.5-pro", "GEMINI_API_KEY"),
     ],
 )
-async def test_a_model_whose_provider_has_no_key_is_refused_with_the_variable_to_set(
+async def test_refusal_names_the_variable_of_the_missing_provider(
     env: dict[str, str], model: str, variable: str
 ) -> None:
     with pytest.raises(ModelRefused) as caught:
@@ -981,7 +978,7 @@ async def test_a_model_whose_provider_has_no_key_is_refused_with_the_variable_to
 
 
 @pytest.mark.req("AGT-01.2")
-async def test_the_fallback_may_be_of_another_provider(models: ModelServer) -> None:
+async def test_fallback_may_belong_to_another_provider(models: ModelServer) -> None:
     router = BrainRouter({"OPENAI_BASE_URL": models.url, "OLLAMA_API_BASE": models.url})
     models.script(Fail(401))
 
@@ -1004,11 +1001,11 @@ def test_the_description_holds_no_secret() -> None:
     assert KEY not in repr(described)
 
 
-def test_a_key_with_a_line_end_is_taken_without_it() -> None:
+def test_line_end_of_a_key_is_stripped() -> None:
     assert PROVIDERS["openai"].key({"OPENAI_API_KEY": f"{KEY}\n"}) == KEY
 
 
-def test_schemas_are_strict_where_openai_would_take_them_so() -> None:
+def test_schemas_are_strict_where_openai_accepts_it() -> None:
     strict = {schema.name: _strictness(schema) for schema in (CRITIQUE, PLAN, STEPS)}
 
     assert strict == {"critique": True, "plan": False, "steps": False}
@@ -1042,10 +1039,10 @@ def test_the_scripted_server_runs_in_a_process() -> None:
         assert process.stdout
         url = json.loads(process.stdout.readline())["url"]
         assert completion_of(url) == "word word word"
-        [asked] = httpx.get(url.replace("/v1", "/asked"), timeout=SOON).json()
+        [received] = httpx.get(url.replace("/v1", "/asked"), timeout=SOON).json()
         process.terminate()
 
-    assert (asked["model"], asked["text"]) == ("gpt-4", "Hello there")
+    assert (received["model"], received["text"]) == ("gpt-4", "Hello there")
     assert process.returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""Which models agents may use, whatever the environment has credentials for."""
+"""The rules for models apply to every provider that has credentials."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from artel.brain.router import BrainRouter
     ("variable", "model"),
     [("AWS_ACCESS_KEY_ID", "sagemaker/x"), ("HF_TOKEN", "huggingface/a/b"), ("VERTEXAI_PROJECT", "vertex_ai/x")],
 )
-async def test_rules_hold_for_providers_that_have_keys_for_other_reasons(variable: str, model: str) -> None:
+async def test_rules_apply_to_providers_whose_keys_serve_other_purposes(variable: str, model: str) -> None:
     router = BrainRouter({variable: "x"}, ModelRules(["gpt-4o"], ["*"]))
 
     with pytest.raises(ModelNotAllowed):
@@ -33,5 +33,5 @@ def test_usual_models_have_a_price(model: str) -> None:
 
 @pytest.mark.req("SEC-05.4")
 @pytest.mark.parametrize("model", ["openai/nobody-knows-this", "vllm/x", "llamafile/x", "demo", "demo/x"])
-def test_models_that_sound_free_have_none(model: str) -> None:
+def test_models_that_sound_free_have_no_price(model: str) -> None:
     assert not prices.is_known(model)

@@ -1,4 +1,4 @@
-"""Paying for calls: reserved before, counted after, and never a call without money for it."""
+"""Budget control of model calls: reserve before, record after, and no call without budget."""
 
 import asyncio
 import time
@@ -27,8 +27,8 @@ MODEL = "gpt-4o"
 
 
 @dataclass
-class Wallet:
-    """A purse with so much in it."""
+class FakeBudget:
+    """A budget guard with a limited amount."""
 
     left: float
     reserved: dict[str, float] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Wallet:
 
 @dataclass
 class Scripted:
-    """A model whose calls end as they are told to."""
+    """A model whose calls end with scripted outcomes."""
 
     outcomes: list[Exception | float | None]
     calls: int = 0
@@ -68,51 +68,51 @@ async def _at_once(_seconds: float) -> None:
     await asyncio.sleep(0)
 
 
-def paid(model: Brain, wallet: Wallet) -> PaidBrain:
-    return PaidBrain(RetryingBrain(lambda _: model, sleep=_at_once), wallet)
+def paid(model: Brain, budget: FakeBudget) -> PaidBrain:
+    return PaidBrain(RetryingBrain(lambda _: model, sleep=_at_once), budget)
 
 
 def request(model: str = MODEL, seconds: float = 30) -> Request:
     return Request(model, (Message("user", "Hello there"),), 0.0, 1_000, time.monotonic() + seconds)
 
 
-def most() -> float:
-    """What a thousand tokens cost: a call may cost at least that."""
+def min_reservation() -> float:
+    """Return the cost of a thousand output tokens, a lower bound of the reservation."""
     cost = prices.cost(MODEL, 0, 1_000)
     assert cost
     return cost
 
 
-async def test_what_a_call_can_cost_is_reserved_and_what_it_cost_is_counted() -> None:
-    wallet = Wallet(1.0)
+async def test_maximum_cost_is_reserved_and_actual_cost_is_recorded() -> None:
+    budget = FakeBudget(1.0)
 
-    await paid(Scripted([0.002]), wallet).complete(request())
+    await paid(Scripted([0.002]), budget).complete(request())
 
-    [(reserved, spent)] = wallet.settled
-    assert most() < reserved < 1.5 * most()
+    [(reserved, spent)] = budget.settled
+    assert min_reservation() < reserved < 1.5 * min_reservation()
     assert spent == 0.002
-    assert wallet.left == pytest.approx(0.998)
+    assert budget.left == pytest.approx(0.998)
 
 
-async def test_a_call_that_could_cost_more_than_is_left_is_not_made() -> None:
-    model, wallet = Scripted([0.0]), Wallet(most())
+async def test_call_that_could_exceed_the_budget_is_not_made() -> None:
+    model, budget = Scripted([0.0]), FakeBudget(min_reservation())
 
     with pytest.raises(BudgetExceeded):
-        await paid(model, wallet).complete(request())
+        await paid(model, budget).complete(request())
 
     assert model.calls == 0
-    assert wallet.settled == []
+    assert budget.settled == []
 
 
-async def test_every_try_is_paid_for_by_itself() -> None:
+async def test_every_attempt_is_reserved_and_settled() -> None:
     counted = ModelAnswerCut("cut", usage=Usage(MODEL, 10, 5, 0.003, calls=1))
-    model, wallet = Scripted([counted, ModelAnswerCut("cut"), 0.001]), Wallet(1.0)
+    model, budget = Scripted([counted, ModelAnswerCut("cut"), 0.001]), FakeBudget(1.0)
 
-    usage = (await paid(model, wallet).complete(request())).usage
+    usage = (await paid(model, budget).complete(request())).usage
 
-    assert [spent for _, spent in wallet.settled] == [0.003, None, 0.001]
-    [(lost, _)] = [one for one in wallet.settled if one[1] is None]
-    assert usage.cost_usd == pytest.approx(0.004 + lost)  # what is told is what was counted
+    assert [spent for _, spent in budget.settled] == [0.003, None, 0.001]
+    [lost] = [reserved for reserved, spent in budget.settled if spent is None]
+    assert usage.cost_usd == pytest.approx(0.004 + lost)  # usage and budget agree
     assert usage.calls == 3
 
 
@@ -128,39 +128,39 @@ async def test_every_try_is_paid_for_by_itself() -> None:
         None,
     ],
 )
-async def test_a_call_of_which_nobody_knows_what_it_cost_counts_as_all_it_had_reserved(
+async def test_call_with_unknown_cost_counts_the_whole_reservation(
     outcome: Exception | None,
 ) -> None:
-    wallet = Wallet(1.0)
+    budget = FakeBudget(1.0)
 
     try:
-        await paid(Scripted([outcome]), wallet).complete(request(seconds=0.1))
+        await paid(Scripted([outcome]), budget).complete(request(seconds=0.1))
     except BaseException as raised:  # noqa: BLE001
         assert raised is outcome  # noqa: PT017
 
-    [(reserved, spent)] = wallet.settled
+    [(reserved, spent)] = budget.settled
     assert spent is None
-    assert wallet.left == pytest.approx(1.0 - reserved)
+    assert budget.left == pytest.approx(1.0 - reserved)
 
 
 @pytest.mark.parametrize("failure", [ModelRefused("no"), ModelRateLimited("429", retry_after=3600)])
-async def test_a_call_that_the_server_did_not_take_costs_nothing(failure: ModelError) -> None:
-    wallet = Wallet(1.0)
+async def test_rejected_call_costs_nothing(failure: ModelError) -> None:
+    budget = FakeBudget(1.0)
 
     with pytest.raises(type(failure)):
-        await paid(Scripted([failure]), wallet).complete(request())
+        await paid(Scripted([failure]), budget).complete(request())
 
-    assert wallet.left == 1.0
+    assert budget.left == 1.0
 
 
 @pytest.mark.parametrize("model", ["ollama/llama3", "demo", "somebody/unknown-model"])
-async def test_what_is_free_or_has_no_known_price_is_not_paid_for(model: str) -> None:
-    wallet = Wallet(0.0)
+async def test_models_without_a_price_need_no_budget(model: str) -> None:
+    budget = FakeBudget(0.0)
 
-    completion = await paid(Scripted([None]), wallet).complete(request(model))
+    completion = await paid(Scripted([None]), budget).complete(request(model))
 
     assert completion.content == "Well."
-    assert wallet.settled == []
+    assert budget.settled == []
 
 
 @pytest.mark.parametrize(
@@ -173,22 +173,22 @@ async def test_what_is_free_or_has_no_known_price_is_not_paid_for(model: str) ->
         ("somebody/old", "somebody/new", True),
     ],
 )
-async def test_where_money_is_counted_no_model_without_a_price_takes_the_place_of_one_with_it(
+async def test_with_a_budget_an_unpriced_fallback_replaces_only_an_unpriced_model(
     own: str, fallback: str, answers: bool
 ) -> None:
-    model, wallet = Scripted([ModelRefused("no"), 0.001]), Wallet(1.0)
-    asked = replace(request(own), fallback_model=fallback)
+    model, budget = Scripted([ModelRefused("no"), 0.001]), FakeBudget(1.0)
+    with_fallback = replace(request(own), fallback_model=fallback)
 
     if answers:
-        assert (await paid(model, wallet).complete(asked)).usage.model == fallback
+        assert (await paid(model, budget).complete(with_fallback)).usage.model == fallback
     else:
         with pytest.raises(ModelRefused):
-            await paid(model, wallet).complete(asked)
+            await paid(model, budget).complete(with_fallback)
 
     assert model.calls == (2 if answers else 1)
 
 
-async def test_where_no_money_is_counted_any_model_may_take_another_s_place() -> None:
+async def test_without_a_budget_any_fallback_may_answer() -> None:
     model = Scripted([ModelRefused("no"), None])
 
     completion = await RetryingBrain(lambda _: model).complete(replace(request(), fallback_model="somebody/new"))
@@ -196,14 +196,14 @@ async def test_where_no_money_is_counted_any_model_may_take_another_s_place() ->
     assert completion.usage.model == "somebody/new"
 
 
-async def test_what_calls_of_tools_carried_is_paid_for_too() -> None:
-    wallet = Wallet(100.0)
-    asked = request()
+async def test_arguments_of_tool_calls_count_for_the_reservation() -> None:
+    budget = FakeBudget(100.0)
+    plain = request()
     written = Message("assistant", "", tool_calls=(ToolCall("1", "write_file", "word " * 8_000),))
 
-    await paid(Scripted([0.0]), wallet).complete(replace(asked, messages=(*asked.messages, written)))
+    await paid(Scripted([0.0]), budget).complete(replace(plain, messages=(*plain.messages, written)))
 
-    [(reserved, _)] = wallet.settled
+    [(reserved, _)] = budget.settled
     cost = prices.cost(MODEL, 8_000, 1_000)
     assert cost
     assert reserved >= cost

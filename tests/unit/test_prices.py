@@ -1,4 +1,4 @@
-"""Prices, windows and tokens: the figures of LiteLLM and tiktoken, without importing the one or asking the network."""
+"""Prices, windows and token counts equal those of LiteLLM and tiktoken, without importing LiteLLM or network access."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ def _vocabularies_from_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found
     assert found.submodule_search_locations
     folder = Path(found.submodule_search_locations[0]) / "litellm_core_utils" / "tokenizers"
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(folder))  # for tiktoken, with which we compare
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(folder))  # for tiktoken, the reference
 
 
 def test_prices_are_per_token() -> None:
@@ -45,26 +45,26 @@ def test_prices_are_per_token() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("model", "other"),
     [
         ("openai/gpt-4o", "gpt-4o"),
         ("anthropic/claude-sonnet-4-5", "claude-sonnet-4-5"),
         ("ft:gpt-4o-2024-08-06:acme::abc123", "ft:gpt-4o-2024-08-06"),
     ],
 )
-def test_a_model_has_one_price_under_all_its_names(one: str, other: str) -> None:
-    assert cost(one, 10, 10) == cost(other, 10, 10) != 0
-    assert cost(one, 10, 10) is not None
-    assert window(one) == window(other) is not None
+def test_all_names_of_a_model_have_the_same_price(model: str, other: str) -> None:
+    assert cost(model, 10, 10) == cost(other, 10, 10) != 0
+    assert cost(model, 10, 10) is not None
+    assert window(model) == window(other) is not None
 
 
 @pytest.mark.parametrize("model", ["ollama/llama3:8b", "ollama_chat/x", "lm_studio/qwen", "hosted_vllm/a/b", "demo"])
-def test_models_of_ones_own_cost_nothing(model: str) -> None:
+def test_local_models_are_free(model: str) -> None:
     assert cost(model, 1000, 1000) == 0
 
 
 @pytest.mark.parametrize("model", ["nobodys-model", "", "/", "a/b/c", "sample_spec"])
-def test_what_is_not_known_is_not_made_up(model: str) -> None:
+def test_unknown_models_have_no_price_and_no_window(model: str) -> None:
     assert cost(model, 1, 1) is None
     assert window(model) is None
 
@@ -79,7 +79,7 @@ def test_every_price_and_window_is_a_number() -> None:
         assert price.window is None or (isinstance(price.window, int | float) and price.window >= 0), name
 
 
-def test_without_litellm_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_litellm_no_price_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
 
     assert prices._read() == {}
@@ -100,19 +100,19 @@ print(json.dumps([count_tokens("hello world"), cost("gpt-4", 1, 1), "litellm" in
 
 @pytest.mark.parametrize("name", ["cl100k_base", "o200k_base"])
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_tokens_are_those_of_tiktoken(name: str, text: str) -> None:
+def test_token_counts_equal_those_of_tiktoken(name: str, text: str) -> None:
     model = "gpt-4o" if name == "o200k_base" else "gpt-4"
 
     assert count_tokens(text, model) == len(tiktoken.get_encoding(name).encode_ordinary(text))
 
 
 @given(st.text())
-def test_any_text_has_the_tokens_that_tiktoken_counts(text: str) -> None:
+def test_token_count_of_any_text_equals_that_of_tiktoken(text: str) -> None:
     assert count_tokens(text) == len(tiktoken.get_encoding("cl100k_base").encode_ordinary(text))
 
 
 @pytest.mark.parametrize("text", ["<|endoftext|>", "<|im_start|>system<|im_end|>", "\ud800 alone", "\x00\x01"])
-def test_no_text_is_special(text: str) -> None:
+def test_special_tokens_are_counted_as_plain_text(text: str) -> None:
     assert count_tokens(text) > 1
 
 

@@ -1,4 +1,4 @@
-"""Whatever is sent fits its model: messages, tools and the room for the answer together."""
+"""Requests are shortened until messages, tools and answer fit the model's window."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ from artel.brain.window import (
 
 
 def size_of(request: Request) -> int:
-    """Return what a server would count: more simply than our own code does, and without its margins."""
+    """Return the tokens that a server would count: a simpler formula than ours, without margins."""
     texts = [message.content for message in request.messages]
     texts += [call.name + call.arguments for message in request.messages for call in message.tool_calls]
     texts += [
@@ -45,9 +45,9 @@ def memory(lines: list[int]) -> Message:
 
 def exchange(written: list[tuple[int, int, int]]) -> list[Message]:
     messages = []
-    for number, (said, argument, result) in enumerate(written):
+    for number, (text, argument, result) in enumerate(written):
         call = ToolCall(f"call_{number}", "tool_write_file", json.dumps({"path": "a.py", "content": "w" * argument}))
-        messages.append(Message("assistant", "s" * said, tool_calls=(call,)))
+        messages.append(Message("assistant", "s" * text, tool_calls=(call,)))
         messages.append(Message("tool", "r" * result, tool_call_id=call.id))
     return messages
 
@@ -84,49 +84,53 @@ REQUESTS = st.builds(
 
 @pytest.mark.req("AGT-03.2")
 @given(REQUESTS, st.none() | st.integers(300, 16_000))
-def test_all_that_is_sent_and_may_be_written_fits_or_is_refused(asked: Request, window: int | None) -> None:
+def test_input_and_answer_fit_the_window_or_the_request_is_refused(original: Request, window: int | None) -> None:
     try:
-        fitting = fit(asked, window, len)
+        fitting = fit(original, window, len)
     except ContextTooLarge:
         bare = replace(
-            asked,
-            messages=tuple(one for one in asked.messages if not one.part and not one.tool_calls and one.role != "tool"),
+            original,
+            messages=tuple(
+                message
+                for message in original.messages
+                if not message.part and not message.tool_calls and message.role != "tool"
+            ),
         )
-        least = min(asked.max_tokens, LEAST_ANSWER_TOKENS)
-        limit = min(asked.max_context_tokens or 10**9, (window or 10**9) - least)
-        stubs = 250 * sum(one.role == "tool" for one in asked.messages)
-        overhead = 100 + 8 * len(asked.tools)
+        least = min(original.max_tokens, LEAST_ANSWER_TOKENS)
+        limit = min(original.max_context_tokens or 10**9, (window or 10**9) - least)
+        stubs = 250 * sum(message.role == "tool" for message in original.messages)
+        overhead = 100 + 8 * len(original.tools)
         assert size_of(bare) + stubs + overhead > limit
         return
 
     size = size_of(fitting)
-    if asked.max_context_tokens is not None:
-        assert size <= asked.max_context_tokens
+    if original.max_context_tokens is not None:
+        assert size <= original.max_context_tokens
     if window is not None:
         assert size + fitting.max_tokens <= window
-        assert fitting.max_tokens >= min(asked.max_tokens, LEAST_ANSWER_TOKENS)
-    assert fitting.max_tokens <= asked.max_tokens
-    before, after = asked.messages, fitting.messages
-    assert [one for one in before if not one.part and one.role in ("system", "user")] == [
-        one for one in after if not one.part and one.role in ("system", "user")
+        assert fitting.max_tokens >= min(original.max_tokens, LEAST_ANSWER_TOKENS)
+    assert fitting.max_tokens <= original.max_tokens
+    before, after = original.messages, fitting.messages
+    assert [message for message in before if not message.part and message.role in ("system", "user")] == [
+        message for message in after if not message.part and message.role in ("system", "user")
     ]
-    history = [one for one in before if one.part == "history"]
-    kept = [one for one in after if one.part == "history"]
-    assert kept == history[len(history) - len(kept) :]
-    assert [one.tool_call_id for one in after if one.role == "tool"] == [
-        one.tool_call_id for one in before if one.role == "tool"
+    history = [message for message in before if message.part == "history"]
+    kept_history = [message for message in after if message.part == "history"]
+    assert kept_history == history[len(history) - len(kept_history) :]
+    assert [message.tool_call_id for message in after if message.role == "tool"] == [
+        message.tool_call_id for message in before if message.role == "tool"
     ]
     for message in after:
         for call in message.tool_calls:
             assert isinstance(json.loads(call.arguments), dict)
-    unlimited = window is None or size_of(asked) + 200 + asked.max_tokens <= window
-    if unlimited and size_of(asked) + 200 <= (asked.max_context_tokens or 10**9):
-        assert fitting == asked
+    unlimited = window is None or size_of(original) + 200 + original.max_tokens <= window
+    if unlimited and size_of(original) + 200 <= (original.max_context_tokens or 10**9):
+        assert fitting == original
 
 
 @pytest.mark.req("AGT-03.2")
-def test_history_goes_first_then_memory_then_room_for_the_answer_then_guidance() -> None:
-    asked = request(
+def test_order_of_cuts_is_history_memory_answer_guidance() -> None:
+    original = request(
         Message("system", "p" * 100),
         Message("system", "g" * 1_000, part="guidance"),
         memory([400, 300]),
@@ -137,10 +141,10 @@ def test_history_goes_first_then_memory_then_room_for_the_answer_then_guidance()
     )
 
     def at(window: int) -> tuple[int, int, int, int]:
-        fitting = fit(asked, window, len)
-        parts = [one.part for one in fitting.messages]
-        lines = next((one.content.count("\n") for one in fitting.messages if one.part == "memory"), 0)
-        guidance = next((len(one.content) for one in fitting.messages if one.part == "guidance"), 0)
+        fitting = fit(original, window, len)
+        parts = [message.part for message in fitting.messages]
+        lines = next((message.content.count("\n") for message in fitting.messages if message.part == "memory"), 0)
+        guidance = next((len(message.content) for message in fitting.messages if message.part == "guidance"), 0)
         return parts.count("history"), lines, fitting.max_tokens, guidance
 
     assert at(5_000) == (2, 2, 2_000, 1_000)
@@ -158,30 +162,30 @@ def test_history_goes_first_then_memory_then_room_for_the_answer_then_guidance()
 
 
 @pytest.mark.req("AGT-03.2")
-def test_the_newest_tool_result_stays_whole_when_an_older_one_can_make_room() -> None:
-    asked = request(Message("user", "Do it"), *exchange([(0, 10, 3_000), (0, 10, 3_000)]), max_context_tokens=5_000)
+def test_older_tool_results_are_cut_before_the_newest() -> None:
+    original = request(Message("user", "Do it"), *exchange([(0, 10, 3_000), (0, 10, 3_000)]), max_context_tokens=5_000)
 
-    fitting = fit(asked, None, len)
+    fitting = fit(original, None, len)
 
-    old, new = (one for one in fitting.messages if one.role == "tool")
+    old, new = (message for message in fitting.messages if message.role == "tool")
     assert new.content == "r" * 3_000
     assert json.loads(old.content)["begin"].startswith("rrr")
 
 
 @pytest.mark.req("AGT-03.2")
-def test_tokens_are_counted_by_the_vocabulary_of_the_model_that_is_called() -> None:
+def test_tokens_are_counted_with_the_vocabulary_of_the_model() -> None:
     text = "Благодарность и ответственность. " * 100
     assert encoding_of("openai/gpt-4o") != encoding_of("gpt-4")
     old, new = count_tokens(text, "gpt-4"), count_tokens(text, "gpt-4o")
     assert new < old
     history = Message("user", text, part="history")
-    asked = request(history, Message("user", "And?"), max_context_tokens=(old + new) // 2)
+    original = request(history, Message("user", "And?"), max_context_tokens=(old + new) // 2)
 
-    assert len(asyncio.run(fit_to_model(asked)).messages) == 1
-    assert len(asyncio.run(fit_to_model(replace(asked, model="gpt-4o"))).messages) == 2
+    assert len(asyncio.run(fit_to_model(original)).messages) == 1
+    assert len(asyncio.run(fit_to_model(replace(original, model="gpt-4o"))).messages) == 2
 
 
-def test_a_vocabulary_that_is_not_the_models_own_leaves_a_fifth_of_the_window_free() -> None:
+def test_foreign_vocabulary_leaves_a_fifth_of_the_window_free() -> None:
     assert window_of("gpt-4") == 8_192
     assert window_of("ollama/llama3") == int(8_192 * 0.8)
     assert window_of("nobody/knows-this") is None

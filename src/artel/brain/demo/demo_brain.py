@@ -23,7 +23,7 @@ _WORDS = re.compile(r"(?<!\s)\s*+\S++(?:\s++\Z)?")
 
 
 class DemoBrain:
-    """Answers at once and deterministically; only the user's own words are read as commands."""
+    """A deterministic brain without delay; only the user's own words are read as commands."""
 
     def __init__(self, *, pause: float = 0.0) -> None:
         self._pause = pause
