@@ -29,7 +29,7 @@ STRUCTURED: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class ModelRequest:
     """A received request; `arrived` is in seconds of `time.time()`, `connection` the client's port."""
 
     body: dict[str, Any]
@@ -64,7 +64,7 @@ class Asked:
 class Behaviour(Protocol):
     """What the server does with one request."""
 
-    async def __call__(self, request: Asked, http: web.BaseRequest, /) -> web.StreamResponse: ...
+    async def __call__(self, request: ModelRequest, http: web.BaseRequest, /) -> web.StreamResponse: ...
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Say:
     delay: float = 0
     pause: float = 0
 
-    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         if self.delay:
             await asyncio.sleep(self.delay)
         if not request.streamed:
@@ -102,7 +102,7 @@ class Say:
             return _json(_document(request, "chat.completion", [choice], self._usage(request)))
         return await _stream(http, self._events(request), self.pause)
 
-    def words_for(self, request: Asked) -> str:
+    def words_for(self, request: ModelRequest) -> str:
         if self.text is not None:
             return self.text
         if self.pieces is not None:
@@ -111,7 +111,7 @@ class Say:
             return ""
         return json.dumps(STRUCTURED[request.schema_name]) if request.schema_name else f"You said: {request.text}"
 
-    def deltas(self, request: Asked) -> Iterator[bytes]:
+    def deltas(self, request: ModelRequest) -> Iterator[bytes]:
         """Yield the events of the answer, without those that end it."""
         pieces = self.pieces if self.pieces is not None else self.words_for(request).split(" ")
         space = "" if self.pieces is not None else " "
@@ -126,10 +126,10 @@ class Say:
                 piece = arguments[start : start + 7]
                 yield _delta(request, {"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
 
-    def usage_event(self, request: Asked) -> bytes:
+    def usage_event(self, request: ModelRequest) -> bytes:
         return _event(_document(request, "chat.completion.chunk", [], self._usage(request)))
 
-    def _events(self, request: Asked) -> Iterator[bytes]:
+    def _events(self, request: ModelRequest) -> Iterator[bytes]:
         yield from self.deltas(request)
         yield _delta(request, {}, self._reason())
         if self.usage and request.wants_usage:
@@ -145,7 +145,7 @@ class Say:
     def _reason(self) -> str:
         return self.finish_reason or ("tool_calls" if self.tools else "stop")
 
-    def _usage(self, request: Asked) -> dict[str, int] | None:
+    def _usage(self, request: ModelRequest) -> dict[str, int] | None:
         if not self.usage:
             return None
         sent, received = self.tokens or (request.words, len(self.words_for(request).split()))
@@ -160,7 +160,7 @@ class Fail:
     error: Mapping[str, Any] = field(default_factory=lambda: {"message": "It does not work.", "type": "server_error"})
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:  # noqa: ARG002
+    async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:  # noqa: ARG002
         return _json({"error": self.error}, self.status, self.headers)
 
 
@@ -172,7 +172,7 @@ class Cut:
     usage: bool = False
     broken: bool = False
 
-    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         if not request.streamed:
             response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "1000"})
             await response.prepare(http)
@@ -196,7 +196,7 @@ class Raw:
     times: int = 1
     status: int = 200
 
-    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:  # noqa: ARG002
+    async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:  # noqa: ARG002
         response = web.StreamResponse(status=self.status, headers={"Content-Type": self.content_type})
         await response.prepare(http)
         for _ in range(self.times):
@@ -213,7 +213,7 @@ class Hang:
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     abandoned: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         try:
             if self.word:
                 await _stream(http, Say(self.word).deltas(request), end=False)
@@ -238,7 +238,7 @@ class Hold:
         """Let all waiting and later requests finish."""
         self._released.set()
 
-    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         self.arrived.append(time.monotonic())
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         try:
@@ -270,7 +270,7 @@ class ByMark:
     def __setitem__(self, mark: str, behaviours: "Behaviour | Sequence[Behaviour]") -> None:
         self._scripts[mark] = deque(behaviours if isinstance(behaviours, Sequence) else [behaviours])
 
-    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         behaviour: Behaviour = Say()
         for mark, script in list(self._scripts.items()):
             if mark in request.text:
@@ -290,7 +290,7 @@ class Dictate:
     def end(self) -> None:
         self.words.append(None)
 
-    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(http)
         while True:
@@ -312,7 +312,7 @@ class ModelServer:
     def __init__(self, default: Behaviour | None = None) -> None:
         self.default = default or Say()
         self.queue: deque[tuple[str, Behaviour]] = deque()
-        self.asked: deque[Asked] = deque(maxlen=MAX_REQUESTS)
+        self.asked: deque[ModelRequest] = deque(maxlen=MAX_REQUESTS)
         # Parameters that the server rejects, as OpenAI does.
         self.refuses: set[str] = set()
         self.url = ""
@@ -324,7 +324,7 @@ class ModelServer:
         """
         self.queue.extend((about, behaviour) for behaviour in behaviours)
 
-    def asked_about(self, mark: str) -> list[Asked]:
+    def asked_about(self, mark: str) -> list[ModelRequest]:
         """Return the requests with this mark in the last user message, in order of arrival."""
         return [request for request in self.asked.copy() if mark in request.text]
 
@@ -366,13 +366,13 @@ class ModelServer:
             return self._information(http)
         arrived = time.time()
         peer = http.transport.get_extra_info("peername") if http.transport else ("", 0)
-        request = Asked(json.loads(await http.content.read()), http.headers, arrived, peer[1])
+        request = ModelRequest(json.loads(await http.content.read()), http.headers, arrived, peer[1])
         self.asked.append(request)
         for parameter in self.refuses & request.body.keys():
             return await _refusal(parameter)(request, http)
         return await self._next(request)(request, http)
 
-    def _next(self, request: Asked) -> Behaviour:
+    def _next(self, request: ModelRequest) -> Behaviour:
         for entry in self.queue:
             if entry[0] in request.text:
                 self.queue.remove(entry)
@@ -400,12 +400,14 @@ def _refusal(parameter: str) -> Fail:
     )
 
 
-def _document(request: Asked, kind: str, choices: list[Any], usage: dict[str, int] | None = None) -> dict[str, Any]:
+def _document(
+    request: ModelRequest, kind: str, choices: list[Any], usage: dict[str, int] | None = None
+) -> dict[str, Any]:
     document = {"id": "chatcmpl-1", "object": kind, "created": 1, "model": request.body["model"], "choices": choices}
     return document if usage is None else document | {"usage": usage}
 
 
-def _delta(request: Asked, delta: dict[str, Any], reason: str | None = None) -> bytes:
+def _delta(request: ModelRequest, delta: dict[str, Any], reason: str | None = None) -> bytes:
     return _event(_document(request, "chat.completion.chunk", [{"index": 0, "delta": delta, "finish_reason": reason}]))
 
 
@@ -444,7 +446,7 @@ class CallOnce:
     tool: Tool
     answer: Say
 
-    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         has_result = request.body["messages"][-1]["role"] == "tool"
         return await (self.answer if has_result else Say(tools=[self.tool]))(request, http)
 
@@ -465,7 +467,7 @@ class Plans:
     prefix: str
     answer: Say
 
-    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         if request.schema_name != "plan":
             return await self.answer(request, http)
         task = request.body["response_format"]["json_schema"]["schema"]["properties"]["tasks"]["items"]

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from artel.brain.tokens import count_tokens
-from tests.model_server import Asked, Behaviour, Fail, Say
+from tests.model_server import Behaviour, Fail, ModelRequest, Say
 
 WINDOWS = {"gpt-4": 8_192, "gpt-3.5-turbo": 16_385, "gpt-4o": 128_000}
 
 
-def tokens_of(request: Asked) -> int:
+def tokens_of(request: ModelRequest) -> int:
     """Return the tokens that a request sends, tools and schema included."""
     model = request.body["model"]
     texts = [message.get("content") or "" for message in request.body["messages"]]
@@ -28,9 +28,9 @@ class Windowed:
 
     inner: Behaviour = field(default_factory=Say)
     refused: list[int] = field(default_factory=list)
-    taken: list[Asked] = field(default_factory=list)
+    taken: list[ModelRequest] = field(default_factory=list)
 
-    async def __call__(self, request: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         window = WINDOWS[request.body["model"]]
         tokens = tokens_of(request) + request.body["max_tokens"]
         if tokens > window:

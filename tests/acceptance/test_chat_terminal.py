@@ -12,7 +12,7 @@ import pytest
 
 from tests.deadlines import eventually
 from tests.folders import Folder, connected_folder
-from tests.model_server import Asked, ByMark, Fail, ModelServer, Say, Tool
+from tests.model_server import ByMark, Fail, ModelRequest, ModelServer, Say, Tool
 from tests.people import Person
 from tests.running import Server, artel, clean_environment
 from tests.terminal import ALT_ENTER, CTRL_C, CTRL_D, TAB, UP, Terminal
@@ -57,7 +57,7 @@ class Talker:
     def is_connected(self) -> bool:
         return bool(self.person.get(f"/my/projects/{self.project['id']}/connector")["online"])
 
-    def asked(self, model: ModelServer) -> list[Asked]:
+    def asked(self, model: ModelServer) -> list[ModelRequest]:
         return model.asked_about(self.mark)
 
 

@@ -10,7 +10,7 @@ from tests.acceptance.test_file_tools import a_file, serving
 from tests.acceptance.test_plans import Desk, Team
 from tests.deadlines import eventually
 from tests.folders import connected_folder
-from tests.model_server import Asked, ByMark, ModelServer, Say, Tool
+from tests.model_server import ByMark, ModelRequest, ModelServer, Say, Tool
 from tests.people import Person, assert_problem
 from tests.running import Server
 from tests.windows import Windowed, tokens_of
@@ -27,7 +27,7 @@ def server(chat_server: Server) -> Server:
     return chat_server
 
 
-def system(asked: Asked) -> str:
+def system(asked: ModelRequest) -> str:
     return "\n".join(one["content"] for one in asked.body["messages"] if one["role"] == "system")
 
 

@@ -4,11 +4,11 @@ import pytest
 from aiohttp import web
 
 from tests.conftest import StartServer
-from tests.model_server import Asked, Fail, ModelServer, Say
+from tests.model_server import Fail, ModelRequest, ModelServer, Say
 from tests.people import Person
 
 
-async def only_the_second_model_works(asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+async def only_the_second_model_works(asked: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
     return await (Fail(400) if asked.body["model"] == "gpt-4" else Say("From the other one."))(asked, http)
 
 

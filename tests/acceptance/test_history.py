@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.deadlines import eventually
-from tests.model_server import Asked, ByMark, Hold, ModelServer, Say, Tool
+from tests.model_server import ByMark, Hold, ModelRequest, ModelServer, Say, Tool
 from tests.people import Person, assert_problem
 from tests.running import Server
 
@@ -16,7 +16,7 @@ def server(chat_server: Server) -> Server:
     return chat_server
 
 
-def told(asked: Asked) -> list[str]:
+def told(asked: ModelRequest) -> list[str]:
     """Return what was said, as the model was told it, without what the system says."""
     return [message["content"] for message in asked.body["messages"] if message["role"] in ("user", "assistant")]
 

@@ -14,7 +14,7 @@ from aiohttp import web
 from artel.brain import prices
 from artel.db import tables
 from tests.deadlines import eventually
-from tests.model_server import Asked, Behaviour, ByMark, Fail, Hold, Say, Tool
+from tests.model_server import Behaviour, ByMark, Fail, Hold, ModelRequest, Say, Tool
 from tests.people import Person, assert_problem
 from tests.running import Server
 from tests.streams import Event, Stream
@@ -44,10 +44,10 @@ class Team:
     asked: list[str] = field(default_factory=list)
     planned: int = 0
     merged: int = 0
-    merges: list[Asked] = field(default_factory=list)
-    told: dict[str, Asked] = field(default_factory=dict)
+    merges: list[ModelRequest] = field(default_factory=list)
+    told: dict[str, ModelRequest] = field(default_factory=dict)
 
-    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, asked: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         if asked.schema_name == "plan":
             self.planned += 1
             plan = self.plans.pop(0) if self.plans else Say(json.dumps({"tasks": self.tasks()}))
@@ -82,7 +82,7 @@ class Together:
         self._inside = 0
         self._all = asyncio.Event()
 
-    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, asked: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         self._inside += 1
         self.most = max(self.most, self._inside)
         if self._inside >= self._parties:
@@ -238,9 +238,9 @@ def test_a_task_of_an_agent_at_capacity_goes_to_a_free_one_of_the_same_role(desk
     pid = desk.project["id"]
     busy, free = (desk.person.agent(pid, name=name, role="tester", concurrency_limit=1) for name in ("first", "second"))
     script[f"busy{desk.team.mark}"] = hold = Hold()
-    asking: list[Asked] = []
+    asking: list[ModelRequest] = []
 
-    async def plan(asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def plan(asked: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         asking.append(asked)
         return await Say(json.dumps({"tasks": desk.team.tasks()}))(asked, http)
 
@@ -636,7 +636,7 @@ def test_small_talk_is_not_asked_about_after_turns_with_tools(desk: Desk) -> Non
     look = Say(tools=[Tool("memory_read", json.dumps({"query": "anything"}))], tokens=(2_000, 500))
     answers = [look, look, look, Say("Looked.", tokens=(2_000, 500))] * 3
 
-    async def next_answer(asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def next_answer(asked: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         return await answers.pop(0)(asked, http)
 
     desk.team.does = {"1": next_answer}
@@ -1008,7 +1008,7 @@ class FirstThen:
     times: int
     then: Behaviour
 
-    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, asked: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         self.times -= 1
         return await (self.first if self.times >= 0 else self.then)(asked, http)
 
@@ -1039,11 +1039,11 @@ def test_a_model_that_is_overrun_for_a_moment_fails_none_of_many_tasks(desk: Des
 def test_the_planner_is_told_what_agents_can_and_without_a_plan_who_can_it_does_it(desk: Desk) -> None:
     desk.person.agent(desk.project["id"], name="agent_polyglot", role="linguist", capabilities=["translate_latin"])
     desk.team.needs = {"1": ""}
-    told: list[Asked] = []
+    told: list[ModelRequest] = []
 
     @dataclass
     class Listening:
-        async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+        async def __call__(self, asked: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
             told.append(asked)
             return await Say("No plan.")(asked, http)
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Row, create_engine, text
 
 from tests.depth import IS_DEEP
-from tests.model_server import Asked, Say
+from tests.model_server import ModelRequest, Say
 
 MORTAL = "tests.faults.mortal_server"
 KILLS = int(os.environ.get("KILLS_PER_POINT", "1"))
@@ -56,11 +56,11 @@ class Deadly(Say):
     called: str = "model_called"
     streaming: str = "streaming"
 
-    async def __call__(self, asked: Asked, http: Any) -> Any:
+    async def __call__(self, asked: ModelRequest, http: Any) -> Any:
         self.assassin.passed(self.called)
         return await super().__call__(asked, http)
 
-    def deltas(self, asked: Asked) -> Iterator[bytes]:
+    def deltas(self, asked: ModelRequest) -> Iterator[bytes]:
         for number, event in enumerate(super().deltas(asked)):
             if number == 3:
                 self.assassin.passed(self.streaming)

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from tests.deadlines import eventually
 from tests.faults.killing import Assassin, Deadly
-from tests.model_server import Asked, Behaviour, Fail, Hang, Say, Tool
+from tests.model_server import Behaviour, Fail, Hang, ModelRequest, Say, Tool
 from tests.services import until
 
 PATIENCE_SECONDS = 300.0  # they are cut off again and again
@@ -73,7 +73,7 @@ class Team:
     assassin: Assassin
     asked: Counter[str] = field(default_factory=Counter)
 
-    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, asked: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         task = _TASK.match(asked.text)
         if asked.schema_name == "plan":
             behaviour: Behaviour = self._says(json.dumps(self._plan(asked)), "plan_called")
@@ -84,7 +84,7 @@ class Team:
             behaviour = self._does(task[1], asked)
         return await behaviour(asked, http)
 
-    def _plan(self, asked: Asked) -> dict[str, Any]:
+    def _plan(self, asked: ModelRequest) -> dict[str, Any]:
         is_revision = any(FEEDBACK in str(message["content"]) for message in asked.body["messages"])
         needs = self.kind.revised if self.kind.revised and is_revision else self.kind.needs
         tasks = [
@@ -93,7 +93,7 @@ class Team:
         ]
         return {"tasks": tasks}
 
-    def _does(self, task: str, asked: Asked) -> Behaviour:
+    def _does(self, task: str, asked: ModelRequest) -> Behaviour:
         if task == self.kind.hangs:
             return Hang()
         if task == self.kind.fails and self.asked[task] == 1:
@@ -125,7 +125,7 @@ class Teams:
     def add(self, team: Team) -> None:
         self._teams[team.mark] = team
 
-    async def __call__(self, asked: Asked, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, asked: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         found = _MARK.search(asked.text)
         assert found, asked.text
         return await self._teams[found[0]](asked, http)

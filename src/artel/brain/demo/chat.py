@@ -17,11 +17,11 @@ _ROLE = re.compile(r"(?i)\byou are ((?:the |an? )?[^.,;:\n]{3,80})")
 _NAME = re.compile(r"(?i)(?:my name is|call me|меня зовут|我叫)\s*([\w-]{1,40})")
 
 _HOW_TO = (
-    "To bring in a real model, stop the server, set one of these and start it again:\n"
-    "- `OPENAI_API_KEY` for OpenAI; `OPENAI_BASE_URL` as well for any other server that speaks its language\n"
+    "To use a real model, stop the server, set one of these and start it again:\n"
+    "- `OPENAI_API_KEY` for OpenAI; `OPENAI_BASE_URL` as well for any other compatible server\n"
     "- `OLLAMA_API_BASE` (for example http://localhost:11434) for models on your own machine, named `ollama/…`\n"
     "- `ANTHROPIC_API_KEY`, `GEMINI_API_KEY` and the like for other providers\n"
-    "`artel doctor` then says what answers."
+    "`artel doctor` then shows which model answers."
 )
 _SUGGESTIONS = {
     "tool_list_directory": "“list the files”",
@@ -120,7 +120,7 @@ def _introduction(talk: _Talk) -> str:
     return (
         f"I am the demo brain: a set of rules that stands in for {talk.role} until a real model is configured. "
         f"I can't reason, but I can show you around. Try {talk.tries}. With `artel connect DIR` I work on files of "
-        "yours; what changes them is asked first. Ask “how do I add a real model?” for the rest."
+        "yours; changes need your approval. Ask “how do I add a real model?” for the rest."
     )
 
 
@@ -165,7 +165,7 @@ def _sum(expression: str) -> str:
 
 def _unknown(talk: _Talk) -> str:
     if not talk.text:
-        return f"You sent nothing but silence. Try {talk.tries}."
+        return f"Your message is empty. Try {talk.tries}."
     if talk.language in _UNKNOWN:
         return _UNKNOWN[talk.language].format(text=_short(talk.text), tries=talk.tries)
     # Vary the wording by the length of the conversation.

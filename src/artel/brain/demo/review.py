@@ -172,12 +172,12 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "next_notes": "Next: look at {name}, which has the most of them.",
         "next_readme": "Next: write a README with {sections}.",
         "next_tests": "Next: write a first test for the code that changes most often.",
-        "no_folder": "No folder is connected, so there is nothing that I could review. In your folder, run "
+        "no_folder": "No folder is connected, so there is nothing to review. In your folder, run "
         "`artel connect . --project ID` (the page shows the command with the number of this project), or start "
         "`artel up` there. Then say it again.",
         "failed": "That did not work: {error}",
         "no_tool": "For that I would need `{tool}`, a tool that this agent does not have.",
-        "title": "I went through the folder. I count and compare, by rules; what it means, a real model would say.",
+        "title": "I went through the folder. I only count and compare; a real model could explain what it means.",
     },
     "ru": {
         "structure": "Файлы: {files}, папки: {folders}, всего {size}; больше всего {kinds}.",

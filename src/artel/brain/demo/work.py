@@ -46,10 +46,9 @@ _TEXTS: dict[Language, dict[Form, tuple[str, str]]] = {
         "checklist": (
             "A checklist for “{subject}”.",
             (
-                "# Checklist: {subject}\n\n- [ ] It does what was asked for, and nothing that nobody needs\n- [ ] "
-                "The edges "
-                "are tried: nothing, one, very many\n- [ ] What fails says so, and what to do\n- [ ] Somebody new can "
-                "follow it\n\nTo look at first: what is used most, and what was changed last.\n"
+                "# Checklist: {subject}\n\n- [ ] It does what was requested, and nothing else\n- [ ] The edge cases "
+                "are tested: none, one, very many\n- [ ] Errors say what happened and what to do\n- [ ] New readers "
+                "can follow it\n\nTo look at first: what is used most, and what was changed last.\n"
             ),
         ),
         "outline": (
@@ -65,9 +64,9 @@ _TEXTS: dict[Language, dict[Form, tuple[str, str]]] = {
             (
                 "# {subject}\n\nIn short: one paragraph after which a reader in a hurry can stop.\n\n## The "
                 "question\n\nThe "
-                "problem, in the words of whoever has it.\n\n## The answer\n\nThe way, step by step, with an "
+                "problem, in the words of the people who have it.\n\n## The answer\n\nThe way, step by step, with an "
                 "example.\n\n"
-                "## What is open\n\nWhat is not known yet, and who can say.\n"
+                "## What is open\n\nWhat is not known yet, and who may know it.\n"
             ),
         ),
         "code": ("A first function for “{subject}”, with its test.", _CODE),
