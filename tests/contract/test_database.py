@@ -1,4 +1,4 @@
-"""What `Database` promises, on SQLite and PostgreSQL."""
+"""The contract of `Database`, on SQLite and PostgreSQL."""
 
 import asyncio
 import threading
@@ -46,13 +46,13 @@ def all_numbers(connection: Connection) -> dict[int, int]:
     return {row.id: row.value for row in connection.execute(select(numbers))}
 
 
-async def test_a_transaction_that_returns_is_committed(database: Database) -> None:
+async def test_transaction_that_returns_is_committed(database: Database) -> None:
     await database.run(add, 1, value=10)
 
     assert await database.read(all_numbers) == {1: 10}
 
 
-async def test_a_transaction_that_raises_leaves_nothing(database: Database) -> None:
+async def test_transaction_that_raises_is_rolled_back(database: Database) -> None:
     def half(connection: Connection) -> None:
         add(connection, 1)
         raise RuntimeError("in the middle")
@@ -63,7 +63,7 @@ async def test_a_transaction_that_raises_leaves_nothing(database: Database) -> N
     assert await database.read(all_numbers) == {}
 
 
-async def test_reading_refuses_to_write(database: Database) -> None:
+async def test_read_refuses_to_write(database: Database) -> None:
     with pytest.raises((DBAPIError, ArtelError)):
         await database.read(add, 1)
 
@@ -86,13 +86,13 @@ async def test_cancelling_the_caller_does_not_stop_the_transaction(database: Dat
         await caller
     go_on.set()
 
-    await database.close()  # waits for what is running
+    await database.close()  # waits for running transactions
     again = Database(database.engine.url.render_as_string(hide_password=False))
     assert await again.read(all_numbers) == {1: 0, 2: 0}
     await again.close()
 
 
-async def test_writers_at_once_all_succeed(database: Database) -> None:
+async def test_concurrent_writers_all_succeed(database: Database) -> None:
     await database.run(add, 0)
 
     def increment(connection: Connection) -> None:
@@ -103,40 +103,40 @@ async def test_writers_at_once_all_succeed(database: Database) -> None:
     assert await database.read(all_numbers) == {0: 300}
 
 
-Ending = Literal["commits", "raises", "breaks a rule"]
+Outcome = Literal["commits", "raises", "breaks a rule"]
 
 
-@given(endings=st.lists(st.sampled_from(get_args(Ending)), min_size=1, max_size=40))
+@given(expected_outcomes=st.lists(st.sampled_from(get_args(Outcome)), min_size=1, max_size=40))
 @settings(max_examples=25)
-def test_of_many_that_wait_together_each_succeeds_or_fails_for_itself(url: str, endings: list[Ending]) -> None:
-    def write(connection: Connection, number: int, ending: Ending) -> int:
+def test_queued_transactions_succeed_or_fail_independently(url: str, expected_outcomes: list[Outcome]) -> None:
+    def write(connection: Connection, number: int, wanted: Outcome) -> int:
         add(connection, number)
-        if ending == "raises":
+        if wanted == "raises":
             raise RuntimeError(number)
-        add(connection, number if ending == "breaks a rule" else number + 1000)
+        add(connection, number if wanted == "breaks a rule" else number + 1000)
         return number
 
-    async def all_at_once() -> None:
+    async def run_concurrently() -> None:
         database = Database(url, connections=4)
         try:
             await database.run(numbers.metadata.drop_all)
             await database.run(numbers.metadata.create_all)
             outcomes = await asyncio.gather(
-                *(database.run(write, *each) for each in enumerate(endings)), return_exceptions=True
+                *(database.run(write, *each) for each in enumerate(expected_outcomes)), return_exceptions=True
             )
-            good = [number for number, ending in enumerate(endings) if ending == "commits"]
+            good = [number for number, wanted in enumerate(expected_outcomes) if wanted == "commits"]
             assert [outcome for outcome in outcomes if isinstance(outcome, int)] == good
-            for outcome, ending in zip(outcomes, endings, strict=True):
-                expected = {"commits": int, "raises": RuntimeError, "breaks a rule": IntegrityError}[ending]
+            for outcome, wanted in zip(outcomes, expected_outcomes, strict=True):
+                expected = {"commits": int, "raises": RuntimeError, "breaks a rule": IntegrityError}[wanted]
                 assert isinstance(outcome, expected)
             assert set(await database.read(all_numbers)) == {*good, *(number + 1000 for number in good)}
         finally:
             await database.close()
 
-    asyncio.run(all_at_once())
+    asyncio.run(run_concurrently())
 
 
-async def test_a_transaction_that_ends_itself_harms_nobody_else(database: Database) -> None:
+async def test_transaction_that_rolls_back_itself_does_not_affect_others(database: Database) -> None:
     def end(connection: Connection) -> None:
         add(connection, 100)
         connection.exec_driver_sql("ROLLBACK")
@@ -150,7 +150,7 @@ async def test_a_transaction_that_ends_itself_harms_nobody_else(database: Databa
     assert set(await database.read(all_numbers)) == {0, 1, 2, 3, 4, 7}
 
 
-async def test_when_another_program_holds_the_database_all_are_told_and_none_is_written(
+async def test_locked_database_fails_all_queued_transactions(
     new_database: Callable[..., str], backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "LOCK_WAIT_SECONDS", 1)
@@ -178,7 +178,7 @@ async def test_when_another_program_holds_the_database_all_are_told_and_none_is_
     await other.close()
 
 
-async def test_those_that_wait_when_the_database_is_closed_are_dropped_and_what_runs_is_finished(
+async def test_close_finishes_running_and_drops_queued_transactions(
     database: Database,
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
@@ -190,7 +190,7 @@ async def test_those_that_wait_when_the_database_is_closed_are_dropped_and_what_
 
     running = asyncio.create_task(database.run(slow))
     await asyncio.to_thread(begun.wait, 10)
-    if database.is_sqlite:  # PostgreSQL has a connection for it
+    if database.is_sqlite:  # on PostgreSQL it would run on another connection
         waiting = asyncio.create_task(database.run(add, 2))
         await asyncio.sleep(0)
     closing = asyncio.create_task(database.close())
@@ -206,7 +206,7 @@ async def test_those_that_wait_when_the_database_is_closed_are_dropped_and_what_
     await again.close()
 
 
-async def test_a_deadlock_is_run_again_until_both_succeed(database: Database, backend: str) -> None:
+async def test_deadlock_is_retried_until_both_succeed(database: Database, backend: str) -> None:
     await database.run(add, 1)
     await database.run(add, 2)
     together = threading.Barrier(2, timeout=60)
@@ -215,7 +215,7 @@ async def test_a_deadlock_is_run_again_until_both_succeed(database: Database, ba
     def in_order(connection: Connection, first: int, second: int) -> None:
         connection.execute(update(numbers).where(numbers.c.id == first).values(value=numbers.c.value + 1))
         attempts.append(first)
-        if len(attempts) <= 2 and backend == "postgres":  # one writer can't meet another
+        if len(attempts) <= 2 and backend == "postgres":  # SQLite has only one writer
             together.wait()
         connection.execute(update(numbers).where(numbers.c.id == second).values(value=numbers.c.value + 1))
 
@@ -225,7 +225,7 @@ async def test_a_deadlock_is_run_again_until_both_succeed(database: Database, ba
     assert len(attempts) == (3 if backend == "postgres" else 2)
 
 
-async def test_more_waiting_transactions_than_allowed_are_refused_and_the_rest_is_done(
+async def test_transactions_beyond_the_queue_limit_are_refused(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "MAX_WAITING", 5)
@@ -244,7 +244,7 @@ async def test_more_waiting_transactions_than_allowed_are_refused_and_the_rest_i
     assert await database.run(all_numbers) == {}
 
 
-async def test_a_database_that_is_not_there_is_a_clear_error(backend: str, tmp_path: object) -> None:
+async def test_unreachable_database_is_a_clear_error(backend: str, tmp_path: object) -> None:
     url = (
         f"sqlite:///{tmp_path}/no/folder/artel.db" if backend == "sqlite" else "postgresql+psycopg://app@127.0.0.1:1/x"
     )
@@ -258,7 +258,7 @@ async def test_a_database_that_is_not_there_is_a_clear_error(backend: str, tmp_p
     await database.close()
 
 
-async def test_connections_that_the_database_has_closed_are_replaced(database: Database, backend: str) -> None:
+async def test_connections_closed_by_the_database_are_replaced(database: Database, backend: str) -> None:
     await database.run(add, 1)
     if backend == "postgres":
         await database.run(
@@ -274,7 +274,7 @@ async def test_connections_that_the_database_has_closed_are_replaced(database: D
 
 
 @pytest.mark.parametrize("step_by_step", [True, False])
-async def test_the_migrations_make_what_the_tables_say(new_database: Callable[..., str], step_by_step: bool) -> None:
+async def test_migrations_create_the_schema_of_the_tables(new_database: Callable[..., str], step_by_step: bool) -> None:
     database = Database(new_database().replace("postgresql:", "postgresql+psycopg:"))
     if step_by_step:
         await database.run(schema.run_migrations)
@@ -292,7 +292,7 @@ async def test_the_migrations_make_what_the_tables_say(new_database: Callable[..
     await database.close()
 
 
-async def test_many_upgrades_at_once_make_one_schema(new_database: Callable[..., str]) -> None:
+async def test_concurrent_upgrades_create_one_schema(new_database: Callable[..., str]) -> None:
     database = Database(new_database().replace("postgresql:", "postgresql+psycopg:"), connections=8)
     others = [Database(str(database.engine.url.render_as_string(hide_password=False))) for _ in range(4)]
 
@@ -303,7 +303,7 @@ async def test_many_upgrades_at_once_make_one_schema(new_database: Callable[...,
         await each.close()
 
 
-async def test_the_database_itself_ties_an_agent_to_the_user_of_its_project(
+async def test_foreign_key_ties_an_agent_to_the_user_of_its_project(
     upgraded_database: Callable[[], str],
 ) -> None:
     database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"))
@@ -317,18 +317,18 @@ async def test_the_database_itself_ties_an_agent_to_the_user_of_its_project(
     rules = ProjectRules(max_projects=10, max_agents=10, planner_model="gpt-4o")
     project = await database.run(create_project, ada.principal, NewProject(name="Ada's"), rules)
 
-    def smuggle(connection: Connection) -> None:
+    def change_owner(connection: Connection) -> None:
         connection.execute(
             update(tables.agents).where(tables.agents.c.project_id == project.id).values(user_id=bob.user_id)
         )
 
     with pytest.raises(DBAPIError, match=r"(?i)foreign key"):
-        await database.run(smuggle)
+        await database.run(change_owner)
     await database.run(lambda connection: connection.execute(delete(tables.projects)))
     await database.close()
 
 
-async def test_the_default_project_is_made_once_however_many_ask(upgraded_database: Callable[[], str]) -> None:
+async def test_concurrent_requests_create_one_default_project(upgraded_database: Callable[[], str]) -> None:
     from artel.auth.accounts import create_account
     from artel.projects.service import ProjectRules, delete_project, ensure_default_project
 
@@ -350,17 +350,17 @@ FOREVER = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELEC
 
 
 @pytest.mark.req("SEC-02.6")
-async def test_a_search_is_stopped_when_its_time_is_over(database: Database) -> None:
+async def test_search_is_stopped_after_its_timeout(database: Database) -> None:
     await database.run(add, 1)
     with pytest.raises(TimeoutError):
         await database.read_within(0.2, lambda connection: connection.exec_driver_sql(FOREVER).scalar_one())
 
-    # The connection is as good as before.
+    # The connection can still be used.
     assert await database.read_within(60, all_numbers) == {1: 0}
 
 
 @pytest.mark.req("SEC-02.6")
-async def test_searches_do_not_stop_other_readers(database: Database) -> None:
+async def test_searches_do_not_block_other_reads(database: Database) -> None:
     begun, over = threading.Semaphore(0), threading.Event()
 
     def search(_: Connection) -> bool:

@@ -1,4 +1,4 @@
-"""Statements that go to the driver directly do what they do by way of SQLAlchemy."""
+"""Prepared statements have the same effect as running them with SQLAlchemy."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -97,12 +97,10 @@ ANY_THING = st.fixed_dictionaries(
 
 @given(rows=st.lists(ANY_THING, min_size=1, max_size=5))
 @settings(max_examples=30)
-def test_what_is_written_and_read_directly_is_what_sqlalchemy_writes_and_reads(
-    url: str, rows: list[dict[str, Any]]
-) -> None:
+def test_prepared_statements_write_and_read_the_same_as_sqlalchemy(url: str, rows: list[dict[str, Any]]) -> None:
     numbered = [{"id": number, **row} for number, row in enumerate(rows)]
 
-    def both_ways(connection: Connection) -> None:
+    def compare(connection: Connection) -> None:
         things.metadata.drop_all(connection)
         things.metadata.create_all(connection)
         connection.execute(insert(things), numbered)
@@ -111,19 +109,19 @@ def test_what_is_written_and_read_directly_is_what_sqlalchemy_writes_and_reads(
         ADD.run_many(connection, numbered)
         assert connection.execute(select(things).order_by(things.c.id)).all() == usual
         for row in usual:
-            same = [one for one in usual if one.name == row.name]
+            same_name = [other for other in usual if other.name == row.name]
             found = BY_NAME.run(connection, {"wanted": row.name, "most": 10}).all()
-            assert found == [tuple(one) for one in same]
-            assert [one.at for one in found] == [one.at for one in same]
+            assert found == [tuple(other) for other in same_name]
+            assert [other.at for other in found] == [other.at for other in same_name]
 
-    async def in_a_database() -> None:
+    async def run_in_database() -> None:
         database = Database(url)
         try:
-            await database.run(both_ways)
+            await database.run(compare)
         finally:
             await database.close()
 
-    asyncio.run(in_a_database())
+    asyncio.run(run_in_database())
 
 
 @pytest.mark.anyio
@@ -131,19 +129,17 @@ def test_what_is_written_and_read_directly_is_what_sqlalchemy_writes_and_reads(
     "parameters",
     [{"wanted": "a"}, {"wanted": "a", "mots": 10}, {"wanted": "a", "most": 10, "more": 1}, {}],
 )
-async def test_a_parameter_that_is_missing_or_misspelt_is_an_error(
-    database: Database, parameters: dict[str, Any]
-) -> None:
-    with pytest.raises(ValueError, match="missing, or not of the statement"):
+async def test_missing_or_unknown_parameter_is_an_error(database: Database, parameters: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="missing or unknown parameters"):
         await database.read(BY_NAME.run, parameters)
     incomplete = {name: value for name, value in thing(1).items() if name != "at"}
-    with pytest.raises(ValueError, match="missing, or not of the statement: at"):
+    with pytest.raises(ValueError, match="missing or unknown parameters: at"):
         await database.run(ADD.run_many, [thing(2), incomplete])
     assert (await database.read(BY_NAME.run, {"wanted": "a", "most": 10})).all() == []
 
 
 @pytest.mark.anyio
-async def test_rows_are_changed_and_answered(database: Database) -> None:
+async def test_update_returns_rows_and_rowcount(database: Database) -> None:
     def change(connection: Connection) -> tuple[Any, ...]:
         ADD.run_many(connection, [thing(1), thing(2, size=2.0)])
         taken = TAKE.run(connection, {"thing": 2, "more": 0.5}).one()
@@ -157,7 +153,7 @@ async def test_rows_are_changed_and_answered(database: Database) -> None:
 
 
 @pytest.mark.anyio
-async def test_what_the_database_refuses_is_told_like_everywhere(database: Database) -> None:
+async def test_database_errors_are_those_of_sqlalchemy(database: Database) -> None:
     await database.run(ADD.run_many, [thing(1)])
 
     with pytest.raises(IntegrityError):
@@ -167,7 +163,7 @@ async def test_what_the_database_refuses_is_told_like_everywhere(database: Datab
 
 
 @pytest.mark.anyio
-async def test_a_connection_that_was_closed_meanwhile_is_replaced(database: Database, backend: str) -> None:
+async def test_closed_connection_is_replaced(database: Database, backend: str) -> None:
     await database.run(ADD.run_many, [thing(1)])
     if backend == "postgres":
         end_others = (
@@ -184,7 +180,7 @@ async def test_a_connection_that_was_closed_meanwhile_is_replaced(database: Data
 
 
 @pytest.mark.anyio
-async def test_statements_that_depend_on_their_values_are_refused(database: Database) -> None:
+async def test_statements_whose_sql_depends_on_values_are_refused(database: Database) -> None:
     any_of = Statement(select(things).where(things.c.id.in_(bindparam("ids", expanding=True))))
     with pytest.raises(ValueError, match="depends on the values"):
         await database.read(any_of.run, {"ids": [1, 2]})

@@ -1,1 +1,1 @@
-"""The database: the truth and the queue."""
+"""The database: schema, migrations, transactions and tenant-scoped queries."""

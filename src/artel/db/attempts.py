@@ -1,4 +1,4 @@
-"""One transaction: committed or rolled back, run again where that helps, its troubles told in words for people."""
+"""Running one transaction, with retries and readable errors."""
 
 import random
 import sqlite3
@@ -16,38 +16,38 @@ from artel.logs import get_logger
 
 T = TypeVar("T")
 
-MAX_TRIES = 5
-_RUN_AGAIN = frozenset({"40001", "40P01"})  # serialisation failure, deadlock
-# What can be wrong with a SQLite file, in words; anything else that SQLite complains of is a mistake of ours.
-_SQLITE_TROUBLE = {
+MAX_ATTEMPTS = 5
+_RETRYABLE = frozenset({"40001", "40P01"})  # serialization failure, deadlock
+# SQLite errors that the environment causes; any other one is a bug.
+_SQLITE_ERRORS = {
     sqlite3.SQLITE_BUSY: "The database is busy. Try again in a moment.",
-    sqlite3.SQLITE_FULL: "The disk of the database is full. Make room.",
-    sqlite3.SQLITE_IOERR: "The file of the database can't be read or written. Check the disk.",
-    sqlite3.SQLITE_CANTOPEN: "The file of the database can't be opened. Check that its folder exists and is writable.",
-    sqlite3.SQLITE_READONLY: "The file of the database can't be written to. Check its permissions.",
-    sqlite3.SQLITE_NOTADB: "The file of the database is no SQLite database, or damaged. Restore a copy.",
-    sqlite3.SQLITE_CORRUPT: "The file of the database is damaged. Restore a copy.",
+    sqlite3.SQLITE_FULL: "The disk of the database is full. Free some space.",
+    sqlite3.SQLITE_IOERR: "The database file can't be read or written. Check the disk.",
+    sqlite3.SQLITE_CANTOPEN: "The database file can't be opened. Check that its folder exists and is writable.",
+    sqlite3.SQLITE_READONLY: "The database file is read-only. Check its permissions.",
+    sqlite3.SQLITE_NOTADB: "The database file is not a SQLite database, or it is damaged. Restore a backup.",
+    sqlite3.SQLITE_CORRUPT: "The database file is damaged. Restore a backup.",
 }
 
 log = get_logger(__name__)
 
 
 def run(begin: Callable[[], AbstractContextManager[Connection]], transaction: Callable[[Connection], T]) -> T:
-    """Run a transaction in what `begin` begins, and commits or rolls back."""
-    for attempt in range(1, MAX_TRIES + 1):
+    """Run a transaction in the context of `begin`; retry after serialization failures and lost connections."""
+    for attempt in range(1, MAX_ATTEMPTS + 1):
         is_committing = False
         try:
             with begin() as connection:
                 result = transaction(connection)
                 is_committing = True
         except DBAPIError as failure:
-            if attempt < MAX_TRIES and getattr(failure.orig, "sqlstate", None) in _RUN_AGAIN:
+            if attempt < MAX_ATTEMPTS and getattr(failure.orig, "sqlstate", None) in _RETRYABLE:
                 log.info("transaction_runs_again", attempt=attempt)
                 time.sleep(random.uniform(0.5, 1) * 0.005 * 2**attempt)  # noqa: S311 - jitter, no secret
                 continue
-            # The server has closed the connection while it was in the pool: others are opened, at once. Whether a
-            # commit got through nobody knows; the same transaction must not be done twice.
-            if attempt < MAX_TRIES and failure.connection_invalidated and not is_committing:
+            # The server closed the pooled connection: retry with a new one. Not during a commit, which may have
+            # succeeded: the transaction must not run twice.
+            if attempt < MAX_ATTEMPTS and failure.connection_invalidated and not is_committing:
                 log.info("connection_lost", attempt=attempt)
                 continue
             if _is_unavailable(failure):
@@ -61,17 +61,17 @@ def run(begin: Callable[[], AbstractContextManager[Connection]], transaction: Ca
 
 
 def unavailable(failure: DBAPIError) -> DatabaseUnavailable:
-    """Say for people what is wrong with the database; the log gets the driver's words."""
+    """Log the driver's error and return one that users can read."""
     log.warning("database_unavailable", error=str(failure.orig))
     detail = "The database can't be reached. Is it running? Try again in a moment."
     if isinstance(failure.orig, sqlite3.Error):
-        detail = _SQLITE_TROUBLE.get(_sqlite_code(failure.orig), "The database does not work.")
+        detail = _SQLITE_ERRORS.get(_sqlite_code(failure.orig), "The database failed. The server's log says why.")
     return DatabaseUnavailable(detail, retry_after=5)
 
 
 def _is_unavailable(failure: DBAPIError) -> bool:
     if isinstance(failure.orig, sqlite3.Error):
-        return _sqlite_code(failure.orig) in _SQLITE_TROUBLE
+        return _sqlite_code(failure.orig) in _SQLITE_ERRORS
     return failure.connection_invalidated or isinstance(failure, OperationalError)
 
 

@@ -1,4 +1,4 @@
-"""The little in which SQLite and PostgreSQL differ for us."""
+"""Differences between SQLite and PostgreSQL."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def insert_into(connection: Connection, table: Table) -> "Insert":
-    """Return an INSERT that knows ON CONFLICT; both dialects spell it alike."""
+    """Return an INSERT that supports ON CONFLICT, which both dialects write alike."""
     # Imported here: a server starts faster without the dialect that it does not use.
     if connection.dialect.name == "sqlite":
         from sqlalchemy.dialects import sqlite

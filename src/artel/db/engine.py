@@ -1,4 +1,4 @@
-"""Runs transactions: plain functions, each on a database thread, committed or rolled back as a whole."""
+"""Running transactions: plain functions on database threads, each committed or rolled back as a whole."""
 
 import asyncio
 import contextvars
@@ -19,16 +19,16 @@ from artel.errors import DatabaseUnavailable
 P = ParamSpec("P")
 T = TypeVar("T")
 
-MAX_WAITING = 2_000  # transactions queued in this process; more are refused, not piled up
-SQLITE_READERS = 2  # they share one interpreter lock: more only wait for it
+MAX_WAITING = 2_000  # transactions queued in this process; more are refused (backpressure)
+SQLITE_READERS = 2  # more would only contend for the interpreter lock
 SEARCHERS = 2
-STEPS_PER_LOOK = 1_000  # of SQLite's virtual machine, between two looks at the clock
+STEPS_PER_CHECK = 1_000  # of SQLite's virtual machine, between two checks of the deadline
 QUERY_CANCELED = "57014"
 LOCK_WAIT_SECONDS = 10
 
 
 class Database:
-    """SQLite (one writer thread, read-only readers) or PostgreSQL (a pool), behind the same two methods."""
+    """SQLite (one writer thread, read-only readers) or PostgreSQL (a pool) behind the same methods."""
 
     def __init__(self, url: str, *, connections: int = 10, synchronous: Literal["normal", "full"] = "normal") -> None:
         self.is_sqlite = make_url(url).get_backend_name() == "sqlite"
@@ -39,7 +39,7 @@ class Database:
             self._reader = _sqlite_engine(url, synchronous, begin="BEGIN", connections=SQLITE_READERS)
             self._sqlite_writer = SqliteWriter(self._writer)
             self._threads = ThreadPoolExecutor(SQLITE_READERS, "db-reader")
-            # Searches read much: they have connections and threads of their own, so that nobody else waits for them.
+            # Searches are slow: own connections and threads keep them from blocking other reads.
             self._searcher = _sqlite_engine(url, synchronous, begin="BEGIN", connections=SEARCHERS)
             self._search_threads = ThreadPoolExecutor(SEARCHERS, "db-search")
         else:
@@ -51,11 +51,11 @@ class Database:
 
     @property
     def engine(self) -> Engine:
-        """The engine that writes, for migrations."""
+        """The engine for writing, which migrations use."""
         return self._writer
 
     async def run(self, transaction: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a transaction that may write; cancelling the caller doesn't stop it half way."""
+        """Run a transaction that may write; it completes even if the caller is cancelled."""
         self._refuse_if_full()
 
         def bound(connection: Connection) -> T:
@@ -66,24 +66,24 @@ class Database:
         return await self._outcome(self._on_thread(self._writer, bound))
 
     async def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a transaction that only reads."""
+        """Run a read-only transaction."""
         self._refuse_if_full()
         return await self._outcome(self._on_thread(self._reader, lambda connection: query(connection, *args, **kwargs)))
 
     async def read_within(
         self, seconds: float, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a transaction that reads much; raise TimeoutError when it takes longer than that."""
+        """Run a slow read-only transaction; raise TimeoutError if it takes longer than `seconds`."""
         self._refuse_if_full()
 
         def bound(connection: Connection) -> T:
-            with _stopped_after(connection, seconds):
+            with _time_limit(connection, seconds):
                 return query(connection, *args, **kwargs)
 
         return await self._outcome(self._on_thread(self._searcher, bound, self._search_threads))
 
     async def close(self) -> None:
-        """Let running transactions finish, drop those that have not begun, and close every connection."""
+        """Wait for running transactions, drop queued ones, and close every connection."""
         if self._sqlite_writer is not None:
             await self._sqlite_writer.close()
         for threads in (self._threads, self._search_threads):
@@ -93,7 +93,7 @@ class Database:
 
     def _refuse_if_full(self) -> None:
         if self._waiting >= MAX_WAITING:
-            raise DatabaseUnavailable("The database has too much to do. Try again in a moment.", retry_after=1)
+            raise DatabaseUnavailable("The database is overloaded. Try again in a moment.", retry_after=1)
 
     def _on_thread(
         self, engine: Engine, transaction: Callable[[Connection], T], threads: ThreadPoolExecutor | None = None
@@ -110,16 +110,16 @@ class Database:
     def _done(self, future: asyncio.Future[Any]) -> None:
         self._waiting -= 1
         if not future.cancelled():
-            future.exception()  # seen, even when the caller was cancelled and no longer asks
+            future.exception()  # mark as retrieved, also when the caller was cancelled
 
 
 @contextmanager
-def _stopped_after(connection: Connection, seconds: float) -> Iterator[None]:
-    """Stop a query in the database itself; PostgreSQL counts for each statement, of which two may take long."""
+def _time_limit(connection: Connection, seconds: float) -> Iterator[None]:
+    """Let the database stop queries after a timeout; PostgreSQL applies half of it to each statement."""
     if connection.dialect.name == "sqlite":
         deadline = time.monotonic() + seconds
         sqlite: Any = connection.connection.driver_connection
-        sqlite.set_progress_handler(lambda: time.monotonic() > deadline, STEPS_PER_LOOK)
+        sqlite.set_progress_handler(lambda: time.monotonic() > deadline, STEPS_PER_CHECK)
     else:
         connection.exec_driver_sql(f"SET LOCAL statement_timeout = {max(1, int(seconds * 500))}")
     try:
@@ -140,7 +140,7 @@ def _sqlite_engine(url: str, synchronous: str, begin: str, connections: int) -> 
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _record: object) -> None:
-        connection.isolation_level = None  # we begin and commit ourselves, DDL included
+        connection.isolation_level = None  # we begin and commit ourselves, also for DDL
         connection.execute(f"PRAGMA busy_timeout = {LOCK_WAIT_SECONDS * 1000}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {synchronous}")
@@ -165,7 +165,7 @@ def _postgres_engine(url: str, connections: int) -> Engine:
         hide_parameters=True,
         connect_args={
             "connect_timeout": 5,
-            # A line that has gone silent is given up: the limits below are the server's, which can't be heard then.
+            # Detect dead connections: the timeouts below are enforced by the server, which can't report them then.
             "keepalives_idle": 10,
             "keepalives_interval": 5,
             "keepalives_count": 3,

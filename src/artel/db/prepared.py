@@ -1,7 +1,7 @@
-"""Statements that are compiled once and handed to the driver directly.
+"""Statements that are compiled once and executed by the driver directly.
 
-SQLAlchemy writes the SQL and converts the values, as everywhere. What is left out is the rest of its way to the driver,
-which takes ten times as long as SQLite takes for the statement: a turn has some fifteen of them.
+SQLAlchemy still writes the SQL and converts the values. Only its execution layer is skipped, which takes ten times as
+long as SQLite takes for the statement: a turn has some fifteen of them.
 """
 
 from collections import namedtuple
@@ -18,7 +18,7 @@ Convert = Callable[[Any], Any] | None
 
 
 class Rows:
-    """What a statement found, or how many rows it changed."""
+    """The result of a statement: its rows, or the number of changed rows."""
 
     __slots__ = ("_rows", "rowcount")
 
@@ -34,39 +34,39 @@ class Rows:
         return self._rows
 
     def one(self) -> Any:
-        """Return the row, of which there is one."""
+        """Return the only row; raise ValueError if there is not exactly one."""
         [row] = self._rows
         return row
 
     def one_or_none(self) -> Any:
-        """Return the row, of which there is at most one."""
+        """Return the only row, or None; raise ValueError if there are several."""
         return self.one() if self._rows else None
 
     def scalar_one_or_none(self) -> Any:
-        """Return the first value of the row, of which there is at most one."""
+        """Return the first value of the only row, or None; raise ValueError if there are several."""
         return self.one()[0] if self._rows else None
 
 
 class Statement:
-    """A statement, and what it was compiled to for each dialect."""
+    """A statement and its compiled form for each dialect."""
 
     def __init__(self, statement: Select[Any] | UpdateBase, columns: Sequence[str] | None = None) -> None:
-        """Take a statement; an insert is told which columns the rows will have."""
+        """Store a statement; an insert needs the names of the rows' columns."""
         self._statement = statement
         self._columns = columns
         self._compiled: dict[str, _Compiled] = {}
 
     def run(self, connection: Connection, parameters: Mapping[str, Any]) -> Rows:
-        """Run the statement and return what it found."""
+        """Run the statement and return its result."""
         compiled = self._for(connection.dialect)
-        with _Running(connection, compiled.sql) as cursor:
+        with _Cursor(connection, compiled.sql) as cursor:
             cursor.execute(compiled.sql, compiled.bound(parameters))
-            return compiled.found(cursor)
+            return compiled.fetch(cursor)
 
     def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Run the statement once for every row."""
         compiled = self._for(connection.dialect)
-        with _Running(connection, compiled.sql) as cursor:
+        with _Cursor(connection, compiled.sql) as cursor:
             if len(rows) == 1:
                 cursor.execute(compiled.sql, compiled.bound(rows[0]))
             else:
@@ -80,7 +80,7 @@ class Statement:
 
 
 class _Compiled:
-    """The SQL of a statement in one dialect, and the conversions of its values."""
+    """The SQL of a statement in one dialect and the conversions of its values."""
 
     def __init__(
         self, statement: Select[Any] | UpdateBase, dialect: Dialect, columns: Sequence[str] | None = None
@@ -88,31 +88,31 @@ class _Compiled:
         compiled: Any = statement.compile(dialect=dialect, column_keys=columns)
         self.sql: str = compiled.string
         if compiled.insert_prefetch or compiled.update_prefetch or "[POSTCOMPILE" in self.sql:
-            raise ValueError(f"not to be prepared, as it depends on the values: {self.sql}")
+            raise ValueError(f"can't be prepared because its SQL depends on the values: {self.sql}")
         self._defaults: dict[str, Any] = compiled.params
-        self._by_place = compiled.positional
+        self._positional = compiled.positional
         types = {name: bind.type for bind, name in compiled.bind_names.items()}
-        self._wanted = frozenset(name for bind, name in compiled.bind_names.items() if bind.required)
+        self._required = frozenset(name for bind, name in compiled.bind_names.items() if bind.required)
         names = compiled.positiontup if compiled.positional else types
         self._binds = [(name, _to_database(types[name], dialect)) for name in names]
         self._dialect = dialect
-        self._found = [] if isinstance(statement, Insert) else list(statement.exported_columns)
-        self._row = _row_type([column.key or "" for column in self._found])._make
+        self._result_columns = [] if isinstance(statement, Insert) else list(statement.exported_columns)
+        self._row = _row_type([column.key or "" for column in self._result_columns])._make
         self._results: list[tuple[int, Callable[[Any], Any]]] | None = None
 
     def bound(self, parameters: Mapping[str, Any]) -> Any:
-        """Return the parameters as the driver takes them; raise if one is missing, or is none of the statement's."""
-        if parameters.keys() != self._wanted:
-            odd = sorted(parameters.keys() ^ self._wanted)
-            raise ValueError(f"missing, or not of the statement: {', '.join(odd)}")
-        given = {**self._defaults, **parameters}
-        if self._by_place:
-            return [convert(given[name]) if convert else given[name] for name, convert in self._binds]
-        return {name: convert(given[name]) if convert else given[name] for name, convert in self._binds}
+        """Return the parameters converted for the driver; raise ValueError if any is missing or unknown."""
+        if parameters.keys() != self._required:
+            wrong = sorted(parameters.keys() ^ self._required)
+            raise ValueError(f"missing or unknown parameters: {', '.join(wrong)}")
+        values = {**self._defaults, **parameters}
+        if self._positional:
+            return [convert(values[name]) if convert else values[name] for name, convert in self._binds]
+        return {name: convert(values[name]) if convert else values[name] for name, convert in self._binds}
 
-    def found(self, cursor: DBAPICursor) -> Rows:
-        """Return the rows of a cursor."""
-        if not self._found:
+    def fetch(self, cursor: DBAPICursor) -> Rows:
+        """Return the converted rows of a cursor."""
+        if not self._result_columns:
             return Rows([], cursor.rowcount)
         if self._results is None:
             self._results = self._conversions(cursor)
@@ -122,21 +122,21 @@ class _Compiled:
         return Rows([self._row(values) for values in fetched], cursor.rowcount)
 
     def _conversions(self, cursor: DBAPICursor) -> list[tuple[int, Callable[[Any], Any]]]:
-        """Return which values need one: it takes the driver's own types to know."""
-        columns = zip(self._found, cursor.description, strict=True)
+        """Return the columns to convert; this needs the driver's type codes, so it runs after the first query."""
+        columns = zip(self._result_columns, cursor.description, strict=True)
         every = [_from_database(column.type, self._dialect, described[1]) for column, described in columns]
-        return [(place, convert) for place, convert in enumerate(every) if convert]
+        return [(index, convert) for index, convert in enumerate(every) if convert]
 
     @staticmethod
     def _converted(values: Sequence[Any], results: list[tuple[int, Callable[[Any], Any]]]) -> list[Any]:
         converted = list(values)
-        for place, convert in results:
-            converted[place] = convert(converted[place])
+        for index, convert in results:
+            converted[index] = convert(converted[index])
         return converted
 
 
-class _Running:
-    """A cursor; what goes wrong with it is told as SQLAlchemy would tell it."""
+class _Cursor:
+    """A cursor whose driver errors are raised as SQLAlchemy's errors."""
 
     __slots__ = ("_connection", "_cursor", "_sql")
 
@@ -154,13 +154,13 @@ class _Running:
         if failure is None or not isinstance(failure, dialect.loaded_dbapi.Error):
             return
         if dialect.is_disconnect(failure, self._connection.connection.dbapi_connection, None):
-            self._connection.exec_driver_sql("SELECT 1")  # it fails too, and SQLAlchemy learns what is lost
+            self._connection.exec_driver_sql("SELECT 1")  # fails too, so that SQLAlchemy invalidates the connection
         error = dialect.loaded_dbapi.Error
         raise DBAPIError.instance(self._sql, None, failure, error, hide_parameters=True, dialect=dialect) from failure
 
 
 def _row_type(names: Sequence[str]) -> Any:
-    make: Any = namedtuple  # noqa: PYI024 - the names are known only now
+    make: Any = namedtuple  # noqa: PYI024 - the names are not known before
     return make("Row", names, rename=True)
 
 

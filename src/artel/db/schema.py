@@ -1,7 +1,7 @@
-"""Which schema the database has, and how it gets the one that this version needs.
+"""The revision of the database schema and its upgrade.
 
-Revisions are numbers of four digits. A database may be ahead of a server, so that servers can be upgraded one after
-another: the database itself says how old a version may be that still works with it.
+Revisions are numbers of four digits. For rolling upgrades the database may be ahead of a server:
+`installation.compatible_since` is the oldest schema whose servers still work with it.
 """
 
 from pathlib import Path
@@ -15,12 +15,12 @@ from artel.errors import SchemaOutdated
 from artel.ids import uuid7
 
 HEAD = "0015"
-FIRST = "0001"  # the oldest revision whose servers can work with a database of this one
+FIRST = "0001"  # the oldest revision whose servers work with this schema
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def current_revision(connection: Connection) -> str | None:
-    """Return the revision that the database is at, or None for an empty database."""
+    """Return the revision of the database, or None if it is empty."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     revision: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
@@ -28,7 +28,7 @@ def current_revision(connection: Connection) -> str | None:
 
 
 def require_usable(connection: Connection) -> str:
-    """Return the database's revision; raise unless this version can work with it."""
+    """Return the revision of the database; raise SchemaOutdated if this version can't use it."""
     revision = current_revision(connection)
     if revision is None or revision < HEAD:
         raise SchemaOutdated(
@@ -39,7 +39,7 @@ def require_usable(connection: Connection) -> str:
 
 
 def refuse_if_too_new(connection: Connection, revision: str) -> None:
-    """Raise when the database has moved on too far for this version."""
+    """Raise SchemaOutdated if the database is too new for this version."""
     if revision <= HEAD:
         return
     compatible_since: str = connection.execute(select(installation.c.compatible_since)).scalar_one()
@@ -51,13 +51,13 @@ def refuse_if_too_new(connection: Connection, revision: str) -> None:
 
 
 def installation_key(connection: Connection) -> str:
-    """Return what tells this installation apart from others that share a Redis with it."""
+    """Return the unique key of this installation, which separates it from others on the same Redis."""
     key: str = connection.execute(select(installation.c.key)).scalar_one()
     return key
 
 
 def upgrade(engine: Engine) -> tuple[str | None, str]:
-    """Bring the database to the schema of this version, in one transaction; return the revision before and after."""
+    """Upgrade the schema to this version in one transaction; return the revisions before and after."""
     try:
         with engine.connect() as connection, connection.begin():
             if connection.dialect.name == "postgresql":
@@ -76,7 +76,7 @@ def upgrade(engine: Engine) -> tuple[str | None, str]:
 
 
 def _create(connection: Connection) -> None:
-    """Make today's schema in an empty database: what all migrations would make, without importing Alembic for it."""
+    """Create the current schema in an empty database, without importing Alembic."""
     metadata.create_all(connection)
     connection.execute(insert(installation).values(id=1, compatible_since=FIRST, key=uuid7()))
     connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
@@ -84,8 +84,8 @@ def _create(connection: Connection) -> None:
 
 
 def run_migrations(connection: Connection) -> None:
-    """Bring the database from whatever revision it has to this version's, a step at a time."""
-    # Imported only when there is something to do: it takes a third of a second.
+    """Run all pending migrations."""
+    # Imported only when needed: it takes a third of a second.
     from alembic import command
     from alembic.config import Config
 

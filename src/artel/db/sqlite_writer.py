@@ -1,9 +1,8 @@
-"""The one thread that writes to a SQLite file. Transactions that wait at the same time are committed together.
+"""The one thread that writes to a SQLite file, with group commit: queued transactions share a commit.
 
-A commit takes as long as the statements before it, and who waits for the writer has to wait for a commit anyway. Each
-transaction still succeeds or fails for itself, in a savepoint. When the database complains of one, all of them are
-rolled back and run again one by one: transactions have no effect outside the database. When nobody can write (the disk
-is full, another program holds the file), all are told so.
+A commit takes as long as the statements before it. Each transaction still succeeds or fails by itself, in a savepoint.
+After a database error all of them are rolled back and run again one by one, which is safe because transactions have no
+effects outside the database. If the file can't be written at all (full disk, locked by another program), all fail.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from artel.db.attempts import run
 from artel.errors import DatabaseUnavailable
 
-MOST_TOGETHER = 16
+MAX_GROUP = 16
 
 Transaction = Callable[[Connection], Any]
 Begin = Callable[[], AbstractContextManager[Connection]]
@@ -30,7 +29,7 @@ Begin = Callable[[], AbstractContextManager[Connection]]
 
 @dataclass(slots=True)
 class _Job:
-    """A transaction, and what became of it."""
+    """A transaction and its outcome."""
 
     transaction: Transaction
     context: contextvars.Context
@@ -42,8 +41,8 @@ class _Job:
     def __call__(self, connection: Connection) -> None:
         self.result = self.context.run(self.transaction, connection)
 
-    def tell(self) -> None:
-        """Give the outcome to whoever waits for it."""
+    def resolve(self) -> None:
+        """Pass the outcome to the future."""
         if self.future.done():
             return
         if self.failure is None:
@@ -53,7 +52,7 @@ class _Job:
 
 
 class SqliteWriter:
-    """Runs transactions in the order in which they come."""
+    """Runs transactions in order of submission."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -62,7 +61,7 @@ class SqliteWriter:
         self._closing = False
 
     def submit(self, transaction: Transaction) -> asyncio.Future[Any]:
-        """Run a transaction when its turn comes."""
+        """Queue a transaction and return a future of its result."""
         if self._closing:
             raise RuntimeError("the database is closed")
         if self._thread is None:
@@ -74,7 +73,7 @@ class SqliteWriter:
         return job.future
 
     async def close(self) -> None:
-        """Wait for what has begun; what has not is cancelled."""
+        """Wait for running transactions and cancel queued ones."""
         self._closing = True
         self._jobs.put(None)
         if self._thread is not None:
@@ -92,21 +91,21 @@ class SqliteWriter:
 
         while jobs := self._next():
             if self._closing:
-                _on_their_thread(jobs, _cancel)
+                _call_in_loops(jobs, _cancel)
                 continue
-            if not _settled(begin, jobs):
-                connection = None  # nobody knows in which state it is
-            _on_their_thread(jobs, _tell)
+            if not _run_jobs(begin, jobs):
+                connection = None  # its state is unknown
+            _call_in_loops(jobs, _resolve)
         if connection is not None:
             connection.close()
 
     def _next(self) -> list[_Job]:
-        """Wait for a job, and take others that wait too; there are none at the end."""
+        """Wait for a job and return it with others in the queue; return no jobs when the writer is closed."""
         jobs: list[_Job] = []
         job = self._jobs.get()
         while job is not None:
             jobs.append(job)
-            if len(jobs) == MOST_TOGETHER:
+            if len(jobs) == MAX_GROUP:
                 return jobs
             try:
                 job = self._jobs.get_nowait()
@@ -117,13 +116,13 @@ class SqliteWriter:
         return jobs
 
 
-def _settled(begin: Begin, jobs: list[_Job]) -> bool:
-    """Give every job its outcome; say whether all went as it should."""
+def _run_jobs(begin: Begin, jobs: list[_Job]) -> bool:
+    """Set the outcome of every job; return False if the connection can't be used any more."""
     try:
         if len(jobs) == 1 or not _run_together(begin, jobs):
             for job in jobs:
                 _run_alone(begin, job)
-    except BaseException as failure:  # noqa: BLE001 - whatever it is, those who come next are not to suffer
+    except BaseException as failure:  # noqa: BLE001 - the thread must survive for later jobs
         for job in jobs:
             job.failure = RuntimeError(f"the writer failed: {failure!r}")
         return False
@@ -131,10 +130,10 @@ def _settled(begin: Begin, jobs: list[_Job]) -> bool:
 
 
 def _run_together(begin: Begin, jobs: list[_Job]) -> bool:
-    """Run all in one transaction; say whether that settled them, one way or the other."""
+    """Run all jobs in one transaction; return False if they must run again one by one."""
     try:
         run(begin, lambda connection: _each_in_a_savepoint(connection, jobs))
-    except DatabaseUnavailable as failure:  # nobody can write now
+    except DatabaseUnavailable as failure:
         for job in jobs:
             job.failure = DatabaseUnavailable(failure.detail, retry_after=failure.retry_after)
     except (DBAPIError, sqlite3.Error):
@@ -150,7 +149,7 @@ def _each_in_a_savepoint(connection: Connection, jobs: list[_Job]) -> None:
             job(connection)
         except DBAPIError:
             raise
-        except Exception as failure:  # noqa: BLE001 - it is for the one who asked for the transaction
+        except Exception as failure:  # noqa: BLE001 - raised in the caller of submit()
             job.failure = failure
             driver.execute("ROLLBACK TO job")
         driver.execute("RELEASE job")
@@ -160,24 +159,24 @@ def _run_alone(begin: Begin, job: _Job) -> None:
     job.failure = None
     try:
         run(begin, job)
-    except Exception as failure:  # noqa: BLE001 - it is for the one who asked for the transaction
+    except Exception as failure:  # noqa: BLE001 - raised in the caller of submit()
         job.failure = failure
 
 
-def _on_their_thread(jobs: list[_Job], call: Callable[[list[_Job]], None]) -> None:
+def _call_in_loops(jobs: list[_Job], call: Callable[[list[_Job]], None]) -> None:
     by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
     for job in jobs:
         by_loop.setdefault(job.loop, []).append(job)
     for loop, of_loop in by_loop.items():
         try:
             loop.call_soon_threadsafe(call, of_loop)
-        except RuntimeError:  # the loop is closed: nobody waits
+        except RuntimeError:  # the loop is closed
             continue
 
 
-def _tell(jobs: list[_Job]) -> None:
+def _resolve(jobs: list[_Job]) -> None:
     for job in jobs:
-        job.tell()
+        job.resolve()
 
 
 def _cancel(jobs: list[_Job]) -> None:

@@ -1,4 +1,4 @@
-"""The tables. Each that holds data of a user carries user_id, and the database itself ties it to its parent's."""
+"""The tables. Each table of user data has user_id, and composite foreign keys tie it to the parent's user_id."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -33,12 +33,12 @@ metadata = MetaData(
     }
 )
 
-# SQLite counts up only for a column of the type INTEGER.
+# SQLite autoincrements only columns of the type INTEGER.
 Id = BigInteger().with_variant(Integer(), "sqlite")
 
 
 class Moment(TypeDecorator[datetime]):
-    """A point in time, always with its zone; SQLite itself keeps none."""
+    """A datetime that is always in UTC with its zone, which SQLite doesn't store."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -53,8 +53,8 @@ class Moment(TypeDecorator[datetime]):
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-# A deleted account stays as a row without data, so that its tokens and its external subject stay refused
-# and its number is never given to somebody else.
+# A deleted account stays as a row without data, so that its tokens and external subject stay refused and its id is
+# never reused.
 users = Table(
     "users",
     metadata,
@@ -64,8 +64,8 @@ users = Table(
     Column("issuer", String(500)),
     Column("subject", String(500)),
     Column("is_admin", Boolean, nullable=False, default=False),
-    Column("tokens_since", Moment),  # tokens from before are refused
-    # What an administrator allows: NULL is the server's default, -1 is no limit.
+    Column("tokens_since", Moment),  # tokens issued earlier are refused
+    # Limits set by an administrator: NULL is the server's default, -1 is no limit.
     Column("monthly_micros", BigInteger),
     Column("storage_bytes", BigInteger),
     Column("created_at", Moment, nullable=False),
@@ -81,15 +81,15 @@ users = Table(
     sqlite_autoincrement=True,
 )
 
-# One row. Whoever sets first_user_id, which only one can, is the administrator. Versions of Artel whose own schema is
-# compatible_since or later can work with this database; migrations that contract the schema raise it.
+# One row. The user who sets first_user_id, which happens once, is the administrator. Servers whose schema is at least
+# compatible_since can work with this database; migrations that contract the schema raise it.
 installation = Table(
     "installation",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("first_user_id", Id, ForeignKey("users.id")),
     Column("compatible_since", String(32), nullable=False),
-    # Tells installations apart that share a Redis: their users and projects have the same numbers.
+    # Separates installations that share a Redis, since their users and projects have the same ids.
     Column("key", String(36), nullable=False),
 )
 
@@ -103,7 +103,7 @@ login_attempts = Table(
     Index(None, "forget_at"),
 )
 
-# Where users are signed in. Tokens and cookies carry the id; one whose login was revoked or deleted is refused.
+# Logins of users. Tokens and cookies contain the id and are refused when the login is revoked or deleted.
 logins = Table(
     "logins",
     metadata,
@@ -116,11 +116,11 @@ logins = Table(
     Column("last_used_at", Moment, nullable=False),
     Column("expires_at", Moment, nullable=False),
     Column("revoked_at", Moment),
-    Column("parent_id", String(36)),  # the login that it was made from; that one's row may be deleted
+    Column("parent_id", String(36)),  # the login that created it, whose row may be deleted
     Index(None, "user_id", "last_used_at"),
 )
 
-# Codes that sign a browser in, once.
+# One-time codes that sign a browser in.
 login_codes = Table(
     "login_codes",
     metadata,
@@ -128,7 +128,7 @@ login_codes = Table(
     Column("user_id", Id, ForeignKey("users.id"), nullable=False),
     Column("expires_at", Moment, nullable=False),
     Column("login_expires_at", Moment, nullable=False),
-    Column("login_id", String(36)),  # the login that it was made with
+    Column("login_id", String(36)),  # the login that created it
     Index(None, "expires_at"),
 )
 
@@ -140,7 +140,7 @@ projects = Table(
     Column("name", String(200), nullable=False),
     Column("settings", JSON, nullable=False),
     Column("is_default", Boolean, nullable=False, default=False),
-    Column("last_event", Integer, nullable=False, server_default="0"),  # of the project's own stream
+    Column("last_event", Integer, nullable=False, server_default="0"),  # of the project's event stream
     Column("created_at", Moment, nullable=False),
     Column("updated_at", Moment, nullable=False),
     UniqueConstraint("user_id", "id"),
@@ -182,8 +182,8 @@ agents = Table(
     sqlite_autoincrement=True,
 )
 
-# A conversation. `last_event` is the number of its newest event: every transaction that writes to the session raises it
-# first, and the lock on this row puts all of them into one order.
+# A conversation. `last_event` is the number of its newest event. Every transaction that writes to the session
+# increments it first, and the lock on this row serializes these transactions.
 sessions = Table(
     "sessions",
     metadata,
@@ -200,14 +200,14 @@ sessions = Table(
 )
 
 
-def _goes_with_its_session() -> ForeignKeyConstraint:
-    """Tie a row to the session, project and user that it belongs to."""
+def _session_foreign_key() -> ForeignKeyConstraint:
+    """Return the composite foreign key to the session of the same project and user."""
     own = ["user_id", "project_id", "session_id"]
     return ForeignKeyConstraint(own, ["sessions.user_id", "sessions.project_id", "sessions.id"], ondelete="CASCADE")
 
 
-# `number` is that of the event which tells of the message: the order of time within the session. `turn_number` is that
-# of its turn: by it and then by `number`, questions and answers stand in the order of the conversation.
+# `number` is the number of the message's event: the order of time within the session. `turn_number` is the number of
+# its turn: ordered by turn_number and number, questions and answers are in the order of the conversation.
 messages = Table(
     "messages",
     metadata,
@@ -223,16 +223,16 @@ messages = Table(
     Column("agent_id", Id),
     Column("agent", String(63)),
     Column("status", String(10), nullable=False),
-    Column("error_code", String(64)),  # why there is no answer, or only a part of it
-    Column("retry_of", String(36)),  # the turn whose message was sent again
+    Column("error_code", String(64)),  # why the answer is missing or incomplete
+    Column("retry_of", String(36)),  # the turn that this one retries
     Column("tokens", Integer, nullable=False),
     Column("created_at", Moment, nullable=False),
-    _goes_with_its_session(),
+    _session_foreign_key(),
     UniqueConstraint("user_id", "project_id", "session_id", "number"),
     Index(None, "session_id", "turn_number", "number"),
 )
 
-# `number` is that of the event of its acceptance: the order in which the turns of a session run.
+# `number` is the number of the event that accepted the turn: the order in which the turns of a session run.
 turns = Table(
     "turns",
     metadata,
@@ -249,13 +249,13 @@ turns = Table(
     Column("error_code", String(64)),
     Column("error", Text),
     Column("usage", JSON(none_as_null=True)),
-    Column("context", JSON(none_as_null=True)),  # what the agent was reminded of
-    Column("parked", JSON(none_as_null=True)),  # how far its run had come when it began to wait for a person
-    Column("retry_of", String(36)),  # the turn whose message was sent again
+    Column("context", JSON(none_as_null=True)),  # memories in the prompt
+    Column("parked", JSON(none_as_null=True)),  # saved state of a run that waits for a person
+    Column("retry_of", String(36)),  # the turn that this one retries
     Column("created_at", Moment, nullable=False),
     Column("started_at", Moment),
     Column("finished_at", Moment),
-    _goes_with_its_session(),
+    _session_foreign_key(),
     UniqueConstraint("user_id", "project_id", "session_id", "number"),
     UniqueConstraint("session_id", "idempotency_key"),
     Index(None, "user_id", "project_id", "agent_id", "finished_at"),
@@ -269,7 +269,7 @@ turns = Table(
     ),
 )
 
-# Answers that are being written: each is stored while it is streamed and removed with the end of its turn.
+# Drafts of answers: stored while they are streamed and removed at the end of the turn.
 drafts = Table(
     "drafts",
     metadata,
@@ -278,11 +278,11 @@ drafts = Table(
     Column("project_id", Id, nullable=False),
     Column("session_id", String(36), nullable=False),
     Column("content", Text, nullable=False),
-    _goes_with_its_session(),
+    _session_foreign_key(),
     Index(None, "session_id"),
 )
 
-# What happened in a session, numbered from 1 without holes, stored with what it tells.
+# Events of a session, numbered from 1 without gaps, stored in the same transaction as the change.
 events = Table(
     "events",
     metadata,
@@ -294,16 +294,16 @@ events = Table(
     Column("type", String(40), nullable=False),
     Column("data", JSON, nullable=False),
     Column("created_at", Moment, nullable=False),
-    _goes_with_its_session(),
+    _session_foreign_key(),
 )
 
 
-def _goes_with_its_project() -> ForeignKeyConstraint:
-    """Tie a row to the project and user that it belongs to."""
+def _project_foreign_key() -> ForeignKeyConstraint:
+    """Return the composite foreign key to the project of the same user."""
     return ForeignKeyConstraint(["user_id", "project_id"], ["projects.user_id", "projects.id"], ondelete="CASCADE")
 
 
-# What happened in a project, whatever the session; numbered from 1 like a session's events.
+# Events of a project across sessions, numbered from 1 like a session's events.
 project_events = Table(
     "project_events",
     metadata,
@@ -313,10 +313,10 @@ project_events = Table(
     Column("type", String(40), nullable=False),
     Column("data", JSON, nullable=False),
     Column("created_at", Moment, nullable=False),
-    _goes_with_its_project(),
+    _project_foreign_key(),
 )
 
-# Processes that run worker spaces; each renews its row by the database's clock. Embedded servers have none.
+# Processes that run worker spaces; each renews its lease by the database's clock. Embedded servers have none.
 hosts = Table(
     "hosts",
     metadata,
@@ -324,8 +324,8 @@ hosts = Table(
     Column("expires_at", Moment, nullable=False),
 )
 
-# Who runs the worker space of a project. Whoever takes it over raises the epoch, and writes of the one before are
-# refused from then on. `config_version` rises with every change of an agent, so that no host works with an old one.
+# Which host runs the worker space of a project. A takeover increments the epoch, a fencing token: writes of the host
+# before are refused from then on. `config_version` increases with every change of an agent, so that hosts reload it.
 spaces = Table(
     "spaces",
     metadata,
@@ -334,11 +334,11 @@ spaces = Table(
     Column("owner", String(36)),
     Column("epoch", Integer, nullable=False),
     Column("config_version", Integer, nullable=False),
-    _goes_with_its_project(),
+    _project_foreign_key(),
     Index(None, "owner"),
 )
 
-# What a process asks of the one that runs a worker space; the answer is written beside the question.
+# Remote calls to the process that runs a worker space; the reply is written into the same row.
 space_calls = Table(
     "space_calls",
     metadata,
@@ -349,18 +349,18 @@ space_calls = Table(
     Column("agent_id", Id),
     Column("answer", JSON(none_as_null=True)),
     Column("expires_at", Moment, nullable=False),
-    _goes_with_its_project(),
+    _project_foreign_key(),
     Index(None, "user_id", "project_id"),
 )
 
-# Who serves the files of a project now: the row is renewed while the line is open, by the process that holds it.
+# Which connector serves the files of a project: the process with its connection renews the row.
 connectors = Table(
     "connectors",
     metadata,
     Column("project_id", Id, primary_key=True, autoincrement=False),
     Column("user_id", Id, nullable=False),
     Column("connector_id", String(64), nullable=False),
-    Column("line_id", String(36), nullable=False),  # another each time it connects
+    Column("line_id", String(36), nullable=False),  # new for each connection
     Column("process_id", String(36), nullable=False),
     Column("workspace_name", String(200), nullable=False),
     Column("read_only", Boolean, nullable=False),
@@ -369,10 +369,10 @@ connectors = Table(
     Column("features", JSON, nullable=False),
     Column("since", Moment, nullable=False),
     Column("expires_at", Moment, nullable=False),
-    _goes_with_its_project(),
+    _project_foreign_key(),
 )
 
-# What a process asks of a connector whose line another one holds; the answer is written beside the question.
+# Remote calls to a connector that is connected to another process; the reply is written into the same row.
 relay_calls = Table(
     "relay_calls",
     metadata,
@@ -384,11 +384,11 @@ relay_calls = Table(
     Column("params", JSON, nullable=False),
     Column("answer", JSON(none_as_null=True)),
     Column("expires_at", Moment, nullable=False),
-    _goes_with_its_project(),
+    _project_foreign_key(),
     Index(None, "process_id"),
 )
 
-# Every call of a tool, also the refused ones: who, what, for whom, what came of it. Contents are kept as hash and size.
+# Audit log of all tool calls, including refused ones. Contents are stored as hash and size.
 tool_calls = Table(
     "tool_calls",
     metadata,
@@ -408,12 +408,12 @@ tool_calls = Table(
     Column("approval_id", String(36)),
     Column("created_at", Moment, nullable=False),
     Column("finished_at", Moment),
-    _goes_with_its_project(),
+    _project_foreign_key(),
     Index(None, "user_id", "project_id", "created_at"),
     Index(None, "session_id", "created_at"),
 )
 
-# What the user is asked, bound to the very arguments of one call of one turn.
+# Approvals: questions to the user, each bound to the exact arguments of one call in one turn.
 approvals = Table(
     "approvals",
     metadata,
@@ -438,7 +438,7 @@ approvals = Table(
     Column("expires_at", Moment, nullable=False),
     Column("decided_at", Moment),
     Column("used_at", Moment),
-    _goes_with_its_session(),
+    _session_foreign_key(),
     Index(None, "user_id", "created_at"),
     Index(None, "turn_id"),
     Index(None, "session_id"),
@@ -450,7 +450,7 @@ approvals = Table(
     ),
 )
 
-# What was asked of the orchestrator: the plan, what it may cost, how it went. Money is in millionths of a dollar.
+# Requests to the orchestrator with plan, budget and result. Money is in millionths of a dollar.
 workflows = Table(
     "workflows",
     metadata,
@@ -458,24 +458,24 @@ workflows = Table(
     Column("user_id", Id, nullable=False),
     Column("project_id", Id, nullable=False),
     Column("session_id", String(36), nullable=False),
-    Column("turn_id", String(36), nullable=False),  # the last one that works on it: a retry is a turn of its own
+    Column("turn_id", String(36), nullable=False),  # the latest one: a retry is a turn of its own
     Column("status", String(20), nullable=False),
     Column("request", Text, nullable=False),
-    Column("instruction", Text, nullable=False),  # what the user wants every task to know
-    Column("plan_id", String(36)),  # another for each version of the plan
+    Column("instruction", Text, nullable=False),  # the user's instruction for every task
+    Column("plan_id", String(36)),  # new for each version of the plan
     Column("planned_by", String(10)),  # model, cache, fallback or user
     Column("estimate", JSON(none_as_null=True)),
-    Column("limit_micros", BigInteger),  # what was agreed on; None before that
-    Column("approved_at", Moment),  # None: nobody was asked
+    Column("limit_micros", BigInteger),  # the approved budget; None before the approval
+    Column("approved_at", Moment),  # None: no approval was needed
     Column("spent_micros", BigInteger, nullable=False),
-    Column("price_unknown", Boolean, nullable=False),  # some of it was spent on models without a known price
+    Column("price_unknown", Boolean, nullable=False),  # some models without a known price were used
     Column("answer", Text),
     Column("error_code", String(64)),
     Column("error", Text),
     Column("created_at", Moment, nullable=False),
     Column("started_at", Moment),
     Column("finished_at", Moment),
-    _goes_with_its_session(),
+    _session_foreign_key(),
     Index(None, "user_id", "created_at"),
     Index(None, "turn_id"),
     Index(None, "session_id"),
@@ -487,7 +487,7 @@ workflows = Table(
     ),
 )
 
-# The tasks of a workflow; `id` is what the plan calls it.
+# The tasks of a workflow; `id` is the task id in the plan.
 tasks = Table(
     "tasks",
     metadata,
@@ -504,19 +504,19 @@ tasks = Table(
     Column("attempts", Integer, nullable=False),
     Column("estimate", JSON(none_as_null=True)),
     Column("usage", JSON(none_as_null=True)),
-    Column("cost_micros", BigInteger),  # None while nothing was spent, or when the price is not known
+    Column("cost_micros", BigInteger),  # None while nothing was spent, or if the price is unknown
     Column("result", Text),
     Column("error_code", String(64)),
     Column("error", Text),
-    Column("parked", JSON(none_as_null=True)),  # how far its run had come when it began to wait for a person
+    Column("parked", JSON(none_as_null=True)),  # saved state of a run that waits for a person
     Column("started_at", Moment),
     Column("finished_at", Moment),
-    Column("seconds", Float),  # that its agent has worked, without waiting for a person
-    _goes_with_its_project(),
+    Column("seconds", Float),  # working time of the agent, without waiting for a person
+    _project_foreign_key(),
     Index(None, "user_id", "project_id", "agent_id", "finished_at"),
 )
 
-# Plans that were made before, for the same request and the same agents; never what came of them.
+# Plan cache: earlier plans for the same request and agents, without their results.
 plan_cache = Table(
     "plan_cache",
     metadata,
@@ -525,10 +525,10 @@ plan_cache = Table(
     Column("user_id", Id, nullable=False),
     Column("plan", JSON, nullable=False),
     Column("created_at", Moment, nullable=False),
-    _goes_with_its_project(),
+    _project_foreign_key(),
 )
 
-# What may be spent: by a plan (`scope` is its workflow), or by a project in a month (`scope` is 2026-11).
+# Budgets: of a plan (`scope` is its workflow), or of a project in a month (`scope` is 2026-11).
 budgets = Table(
     "budgets",
     metadata,
@@ -541,12 +541,12 @@ budgets = Table(
     Column("spent_micros", BigInteger, nullable=False),
     Column("reserved_micros", BigInteger, nullable=False),
     Column("created_at", Moment, nullable=False),
-    _goes_with_its_project(),
+    _project_foreign_key(),
     UniqueConstraint("project_id", "kind", "scope"),
 )
 
-# What a call to a model may cost at most, while it is made. One that is still here when its turn is over died, and is
-# taken for spent.
+# Reservations: the maximum cost of a running model call. One that is left when its turn is over belongs to a crashed
+# call and counts as spent.
 reservations = Table(
     "reservations",
     metadata,
@@ -556,14 +556,14 @@ reservations = Table(
     Column("project_id", Id, nullable=False),
     Column("turn_id", String(36), nullable=False),
     Column("micros", BigInteger, nullable=False),
-    Column("user_month", String(7)),  # if it is drawn from the user's month too
+    Column("user_month", String(7)),  # if it also counts against the user's monthly limit
     Column("created_at", Moment, nullable=False),
-    _goes_with_its_project(),
+    _project_foreign_key(),
     Index(None, "turn_id"),
 )
 
-# What calls to models have taken: one row for every agent and model of a turn that has ended. It outlives sessions and
-# agents, which is why it has the agent's name.
+# Usage of models: one row per agent and model of a finished turn. It outlives sessions and agents, so it stores the
+# name of the agent.
 usage = Table(
     "usage",
     metadata,
@@ -579,13 +579,13 @@ usage = Table(
     Column("calls", Integer, nullable=False),
     Column("input_tokens", BigInteger, nullable=False),
     Column("output_tokens", BigInteger, nullable=False),
-    Column("cost_micros", BigInteger),  # None when the price is not known
-    _goes_with_its_project(),
+    Column("cost_micros", BigInteger),  # None if the price is unknown
+    _project_foreign_key(),
     Index(None, "user_id", "day"),
     Index(None, "user_id", "project_id"),
 )
 
-# What a user whom an administrator has set a limit has spent, over all projects; it outlives them.
+# Monthly spending, over all projects, of users with a limit; it outlives the projects.
 user_budgets = Table(
     "user_budgets",
     metadata,
@@ -606,7 +606,7 @@ alerts = Table(
     Column("message", Text, nullable=False),
     Column("raised_at", Moment, nullable=False),
     Column("resolved_at", Moment),
-    _goes_with_its_project(),
+    _project_foreign_key(),
     Index(None, "user_id", "project_id", "raised_at"),
     Index(
         "uq_alerts_open",
@@ -619,7 +619,7 @@ alerts = Table(
     ),
 )
 
-# The memory of an agent that was deleted, if it was to be kept.
+# Archives: memories of deleted agents.
 memory_archives = Table(
     "memory_archives",
     metadata,
@@ -630,11 +630,11 @@ memory_archives = Table(
     Column("agent", String(63), nullable=False),
     Column("memories", Integer, nullable=False),
     Column("created_at", Moment, nullable=False),
-    _goes_with_its_project(),
+    _project_foreign_key(),
     Index(None, "user_id", "project_id"),
 )
 
-# What agents remember: the truth, from which the index can be made again. A row belongs to an agent or to an archive.
+# Memories: the source from which the vector index is rebuilt. A row belongs to an agent or to an archive.
 memories = Table(
     "memories",
     metadata,
@@ -650,7 +650,7 @@ memories = Table(
     Column("metadata", JSON, nullable=False),
     Column("created_at", Moment, nullable=False),
     Column("indexed_at", Moment),
-    _goes_with_its_project(),
+    _project_foreign_key(),
     ForeignKeyConstraint(
         ["user_id", "project_id", "agent_id"],
         ["agents.user_id", "agents.project_id", "agents.id"],
@@ -673,8 +673,8 @@ memories = Table(
     ),
 )
 
-# What remains to be done in the index besides adding memories: collections to clear, to drop or to rename. It belongs
-# to no project, because a project that was deleted leaves work behind.
+# Pending work on the vector index besides adding memories: collections to clear, drop or rename. It belongs to no
+# project, because a deleted project leaves work behind.
 index_chores = Table(
     "index_chores",
     metadata,

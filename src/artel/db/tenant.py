@@ -1,4 +1,4 @@
-"""Queries that belong to one user: the scope is in the constructor, so that none can be written without it."""
+"""Tenant-scoped queries: the user is a constructor argument, so no query can be written without it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -32,7 +32,7 @@ from artel.errors import NotAuthenticated
 
 
 class Tenant(Protocol):
-    """Whoever data belongs to."""
+    """The user that data belongs to."""
 
     @property
     def user_id(self) -> int: ...
@@ -41,10 +41,10 @@ class Tenant(Protocol):
 OWNER = "owner_user_id"
 
 
-class prepared:  # noqa: N801 - used like a decorator of the language
-    """A statement of a repository that is built once: building it takes longer than running it.
+class prepared:  # noqa: N801 - used as a decorator
+    """A statement of a repository that is built once, because building takes longer than running it.
 
-    The function below it takes the repository's class and answers the statement, which must carry the owner.
+    The decorated function takes the repository's class and returns the statement, which must filter by owner.
     """
 
     def __init__(self, build: Callable[[Any], Select[Any] | UpdateBase]) -> None:
@@ -55,7 +55,7 @@ class prepared:  # noqa: N801 - used like a decorator of the language
         if self._statement is None:
             statement = self._build(owner)
             if OWNER not in statement.compile().params:
-                raise ValueError(f"a statement of {owner.__name__} does not say whose rows it means")
+                raise ValueError(f"a statement of {owner.__name__} does not filter by owner")
             self._statement = Statement(statement)
         return self._statement
 
@@ -63,7 +63,7 @@ class prepared:  # noqa: N801 - used like a decorator of the language
 class TenantRepository:
     """Rows of one table that belong to one user.
 
-    Subclasses build every statement from the methods below; `scripts/check_tenant_scope.py` sees to it.
+    Subclasses build every statement with the methods below; `scripts/check_tenant_scope.py` enforces it.
     """
 
     table: ClassVar[Table]
@@ -78,7 +78,7 @@ class TenantRepository:
 
     @classmethod
     def _of_owner(cls, column: ColumnElement[Any]) -> ColumnElement[Any]:
-        """Return a column of the owner's account, for a prepared statement that reads rows of the owner."""
+        """Return a column of the owner's account for use in a prepared statement."""
         return select(column).where(users.c.id == bindparam(OWNER)).scalar_subquery()
 
     @classmethod
@@ -97,15 +97,15 @@ class TenantRepository:
         return statement.run(self.connection, parameters)
 
     def _move(self, values: Mapping[str, Any], before: Iterable[str], **row: Any) -> bool:
-        """Change a row, found by its columns, that stands where it should; say whether it did."""
+        """Update the row with these columns if its status is in `before`; return whether it was updated."""
         if "user_id" in values:
             raise ValueError("rows never change their owner")
-        statement = _change_of(self.table, tuple(values), tuple(before), tuple(row))
+        statement = _update_statement(self.table, tuple(values), tuple(before), tuple(row))
         named = {f"new_{name}": value for name, value in values.items()} | {f"of_{name}": row[name] for name in row}
         return bool(self._run(statement, **named).rowcount)
 
     def _add(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Insert rows, which all name the same columns, without asking what became of them."""
+        """Insert rows, which all have the same columns, without returning them."""
         owned = [{**row, "user_id": self.tenant.user_id} for row in rows]
         if owned:
             _insert_into(self.table, tuple(owned[0])).run_many(self.connection, owned)
@@ -113,11 +113,11 @@ class TenantRepository:
     def _select(self, *columns: ColumnElement[Any]) -> Select[Any]:
         foreign = [column for column in columns if getattr(column, "table", self.table) is not self.table]
         if foreign:
-            raise ValueError(f"{foreign} are not columns of {self.table.name}, and would come without an owner")
+            raise ValueError(f"{foreign} are not columns of {self.table.name}, and would be selected without an owner")
         return select(*(columns or self.table.c)).select_from(self.table).where(self._mine())
 
     def _ranked(self, rank: int) -> Select[Any]:
-        """Select id and time of rows, and a rank among rows of other tables, to put them in one order."""
+        """Select id, time and a constant rank, to order rows together with those of other tables."""
         columns = self.table.c.id, self.table.c.created_at.label("at"), literal(rank).label("rank")
         return select(*columns).where(self._mine())
 
@@ -134,11 +134,11 @@ class TenantRepository:
         return self.connection.execute(statement, [{**row, "user_id": self.tenant.user_id} for row in rows]).all()
 
     def _insert_one(self, values: Mapping[str, Any]) -> None:
-        """Insert a row some of whose values the database works out."""
+        """Insert a row whose values may be SQL expressions."""
         self.connection.execute(insert(self.table).values({**values, "user_id": self.tenant.user_id}))
 
     def _add_unless_there(self, values: Mapping[str, Any]) -> None:
-        """Insert a row; if there is one with its key, leave that as it is."""
+        """Insert a row unless one with the same key exists."""
         added = insert_into(self.connection, self.table).values({**values, "user_id": self.tenant.user_id})
         self.connection.execute(added.on_conflict_do_nothing())
 
@@ -147,7 +147,7 @@ class TenantRepository:
         return number
 
     def _bytes_of(self, column: ColumnElement[Any], *conditions: ColumnElement[bool]) -> int:
-        """Return how many bytes the texts of a column take."""
+        """Return the total size of a text column in bytes."""
         is_sqlite = self.connection.dialect.name == "sqlite"
         size = func.length(cast(column, LargeBinary)) if is_sqlite else func.octet_length(column)
         number: int = self.connection.execute(
@@ -156,9 +156,9 @@ class TenantRepository:
         return int(number)
 
     def _lock_owner(self) -> None:
-        """Let nobody else count or add rows of this user until the commit."""
-        living = users.c.id == self.tenant.user_id, users.c.deleted_at.is_(None)
-        if self.connection.execute(select(users.c.id).where(*living).with_for_update(key_share=True)).first() is None:
+        """Lock the user's account row until the commit, so that counting and adding rows don't race."""
+        active = users.c.id == self.tenant.user_id, users.c.deleted_at.is_(None)
+        if self.connection.execute(select(users.c.id).where(*active).with_for_update(key_share=True)).first() is None:
             raise NotAuthenticated("The account does not exist any more.")
 
     def _mine(self) -> ColumnElement[bool]:
@@ -170,11 +170,13 @@ class TenantRepository:
 
 
 @lru_cache(maxsize=100)
-def _change_of(table: Table, values: tuple[str, ...], before: tuple[str, ...], row: tuple[str, ...]) -> Statement:
+def _update_statement(
+    table: Table, values: tuple[str, ...], before: tuple[str, ...], row: tuple[str, ...]
+) -> Statement:
     new = {name: bindparam(f"new_{name}", type_=table.c[name].type) for name in values}
-    found = [table.c[name] == bindparam(f"of_{name}") for name in row]
-    stands = or_(*(table.c.status == status for status in before))
-    return Statement(update(table).where(table.c.user_id == bindparam(OWNER), *found, stands).values(**new))
+    same_row = [table.c[name] == bindparam(f"of_{name}") for name in row]
+    status_before = or_(*(table.c.status == status for status in before))
+    return Statement(update(table).where(table.c.user_id == bindparam(OWNER), *same_row, status_before).values(**new))
 
 
 @lru_cache(maxsize=100)

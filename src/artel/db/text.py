@@ -1,6 +1,6 @@
-"""What a text column can hold."""
+"""Cleaning of text before it is stored."""
 
 
 def storable(text: str) -> str:
-    """Leave out what PostgreSQL can't hold and a model may still say: NUL, and halves of characters."""
+    """Remove NUL and replace lone surrogates, which PostgreSQL can't store but a model may produce."""
     return text.replace("\x00", "").encode(errors="replace").decode()

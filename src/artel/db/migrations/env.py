@@ -1,4 +1,4 @@
-"""Alembic's entry: runs inside the transaction that `artel.db.schema.upgrade` has begun."""
+"""Alembic environment: runs inside the transaction of `artel.db.schema.upgrade`."""
 
 from alembic import context
 

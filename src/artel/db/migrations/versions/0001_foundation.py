@@ -1,4 +1,4 @@
-"""Accounts, projects and agents."""
+"""Create accounts, projects and agents."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Conversations: sessions, messages, turns and events."""
+"""Add sessions, messages, turns and events."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""What runs turns and what agents remember: hosts, worker spaces, alerts, memories, the events of projects."""
+"""Add hosts, worker spaces, alerts, memories and project events."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Files and consent: connectors and calls to them, every call of a tool, approvals, runs that wait for a person."""
+"""Add connectors, tool calls, approvals and parked runs."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Plans: workflows and their tasks, plans made before, what may be spent; a name for the installation."""
+"""Add workflows, tasks, the plan cache, budgets and the installation key."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""Indexes: what agents did last, which plans are not over, which are a session's. Budgets of deleted plans are gone."""
+"""Add indexes for recent turns, running workflows and workflows of a session; delete budgets of deleted plans."""
 
 import sqlalchemy as sa
 from alembic import op

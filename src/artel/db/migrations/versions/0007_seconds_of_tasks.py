@@ -1,4 +1,4 @@
-"""How long agents have worked on tasks, without waiting for a person."""
+"""Add the working time of tasks, without waiting for a person."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Which turn a turn repeats, and what cut an answer off."""
+"""Add the retried turn, and why an answer was cut off."""
 
 import sqlalchemy as sa
 from alembic import op

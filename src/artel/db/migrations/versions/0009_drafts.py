@@ -1,4 +1,4 @@
-"""Return that are being written, so that a crash loses no more than their last moment."""
+"""Add drafts of streamed answers, so that a crash loses only their latest part."""
 
 import sqlalchemy as sa
 from alembic import op

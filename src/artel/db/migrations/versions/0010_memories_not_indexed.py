@@ -1,4 +1,4 @@
-"""Finds the memories of an agent that are not indexed yet, which every search looks at."""
+"""Add an index on memories that are not in the vector index yet, which every search reads."""
 
 from alembic import op
 from sqlalchemy import text

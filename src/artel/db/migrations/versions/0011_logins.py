@@ -1,4 +1,4 @@
-"""Where users are signed in, and one-time codes that sign a browser in."""
+"""Add logins, and one-time codes that sign a browser in."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Calls of tools and approvals are found by their session."""
+"""Add indexes on tool calls and approvals by session."""
 
 from alembic import op
 

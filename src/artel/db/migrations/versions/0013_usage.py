@@ -1,4 +1,4 @@
-"""What calls to models have taken, by agent and model; of earlier turns as far as they say."""
+"""Add the usage of models by agent, and fill it from earlier turns as far as they recorded it."""
 
 import sqlalchemy as sa
 from alembic import op

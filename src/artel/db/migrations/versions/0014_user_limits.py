@@ -1,4 +1,4 @@
-"""What administrators allow users to spend and to store."""
+"""Add limits per user for spending and storage."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Which login a login or a one-time code was made from."""
+"""Add the login from which a login or one-time code was created."""
 
 import sqlalchemy as sa
 from alembic import op
