@@ -1,4 +1,4 @@
-"""The index follows the rows, whatever happens between the two; on SQLite and PostgreSQL."""
+"""The vector index stays in sync with the rows under races and failures; on SQLite and PostgreSQL."""
 
 import asyncio
 import shutil
@@ -51,12 +51,12 @@ RULES = ProjectRules(max_projects=100, max_agents=100, planner_model="gpt-4o")
 
 
 class FlakyStore:
-    """An index in a dictionary that can be switched off, remembers what it was asked, and can be interrupted."""
+    """An in-memory index that can fail, records upserts, and has hooks around them."""
 
     def __init__(self) -> None:
         self.points: dict[str, dict[str, Point]] = {}
         self.down = False
-        self.failures = 0  # so many more calls fail
+        self.failures = 0  # number of calls that fail next
         self.upserts: list[str] = []
         self.needs_rebuild = False
         self.before_upsert: Callable[[], object] = lambda: None
@@ -67,7 +67,7 @@ class FlakyStore:
         self.needs_rebuild = False
 
     async def ensure_collection(self, name: str) -> bool:
-        self._answer()
+        self._fail_if_down()
         missing = name not in self.points
         self.points.setdefault(name, {})
         return missing
@@ -76,7 +76,7 @@ class FlakyStore:
         hook = self.before_upsert()
         if asyncio.iscoroutine(hook):
             await hook
-        self._answer()
+        self._fail_if_down()
         for point in points:
             self.points.setdefault(point.collection, {})[point.id] = point
         self.upserts += [point.id for point in points]
@@ -87,30 +87,30 @@ class FlakyStore:
     async def search(
         self, collection: str, text: str, vector: Vector | None, top_k: int, where: Filter = EVERYTHING
     ) -> list[Hit]:
-        self._answer()
+        self._fail_if_down()
         assert vector is None or where
         return [Hit(id_, 0.5) for id_, point in self.points.get(collection, {}).items() if text in point.text][:top_k]
 
     async def delete(self, collection: str, ids: Iterable[str]) -> None:
-        self._answer()
+        self._fail_if_down()
         for memory_id in ids:
             self.points.get(collection, {}).pop(memory_id, None)
 
     async def clear(self, collection: str) -> None:
-        self._answer()
+        self._fail_if_down()
         if collection in self.points:
             self.points[collection] = {}
 
     async def drop(self, collection: str) -> None:
-        self._answer()
+        self._fail_if_down()
         self.points.pop(collection, None)
 
     async def rename(self, old: str, new: str) -> None:
-        self._answer()
+        self._fail_if_down()
         self.points.setdefault(new, {}).update(self.points.pop(old, {}))
 
     async def count(self, collection: str) -> int:
-        self._answer()
+        self._fail_if_down()
         return len(self.points.get(collection, {}))
 
     async def collections(self) -> list[str]:
@@ -123,7 +123,7 @@ class FlakyStore:
     async def close(self) -> None:
         self.points.clear()
 
-    def _answer(self) -> None:
+    def _fail_if_down(self) -> None:
         self.opened = True
         if self.down or self.failures > 0:
             self.failures -= 1
@@ -135,7 +135,7 @@ class FlakyStore:
 
 @dataclass
 class World:
-    """A user with one project, a memory of its agents, and an index that may fail."""
+    """A user with one project, the memories of its agents, and an index that may fail."""
 
     database: Database
     user: Principal
@@ -151,30 +151,30 @@ class World:
         return self.memories.context_store(self.user, self.project_id, found.id, found.name)
 
     async def remember(self, *contents: str, agent: int = 0) -> list[str]:
-        """Add rows as a turn does, without the index."""
+        """Add rows without indexing them, as a turn does."""
         new = [NewMemory(content) for content in contents]
-        place = self.user, self.project_id, self.agents[agent]
-        return [row.id for row in await self.database.run(memories.remember, *place, new)]
+        rows = await self.database.run(memories.remember, self.user, self.project_id, self.agents[agent], new)
+        return [row.id for row in rows]
 
     async def rename(self, name: str, agent: int = 0) -> None:
-        place = self.user, self.project_id, self.agents[agent]
-        await self.database.run(changes.update_agent, *place, AgentChanges(name=name))
+        name_change = AgentChanges(name=name)
+        await self.database.run(changes.update_agent, self.user, self.project_id, self.agents[agent], name_change)
 
     async def clear(self, agent: int = 0) -> int:
         return await self.database.run(memories.clear, self.user, self.project_id, self.agents[agent])
 
     async def work(self) -> None:
-        """Do all that there is to do, however often it takes."""
+        """Run the indexer until nothing is pending."""
         for _ in range(500):
             try:
                 if not await self.memories.indexer.step():
                     return
             except MemoryUnavailable:
                 continue
-        raise AssertionError("the indexer never comes to an end")
+        raise AssertionError("the indexer does not finish")
 
     async def rows(self) -> dict[str, set[str]]:
-        """What the index ought to hold."""
+        """Return the ids that the index should hold, by collection."""
         wanted = {}
         for number in self.agents:
             agent = await self.database.read(get_agent, self.user, self.project_id, number)
@@ -211,14 +211,14 @@ async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
         await asyncio.sleep(0.01)
 
 
-def name_of(world: World, agent: str) -> str:
+def collection_of(world: World, agent: str) -> str:
     return collection_name(world.user.user_id, world.project_id, agent)
 
 
-# In the background
+# Background indexing
 
 
-async def test_nothing_is_opened_before_there_is_something_to_do(world: World) -> None:
+async def test_index_is_not_opened_before_there_is_work(world: World) -> None:
     world.memories.start()
     for _ in range(3):
         world.memories.wake()
@@ -231,10 +231,8 @@ async def test_nothing_is_opened_before_there_is_something_to_do(world: World) -
     await world.memories.close()
 
 
-async def test_an_index_that_comes_back_catches_up_with_each_memory_once(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(indexer, "SHORTEST_PAUSE", 0.01)
+async def test_recovered_index_gets_each_memory_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexer, "FIRST_BACKOFF_SECONDS", 0.01)
     world.store.down = True
     ids = await world.remember(*(f"number {n}" for n in range(150)))
     world.memories.start()
@@ -254,15 +252,15 @@ async def test_an_index_that_comes_back_catches_up_with_each_memory_once(
     await world.memories.close()
 
 
-async def test_the_background_gives_way_while_turns_run_but_not_for_ever(
+async def test_background_indexing_yields_to_turns_for_a_limited_time(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexer, "GIVE_WAY_SECONDS", 0.3)
-    looks = 0
+    monkeypatch.setattr(indexer, "MAX_YIELD_SECONDS", 0.3)
+    polls = 0
 
     def busy() -> bool:
-        nonlocal looks
-        looks += 1
+        nonlocal polls
+        polls += 1
         assert not world.store.upserts
         return True
 
@@ -271,12 +269,12 @@ async def test_the_background_gives_way_while_turns_run_but_not_for_ever(
     await world.memories.indexer.step(busy)
 
     assert time.monotonic() - started >= 0.25
-    assert looks > 3
+    assert polls > 3
     assert len(world.store.upserts) == 1
 
 
-async def test_a_text_that_cannot_be_embedded_holds_up_nobody(world: World) -> None:
-    class Fussy(NoEmbedder):
+async def test_text_that_can_not_be_embedded_is_skipped(world: World) -> None:
+    class FailingEmbedder(NoEmbedder):
         dimensions = 1
 
         async def embed(self, texts: Sequence[str]) -> Any:
@@ -286,7 +284,7 @@ async def test_a_text_that_cannot_be_embedded_holds_up_nobody(world: World) -> N
 
     [*before, poison] = await world.remember("one", "two", "poison")
     after = await world.remember("three", "four")
-    background = Indexer(world.database, world.store, Fussy())
+    background = Indexer(world.database, world.store, FailingEmbedder())
 
     for _ in range(30):
         try:
@@ -298,31 +296,31 @@ async def test_a_text_that_cannot_be_embedded_holds_up_nobody(world: World) -> N
     assert [row.id for row in await world.database.read(index_queue.waiting, "", 10)] == [poison]
 
 
-# Following changes
+# Following changes of the rows
 
 
 @pytest.mark.req("UWS-21.1")
-async def test_a_memory_added_while_the_index_is_being_cleared_is_not_lost(world: World) -> None:
+async def test_memory_added_during_a_clear_is_not_lost(world: World) -> None:
     await world.remember("old")
     await world.work()
     await world.clear()
-    [kept] = await world.remember("new")
+    [added] = await world.remember("new")
 
-    # It is indexed before the chore is carried out, which then takes it along, and once more after.
+    # It is indexed before the pending clear, which removes it from the index, and again after it.
     row = (await world.database.read(index_queue.waiting, "", 10))[0]
     await world.memories.indexer.index([row])
     await world.work()
 
     assert world.store.ids() == await world.rows()
-    assert kept in world.store.ids()[name_of(world, "agent_coder")]
+    assert added in world.store.ids()[collection_of(world, "agent_coder")]
 
 
-async def test_a_clear_between_adding_and_marking_leaves_neither_ghosts_nor_gaps(world: World) -> None:
+async def test_clear_between_upsert_and_marking_leaves_the_index_in_sync(world: World) -> None:
     async def clear_and_add() -> None:
         world.store.after_upsert = world.store.before_upsert = lambda: None
         await world.clear()
         await world.remember("meanwhile")
-        await world.memories.indexer.carry_out_chores()
+        await world.memories.indexer.run_chores()
 
     for moment in ("before_upsert", "after_upsert"):
         await world.remember("cleared in the middle")
@@ -331,11 +329,11 @@ async def test_a_clear_between_adding_and_marking_leaves_neither_ghosts_nor_gaps
         assert world.store.ids() == await world.rows(), moment
 
 
-async def test_a_row_upserted_just_before_the_clear_is_carried_out_is_indexed_again(world: World) -> None:
+async def test_row_upserted_just_before_a_clear_is_indexed_again(world: World) -> None:
     await world.clear()
     await world.remember("after the clear")
-    # The clear empties the collection between our upsert and our mark.
-    world.store.after_upsert = world.memories.indexer.carry_out_chores
+    # The clear empties the collection between upserting and marking.
+    world.store.after_upsert = world.memories.indexer.run_chores
     row = (await world.database.read(index_queue.waiting, "", 10))[0]
 
     assert await world.memories.indexer.index([row]) == 0
@@ -345,35 +343,35 @@ async def test_a_row_upserted_just_before_the_clear_is_carried_out_is_indexed_ag
     assert world.store.ids() == await world.rows()
 
 
-async def test_a_renamed_agent_keeps_its_memory_and_a_new_one_with_its_old_name_gets_none_of_it(world: World) -> None:
+async def test_renamed_agent_keeps_its_memory_when_another_takes_its_name(world: World) -> None:
     [old] = await world.remember("of the first")
     await world.work()
     await world.rename("agent_first")
     await world.rename("agent_coder", agent=1)
     [new] = await world.remember("of the second", agent=1)
     row = (await world.database.read(index_queue.waiting, "", 10))[0]
-    await world.memories.indexer.index([row])  # under the old name of the first, before the index has heard of it
+    await world.memories.indexer.index([row])  # under the first agent's old name, before the collection is renamed
 
     await world.work()
 
-    assert world.store.ids() == {name_of(world, "agent_first"): {old}, name_of(world, "agent_coder"): {new}}
+    assert world.store.ids() == {collection_of(world, "agent_first"): {old}, collection_of(world, "agent_coder"): {new}}
 
 
-async def test_an_agent_renamed_between_adding_and_marking_is_found_under_its_new_name(world: World) -> None:
+async def test_rename_between_upsert_and_marking_moves_the_memory(world: World) -> None:
     async def rename() -> None:
         world.store.after_upsert = lambda: None
         await world.rename("agent_other")
-        await world.memories.indexer.carry_out_chores()
+        await world.memories.indexer.run_chores()
 
     await world.remember("in the middle")
     world.store.after_upsert = rename
     await world.work()
 
     assert world.store.ids() == await world.rows()
-    assert await world.store.collections() == [name_of(world, "agent_other")]
+    assert await world.store.collections() == [collection_of(world, "agent_other")]
 
 
-async def test_what_was_added_under_an_old_name_is_not_taken_for_indexed(world: World) -> None:
+async def test_memory_indexed_under_an_old_name_is_not_marked_as_indexed(world: World) -> None:
     [memory_id] = await world.remember("in the middle")
     ticket = await world.database.run(index_queue.take_ticket, [memory_id])
     await world.rename("agent_other")
@@ -383,26 +381,25 @@ async def test_what_was_added_under_an_old_name_is_not_taken_for_indexed(world: 
 
 
 @pytest.mark.req("UWS-21.2")
-async def test_what_is_deleted_leaves_no_collection(world: World) -> None:
+async def test_deleted_agent_and_project_leave_no_collection(world: World) -> None:
     for agent in range(4):
         await world.remember("something", agent=agent)
     await world.work()
-    place = world.user, world.project_id
 
-    await world.database.run(changes.delete_agent, *place, world.agents[0], archive=True)
+    await world.database.run(changes.delete_agent, world.user, world.project_id, world.agents[0], archive=True)
     await world.work()
-    assert name_of(world, "agent_coder") not in await world.store.collections()
+    assert collection_of(world, "agent_coder") not in await world.store.collections()
     assert len(await world.store.collections()) == 3
-    [archive], total = await world.database.read(memories.list_archives, *place, 10, 0)
+    [archive], total = await world.database.read(memories.list_archives, world.user, world.project_id, 10, 0)
     assert (total, archive.agent, archive.memories) == (1, "agent_coder", 1)
     assert await world.database.read(index_queue.count_waiting) == 0
 
-    await world.database.run(changes.delete_project, *place)
+    await world.database.run(changes.delete_project, world.user, world.project_id)
     await world.work()
     assert await world.store.collections() == []
 
 
-async def test_a_deleted_account_leaves_no_collection(world: World) -> None:
+async def test_deleted_account_leaves_no_collection(world: World) -> None:
     await world.remember("something")
     await world.work()
 
@@ -412,7 +409,7 @@ async def test_a_deleted_account_leaves_no_collection(world: World) -> None:
     assert await world.store.collections() == []
 
 
-async def test_an_agent_with_the_name_of_a_deleted_one_keeps_its_own_memory(world: World) -> None:
+async def test_agent_with_the_name_of_a_deleted_agent_keeps_its_own_memory(world: World) -> None:
     await world.remember("of the first")
     await world.work()
     await world.database.run(changes.delete_agent, world.user, world.project_id, world.agents.pop(0))
@@ -423,14 +420,14 @@ async def test_an_agent_with_the_name_of_a_deleted_one_keeps_its_own_memory(worl
 
     await world.work()
 
-    assert world.store.ids() == {name_of(world, "agent_coder"): {new}}
+    assert world.store.ids() == {collection_of(world, "agent_coder"): {new}}
 
 
 # Context stores
 
 
 @pytest.mark.req("UWS-17.1", "UWS-18.1", "UWS-20.1")
-async def test_a_context_store_finds_what_was_added_at_once(world: World) -> None:
+async def test_context_store_finds_a_new_memory_at_once(world: World) -> None:
     context = await world.context()
     assert context.collection == f"user{world.user.user_id}_project{world.project_id}_agent_coder_context"
     assert await context.ensure()
@@ -448,7 +445,7 @@ async def test_a_context_store_finds_what_was_added_at_once(world: World) -> Non
 
 
 @pytest.mark.req("UWS-20.1")
-async def test_what_is_not_indexed_yet_is_found_by_its_words_beside_what_is(world: World) -> None:
+async def test_search_finds_indexed_and_unindexed_memories(world: World) -> None:
     context = await world.context()
     await context.ensure()
     [indexed] = await world.remember("the red door")
@@ -458,9 +455,9 @@ async def test_what_is_not_indexed_yet_is_found_by_its_words_beside_what_is(worl
 
     found = await context.search("red")
 
-    assert {one.memory.id for one in found} == {indexed, newest}
-    assert [one.memory.id for one in await context.search("painted wall", top_k=1)] == [newest]
-    assert {one.memory.id for one in await context.search("wall")} == {other, newest}
+    assert {hit.memory.id for hit in found} == {indexed, newest}
+    assert [hit.memory.id for hit in await context.search("painted wall", top_k=1)] == [newest]
+    assert {hit.memory.id for hit in await context.search("wall")} == {other, newest}
     assert await context.search("painted", where=Filter(type="lesson")) == []
     assert await context.search("painted", where=Filter(since=datetime.now(UTC) + timedelta(days=1))) == []
     await world.clear()
@@ -468,7 +465,7 @@ async def test_what_is_not_indexed_yet_is_found_by_its_words_beside_what_is(worl
 
 
 @pytest.mark.req("UWS-20.1")
-async def test_what_is_indexed_while_the_index_is_searched_is_found_once(world: World) -> None:
+async def test_memory_indexed_during_a_search_is_found_once(world: World) -> None:
     context = await world.context()
     await context.ensure()
     await world.remember("the red door")
@@ -482,14 +479,14 @@ async def test_what_is_indexed_while_the_index_is_searched_is_found_once(world: 
 
     world.store.search = search_while_indexing  # type: ignore[method-assign, assignment]
 
-    found = [one.memory.id for one in await context.search("red")]
+    found = [hit.memory.id for hit in await context.search("red")]
 
     assert found.count(newest) == 1
     assert len(found) == 2
 
 
 @pytest.mark.req("UWS-20.1")
-async def test_only_the_newest_of_very_many_memories_that_wait_are_searched(world: World) -> None:
+async def test_only_the_newest_unindexed_memories_are_searched(world: World) -> None:
     context = await world.context()
     await context.ensure()
     await world.remember("the oldest is red")
@@ -500,7 +497,7 @@ async def test_only_the_newest_of_very_many_memories_that_wait_are_searched(worl
 
 
 @pytest.mark.req("AGT-03.3")
-async def test_one_memory_is_read_by_its_id_and_nobody_elses(world: World) -> None:
+async def test_get_returns_only_the_agents_own_memory(world: World) -> None:
     [mine], [others] = await world.remember("the red door"), await world.remember("a green wall", agent=1)
     context = await world.context()
 
@@ -511,21 +508,21 @@ async def test_one_memory_is_read_by_its_id_and_nobody_elses(world: World) -> No
 
 
 @pytest.mark.req("UWS-21.1")
-async def test_clearing_empties_the_collection_which_stays(world: World) -> None:
+async def test_clear_empties_the_collection_but_keeps_it(world: World) -> None:
     context, other = await world.context(), await world.context(1)
     for content in ("one red", "two red"):
         await context.add(NewMemory(content))
-    kept = await other.add(NewMemory("three red"))
+    unaffected = await other.add(NewMemory("three red"))
 
     assert await context.clear() == 2
 
     assert await context.search("red") == []
     assert await world.store.count(context.collection) == 0
     assert context.collection in await world.store.collections()
-    assert [found.memory.id for found in await other.search("red")] == [kept.id]
+    assert [found.memory.id for found in await other.search("red")] == [unaffected.id]
 
 
-async def test_with_the_index_down_adding_and_clearing_work_and_searching_says_so(world: World) -> None:
+async def test_with_the_index_down_add_and_clear_work_and_search_raises(world: World) -> None:
     context = await world.context()
     world.store.down = True
 
@@ -544,18 +541,18 @@ async def test_with_the_index_down_adding_and_clearing_work_and_searching_says_s
     assert world.store.ids() == {}
 
 
-async def test_hits_without_a_row_and_rows_of_others_are_dropped(world: World) -> None:
+async def test_hits_without_own_row_are_dropped(world: World) -> None:
     context = await world.context()
-    kept = await context.add(NewMemory("red"))
+    own = await context.add(NewMemory("red"))
     foreign = await (await world.context(1)).add(NewMemory("red"))
     points = world.store.points
     for ghost in (uuid7(), foreign.id):
-        points[context.collection][ghost] = points[context.collection][kept.id]
+        points[context.collection][ghost] = points[context.collection][own.id]
 
-    assert [found.memory.id for found in await context.search("red")] == [kept.id]
+    assert [found.memory.id for found in await context.search("red")] == [own.id]
 
 
-async def test_a_collection_that_somebody_removed_is_filled_again(world: World) -> None:
+async def test_removed_collection_is_filled_again(world: World) -> None:
     context = await world.context()
     stored = await context.add(NewMemory("red"))
     world.store.points.clear()
@@ -566,8 +563,8 @@ async def test_a_collection_that_somebody_removed_is_filled_again(world: World) 
     assert [found.memory.id for found in await context.search("red")] == [stored.id]
 
 
-async def test_an_index_that_hangs_does_not_keep_anybody_waiting(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(context_store, "AT_ONCE_SECONDS", 0.05)
+async def test_hanging_index_does_not_block_add(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context_store, "INDEX_SECONDS", 0.05)
     never = asyncio.Event()
     world.store.before_upsert = never.wait
 
@@ -580,10 +577,10 @@ async def test_an_index_that_hangs_does_not_keep_anybody_waiting(world: World, m
     await world.memories.close()
 
 
-async def test_what_could_not_be_marked_at_once_is_not_left_lying(world: World) -> None:
+async def test_memory_whose_ticket_was_revoked_is_indexed_again(world: World) -> None:
     async def interfere() -> None:
         world.store.after_upsert = lambda: None
-        await world.database.run(index_queue.break_off)
+        await world.database.run(index_queue.revoke_tickets)
         world.memories.wake()
 
     world.memories.start()
@@ -596,7 +593,7 @@ async def test_what_could_not_be_marked_at_once_is_not_left_lying(world: World) 
     await world.memories.close()
 
 
-async def test_a_full_memory_and_a_missing_agent_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_full_memory_and_missing_agent_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     context = await world.context()
     monkeypatch.setattr(memories, "MAX_MEMORIES", 1)
     await context.add(NewMemory("one"))
@@ -610,27 +607,27 @@ async def test_a_full_memory_and_a_missing_agent_are_refused(world: World, monke
     assert await world.remember("four") == []
 
 
-async def test_what_no_database_can_hold_is_left_out_and_what_is_too_long_is_cut(world: World) -> None:
+async def test_content_is_cleaned_and_truncated(world: World) -> None:
     await world.remember("a\x00b\ud800c", "x" * 200_000)
 
     rows = await world.database.read(index_queue.waiting, "", 10)
     assert {row.content for row in rows} == {"ab?c", "x" * 100_000}
 
 
-# Losing the index
+# Loss of the index
 
 
 def edge(folder: Path) -> MemoryStore:
     return EdgeStore(folder, model="none", dimensions=0)
 
 
-async def test_an_index_whose_folder_was_deleted_is_rebuilt_from_the_rows(world: World, tmp_path: Path) -> None:
+async def test_deleted_index_folder_is_rebuilt_from_the_rows(world: World, tmp_path: Path) -> None:
     folder = tmp_path / "memory"
     first = Memories(world.database, edge(folder), NoEmbedder())
     ids = await world.remember(*(f"number {n}" for n in range(100)))
     while await first.indexer.step():
         pass
-    collection = name_of(world, "agent_coder")
+    collection = collection_of(world, "agent_coder")
     assert await world.database.read(index_queue.count_waiting) == 0
     await first.close()
     shutil.rmtree(folder)
@@ -638,7 +635,7 @@ async def test_an_index_whose_folder_was_deleted_is_rebuilt_from_the_rows(world:
     again = Memories(world.database, store := edge(folder), NoEmbedder())
     again.start()
     context = again.context_store(world.user, world.project_id, world.agents[0], "agent_coder")
-    await context.search("number")  # nobody knows before the index is opened
+    await context.search("number")  # opens the index, which detects the loss
     deadline = time.monotonic() + 30
     while await store.count(collection) < 100:
         assert time.monotonic() < deadline
@@ -649,20 +646,20 @@ async def test_an_index_whose_folder_was_deleted_is_rebuilt_from_the_rows(world:
     await again.close()
 
 
-async def test_a_memory_that_a_late_clear_takes_along_is_indexed_again_under_the_agents_new_name(world: World) -> None:
+async def test_memory_removed_by_a_late_clear_is_indexed_under_the_agents_new_name(world: World) -> None:
     await world.remember("old")
     await world.work()
-    await world.clear()  # the index is not told yet
+    await world.clear()  # the index is not cleared yet
     await _add_at_once(world, 0)
     await world.rename("agent_renamed")
 
     await world.work()
 
     assert world.store.ids(f"user{world.user.user_id}_") == await world.rows()
-    assert len(world.store.ids(f"user{world.user.user_id}_")[name_of(world, "agent_renamed")]) == 1
+    assert len(world.store.ids(f"user{world.user.user_id}_")[collection_of(world, "agent_renamed")]) == 1
 
 
-# Whatever happens
+# Random sequences of actions
 
 
 ACTIONS = st.sampled_from(
@@ -672,7 +669,7 @@ ACTIONS = st.sampled_from(
 
 @settings(max_examples=by_depth(15, 40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(actions=st.lists(st.tuples(ACTIONS, st.integers(0, 1), ACTIONS), min_size=1, max_size=12))
-def test_in_the_end_the_index_holds_exactly_the_rows(
+def test_index_finally_holds_exactly_the_rows(
     upgraded_database: Callable[[], str], actions: list[tuple[str, int, str]], shared: "SharedDatabase"
 ) -> None:
     async def run() -> None:
@@ -709,7 +706,7 @@ async def act(world: World, action: str, agent: int) -> None:
         "rename": lambda: world.rename(f"agent_{uuid7()}", agent),
         "swap": lambda: _swap(world, agent),
         "index": world.memories.indexer.step,
-        "chores": Indexer(world.database, world.store, NoEmbedder()).carry_out_chores,  # of another process
+        "chores": Indexer(world.database, world.store, NoEmbedder()).run_chores,  # as another process would
         "fail": lambda: _fail(world),
         "wipe": lambda: _wipe(world),
     }
@@ -727,7 +724,7 @@ async def _clear_at_once(world: World, agent: int) -> None:
 
 
 async def _swap(world: World, agent: int) -> None:
-    """Let the other agent take the name over."""
+    """Give the agent's name to the other agent."""
     name = (await world.database.read(get_agent, world.user, world.project_id, world.agents[agent])).name
     await world.rename(f"agent_{uuid7()}", agent)
     await world.rename(name, 1 - agent)
@@ -743,7 +740,7 @@ async def _wipe(world: World) -> None:
 
 
 class SharedDatabase:
-    """One database for all examples of a property: making one takes longer than an example."""
+    """One database for all examples of a property, because creating one takes longer than an example."""
 
     def __init__(self) -> None:
         self._url: str | None = None

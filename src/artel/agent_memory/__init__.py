@@ -1,1 +1,1 @@
-"""What agents remember: rows and the rules about them, and the index that follows the rows."""
+"""Memories of agents: their rows, and keeping the vector index in sync with them."""

@@ -1,4 +1,4 @@
-"""Rows of archives: the memory of agents that were deleted, where it was to be kept."""
+"""The table of archives: memories of deleted agents."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from artel.errors import ArchiveNotFound
 
 @dataclass(frozen=True, slots=True)
 class StoredArchive:
-    """The memory of an agent that is gone."""
+    """The archived memory of a deleted agent."""
 
     id: str
     agent_id: int
@@ -32,24 +32,24 @@ class ArchiveRepository(TenantRepository):
         values = {"id": archive_id, "project_id": project_id, "agent_id": agent_id, "agent": agent}
         self._insert([values | {"memories": memories, "created_at": datetime.now(UTC)}])
 
-    def filled(self, archive_id: str, memories: int) -> None:
-        """Note how many memories the archive holds."""
+    def set_size(self, archive_id: str, memories: int) -> None:
+        """Store the number of memories in the archive."""
         self.connection.execute(self._update({"memories": memories}).where(memory_archives.c.id == archive_id))
 
     def count(self, project_id: int) -> int:
-        """Return how many archives the project has."""
+        """Return the number of archives of the project."""
         return self._count(memory_archives.c.project_id == project_id)
 
     def page(self, project_id: int, limit: int, offset: int) -> list[StoredArchive]:
-        """Return some archives of the project, newest first."""
-        mine = self._select().where(memory_archives.c.project_id == project_id)
-        rows = self.connection.execute(mine.order_by(memory_archives.c.id.desc()).limit(limit).offset(offset))
+        """Return one page of the project's archives, newest first."""
+        archives = self._select().where(memory_archives.c.project_id == project_id)
+        rows = self.connection.execute(archives.order_by(memory_archives.c.id.desc()).limit(limit).offset(offset))
         return [_archive(row) for row in rows]
 
     def get(self, project_id: int, archive_id: str) -> StoredArchive:
-        """Return one archive."""
-        asked = memory_archives.c.project_id == project_id, memory_archives.c.id == archive_id
-        row = self.connection.execute(self._select().where(*asked)).one_or_none()
+        """Return one archive; raise ArchiveNotFound if the project has none with this id."""
+        conditions = memory_archives.c.project_id == project_id, memory_archives.c.id == archive_id
+        row = self.connection.execute(self._select().where(*conditions)).one_or_none()
         if row is None:
             raise ArchiveNotFound("Archive not found")
         return _archive(row)

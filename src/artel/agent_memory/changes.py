@@ -1,4 +1,4 @@
-"""Changes of agents, projects and accounts that the index has to follow: each function is one transaction."""
+"""Changes of agents, projects and accounts that also change the vector index; each function is one transaction."""
 
 from sqlalchemy import Connection
 
@@ -17,10 +17,10 @@ from artel.vector_index.store import collection_name
 def update_agent(
     connection: Connection, principal: Principal, project_id: int, agent_id: int, changes: AgentChanges
 ) -> Agent:
-    """Change an agent; with its name its collection's name changes too."""
+    """Update an agent, and rename its collection if its name changes."""
     if "name" not in changes.model_fields_set:
         return agents.update_agent(connection, principal, project_id, agent_id, changes)
-    ProjectRepository(connection, principal).lock(project_id)  # nobody else renames meanwhile
+    ProjectRepository(connection, principal).lock(project_id)  # serializes renames
     before = AgentRepository(connection, principal).get(project_id, agent_id).name
     agent = agents.update_agent(connection, principal, project_id, agent_id, changes)
     if agent.name != before:
@@ -32,7 +32,7 @@ def update_agent(
 def delete_agent(
     connection: Connection, principal: Principal, project_id: int, agent_id: int, *, archive: bool = False
 ) -> list[int]:
-    """Delete an agent and those that it created with what they remember, or archive that first; answer who went."""
+    """Delete an agent and its descendants, optionally archive their memories; return the deleted agents' ids."""
     ProjectRepository(connection, principal).lock(project_id)
     family = AgentRepository(connection, principal).family(project_id, agent_id)
     if archive:
@@ -45,25 +45,25 @@ def delete_agent(
 
 
 def delete_project(connection: Connection, principal: Principal, project_id: int) -> list[int]:
-    """Delete a project with its agents and what they remember; answer which agents went."""
+    """Delete a project with its agents and their memories; return the deleted agents' ids."""
     ProjectRepository(connection, principal).lock(project_id)
     repository = AgentRepository(connection, principal)
-    agents_there, gone = repository.names(project_id), repository.ids(project_id)
+    agent_names, agent_ids = repository.names(project_id), repository.ids(project_id)
     projects.delete_project(connection, principal, project_id)
-    _drop(connection, principal, agents_there)
-    return gone
+    _drop_collections(connection, principal, agent_names)
+    return agent_ids
 
 
 def delete_account(connection: Connection, email_or_id: str) -> list[int]:
-    """Delete an account with everything it has; answer which agents went."""
+    """Delete an account with all its data; return the deleted agents' ids."""
     principal = accounts.find_account(connection, email_or_id).principal
     repository = AgentRepository(connection, principal)
-    agents_there, gone = repository.names(), repository.ids()
+    agent_names, agent_ids = repository.names(), repository.ids()
     accounts.delete_account(connection, email_or_id)
-    _drop(connection, principal, agents_there)
-    return gone
+    _drop_collections(connection, principal, agent_names)
+    return agent_ids
 
 
-def _drop(connection: Connection, principal: Principal, agents_there: list[tuple[int, str]]) -> None:
-    for project_id, name in agents_there:
+def _drop_collections(connection: Connection, principal: Principal, agent_names: list[tuple[int, str]]) -> None:
+    for project_id, name in agent_names:
         index_queue.add_chore(connection, "drop", collection_name(principal.user_id, project_id, name))

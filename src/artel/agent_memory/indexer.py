@@ -1,4 +1,4 @@
-"""Makes the index follow the rows: at once where somebody waits, else in the background, giving way to turns."""
+"""Keeps the vector index in sync with the rows, at once for new memories and otherwise in the background."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -6,7 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from artel.agent_memory import index_queue
-from artel.agent_memory.index_queue import Chore, Waiting
+from artel.agent_memory.index_queue import Chore
+from artel.agent_memory.repository import UnindexedMemory
 from artel.db.engine import Database
 from artel.errors import ArtelError
 from artel.logs import get_logger
@@ -15,60 +16,60 @@ from artel.vector_index.minilm import EmbeddingsUnavailable
 from artel.vector_index.store import MemoryStore, MemoryUnavailable, Point, Vector
 
 BATCH = 64
-EMBEDDED_CHARACTERS = 8_000  # providers refuse what is too long; the words of the rest are found all the same
-LOOK_SECONDS = 30.0  # for what others have left, and for wake-ups that were missed
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # while the index is down
-GIVE_WAY_SECONDS = 2.0
-GLANCE_SECONDS = 0.02
+EMBEDDED_CHARACTERS = 8_000  # providers refuse longer texts; the rest is still found by words
+POLL_SECONDS = 30.0  # finds work of other processes and missed wake-ups
+FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 0.5, 30.0  # while the index is down
+MAX_YIELD_SECONDS = 2.0
+BUSY_POLL_SECONDS = 0.02
 
 log = get_logger(__name__)
 
 
 @dataclass
 class IndexState:
-    """How the index did lately."""
+    """The latest state of the index."""
 
     ok: bool = True
     detail: str | None = None
-    waiting: int = 0  # at least so many memories, when the background last looked
+    waiting: int = 0  # memories to index at the last poll, up to the batch size
 
     def failed(self, detail: str) -> None:
-        """Note that it can't be used."""
+        """Record a failure of the index."""
         self.ok, self.detail = False, detail
 
     def worked(self) -> None:
-        """Note that it can be used."""
+        """Record that the index works."""
         self.ok, self.detail = True, None
 
 
 class Indexer:
-    """One per process."""
+    """Indexes memories and runs chores; one per process."""
 
     def __init__(self, database: Database, store: MemoryStore, embedder: Embedder) -> None:
         self._database, self._store, self._embedder = database, store, embedder
         self.state = IndexState()
         self._prepared = False
-        self._preparing, self._doing_chores = asyncio.Lock(), asyncio.Lock()
-        self._in_hand: set[str] = set()  # memories that somebody waits for; the background leaves them alone
+        self._prepare_lock, self._chore_lock = asyncio.Lock(), asyncio.Lock()
+        self._reserved: set[str] = set()  # memories that their caller indexes, so the background skips them
         self._woken = asyncio.Event()
         self._batch = BATCH
-        self._after = ""  # where the background goes on when a memory can't be embedded
+        self._after = ""  # the background continues after this id when a memory can't be embedded
 
     def wake(self) -> None:
-        """Say that there is something to do."""
+        """Wake up the background task because there is work."""
         self._woken.set()
 
-    def take_in_hand(self, memory_id: str) -> None:
-        """Keep the background from a memory that is about to be added."""
-        self._in_hand.add(memory_id)
+    def reserve(self, memory_id: str) -> None:
+        """Exclude a memory from background indexing because the caller indexes it."""
+        self._reserved.add(memory_id)
 
-    def let_go(self, memory_id: str) -> None:
-        """Leave the memory to the background, if it isn't in the index yet."""
-        self._in_hand.discard(memory_id)
+    def release(self, memory_id: str) -> None:
+        """Return a reserved memory to background indexing."""
+        self._reserved.discard(memory_id)
 
     async def run(self, busy: Callable[[], bool]) -> None:
-        """Do what there is to do, again and again, until cancelled."""
-        pause = SHORTEST_PAUSE
+        """Process pending work until cancelled, with backoff while the index is down."""
+        backoff = FIRST_BACKOFF_SECONDS
         while True:
             self._woken.clear()
             try:
@@ -78,32 +79,32 @@ class Indexer:
                 if self.state.ok:
                     log.warning("memory_not_indexed", reason=detail, exc_info=not isinstance(failure, ArtelError))
                 self.state.failed(detail)
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                await asyncio.sleep(backoff)
+                backoff = min(backoff * 2, LONGEST_BACKOFF_SECONDS)
                 continue
-            pause = SHORTEST_PAUSE
+            backoff = FIRST_BACKOFF_SECONDS
             if not more:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_SECONDS):
+                    async with asyncio.timeout(POLL_SECONDS):
                         await self._woken.wait()
 
     async def step(self, busy: Callable[[], bool] = lambda: False) -> bool:
-        """Do a piece of the work; say whether there may be more."""
-        if await self.carry_out_chores():
+        """Run the chores or index one batch; return whether there may be more work."""
+        if await self.run_chores():
             return True
         if self._store.needs_rebuild:
             await self.prepare()
-        limit = self._batch + len(self._in_hand)
+        limit = self._batch + len(self._reserved)
         found = await self._database.read(index_queue.waiting, self._after, limit)
-        rows = [row for row in found if row.id not in self._in_hand][: self._batch]
+        rows = [row for row in found if row.id not in self._reserved][: self._batch]
         self.state.waiting = len(rows)
         if not rows:
-            return await self._look_again()
-        await _give_way(busy)
+            return await self._finish_pass()
+        await _yield_to_turns(busy)
         try:
             await self.index(rows)
         except EmbeddingsUnavailable:
-            # One text may be to blame: find it by halves, and go on behind it.
+            # One text may cause the failure: find it by halving the batch, then skip it.
             if self._batch == 1:
                 self._after = rows[0].id
             self._batch = max(self._batch // 2, 1)
@@ -112,8 +113,8 @@ class Indexer:
         return True
 
     async def prepare(self) -> None:
-        """Open the index; if it was made anew, let every memory be indexed again."""
-        async with self._preparing:
+        """Open the index; if it was created new, queue every memory for indexing."""
+        async with self._prepare_lock:
             if not self._prepared and not await self._store.healthy():
                 raise MemoryUnavailable("The memory index can't be used. The server's log says why.", retry_after=5)
             self._prepared = True
@@ -125,18 +126,18 @@ class Indexer:
             self.wake()
 
     async def reset(self) -> None:
-        """Let every memory be indexed again, a few thousand in one transaction."""
+        """Mark every memory as not indexed, a few thousand per transaction."""
         last: str | None = ""
         while last is not None:
             last = await self._database.run(index_queue.reset_some, last)
 
-    async def carry_out_chores(self) -> int:
-        """Do in the index what follows from changes of the rows; return how many chores there were."""
+    async def run_chores(self) -> int:
+        """Run all pending chores; return their number."""
         done = 0
-        async with self._doing_chores:
+        async with self._chore_lock:
             while chore := await self._database.read(index_queue.next_chore):
                 await self.prepare()
-                await self._carry_out(chore)
+                await self._run_chore(chore)
                 await self._database.run(index_queue.finish_chore, chore)
                 self.state.worked()
                 done += 1
@@ -144,8 +145,8 @@ class Indexer:
             self.wake()
         return done
 
-    async def index(self, rows: Sequence[Waiting]) -> int:
-        """Put memories into the index; return how many of them are in it for good."""
+    async def index(self, rows: Sequence[UnindexedMemory]) -> int:
+        """Add memories to the index; return how many of them were marked as indexed."""
         await self.prepare()
         vectors: dict[str, Vector] = {}
         if self._embedder.dimensions:
@@ -169,20 +170,20 @@ class Indexer:
         )
         marked = await self._database.run(index_queue.return_ticket, ticket)
         self.state.worked()
-        if marked < len(rows):  # some were cleared, renamed or deleted meanwhile, and may have left something to do
+        if marked < len(rows):  # some were cleared, renamed or deleted meanwhile, so there may be chores
             self.wake()
         return marked
 
-    async def _carry_out(self, chore: Chore) -> None:
+    async def _run_chore(self, chore: Chore) -> None:
         if chore.kind == "rename" and chore.new_name is not None:
             await self._store.rename(chore.collection, chore.new_name)
-        elif chore.kind == "clear" or chore.owned:  # the name of a deleted agent may have a new owner
+        elif chore.kind == "clear" or chore.owned:  # a new agent may have the name of a deleted one
             await self._store.clear(chore.collection)
         else:
             await self._store.drop(chore.collection)
 
-    async def _look_again(self) -> bool:
-        """Nothing waits any more: go back to what was skipped, and see whether an index that failed is back."""
+    async def _finish_pass(self) -> bool:
+        """Start again at the first memory; raise if some were skipped or the index is still down, else return False."""
         skipped, self._after = self._after, ""
         if skipped and await self._database.read(index_queue.count_waiting) > 0:
             raise EmbeddingsUnavailable(self.state.detail or "Some memories can't be embedded.")
@@ -193,9 +194,9 @@ class Indexer:
         return False
 
 
-async def _give_way(busy: Callable[[], bool]) -> None:
-    """Wait while turns are running, but not for ever."""
+async def _yield_to_turns(busy: Callable[[], bool]) -> None:
+    """Wait while turns are running, for a limited time."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(GIVE_WAY_SECONDS):
-            while busy():  # noqa: ASYNC110 - nobody tells us when the last turn ends
-                await asyncio.sleep(GLANCE_SECONDS)
+        async with asyncio.timeout(MAX_YIELD_SECONDS):
+            while busy():  # noqa: ASYNC110 - there is no event for the end of the last turn
+                await asyncio.sleep(BUSY_POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""Rows of memories."""
+"""The table of memories."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ from artel.ids import uuid7
 from artel.vector_index.store import EVERYTHING, Filter
 
 MAX_CONTENT_CHARACTERS = 100_000
-MAX_UNINDEXED = 200  # memories that are searched by their words because the index does not have them yet
-SEARCHED_CHARACTERS = 4_000  # of each of them
-MAX_TYPES = 100  # that statistics name
+MAX_UNINDEXED = 200  # memories that are searched by words because they are not indexed yet
+SEARCHED_CHARACTERS = 4_000  # of each unindexed memory
+MAX_TYPES = 100  # in statistics
 
 
 def _now() -> datetime:
@@ -26,7 +26,7 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class NewMemory:
-    """Something to remember; the id is made before, so that a transaction that runs again makes the same row."""
+    """A memory to store; its id is generated here, so that a retried transaction creates the same row."""
 
     content: str
     type: str = "note"
@@ -39,7 +39,7 @@ class NewMemory:
 
 @dataclass(frozen=True, slots=True)
 class StoredMemory:
-    """Something that an agent remembers."""
+    """A stored memory of an agent."""
 
     id: str
     type: str
@@ -52,8 +52,8 @@ class StoredMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryFigures:
-    """What an agent's memory amounts to."""
+class MemoryStats:
+    """Statistics of an agent's memory."""
 
     count: int
     succeeded: int
@@ -64,8 +64,8 @@ class MemoryFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Unindexed:
-    """A memory that the index does not have yet, as far as it is searched."""
+class UnindexedMemory:
+    """A memory that is not in the index yet."""
 
     id: str
     content: str
@@ -74,7 +74,7 @@ class Unindexed:
     created_at: datetime
 
     def matches(self, where: Filter) -> bool:
-        """Return whether a filter lets the memory through."""
+        """Return whether the memory matches a filter."""
         return (
             (where.type is None or self.type == where.type)
             and (where.success is None or self.success == where.success)
@@ -84,12 +84,12 @@ class Unindexed:
 
 
 class MemoryRepository(TenantRepository):
-    """Memories of one user's agents, and those that were kept when their agent was deleted."""
+    """Memories of one user's agents and archives."""
 
     table = memories
 
     def stored_bytes(self) -> int:
-        """Return how many bytes the memories of the user's agents take."""
+        """Return the total size of the user's memories in bytes."""
         return self._bytes_of(memories.c.content) + self._bytes_of(cast(memories.c.metadata, Text))
 
     @prepared
@@ -110,65 +110,65 @@ class MemoryRepository(TenantRepository):
         return [_memory(row) for row in rows]
 
     def count(self, project_id: int, agent_id: int, where: Filter = EVERYTHING) -> int:
-        """Return how many memories the agent has."""
-        return self._count(*_of_agent(project_id, agent_id), *_asked(where))
+        """Return the number of the agent's memories that match."""
+        return self._count(*_of_agent(project_id, agent_id), *_conditions(where))
 
     def page(self, project_id: int, agent_id: int, where: Filter, limit: int, offset: int) -> list[StoredMemory]:
-        """Return some memories of the agent, newest first."""
-        asked = *_of_agent(project_id, agent_id), *_asked(where)
+        """Return one page of the agent's memories, newest first."""
+        conditions = *_of_agent(project_id, agent_id), *_conditions(where)
         rows = self.connection.execute(
-            self._select().where(*asked).order_by(memories.c.id.desc()).limit(limit).offset(offset)
+            self._select().where(*conditions).order_by(memories.c.id.desc()).limit(limit).offset(offset)
         )
         return [_memory(row) for row in rows]
 
     def by_ids(self, project_id: int, agent_id: int, ids: Sequence[str]) -> dict[str, StoredMemory]:
-        """Return those of the memories that are the agent's, by their id."""
-        asked = *_of_agent(project_id, agent_id), memories.c.id.in_(ids)
-        return {row.id: _memory(row) for row in self.connection.execute(self._select().where(*asked))}
+        """Return the agent's memories among these ids, by id."""
+        conditions = *_of_agent(project_id, agent_id), memories.c.id.in_(ids)
+        return {row.id: _memory(row) for row in self.connection.execute(self._select().where(*conditions))}
 
-    def not_indexed(self, project_id: int, agent_id: int) -> list[Unindexed]:
-        """Return the beginnings of the agent's newest memories that the index does not have yet."""
+    def not_indexed(self, project_id: int, agent_id: int) -> list[UnindexedMemory]:
+        """Return the agent's newest memories that are not indexed yet, with shortened content."""
         rows = self._run(self._not_indexed, project=project_id, agent=agent_id, most=MAX_UNINDEXED)
-        return [Unindexed(row.id, row.content, row.type, row.success, row.created_at) for row in rows]
+        return [UnindexedMemory(row.id, row.content, row.type, row.success, row.created_at) for row in rows]
 
     def after(self, project_id: int, agent_id: int, memory_id: str, limit: int) -> list[StoredMemory]:
-        """Return the agent's next memories after that one, oldest first."""
+        """Return the agent's memories after the given one, oldest first."""
         return self._after(_of_agent(project_id, agent_id), memory_id, limit)
 
     def archived_after(self, project_id: int, archive_id: str, memory_id: str, limit: int) -> list[StoredMemory]:
-        """Return the archive's next memories after that one, oldest first."""
-        kept = memories.c.project_id == project_id, memories.c.archive_id == archive_id
-        return self._after(kept, memory_id, limit)
+        """Return the archive's memories after the given one, oldest first."""
+        archived = memories.c.project_id == project_id, memories.c.archive_id == archive_id
+        return self._after(archived, memory_id, limit)
 
-    def figures(self, project_id: int, agent_id: int) -> MemoryFigures:
-        """Return what the agent's memory amounts to; of very many types the most frequent."""
-        mine = _of_agent(project_id, agent_id)
-        made = memories.c.created_at
+    def stats(self, project_id: int, agent_id: int) -> MemoryStats:
+        """Return statistics of the agent's memory, with at most MAX_TYPES types."""
+        of_agent = _of_agent(project_id, agent_id)
+        at = memories.c.created_at
         count, indexed, oldest, newest = self.connection.execute(
-            self._select(func.count(), func.count(memories.c.indexed_at), func.min(made), func.max(made)).where(*mine)
+            self._select(func.count(), func.count(memories.c.indexed_at), func.min(at), func.max(at)).where(*of_agent)
         ).one()
         by_type = self.connection.execute(
             self._select(memories.c.type, func.count())
-            .where(*mine)
+            .where(*of_agent)
             .group_by(memories.c.type)
             .order_by(func.count().desc(), memories.c.type)
             .limit(MAX_TYPES)
         )
-        succeeded = self._count(*mine, memories.c.success)
-        return MemoryFigures(count, succeeded, count - indexed, oldest, newest, {row[0]: row[1] for row in by_type})
+        succeeded = self._count(*of_agent, memories.c.success)
+        return MemoryStats(count, succeeded, count - indexed, oldest, newest, {row[0]: row[1] for row in by_type})
 
     def archive(self, project_id: int, agent_id: int, archive_id: str) -> int:
-        """Move the agent's memories to an archive; return how many."""
+        """Move the agent's memories to an archive; return their number."""
         values = {"agent_id": None, "archive_id": archive_id, "indexed_at": None}
         return self.connection.execute(self._update(values).where(*_of_agent(project_id, agent_id))).rowcount
 
     def reset_indexed(self, project_id: int, agent_id: int) -> int:
-        """Let the agent's memories be indexed again; return how many."""
+        """Mark the agent's memories as not indexed; return their number."""
         indexed = *_of_agent(project_id, agent_id), memories.c.indexed_at.is_not(None)
         return self.connection.execute(self._update({"indexed_at": None}).where(*indexed)).rowcount
 
     def clear(self, project_id: int, agent_id: int) -> int:
-        """Forget all that the agent remembers; return how many memories it had."""
+        """Delete the agent's memories; return their number."""
         return self.connection.execute(self._delete().where(*_of_agent(project_id, agent_id))).rowcount
 
     def _after(self, conditions: tuple[ColumnElement[bool], ...], memory_id: str, limit: int) -> list[StoredMemory]:
@@ -180,17 +180,17 @@ def _of_agent(project_id: int, agent_id: int) -> tuple[ColumnElement[bool], ...]
     return memories.c.project_id == project_id, memories.c.agent_id == agent_id
 
 
-def _asked(where: Filter) -> list[ColumnElement[bool]]:
-    asked = []
+def _conditions(where: Filter) -> list[ColumnElement[bool]]:
+    conditions = []
     if where.type is not None:
-        asked.append(memories.c.type == where.type)
+        conditions.append(memories.c.type == where.type)
     if where.success is not None:
-        asked.append(memories.c.success.is_(where.success))
+        conditions.append(memories.c.success.is_(where.success))
     if where.since is not None:
-        asked.append(memories.c.created_at >= where.since)
+        conditions.append(memories.c.created_at >= where.since)
     if where.until is not None:
-        asked.append(memories.c.created_at <= where.until)
-    return asked
+        conditions.append(memories.c.created_at <= where.until)
+    return conditions
 
 
 def _in_utc(moment: datetime) -> datetime:

@@ -1,4 +1,4 @@
-"""What can be done with the memory of an agent: each function is one transaction, or part of a larger one."""
+"""Operations on the memory of an agent; each function is one transaction, or part of a larger one."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 
 from artel.agent_memory import index_queue
 from artel.agent_memory.archive_repository import ArchiveRepository, StoredArchive
-from artel.agent_memory.repository import MemoryFigures, MemoryRepository, NewMemory, StoredMemory, Unindexed
+from artel.agent_memory.repository import MemoryRepository, MemoryStats, NewMemory, StoredMemory, UnindexedMemory
 from artel.agents.repository import AgentRepository
 from artel.db.tenant import Tenant
 from artel.errors import AgentNotFound, LimitReached, MemoryNotFound
@@ -15,22 +15,24 @@ from artel.projects.repository import ProjectRepository
 from artel.vector_index.store import Filter, collection_name
 
 MAX_MEMORIES = 1_000_000  # of one agent
-EXPORT_ROWS = 50  # at once: a memory may have 100,000 characters
+EXPORT_ROWS = 50  # per page: a memory may have 100,000 characters
 
 
 def remember(
     connection: Connection, tenant: Tenant, project_id: int, agent_id: int, new: Sequence[NewMemory]
 ) -> list[StoredMemory]:
-    """Add memories, as part of a larger transaction; nothing is added, and nothing raised, when the agent is gone."""
+    """Add memories as part of a larger transaction; return an empty list if the agent was deleted."""
     if not AgentRepository(connection, tenant).lock_shared(project_id, agent_id):
         return []
     return MemoryRepository(connection, tenant).add(project_id, agent_id, new)
 
 
 def add(connection: Connection, tenant: Tenant, project_id: int, agent_id: int, new: NewMemory) -> StoredMemory:
-    """Add one memory."""
+    """Add one memory; raise LimitReached or AgentNotFound."""
     if MemoryRepository(connection, tenant).count(project_id, agent_id) >= MAX_MEMORIES:
-        raise LimitReached(f"An agent may have {MAX_MEMORIES} memories. Clear its memory, or archive it.")
+        raise LimitReached(
+            f"The agent has reached the limit of {MAX_MEMORIES} memories. Clear its memory, or archive it."
+        )
     added = remember(connection, tenant, project_id, agent_id, [new])
     if not added:
         raise AgentNotFound("Agent not found")
@@ -40,7 +42,7 @@ def add(connection: Connection, tenant: Tenant, project_id: int, agent_id: int, 
 def page(
     connection: Connection, tenant: Tenant, project_id: int, agent_id: int, where: Filter, limit: int, offset: int
 ) -> tuple[list[StoredMemory], int]:
-    """Return some memories of the agent, newest first, and how many there are."""
+    """Return one page of the agent's memories, newest first, and the total number."""
     memories = MemoryRepository(connection, tenant)
     found = memories.page(project_id, agent_id, where, limit, offset)
     return found, memories.count(project_id, agent_id, where)
@@ -49,37 +51,37 @@ def page(
 def by_ids(
     connection: Connection, tenant: Tenant, project_id: int, agent_id: int, ids: Sequence[str]
 ) -> dict[str, StoredMemory]:
-    """Return those of the memories that are the agent's, by their id."""
+    """Return the agent's memories among these ids, by id."""
     return MemoryRepository(connection, tenant).by_ids(project_id, agent_id, ids)
 
 
-def not_indexed(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> list[Unindexed]:
-    """Return the agent's newest memories that the index does not have yet."""
+def not_indexed(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> list[UnindexedMemory]:
+    """Return the agent's newest memories that are not indexed yet."""
     return MemoryRepository(connection, tenant).not_indexed(project_id, agent_id)
 
 
 def get(connection: Connection, tenant: Tenant, project_id: int, agent_id: int, memory_id: str) -> StoredMemory:
-    """Return one memory of the agent."""
+    """Return one memory of the agent; raise MemoryNotFound if there is none with this id."""
     found = MemoryRepository(connection, tenant).by_ids(project_id, agent_id, [memory_id])
     if memory_id not in found:
         raise MemoryNotFound("Memory not found")
     return found[memory_id]
 
 
-def stats(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> MemoryFigures:
-    """Return what the agent's memory amounts to."""
-    return MemoryRepository(connection, tenant).figures(project_id, agent_id)
+def stats(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> MemoryStats:
+    """Return statistics of the agent's memory."""
+    return MemoryRepository(connection, tenant).stats(project_id, agent_id)
 
 
 def export_page(
     connection: Connection, tenant: Tenant, project_id: int, agent_id: int, after: str
 ) -> list[StoredMemory]:
-    """Return the agent's next memories, oldest first; none at the end."""
+    """Return the agent's next memories, oldest first; an empty list at the end."""
     return MemoryRepository(connection, tenant).after(project_id, agent_id, after, EXPORT_ROWS)
 
 
 def clear(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> int:
-    """Forget all that the agent remembers, and let the index follow; return how many memories it had."""
+    """Delete the agent's memories and queue clearing the index; return their number."""
     agent = AgentRepository(connection, tenant).get(project_id, agent_id)
     deleted = MemoryRepository(connection, tenant).clear(project_id, agent_id)
     index_queue.add_chore(connection, "clear", collection_name(tenant.user_id, project_id, agent.name))
@@ -87,24 +89,24 @@ def clear(connection: Connection, tenant: Tenant, project_id: int, agent_id: int
 
 
 def reset_indexed(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> int:
-    """Let the agent's memories be indexed again, because its collection was found missing."""
-    index_queue.break_off(connection)
+    """Mark the agent's memories as not indexed, because its collection was missing; return their number."""
+    index_queue.revoke_tickets(connection)
     return MemoryRepository(connection, tenant).reset_indexed(project_id, agent_id)
 
 
 def archive(connection: Connection, tenant: Tenant, project_id: int, agent_id: int, agent: str) -> str:
-    """Move the memories of an agent that is about to be deleted to an archive; return its id."""
+    """Move an agent's memories to a new archive before the agent is deleted; return the archive's id."""
     archives = ArchiveRepository(connection, tenant)
     archive_id = uuid7()
     archives.add(archive_id, project_id, agent_id, agent, 0)
-    archives.filled(archive_id, MemoryRepository(connection, tenant).archive(project_id, agent_id, archive_id))
+    archives.set_size(archive_id, MemoryRepository(connection, tenant).archive(project_id, agent_id, archive_id))
     return archive_id
 
 
 def list_archives(
     connection: Connection, tenant: Tenant, project_id: int, limit: int, offset: int
 ) -> tuple[list[StoredArchive], int]:
-    """Return some archives of the project, newest first, and how many there are."""
+    """Return one page of the project's archives, newest first, and the total number."""
     ProjectRepository(connection, tenant).get(project_id)
     archives = ArchiveRepository(connection, tenant)
     return archives.page(project_id, limit, offset), archives.count(project_id)
@@ -113,7 +115,7 @@ def list_archives(
 def archive_page(
     connection: Connection, tenant: Tenant, project_id: int, archive_id: str, after: str
 ) -> list[StoredMemory]:
-    """Return the archive's next memories, oldest first; none at the end."""
+    """Return the archive's next memories, oldest first; an empty list at the end."""
     ProjectRepository(connection, tenant).get(project_id)
     ArchiveRepository(connection, tenant).get(project_id, archive_id)
     return MemoryRepository(connection, tenant).archived_after(project_id, archive_id, after, EXPORT_ROWS)

@@ -67,7 +67,7 @@ def reindex(as_json: AsJson = False) -> None:
 
 async def _reindex(memories: "Memories", *, quiet: bool) -> int:
     """Index everything, and return how many memories that was."""
-    total = await memories.start_over()
+    total = await memories.rebuild_index()
     while await memories.indexer.step():
         if not quiet:
             left = (await memories.health(count_waiting=True)).waiting

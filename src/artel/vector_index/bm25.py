@@ -67,8 +67,8 @@ def query_vector(text: str) -> SparseVector:
     return SparseVector(indices, [1.0] * len(indices))
 
 
-def likeness(query: str, text: str) -> float:
-    """Return how much of a query a text has, all words counting alike; 0 when it has nothing of it."""
+def word_score(query: str, text: str) -> float:
+    """Return how well a text matches a query by words, without idf; 0 if they share no word."""
     wanted, document = query_vector(query), document_vector(text)
     weights = dict(zip(document.indices, document.values, strict=True))
     return sum(weights.get(index, 0.0) for index in wanted.indices)
