@@ -1,4 +1,4 @@
-"""The tools of the task workspace: what a model is told, whatever it asks for."""
+"""The tools of the task workspace: their results and errors for the model."""
 
 import itertools
 import json
@@ -22,18 +22,18 @@ from artel.tools.task_files import CODES, task_file_tools
 from artel.tools.tool import MAX_RESULT_CHARACTERS, ToolResult
 from artel.tools.toolbox import Toolbox
 from tests.depth import by_depth
-from tests.unit.test_task_workspace import no_waiting_for_the_disk, paths, ways_out
+from tests.unit.test_task_workspace import no_fsync, paths, traversals
 
 pytestmark = pytest.mark.anyio
 
-__all__ = ["no_waiting_for_the_disk"]  # a fixture for all tests here
+__all__ = ["no_fsync"]  # a fixture for all tests here
 
 NAMES = ["write_file", "read_file", "list_files", "get_workspace_info"]
 _numbers = itertools.count(1)
 
 
 class Files:
-    """A task workspace, as one member has it."""
+    """A task workspace from the view of one agent."""
 
     def __init__(self, workspace: TaskWorkspace, member: int = 1) -> None:
         self._workspace = workspace
@@ -55,8 +55,8 @@ class Files:
         return Record(1, "workspaces/1", datetime(2026, 11, 15, tzinfo=UTC), lazy_created=False)
 
 
-class Refusing(Files):
-    """A task workspace in which nothing works."""
+class FailingFiles(Files):
+    """A task workspace in which every call fails."""
 
     def __init__(self, problem: PathError) -> None:
         self._problem = problem
@@ -74,7 +74,7 @@ class Refusing(Files):
         raise self._problem
 
 
-class Box:
+class ToolCaller:
     """The four tools, called as a model calls them."""
 
     def __init__(self, files: Files) -> None:
@@ -100,13 +100,13 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("data")
 
 
-def new_box(data_dir: Path) -> Box:
-    return Box(Files(TaskWorkspaces(data_dir).of(next(_numbers))))
+def new_tools(data_dir: Path) -> ToolCaller:
+    return ToolCaller(Files(TaskWorkspaces(data_dir).of(next(_numbers))))
 
 
 @pytest.mark.req("TWS-05.1", "AGT-02.2")
-async def test_the_four_tools_are_described_to_the_model_as_functions(data_dir: Path) -> None:
-    schemas = {schema.name: schema.parameters for schema in new_box(data_dir).toolbox.schemas}
+async def test_tool_schemas(data_dir: Path) -> None:
+    schemas = {schema.name: schema.parameters for schema in new_tools(data_dir).toolbox.schemas}
 
     assert list(schemas) == NAMES
     assert schemas["write_file"]["required"] == ["path", "content"]
@@ -118,11 +118,11 @@ async def test_the_four_tools_are_described_to_the_model_as_functions(data_dir: 
 
 
 @pytest.mark.req("TWS-05.1", "TWS-05.2", "TWS-02.2", "TWS-03.2")
-async def test_an_agent_writes_reads_lists_and_counts(data_dir: Path) -> None:
-    box = new_box(data_dir)
-    assert await box.good("list_files") == {"files": []}
+async def test_agent_writes_reads_lists_and_counts_files(data_dir: Path) -> None:
+    tools = new_tools(data_dir)
+    assert await tools.good("list_files") == {"files": []}
     nothing = {"file_count": 0, "dir_count": 0, "total_size": 0, "last_modified": None}
-    empty = await box.good("get_workspace_info")
+    empty = await tools.good("get_workspace_info")
     assert empty.pop("record") == {
         "workspaceId": 1,
         "workspacePath": "workspaces/1",
@@ -131,16 +131,16 @@ async def test_an_agent_writes_reads_lists_and_counts(data_dir: Path) -> None:
     }
     assert empty == nothing
 
-    made = await box.good("write_file", path="a/b/c.txt", content="Grüße")
-    await box.good("write_file", path="plan.md", content="")
+    made = await tools.good("write_file", path="a/b/c.txt", content="Grüße")
+    await tools.good("write_file", path="plan.md", content="")
 
     assert made == {"path": "a/b/c.txt", "size": 7, "created": True}
-    assert await box.good("read_file", path="a/b/c.txt") == {"path": "a/b/c.txt", "size": 7, "content": "Grüße"}
-    assert await box.good("list_files") == {
+    assert await tools.good("read_file", path="a/b/c.txt") == {"path": "a/b/c.txt", "size": 7, "content": "Grüße"}
+    assert await tools.good("list_files") == {
         "files": [{"name": "a", "type": "directory", "size": 0}, {"name": "plan.md", "type": "file", "size": 0}]
     }
-    assert await box.good("list_files", path="a/b") == {"files": [{"name": "c.txt", "type": "file", "size": 7}]}
-    info = await box.good("get_workspace_info")
+    assert await tools.good("list_files", path="a/b") == {"files": [{"name": "c.txt", "type": "file", "size": 7}]}
+    info = await tools.good("get_workspace_info")
     assert (info["file_count"], info["dir_count"], info["total_size"]) == (2, 2, 7)
     assert info["last_modified"].startswith("20")
 
@@ -148,37 +148,35 @@ async def test_an_agent_writes_reads_lists_and_counts(data_dir: Path) -> None:
 @pytest.mark.req("TWS-03.1", "TWS-08.1")
 @settings(max_examples=by_depth(150, 1000))
 @given(path=paths, content=st.text(st.characters(codec="utf-8"), max_size=100))
-async def test_text_comes_back_as_it_was_written(data_dir: Path, path: str, content: str) -> None:
-    box = new_box(data_dir)
+async def test_text_is_read_back_as_written(data_dir: Path, path: str, content: str) -> None:
+    tools = new_tools(data_dir)
 
-    await box.good("write_file", path=path, content=content)
+    await tools.good("write_file", path=path, content=content)
 
-    assert (await box.good("read_file", path=path))["content"] == content
+    assert (await tools.good("read_file", path=path))["content"] == content
 
 
 @pytest.mark.req("TWS-04.1", "TWS-06.1", "TWS-08.1")
 @settings(max_examples=by_depth(150, 1000))
-@given(path=ways_out)
-async def test_a_way_out_is_answered_with_its_code(data_dir: Path, path: str) -> None:
-    box = new_box(data_dir)
+@given(path=traversals)
+async def test_path_traversal_has_its_error_code(data_dir: Path, path: str) -> None:
+    tools = new_tools(data_dir)
 
     for name, more in (("write_file", {"content": "x"}), ("read_file", {}), ("list_files", {})):
-        assert (await box.bad(name, path=path, **more)).startswith("path_traversal_blocked: ")
+        assert (await tools.bad(name, path=path, **more)).startswith("path_traversal_blocked: ")
 
 
 @pytest.mark.req("TWS-05.1", "TWS-06.1", "TWS-08.1")
 @settings(max_examples=by_depth(150, 1000))
 @given(path=st.text(max_size=30), content=st.text(max_size=30))
-async def test_whatever_is_asked_is_answered_with_a_known_code_and_no_absolute_path(
-    data_dir: Path, path: str, content: str
-) -> None:
-    box = new_box(data_dir)
+async def test_any_path_gives_a_documented_code_and_no_absolute_path(data_dir: Path, path: str, content: str) -> None:
+    tools = new_tools(data_dir)
 
     for result in (
-        await box.call("write_file", path=path, content=content),
-        await box.call("read_file", path=path),
-        await box.call("list_files", path=path),
-        await box.call("get_workspace_info"),
+        await tools.call("write_file", path=path, content=content),
+        await tools.call("read_file", path=path),
+        await tools.call("list_files", path=path),
+        await tools.call("get_workspace_info"),
     ):
         assert result.success or (result.error or "").split(":")[0] in CODES
         assert str(data_dir) not in result.text_for_model()
@@ -186,104 +184,104 @@ async def test_whatever_is_asked_is_answered_with_a_known_code_and_no_absolute_p
 
 @pytest.mark.req("TWS-06.1")
 async def test_each_error_has_its_code(data_dir: Path) -> None:
-    box = new_box(data_dir)
-    await box.good("write_file", path="folder/file", content="x")
+    tools = new_tools(data_dir)
+    await tools.good("write_file", path="folder/file", content="x")
 
-    assert await box.bad("read_file", path="nothing") == "file_not_found: Path nothing does not exist"
-    assert await box.bad("list_files", path="nothing") == "file_not_found: Path nothing does not exist"
-    assert (await box.bad("read_file", path="folder")).startswith("read_failed: ")
-    assert (await box.bad("write_file", path="folder", content="x")).startswith("write_failed: ")
-    assert (await box.bad("write_file", path="folder/file/x", content="x")).startswith("write_failed: ")
-    assert (await box.bad("write_file", path=".", content="x")).startswith("write_failed: ")
-    assert (await box.bad("write_file", path="n" * 10_000, content="x")).startswith("write_failed: ")
-    assert (await box.bad("read_file", path="zero\u200bwidth")).startswith("read_failed: ")
-    half = await box.toolbox.call(
+    assert await tools.bad("read_file", path="nothing") == "file_not_found: Path nothing does not exist"
+    assert await tools.bad("list_files", path="nothing") == "file_not_found: Path nothing does not exist"
+    assert (await tools.bad("read_file", path="folder")).startswith("read_failed: ")
+    assert (await tools.bad("write_file", path="folder", content="x")).startswith("write_failed: ")
+    assert (await tools.bad("write_file", path="folder/file/x", content="x")).startswith("write_failed: ")
+    assert (await tools.bad("write_file", path=".", content="x")).startswith("write_failed: ")
+    assert (await tools.bad("write_file", path="n" * 10_000, content="x")).startswith("write_failed: ")
+    assert (await tools.bad("read_file", path="zero\u200bwidth")).startswith("read_failed: ")
+    half = await tools.toolbox.call(
         ToolCall("1", "write_file", '{"path": "a", "content": "\\ud800"}'), time.monotonic() + 9
     )
     assert "half a character" in (half.error or "")
 
 
 @pytest.mark.req("TWS-01.4", "TWS-06.1")
-async def test_an_agent_without_a_workspace_is_told_so() -> None:
-    box = Box(Refusing(WorkspaceNotAssigned()))
+async def test_agent_without_a_workspace_gets_an_error() -> None:
+    tools = ToolCaller(FailingFiles(WorkspaceNotAssigned()))
 
     for name, arguments in (
         ("write_file", {"path": "a", "content": "x"}),
         ("list_files", {}),
         ("get_workspace_info", {}),
     ):
-        assert (await box.bad(name, **arguments)).startswith("workspace_not_assigned: ")
+        assert (await tools.bad(name, **arguments)).startswith("workspace_not_assigned: ")
 
 
 @pytest.mark.req("TWS-06.1")
-async def test_permission_errors_are_answered_and_logged() -> None:
+async def test_permission_errors_are_returned_and_logged() -> None:
     with capture_logs() as logged:
-        denied = await Box(Refusing(WriteDenied("a"))).bad("write_file", path="a", content="x")
-        unread = await Box(Refusing(ReadDenied("a"))).bad("read_file", path="a")
+        denied = await ToolCaller(FailingFiles(WriteDenied("a"))).bad("write_file", path="a", content="x")
+        unread = await ToolCaller(FailingFiles(ReadDenied("a"))).bad("read_file", path="a")
 
     assert (denied, unread) == (
         "permission_denied: Permission denied to write to a",
         "permission_denied: Permission denied to read a",
     )
-    noted = [(line["tool"], line["path"]) for line in logged if line["event"] == "permission_denied"]
-    assert noted == [("write_file", "a"), ("read_file", "a")]
+    logged_calls = [(line["tool"], line["path"]) for line in logged if line["event"] == "permission_denied"]
+    assert logged_calls == [("write_file", "a"), ("read_file", "a")]
 
 
 @pytest.mark.req("TWS-06.1")
-async def test_codes_that_agents_do_not_know_become_those_that_they_do() -> None:
-    box = Box(Refusing(FolderMoved()))
+async def test_other_error_codes_are_mapped_to_documented_ones() -> None:
+    tools = ToolCaller(FailingFiles(FolderMoved()))
 
-    assert (await box.bad("write_file", path="a", content="x")).startswith("write_failed: ")
-    assert (await box.bad("get_workspace_info")).startswith("read_failed: ")
+    assert (await tools.bad("write_file", path="a", content="x")).startswith("write_failed: ")
+    assert (await tools.bad("get_workspace_info")).startswith("read_failed: ")
 
 
 @pytest.mark.parametrize("letter", ["x", "\x00", "\n", "漢", '"'])
-async def test_a_long_file_is_read_in_parts_that_say_how_to_go_on(data_dir: Path, letter: str) -> None:
-    box = new_box(data_dir)
+async def test_long_file_is_read_in_parts(data_dir: Path, letter: str) -> None:
+    tools = new_tools(data_dir)
     text = "".join(f"{number}{letter}" for number in range(9_000))
-    await box.good("write_file", path="long", content=text)
+    await tools.good("write_file", path="long", content=text)
 
     parts, offset = [], 0
     while True:
-        result = await box.call("read_file", path="long", offset=offset)
-        told = json.loads(result.text_for_model())  # what the model sees is whole, however JSON writes it
+        result = await tools.call("read_file", path="long", offset=offset)
+        data = json.loads(result.text_for_model())["data"]  # valid JSON, also where escapes make it longer
         assert len(result.text_for_model()) <= MAX_RESULT_CHARACTERS
-        assert "content" in told["data"]
-        parts.append(told["data"]["content"])
+        assert "content" in data
+        parts.append(data["content"])
         offset += len(parts[-1])
-        if "cut" not in told["data"]:
+        if "cut" not in data:
             break
-        assert f"Read on with offset {offset}." in told["data"]["cut"]
+        assert f"Read on with offset {offset}." in data["cut"]
 
     assert len(parts) > 2
     assert "".join(parts) == text
 
 
-async def test_binary_files_are_named_as_such(data_dir: Path) -> None:
+async def test_binary_files_are_marked(data_dir: Path) -> None:
     workspaces = TaskWorkspaces(data_dir)
     owner = next(_numbers)
     workspaces.of(owner).write(1, "picture.png", b"\x89PNG\xff\xfe")
 
-    told = await Box(Files(workspaces.of(owner))).good("read_file", path="picture.png")
+    picture = await ToolCaller(Files(workspaces.of(owner))).good("read_file", path="picture.png")
 
-    assert (told["binary"], told["size"], "content" in told) == (True, 6, False)
+    assert (picture["binary"], picture["size"], "content" in picture) == (True, 6, False)
 
 
-async def test_a_full_folder_is_listed_in_part_and_says_so(data_dir: Path) -> None:
+async def test_large_folder_is_listed_in_part(data_dir: Path) -> None:
     owner = next(_numbers)
     (data_dir / "workspaces" / str(owner)).mkdir(parents=True)
     for number in range(250):
         (data_dir / "workspaces" / str(owner) / f"{number:03}").touch()
 
-    told = await Box(Files(TaskWorkspaces(data_dir).of(owner))).good("list_files")
+    listing = await ToolCaller(Files(TaskWorkspaces(data_dir).of(owner))).good("list_files")
 
-    assert [file["name"] for file in told["files"]] == [f"{number:03}" for number in range(200)]
-    assert told["cut"] == "The first 200 of 250 entries, by name."
+    assert [file["name"] for file in listing["files"]] == [f"{number:03}" for number in range(200)]
+    assert listing["cut"] == "The first 200 of 250 entries, by name."
 
 
-async def test_a_sibling_is_told_to_read_what_was_changed(data_dir: Path) -> None:
+async def test_sibling_must_read_a_changed_file_before_writing(data_dir: Path) -> None:
     workspace = TaskWorkspaces(data_dir).of(next(_numbers))
-    ada, bob = Box(Files(workspace, 1)), Box(Files(workspace, 2))
+    ada, bob = ToolCaller(Files(workspace, 1)), ToolCaller(Files(workspace, 2))
     await ada.good("write_file", path="plan", content="Ada's")
 
     refused = await bob.bad("write_file", path="plan", content="Bob's")

@@ -1,4 +1,4 @@
-"""Task workspaces: the properties that hold for any path, content and family, without a server."""
+"""Properties of task workspaces for any path, content and family of agents, without a server."""
 
 import itertools
 import os
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from artel.paths.errors import FileMissing, OutsideWorkspace, PathError, WriteFailed
 from artel.paths.policy import Parts
 from artel.task_workspaces import stamps
-from artel.task_workspaces.errors import Busy, ChangedUnseen, QuotaReached, WorkspaceNotAssigned
+from artel.task_workspaces.errors import ChangedSinceRead, QuotaExceeded, WorkspaceBusy, WorkspaceNotAssigned
 from artel.task_workspaces.owner import MAX_GENERATIONS, owner_of
 from artel.task_workspaces.service import TaskWorkspaces
 from artel.task_workspaces.task_workspace import Info, Quota, TaskWorkspace
@@ -36,9 +36,9 @@ _names = st.text(
 ).filter(lambda name: name not in (".", "..") and not re.fullmatch(r"\.artel-.*\.tmp", name))
 paths = st.lists(_names, min_size=1, max_size=4).map("/".join)
 contents = st.binary(max_size=200) | st.text(st.characters(codec="utf-8"), max_size=50).map(str.encode)
-# Ways out in many spellings: a component `..` between others, a leading slash, a drive, backslashes, odd characters.
+# Path traversal in many spellings: a component `..`, a leading slash, a drive, backslashes, odd characters.
 _anything = st.text(st.characters(codec="utf-8") | st.sampled_from("/.\\\x00\u202e"), max_size=12)
-ways_out = st.one_of(
+traversals = st.one_of(
     st.tuples(st.lists(_anything, max_size=3), st.lists(_anything, max_size=3)).map(
         lambda around: "/".join([*around[0], "..", *around[1]])
     ),
@@ -51,8 +51,8 @@ ways_out = st.one_of(
 )
 
 
-class Somewhere:
-    """A data folder, and new owners in it."""
+class DataFolder:
+    """A data folder in which new owners get workspaces."""
 
     def __init__(self, data_dir: Path, quota: Quota | None = None) -> None:
         self.data_dir = data_dir
@@ -70,24 +70,24 @@ class Somewhere:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def no_waiting_for_the_disk() -> Iterator[None]:
-    """Make files that need not survive a power cut: thousands of cases would keep the disk busy."""
+def no_fsync() -> Iterator[None]:
+    """Disable fsync, which would make thousands of cases slow."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
         yield
 
 
 @pytest.fixture(scope="module")
-def somewhere(tmp_path_factory: pytest.TempPathFactory) -> Somewhere:
-    return Somewhere(tmp_path_factory.mktemp("data"))
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> DataFolder:
+    return DataFolder(tmp_path_factory.mktemp("data"))
 
 
-# Whose it is
+# Owners
 
 
 @st.composite
 def families(draw: st.DrawFn) -> dict[int, int | None]:
-    """Return who created whom, from `root` down."""
+    """Return a random tree of agents below `root`, as a map from agent to parent."""
     parents: dict[int, int | None] = {ROOT: None}
     for agent_id in range(2, draw(st.integers(2, 30))):
         parents[agent_id] = draw(st.sampled_from(sorted(parents)))
@@ -97,19 +97,19 @@ def families(draw: st.DrawFn) -> dict[int, int | None]:
 @pytest.mark.req("TWS-01.1", "TWS-01.2", "TWS-01.4", "TWS-08.1")
 @CASES
 @given(families())
-def test_every_agent_works_in_the_workspace_of_the_child_of_root_that_it_comes_from(
+def test_every_agent_uses_the_workspace_of_its_ancestor_below_root(
     parents: dict[int, int | None],
 ) -> None:
     for agent_id in parents.keys() - {ROOT}:
         owner = owner_of(agent_id, parents)
 
         assert parents[owner] == ROOT
-        line = [agent_id]
-        while line[-1] != ROOT:
-            above = parents[line[-1]]
-            assert above is not None
-            line.append(above)
-        assert owner == line[-2]
+        ancestors = [agent_id]
+        while ancestors[-1] != ROOT:
+            parent = parents[ancestors[-1]]
+            assert parent is not None
+            ancestors.append(parent)
+        assert owner == ancestors[-2]
         assert (owner == agent_id) == (parents[agent_id] == ROOT)
     for nobody in (ROOT, 0, max(parents) + 1):
         with pytest.raises(WorkspaceNotAssigned):
@@ -119,17 +119,17 @@ def test_every_agent_works_in_the_workspace_of_the_child_of_root_that_it_comes_f
 @pytest.mark.req("TWS-01.2", "TWS-08.1")
 @CASES
 @given(st.dictionaries(st.integers(0, 20), st.none() | st.integers(0, 20), max_size=20), st.integers(0, 20))
-def test_a_family_that_goes_round_in_circles_has_an_end_too(parents: dict[int, int | None], agent_id: int) -> None:
+def test_cyclic_parents_terminate(parents: dict[int, int | None], agent_id: int) -> None:
     try:
         owner = owner_of(agent_id, parents)
     except WorkspaceNotAssigned:
         return
-    above = parents[owner]
-    assert above is not None
-    assert parents[above] is None
+    parent = parents[owner]
+    assert parent is not None
+    assert parents[parent] is None
 
 
-def test_a_line_without_end_is_given_up() -> None:
+def test_too_many_generations_have_no_workspace() -> None:
     parents: dict[int, int | None] = {0: None} | {number: number - 1 for number in range(1, 1000)}
 
     assert owner_of(MAX_GENERATIONS, parents) == 1
@@ -140,12 +140,12 @@ def test_a_line_without_end_is_given_up() -> None:
 @pytest.mark.req("TWS-01.1", "TWS-01.3", "TWS-01.5", "TWS-08.1")
 @CASES
 @given(path=paths, content=contents)
-def test_two_children_of_root_have_different_workspaces(somewhere: Somewhere, path: str, content: bytes) -> None:
-    (mine, here), (_, there) = somewhere.new(), somewhere.new()
+def test_two_children_of_root_have_different_workspaces(data_folder: DataFolder, path: str, content: bytes) -> None:
+    (mine, here), (_, there) = data_folder.new(), data_folder.new()
 
     here.write(mine, path, content)
 
-    assert (somewhere.folder(mine) / path).read_bytes() == content
+    assert (data_folder.folder(mine) / path).read_bytes() == content
     assert there.list().entries == []
     with pytest.raises(FileMissing):
         there.read(path)
@@ -153,14 +153,14 @@ def test_two_children_of_root_have_different_workspaces(somewhere: Somewhere, pa
         there.read(f"../{mine}/{path}")
 
 
-# Lazy
+# Lazy creation
 
 
 @pytest.mark.req("TWS-02.1", "TWS-02.2", "TWS-05.2", "TWS-08.1")
 @CASES
 @given(path=paths)
-def test_only_a_write_makes_the_folder(somewhere: Somewhere, path: str) -> None:
-    owner, workspace = somewhere.new()
+def test_only_a_write_creates_the_folder(data_folder: DataFolder, path: str) -> None:
+    owner, workspace = data_folder.new()
 
     assert workspace.list().entries == []
     assert workspace.list(recursive=True).entries == []
@@ -168,11 +168,11 @@ def test_only_a_write_makes_the_folder(somewhere: Somewhere, path: str) -> None:
     for ask in (workspace.read, workspace.list):
         with pytest.raises(FileMissing):
             ask(path)
-    assert not somewhere.folder(owner).exists()
+    assert not data_folder.folder(owner).exists()
 
     workspace.write(owner, path, b"first")
 
-    assert somewhere.folder(owner).is_dir()
+    assert data_folder.folder(owner).is_dir()
 
 
 # Round trip
@@ -181,22 +181,22 @@ def test_only_a_write_makes_the_folder(somewhere: Somewhere, path: str) -> None:
 @pytest.mark.req("TWS-03.1", "TWS-03.2", "TWS-08.1")
 @CASES
 @given(path=paths, content=contents, later=contents)
-def test_what_is_written_is_what_is_read_back(somewhere: Somewhere, path: str, content: bytes, later: bytes) -> None:
-    owner, workspace = somewhere.new()
+def test_content_is_read_back_as_written(data_folder: DataFolder, path: str, content: bytes, later: bytes) -> None:
+    owner, workspace = data_folder.new()
 
     for data, is_new in ((content, True), (later, False)):
         written = workspace.write(owner, path, data)
 
         assert (written.size, written.is_new) == (len(data), is_new)
         assert workspace.read(path).data == data
-    assert (somewhere.folder(owner) / path).parent.is_dir()
+    assert (data_folder.folder(owner) / path).parent.is_dir()
 
 
 @pytest.mark.req("TWS-05.2", "TWS-08.1")
 @CASES
 @given(st.dictionaries(paths, st.binary(max_size=100), max_size=3))
-def test_the_figures_are_exact(somewhere: Somewhere, files: dict[str, bytes]) -> None:
-    owner, workspace = somewhere.new()
+def test_info_counts_files_folders_and_bytes(data_folder: DataFolder, files: dict[str, bytes]) -> None:
+    owner, workspace = data_folder.new()
 
     for path, content in files.items():
         try:
@@ -204,23 +204,23 @@ def test_the_figures_are_exact(somewhere: Somewhere, files: dict[str, bytes]) ->
         except WriteFailed:  # a name that is a folder in one path and a file in another
             continue
 
-    there = [path for path in somewhere.folder(owner).rglob("*") if path.is_file()]
+    on_disk = [path for path in data_folder.folder(owner).rglob("*") if path.is_file()]
     info = workspace.info()
-    assert info.file_count == len(there)
-    assert info.dir_count == sum(path.is_dir() for path in somewhere.folder(owner).rglob("*"))
-    assert info.total_size == sum(path.stat().st_size for path in there)
-    newest = max((path.stat().st_mtime for path in there), default=None)
+    assert info.file_count == len(on_disk)
+    assert info.dir_count == sum(path.is_dir() for path in data_folder.folder(owner).rglob("*"))
+    assert info.total_size == sum(path.stat().st_size for path in on_disk)
+    newest = max((path.stat().st_mtime for path in on_disk), default=None)
     assert (info.last_modified and info.last_modified.timestamp()) == (newest and pytest.approx(newest, abs=1e-5))
 
 
-# No way out
+# Path traversal
 
 
 @pytest.mark.req("TWS-04.1", "TWS-08.1")
 @CASES
-@given(path=ways_out)
-def test_no_path_leads_out_and_nothing_is_touched(tmp_path_factory: pytest.TempPathFactory, path: str) -> None:
-    here = Somewhere(tmp_path_factory.getbasetemp() / "closed")
+@given(path=traversals)
+def test_path_traversal_is_blocked_and_changes_nothing(tmp_path_factory: pytest.TempPathFactory, path: str) -> None:
+    here = DataFolder(tmp_path_factory.getbasetemp() / "closed")
     owner = 5
     workspace = here.all.of(owner)
     before = here.snapshot()
@@ -240,21 +240,21 @@ def test_no_path_leads_out_and_nothing_is_touched(tmp_path_factory: pytest.TempP
 @pytest.mark.req("TWS-04.2", "TWS-08.1")
 @CASES
 @given(name=_names, below=paths, kind=st.sampled_from(["absolute", "relative", "neighbour", "dangling", "chain"]))
-def test_no_link_leads_out(somewhere: Somewhere, name: str, below: str, kind: str) -> None:
-    owner, workspace = somewhere.new()
-    neighbour, theirs = somewhere.new()
+def test_links_to_the_outside_are_blocked(data_folder: DataFolder, name: str, below: str, kind: str) -> None:
+    owner, workspace = data_folder.new()
+    neighbour, theirs = data_folder.new()
     theirs.write(neighbour, "secret", b"theirs")
     workspace.write(owner, "own/file", b"mine")
     target = {
-        "absolute": str(somewhere.folder(neighbour)),
+        "absolute": str(data_folder.folder(neighbour)),
         "relative": "../" * 3,
         "neighbour": f"../{neighbour}",
         "dangling": "/nowhere/at/all",
         "chain": "own/out",
     }[kind]
-    (somewhere.folder(owner) / "own" / "out").symlink_to(somewhere.data_dir)
-    assume(not (somewhere.folder(owner) / name).exists())
-    (somewhere.folder(owner) / name).symlink_to(target)
+    (data_folder.folder(owner) / "own" / "out").symlink_to(data_folder.data_dir)
+    assume(not (data_folder.folder(owner) / name).exists())
+    (data_folder.folder(owner) / name).symlink_to(target)
 
     for attempt in (
         lambda: workspace.write(owner, f"{name}/{below}", b"x"),
@@ -271,19 +271,19 @@ def test_no_link_leads_out(somewhere: Somewhere, name: str, below: str, kind: st
 
 @CASES
 @given(path=st.text(max_size=40) | _anything)
-def test_any_path_at_all_is_answered_or_refused_in_words(somewhere: Somewhere, path: str) -> None:
-    owner, workspace = somewhere.new()
+def test_errors_never_disclose_the_data_folder(data_folder: DataFolder, path: str) -> None:
+    owner, workspace = data_folder.new()
 
     for attempt in (
         lambda: workspace.write(owner, path, b"x"),
         lambda: workspace.read(path),
         lambda: workspace.list(path),
     ):
-        assert str(somewhere.data_dir) not in _complaint(attempt)
+        assert str(data_folder.data_dir) not in _error_message(attempt)
 
 
-def _complaint(attempt: Callable[[], object]) -> str:
-    """Return what is said against something; nothing if it is done."""
+def _error_message(attempt: Callable[[], object]) -> str:
+    """Return the error message of a call, or an empty string if it succeeds."""
     try:
         attempt()
     except PathError as refused:
@@ -296,41 +296,41 @@ def _complaint(attempt: Callable[[], object]) -> str:
 
 @given(st.lists(st.tuples(paths, st.integers(0, 40)), max_size=12))
 @settings(max_examples=by_depth(100, 300))
-def test_no_sequence_of_writes_goes_over_the_quota(
+def test_no_sequence_of_writes_exceeds_the_quota(
     tmp_path_factory: pytest.TempPathFactory, writes: list[tuple[str, int]]
 ) -> None:
     quota = Quota(total_bytes=100, files=8, file_bytes=30)
-    here = Somewhere(tmp_path_factory.getbasetemp() / "quota", quota)
+    here = DataFolder(tmp_path_factory.getbasetemp() / "quota", quota)
     owner, workspace = here.new()
 
     for path, size in writes:
         before = workspace.info()
-        if _complaint(partial(workspace.write, owner, path, b"x" * size)):
+        if _error_message(partial(workspace.write, owner, path, b"x" * size)):
             assert workspace.info() == before
         info = workspace.info()
         assert info.total_size <= quota.total_bytes
         assert info.file_count + info.dir_count <= quota.files
 
 
-def test_replacing_a_file_needs_room_only_for_what_is_more(tmp_path: Path) -> None:
-    here = Somewhere(tmp_path, Quota(total_bytes=100, files=3, file_bytes=90))
+def test_replacing_a_file_counts_only_the_difference(tmp_path: Path) -> None:
+    here = DataFolder(tmp_path, Quota(total_bytes=100, files=3, file_bytes=90))
     owner, workspace = here.new()
     workspace.write(owner, "a/b", b"x" * 60)
 
     workspace.write(owner, "a/b", b"y" * 90)
 
-    with pytest.raises(QuotaReached, match="may hold 100 bytes, and would have 101"):
+    with pytest.raises(QuotaExceeded, match="may hold 100 bytes, and would have 101"):
         workspace.write(owner, "c", b"x" * 11)
     workspace.write(owner, "c", b"x" * 10)
-    with pytest.raises(QuotaReached, match="3 files and folders"):
+    with pytest.raises(QuotaExceeded, match="3 files and folders"):
         workspace.write(owner, "d", b"")
-    with pytest.raises(QuotaReached, match="more than the 90 allowed"):
+    with pytest.raises(QuotaExceeded, match="more than the 90 allowed"):
         workspace.write(owner, "c", b"x" * 91)
     assert workspace.info().total_size == 100
 
 
-def test_what_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
-    here = Somewhere(tmp_path, Quota(files=2))
+def test_refused_calls_leave_nothing_on_disk(tmp_path: Path) -> None:
+    here = DataFolder(tmp_path, Quota(files=2))
     owner, workspace = here.new()
     workspace.write(owner, "file", b"x")
     before = here.snapshot()
@@ -338,7 +338,7 @@ def test_what_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
     for number in range(20):
         with pytest.raises(WriteFailed):
             workspace.write(owner, f"file/{number}", b"x")
-        with pytest.raises(QuotaReached):
+        with pytest.raises(QuotaExceeded):
             workspace.write(owner, f"other{number}/x", b"x")
         with pytest.raises(FileMissing):
             workspace.read(f"nothing{number}", owner)
@@ -346,51 +346,51 @@ def test_what_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
     assert here.snapshot() == before
 
 
-# Families: nobody overwrites what it has not seen
+# Lost updates: agents can't overwrite content that they have not seen
 
 
-def test_a_sibling_reads_before_it_overwrites(tmp_path: Path) -> None:
-    _, workspace = Somewhere(tmp_path).new()
+def test_sibling_must_read_before_it_overwrites(tmp_path: Path) -> None:
+    _, workspace = DataFolder(tmp_path).new()
     ada, bob = 100, 101
     workspace.write(ada, "plan", b"by Ada")
 
     with pytest.raises(
-        ChangedUnseen, match=r"^./plan was changed by another agent since you last read it. Read it again"
+        ChangedSinceRead, match=r"^./plan was changed by another agent since you last read it. Read it again"
     ):
         workspace.write(bob, "./plan", b"by Bob")
     assert workspace.read("plan", bob).data == b"by Ada"
     workspace.write(bob, "plan", b"by Bob")
 
-    with pytest.raises(ChangedUnseen):
+    with pytest.raises(ChangedSinceRead):
         workspace.write(ada, "plan", b"by Ada again")
-    assert workspace.read("plan").data == b"by Bob"  # by the user, who never writes
-    with pytest.raises(ChangedUnseen):
+    assert workspace.read("plan").data == b"by Bob"  # read by the user, who never writes
+    with pytest.raises(ChangedSinceRead):
         workspace.write(ada, "plan", b"by Ada again")
 
 
-def test_a_change_from_outside_is_seen_too(tmp_path: Path) -> None:
-    here = Somewhere(tmp_path)
+def test_external_change_is_detected(tmp_path: Path) -> None:
+    here = DataFolder(tmp_path)
     owner, workspace = here.new()
     workspace.write(owner, "plan", b"mine")
     (here.folder(owner) / "plan").write_bytes(b"the operator's")
 
-    with pytest.raises(ChangedUnseen):
+    with pytest.raises(ChangedSinceRead):
         workspace.write(owner, "plan", b"mine again")
 
     (here.folder(owner) / "plan").unlink()
     assert workspace.write(owner, "plan", b"new").is_new
 
 
-def test_stamps_outlive_the_process_and_a_torn_one_only_asks_to_read_again(tmp_path: Path) -> None:
-    here = Somewhere(tmp_path)
+def test_stamps_are_persistent_and_a_damaged_one_requires_reading_again(tmp_path: Path) -> None:
+    here = DataFolder(tmp_path)
     owner, workspace = here.new()
     workspace.write(owner, "plan", b"one")
-    Somewhere(tmp_path).all.of(owner).write(owner, "plan", b"two")
+    DataFolder(tmp_path).all.of(owner).write(owner, "plan", b"two")
 
     for stamp in (tmp_path / "workspace-stamps" / str(owner)).iterdir():
         stamp.write_text('{"sha256": "tor')
 
-    with pytest.raises(ChangedUnseen):
+    with pytest.raises(ChangedSinceRead):
         workspace.write(owner, "plan", b"three")
     workspace.read("plan", owner)
     workspace.write(owner, "plan", b"three")
@@ -398,32 +398,30 @@ def test_stamps_outlive_the_process_and_a_torn_one_only_asks_to_read_again(tmp_p
 
 @settings(max_examples=by_depth(100, 300))
 @given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from("ab"), st.booleans()), max_size=20))
-def test_whatever_siblings_do_nobody_overwrites_what_it_does_not_know(
-    somewhere: Somewhere, steps: list[tuple[int, str, bool]]
-) -> None:
-    _, workspace = somewhere.new()
+def test_siblings_never_overwrite_unseen_content(data_folder: DataFolder, steps: list[tuple[int, str, bool]]) -> None:
+    _, workspace = data_folder.new()
     content: dict[str, bytes] = {}
-    known: dict[tuple[int, str], bytes] = {}
+    seen: dict[tuple[int, str], bytes] = {}
 
     for number, (member, path, is_write) in enumerate(steps):
         if is_write:
             data = str(number).encode()
-            if path not in content or known.get((member, path)) == content[path]:
+            if path not in content or seen.get((member, path)) == content[path]:
                 workspace.write(member, path, data)
-                content[path] = known[member, path] = data
+                content[path] = seen[member, path] = data
             else:
-                with pytest.raises(ChangedUnseen):
+                with pytest.raises(ChangedSinceRead):
                     workspace.write(member, path, data)
         elif path in content:
-            known[member, path] = workspace.read(path, member).data
-            assert known[member, path] == content[path]
+            seen[member, path] = workspace.read(path, member).data
+            assert seen[member, path] == content[path]
         else:
             with pytest.raises(FileMissing):
                 workspace.read(path, member)
 
 
-def test_threads_of_one_family_lose_nothing_and_stay_in_the_quota(tmp_path: Path) -> None:
-    here = Somewhere(tmp_path, Quota(files=30))
+def test_concurrent_threads_lose_no_update_and_respect_the_quota(tmp_path: Path) -> None:
+    here = DataFolder(tmp_path, Quota(files=30))
     _, workspace = here.new()
 
     def work(member: int) -> int:
@@ -432,7 +430,7 @@ def test_threads_of_one_family_lose_nothing_and_stay_in_the_quota(tmp_path: Path
             try:
                 workspace.write(member, f"{member}/{number}", b"x")
                 made += 1
-            except QuotaReached:
+            except QuotaExceeded:
                 pass
             _append(workspace, member)
         return made
@@ -448,26 +446,26 @@ def test_threads_of_one_family_lose_nothing_and_stay_in_the_quota(tmp_path: Path
     )
 
 
-def test_two_who_write_at_once_do_not_both_take_the_last_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, workspace = Somewhere(tmp_path, Quota(files=1)).new()
-    both_have_counted = threading.Barrier(2)
+def test_concurrent_writes_do_not_exceed_the_file_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, workspace = DataFolder(tmp_path, Quota(files=1)).new()
+    both_have_checked = threading.Barrier(2)
     require_room = TaskWorkspace._require_room
 
-    def counted(self: TaskWorkspace, parts: Parts, size: int) -> None:
+    def check_and_wait(self: TaskWorkspace, parts: Parts, size: int) -> None:
         require_room(self, parts, size)
-        with suppress(threading.BrokenBarrierError):  # as it should be: the other one may not count yet
-            both_have_counted.wait(0.3)
+        with suppress(threading.BrokenBarrierError):  # expected: the other one waits for the lock
+            both_have_checked.wait(0.3)
 
-    monkeypatch.setattr(TaskWorkspace, "_require_room", counted)
+    monkeypatch.setattr(TaskWorkspace, "_require_room", check_and_wait)
     with ThreadPoolExecutor(2) as pool:
-        done = pool.map(lambda name: _complaint(partial(workspace.write, 1, name, b"x")), "ab")
+        done = pool.map(lambda name: _error_message(partial(workspace.write, 1, name, b"x")), "ab")
 
     assert sorted(map(bool, done)) == [False, True]
     assert workspace.info().file_count == 1
 
 
 def _append(workspace: TaskWorkspace, member: int) -> None:
-    """Add a line to a file that all members add to, as an agent does: read, write, and again if it was changed."""
+    """Append a line to a shared file as an agent does: read, write, and retry if it was changed."""
     while True:
         try:
             old = workspace.read("log", member).data
@@ -475,7 +473,7 @@ def _append(workspace: TaskWorkspace, member: int) -> None:
             old = b""
         try:
             workspace.write(member, "log", old + b"%d\n" % member)
-        except (ChangedUnseen, QuotaReached):
+        except (ChangedSinceRead, QuotaExceeded):
             continue
         return
 
@@ -484,8 +482,6 @@ _PROCESS = """
 import sys
 from pathlib import Path
 from artel.task_workspaces.service import TaskWorkspaces
-from tests.depth import by_depth
-from tests.depth import by_depth
 from tests.unit.test_task_workspace import _append
 workspace = TaskWorkspaces(Path(sys.argv[1])).of(7)
 for _ in range(20):
@@ -493,7 +489,7 @@ for _ in range(20):
 """
 
 
-def test_processes_that_share_the_folder_lose_nothing(tmp_path: Path) -> None:
+def test_concurrent_processes_lose_no_update(tmp_path: Path) -> None:
     running = [
         subprocess.Popen([sys.executable, "-c", _PROCESS, str(tmp_path), str(member)], cwd=Path(__file__).parents[2])
         for member in (1, 2, 3)
@@ -501,18 +497,18 @@ def test_processes_that_share_the_folder_lose_nothing(tmp_path: Path) -> None:
 
     assert [process.wait(60) for process in running] == [0, 0, 0]
 
-    lines = Somewhere(tmp_path).all.of(7).read("log").data.split()
+    lines = DataFolder(tmp_path).all.of(7).read("log").data.split()
     assert sorted(lines) == [b"1"] * 20 + [b"2"] * 20 + [b"3"] * 20
 
 
-def test_a_lock_that_nobody_gives_back_is_an_error_and_no_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stamps, "WAIT_SECONDS", 0.05)
-    owner, workspace = Somewhere(tmp_path).new()
+def test_lock_timeout_raises_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stamps, "LOCK_SECONDS", 0.05)
+    owner, workspace = DataFolder(tmp_path).new()
     workspace.write(owner, "a", b"x")
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with workspace._stamps.whole():
+        with workspace._stamps.lock_workspace():
             held.set()
             done.wait(30)
 
@@ -520,7 +516,7 @@ def test_a_lock_that_nobody_gives_back_is_an_error_and_no_hang(tmp_path: Path, m
     holder.start()
     try:
         assert held.wait(30)
-        with pytest.raises(Busy):
+        with pytest.raises(WorkspaceBusy):
             workspace.write(owner, "a", b"y")
     finally:
         done.set()
@@ -528,11 +524,11 @@ def test_a_lock_that_nobody_gives_back_is_an_error_and_no_hang(tmp_path: Path, m
     workspace.write(owner, "a", b"y")
 
 
-# The end
+# Removal and errors
 
 
-def test_a_workspace_goes_with_all_that_is_in_it_and_no_link_is_followed(tmp_path: Path) -> None:
-    here = Somewhere(tmp_path / "data")
+def test_remove_deletes_everything_and_follows_no_link(tmp_path: Path) -> None:
+    here = DataFolder(tmp_path / "data")
     (mine, workspace), (theirs, neighbour) = here.new(), here.new()
     workspace.write(mine, "a/b/c", b"x")
     neighbour.write(theirs, "kept", b"x")
@@ -550,9 +546,9 @@ def test_a_workspace_goes_with_all_that_is_in_it_and_no_link_is_followed(tmp_pat
     assert workspace.list().entries == []
 
 
-def test_a_folder_that_can_not_be_made_is_told_without_its_name(tmp_path: Path) -> None:
+def test_folder_that_can_not_be_created_is_an_error_without_its_path(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file where the folder should be")
-    owner, workspace = Somewhere(tmp_path / "data").new()
+    owner, workspace = DataFolder(tmp_path / "data").new()
 
     with pytest.raises(WriteFailed) as refused:
         workspace.write(owner, "plan", b"x")
@@ -560,8 +556,8 @@ def test_a_folder_that_can_not_be_made_is_told_without_its_name(tmp_path: Path) 
     assert str(tmp_path) not in refused.value.message
 
 
-def test_what_can_not_be_noted_can_be_read_all_the_same(tmp_path: Path) -> None:
-    here = Somewhere(tmp_path)
+def test_file_can_be_read_if_its_stamp_can_not_be_stored(tmp_path: Path) -> None:
+    here = DataFolder(tmp_path)
     owner, workspace = here.new()
     (here.folder(owner)).mkdir(parents=True)
     (here.folder(owner) / "plan").write_bytes(b"x")

@@ -1,1 +1,1 @@
-"""Task workspaces: the scratch folders on the server that families of agents share."""
+"""Task workspaces: folders on the server that an agent and its descendants share."""

@@ -1,4 +1,4 @@
-"""Whose task workspace an agent works in: its own if `root` created it, else that of its nearest ancestor with one."""
+"""The owner of an agent's task workspace: the agent itself if `root` created it, else its ancestor below `root`."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,17 +10,17 @@ from artel.auth.principal import Principal
 from artel.projects.repository import ProjectRepository
 from artel.task_workspaces.errors import WorkspaceNotAssigned
 
-MAX_GENERATIONS = 64  # far more than spawn_agent makes, and an end to whatever else the rows may hold
+MAX_GENERATIONS = 64  # far more than spawn_agent allows; stops at cycles and broken rows
 
 
 def owner_of(agent_id: int, parents: Mapping[int, int | None]) -> int:
-    """Return the agent whose task workspace is used; `parents` names everybody's parent, and `root` has none."""
+    """Return the owner's id or raise WorkspaceNotAssigned; `parents` maps agents to parents (None for `root`)."""
     seen: set[int] = set()
     current = agent_id
     while current not in seen and len(seen) < MAX_GENERATIONS:
         seen.add(current)
         parent = parents.get(current)
-        if parent is None:  # `root`, or nobody
+        if parent is None:  # `root` or an unknown agent
             break
         if parent in parents and parents[parent] is None:
             return current
@@ -29,7 +29,7 @@ def owner_of(agent_id: int, parents: Mapping[int, int | None]) -> int:
 
 
 def find_owner(connection: Connection, principal: Principal, project_id: int, agent_id: int) -> int:
-    """Return the agent whose task workspace one of the project's agents works in; raise if there is no such agent."""
+    """Return the id of the agent that owns the task workspace; raise if project or agent don't exist."""
     ProjectRepository(connection, principal).get(project_id)
     agents = AgentRepository(connection, principal)
     agents.get(project_id, agent_id)
@@ -39,6 +39,6 @@ def find_owner(connection: Connection, principal: Principal, project_id: int, ag
 def find_assignment(
     connection: Connection, principal: Principal, project_id: int, agent_id: int
 ) -> tuple[int, datetime]:
-    """Return the agent whose task workspace is used, and when it was assigned: a workspace comes with its agent."""
+    """Return the owner's id and creation time, which is also that of the workspace."""
     owner_id = find_owner(connection, principal, project_id, agent_id)
     return owner_id, AgentRepository(connection, principal).get(project_id, owner_id).created_at

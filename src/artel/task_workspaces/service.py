@@ -1,4 +1,4 @@
-"""All task workspaces of a server: where they lie, and how they go."""
+"""All task workspaces of a server: their folders and their removal."""
 
 import shutil
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ log = get_logger(__name__)
 
 
 class TaskWorkspaces:
-    """The folders `workspaces/{agent_id}` in the data folder, and beside them what members have seen of the files."""
+    """The folders `workspaces/{agent_id}` in the data folder, with their stamps in `workspace-stamps/{agent_id}`."""
 
     def __init__(self, data_dir: Path, quota: Quota | None = None) -> None:
         self._folders = data_dir / "workspaces"
@@ -20,24 +20,24 @@ class TaskWorkspaces:
         self._quota = quota or Quota()
 
     def of(self, owner_id: int) -> TaskWorkspace:
-        """Return the task workspace of an agent that `root` created; nothing is made on disk."""
+        """Return the task workspace of an owner, without creating its folder."""
         return TaskWorkspace(self._folders / str(owner_id), self._stamps / str(owner_id), self._quota)
 
     def record(self, owner_id: int, created_at: datetime) -> Record:
-        """Return the record of the task workspace of an agent that `root` created at that time."""
+        """Return the record of the task workspace of an owner that was created at that time."""
         folder = self._folders / str(owner_id)
         return Record(owner_id, f"{self._folders.name}/{owner_id}", created_at, lazy_created=folder.is_dir())
 
     def size_of(self, owner_ids: Iterable[int]) -> int:
-        """Return how many bytes the files of some agents' task workspaces have."""
-        written = [owner_id for owner_id in owner_ids if (self._folders / str(owner_id)).is_dir()]
-        return sum(self.of(owner_id).info().total_size for owner_id in written)
+        """Return the total size of the files in these task workspaces in bytes."""
+        existing = [owner_id for owner_id in owner_ids if (self._folders / str(owner_id)).is_dir()]
+        return sum(self.of(owner_id).info().total_size for owner_id in existing)
 
     def remove(self, owner_ids: Iterable[int]) -> None:
-        """Remove the task workspaces of agents that are gone; what can't be removed is left, and logged."""
+        """Remove the task workspaces of deleted agents; log failures."""
         for owner_id in owner_ids:
             for folder in (self._folders / str(owner_id), self._stamps / str(owner_id)):
-                # It never follows a link; the depth of what agents make is bounded by the rules for paths.
+                # rmtree never follows links; the path rules bound the depth of the tree.
                 shutil.rmtree(folder, ignore_errors=True)
                 if folder.exists():
                     log.warning("task_workspace_not_removed", agent_id=owner_id)

@@ -1,8 +1,8 @@
-"""What each member of a family has seen of a file, so that none overwrites what it doesn't know.
+"""Stamps: which agents have seen the current content of a file, to prevent lost updates.
 
-Per path there is one small file beside the workspace: the hash of the content that was last written or read, and who
-has seen it. It is the path's lock too, for all processes that share the data folder. If one is lost or torn, members
-have to read the file once more before they write it; nothing worse.
+Each path has one small stamp file outside the workspace: the hash of the content last written or read, and the agents
+that have seen it. It is also the path's lock for all processes that share the data folder. If a stamp is lost or
+damaged, agents only have to read the file again before they write it.
 """
 
 import fcntl
@@ -16,67 +16,67 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from artel.paths.policy import Parts
-from artel.task_workspaces.errors import Busy
+from artel.task_workspaces.errors import WorkspaceBusy
 
-WAIT_SECONDS = 10.0
-LOOK_SECONDS = 0.002
+LOCK_SECONDS = 10.0
+POLL_SECONDS = 0.002
 MAX_BYTES = 100_000
-_WHOLE = "workspace"
+_WORKSPACE_LOCK = "workspace"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A content, by its hash, and the members who know it."""
+class SeenContent:
+    """The hash of a content and the agents that have seen it."""
 
     sha256: str
     members: frozenset[int]
 
 
 class Stamp:
-    """What is known about one path, while its lock is held."""
+    """The stamp of one path, while its lock is held."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
-    def seen(self) -> Seen:
-        """Return what was noted last; nobody has seen anything of a path that nothing is noted about."""
+    def seen(self) -> SeenContent:
+        """Return the stored stamp; an empty one if it is missing or damaged."""
         try:
-            noted = json.loads(os.pread(self._descriptor, MAX_BYTES, 0))
-            return Seen(str(noted["sha256"]), frozenset(int(member) for member in noted["members"]))
+            stored = json.loads(os.pread(self._descriptor, MAX_BYTES, 0))
+            return SeenContent(str(stored["sha256"]), frozenset(int(member) for member in stored["members"]))
         except (ValueError, KeyError, TypeError):
-            return Seen("", frozenset())
+            return SeenContent("", frozenset())
 
     def written(self, member: int, sha256: str) -> None:
-        """Note that a member has written the file: it alone knows the content."""
-        self._note(Seen(sha256, frozenset({member})))
+        """Record that an agent wrote the file, so that only this agent has seen the content."""
+        self._store(SeenContent(sha256, frozenset({member})))
 
     def read(self, member: int, sha256: str) -> None:
-        """Note that a member has read the file."""
+        """Record that an agent read the file."""
         seen = self.seen()
         others = seen.members if seen.sha256 == sha256 else frozenset()
-        self._note(Seen(sha256, others | {member}))
+        self._store(SeenContent(sha256, others | {member}))
 
-    def _note(self, seen: Seen) -> None:
+    def _store(self, seen: SeenContent) -> None:
         text = json.dumps({"sha256": seen.sha256, "members": sorted(seen.members)}).encode()
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, text, 0)
 
 
 class Stamps:
-    """The stamps of one task workspace, in a folder of their own; their names are ours, made from the paths."""
+    """The stamps of one task workspace in a folder of their own, named by the hashes of the paths."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     @contextmanager
-    def whole(self) -> Iterator[None]:
-        """Hold the whole workspace against other writers: what it may hold is counted and written in one go."""
-        with self._locked(self._folder / _WHOLE):
+    def lock_workspace(self) -> Iterator[None]:
+        """Lock the workspace for writing, so that checking the quota and writing don't race."""
+        with self._locked(self._folder / _WORKSPACE_LOCK):
             yield
 
     @contextmanager
-    def of(self, parts: Parts) -> Iterator[Stamp]:
-        """Hold one path; what was noted for nothing is removed again."""
+    def lock_path(self, parts: Parts) -> Iterator[Stamp]:
+        """Lock one path and return its stamp; an empty stamp file is removed afterwards."""
         file = self._folder / hashlib.sha256("/".join(parts).encode()).hexdigest()
         with self._locked(file) as descriptor:
             try:
@@ -93,15 +93,15 @@ class Stamps:
             _lock(descriptor)
             yield descriptor
         finally:
-            os.close(descriptor)  # and with it the lock
+            os.close(descriptor)  # releases the lock
 
 
 def _lock(descriptor: int) -> None:
-    """Wait for the lock, on a thread that may wait, but not for ever: whoever holds it may have been stopped."""
-    until = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < until:
+    """Wait for the lock, with a timeout because its holder may hang; this blocks the thread."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while time.monotonic() < deadline:
         with suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
-        time.sleep(LOOK_SECONDS)
-    raise Busy
+        time.sleep(POLL_SECONDS)
+    raise WorkspaceBusy

@@ -1,4 +1,4 @@
-"""How many bytes a user may store: messages, memories and the files of task workspaces."""
+"""Storage quota of users, for messages, memories and the files of task workspaces."""
 
 import asyncio
 import time
@@ -19,36 +19,36 @@ from artel.task_workspaces.service import TaskWorkspaces
 
 log = get_logger(__name__)
 
-MEASURED_SECONDS = 60.0  # for so long what was added is counted instead of measuring anew
+CACHE_SECONDS = 60.0  # until usage is measured again; additions are counted meanwhile
 MAX_USERS = 10_000
-MEASURE_SECONDS = 30.0
+MEASURE_SECONDS = 30.0  # timeout
 
 
 @dataclass(slots=True)
-class _Use:
+class _Usage:
     limit: int | None
     used: int
     measured_at: float
 
 
 class StorageQuota:
-    """Refuses what would be stored beyond a user's quota.
+    """Enforces the storage quota of users.
 
-    A user with a quota is measured at most once a minute; what is added meanwhile is counted. Others are not measured.
-    With several processes each counts for itself, so that a user may go over by what one minute brings.
+    Usage is measured at most once a minute per user with a quota, and additions are counted meanwhile. Each process
+    counts for itself, so that with several processes a user may exceed the quota by the additions of one minute.
     """
 
     def __init__(self, database: Database, workspaces: TaskWorkspaces, default_bytes: int | None) -> None:
         self._database = database
         self._workspaces = workspaces
         self._default = default_bytes
-        self._users: OrderedDict[int, _Use] = OrderedDict()
-        self._measuring: dict[int, asyncio.Task[_Use]] = {}
+        self._users: OrderedDict[int, _Usage] = OrderedDict()
+        self._measuring: dict[int, asyncio.Task[_Usage]] = {}
 
     async def take(self, principal: Principal, size: int) -> None:
-        """Count bytes that are about to be stored; raise StorageFull if there is no room for them."""
+        """Reserve bytes that are about to be stored; raise StorageFull if they exceed the quota."""
         use = self._users.get(principal.user_id)
-        if use is None or time.monotonic() - use.measured_at > MEASURED_SECONDS:
+        if use is None or time.monotonic() - use.measured_at > CACHE_SECONDS:
             use = await self._measured(principal)
         if use.limit is None:
             return
@@ -60,17 +60,17 @@ class StorageQuota:
         use.used += size
 
     def forget(self, user_id: int) -> None:
-        """Measure a user anew with the next request, because the limit has changed."""
+        """Invalidate the cached usage because the limit has changed."""
         self._users.pop(user_id, None)
 
     def give_back(self, principal: Principal, size: int) -> None:
-        """Count bytes no longer that were not stored after all."""
+        """Release reserved bytes that were not stored."""
         use = self._users.get(principal.user_id)
         if use is not None:
             use.used = max(0, use.used - size)
 
-    async def _measured(self, principal: Principal) -> _Use:
-        """Measure a user once, for all who wait for it."""
+    async def _measured(self, principal: Principal) -> _Usage:
+        """Measure a user, once for concurrent callers."""
         measuring = self._measuring.get(principal.user_id)
         if measuring is None:
             measuring = asyncio.get_running_loop().create_task(self._measure(principal))
@@ -78,12 +78,12 @@ class StorageQuota:
             measuring.add_done_callback(lambda _: self._measuring.pop(principal.user_id, None))
         return await asyncio.shield(measuring)
 
-    async def _measure(self, principal: Principal) -> _Use:
+    async def _measure(self, principal: Principal) -> _Usage:
         limit = await self._database.read(storage_limit, principal, self._default)
         used = 0
         if limit is not None:
             used = await self._used(principal, limit)
-        use = self._users[principal.user_id] = _Use(limit, used, time.monotonic())
+        use = self._users[principal.user_id] = _Usage(limit, used, time.monotonic())
         self._users.move_to_end(principal.user_id)
         while len(self._users) > MAX_USERS:
             self._users.popitem(last=False)
@@ -92,14 +92,14 @@ class StorageQuota:
     async def _used(self, principal: Principal, limit: int) -> int:
         try:
             used, agents = await self._database.read_within(MEASURE_SECONDS, _stored, principal)
-        except TimeoutError:  # so much that it can't be counted: no more until it can
+        except TimeoutError:  # too much data to measure: treat the quota as used up
             log.warning("storage_not_measured", user_id=principal.user_id)
             return limit
         return used + await asyncio.to_thread(self._workspaces.size_of, agents)
 
 
 def storage_limit(connection: Connection, principal: Principal, default: int | None) -> int | None:
-    """Return a user's quota in bytes; None if there is none."""
+    """Return a user's quota in bytes, or None if unlimited."""
     account = account_by_id(connection, principal.user_id)
     own = account.storage_bytes if account else None
     limit = default if own is None else own
@@ -107,7 +107,7 @@ def storage_limit(connection: Connection, principal: Principal, default: int | N
 
 
 def _stored(connection: Connection, principal: Principal) -> tuple[int, list[int]]:
-    """Return how many bytes of text a user has stored, and the agents whose files count too."""
+    """Return the size of a user's stored texts in bytes, and the ids of agents whose files count too."""
     text = MessageRepository(connection, principal).stored_bytes()
     text += MemoryRepository(connection, principal).stored_bytes()
     return text, AgentRepository(connection, principal).ids()

@@ -1,4 +1,4 @@
-"""One task workspace: files that a family of agents shares. The folder is made by the first write, and not before."""
+"""One task workspace: files that an agent and its descendants share, in a folder created by the first write."""
 
 import errno
 import re
@@ -22,20 +22,20 @@ from artel.paths.errors import (
     WriteFailed,
 )
 from artel.paths.policy import Parts, split_path
-from artel.task_workspaces.errors import Busy, ChangedUnseen, QuotaReached
-from artel.task_workspaces.stamps import Seen, Stamps
+from artel.task_workspaces.errors import ChangedSinceRead, QuotaExceeded, WorkspaceBusy
+from artel.task_workspaces.stamps import SeenContent, Stamps
 
-NEW = ""  # the hash that no content has
-MAX_SEEN = 1_000_000  # entries looked at to count them: far more than a quota allows
-# A way out in any spelling: told as such even if something else is wrong with the path too.
-_WAY_OUT = re.compile(r"[/\\]|[A-Za-z]:|(?:.*[/\\])?\.\.(?:[/\\]|\Z)", re.DOTALL)
+NEW = ""  # in place of a hash: the file must not exist
+MAX_SEEN = 1_000_000  # directory entries to read: far more than a quota allows
+# Path traversal in any spelling, reported as such even if the path is invalid for other reasons too.
+_TRAVERSAL = re.compile(r"[/\\]|[A-Za-z]:|(?:.*[/\\])?\.\.(?:[/\\]|\Z)", re.DOTALL)
 
 log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """How much one task workspace may hold; folders count as files."""
+    """The limits of one task workspace; folders count as files."""
 
     total_bytes: int = 100_000_000
     files: int = 5_000
@@ -44,10 +44,10 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is known of a task workspace from the moment that it is assigned.
+    """The description of an assigned task workspace.
 
-    The path is relative to the data folder: where that lies is told to nobody. `lazy_created` is whether the first
-    write has made the folder.
+    The path is relative to the data folder, whose location is not disclosed. `lazy_created` is whether the first write
+    has created the folder.
     """
 
     workspace_id: int
@@ -58,7 +58,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What a task workspace holds. `last_modified` is that of the newest file."""
+    """Statistics of a task workspace; `last_modified` is that of the newest file."""
 
     file_count: int = 0
     dir_count: int = 0
@@ -67,10 +67,10 @@ class Info:
 
 
 class TaskWorkspace:
-    """The files of one family. Nothing here says where the folder lies, and all that goes wrong is a `PathError`.
+    """The files of one task workspace. All errors are `PathError`s and never disclose the folder's location.
 
-    A member may replace a file that it has written or read as it is now; one that others have changed since, it has
-    to read again. Calls wait for files and locks: they belong on a thread.
+    An agent can replace a file only if it has seen its current content; after changes by others it has to read the file
+    again. Methods block on files and locks, so call them in a thread.
     """
 
     def __init__(self, folder: Path, stamps: Path, quota: Quota) -> None:
@@ -80,37 +80,37 @@ class TaskWorkspace:
         self._limits = Limits(file_bytes=quota.file_bytes, entries=MAX_SEEN, seen=MAX_SEEN)
 
     def write(self, member: int, path: str, data: bytes) -> Written:
-        """Make a file, with the folders that it needs, or replace it; `member` is the agent that writes."""
-        with _told(path, WriteDenied, WriteFailed):
+        """Create or replace a file, and create missing folders; `member` is the id of the writing agent."""
+        with _path_errors(path, WriteDenied, WriteFailed):
             parts = _parts(path)
             if not parts:
                 raise InvalidPath("That is the folder itself, not a file in it")
-            with self._stamps.whole():
+            with self._stamps.lock_workspace():
                 self._require_room(parts, len(data))
-                with self._stamps.of(parts) as stamp:
+                with self._stamps.lock_path(parts) as stamp:
                     self._folder.mkdir(parents=True, exist_ok=True)
                     with self._files() as files:
                         written = _write(files, path, data, stamp.seen(), member)
-                    with _as_well_as_it_can(member):
+                    with _best_effort(member):
                         stamp.written(member, written.sha256)
                     return written
 
     def read(self, path: str, member: int | None = None) -> Content:
-        """Return a file; `member` is the agent that reads it, and None somebody who never writes."""
-        with _told(path, ReadDenied, ReadFailed):
+        """Return a file; `member` is the id of the reading agent, or None for a reader that never writes."""
+        with _path_errors(path, ReadDenied, ReadFailed):
             parts = _parts(path)
             if not self._folder.exists():
                 raise FileMissing(path)
             with self._files() as files:
                 content = files.read(path)
             if member is not None and content.sha256 is not None:
-                with _as_well_as_it_can(member), self._stamps.of(parts) as stamp:
+                with _best_effort(member), self._stamps.lock_path(parts) as stamp:
                     stamp.read(member, content.sha256)
             return content
 
     def list(self, path: str = ".", *, recursive: bool = False) -> Listing:
-        """Return what is in a folder, by name; a workspace that was never written to is empty."""
-        with _told(path, ReadDenied, ReadFailed):
+        """Return the entries of a folder by name; a workspace without a folder is empty."""
+        with _path_errors(path, ReadDenied, ReadFailed):
             parts = _parts(path)
             if not self._folder.exists():
                 if parts:
@@ -120,7 +120,7 @@ class TaskWorkspace:
                 return files.list(path, recursive=recursive)
 
     def info(self) -> Info:
-        """Count what there is."""
+        """Return statistics of the workspace."""
         entries = self.list(recursive=True).entries
         files = [entry for entry in entries if entry.type == "file"]
         return Info(
@@ -134,61 +134,61 @@ class TaskWorkspace:
         return Beneath(self._folder, self._limits)
 
     def _require_room(self, parts: Parts, size: int) -> None:
-        """Raise unless the file fits in, with the folders that it needs."""
+        """Raise QuotaExceeded if the file and the folders that it needs don't fit."""
         if size > self._quota.file_bytes:
-            raise QuotaReached(f"The file would have {size} bytes, more than the {self._quota.file_bytes} allowed")
-        there = {entry.path: entry for entry in self.list(recursive=True).entries}
-        old = there.get("/".join(parts))
-        total = sum(entry.size for entry in there.values() if entry.type == "file") + size
+            raise QuotaExceeded(f"The file would have {size} bytes, more than the {self._quota.file_bytes} allowed")
+        existing = {entry.path: entry for entry in self.list(recursive=True).entries}
+        old = existing.get("/".join(parts))
+        total = sum(entry.size for entry in existing.values() if entry.type == "file") + size
         total -= old.size if old and old.type == "file" else 0
         if total > self._quota.total_bytes:
-            raise QuotaReached(
+            raise QuotaExceeded(
                 f"The task workspace may hold {self._quota.total_bytes} bytes, and would have {total}. Write less."
             )
-        new = sum("/".join(parts[:depth]) not in there for depth in range(1, len(parts) + 1))
-        if len(there) + new > self._quota.files:
-            raise QuotaReached(f"The task workspace may hold {self._quota.files} files and folders, and is full.")
+        new = sum("/".join(parts[:depth]) not in existing for depth in range(1, len(parts) + 1))
+        if len(existing) + new > self._quota.files:
+            raise QuotaExceeded(f"The task workspace may hold {self._quota.files} files and folders, and is full.")
 
 
 def _parts(path: str) -> Parts:
     try:
         return split_path(path)
     except InvalidPath:
-        if _WAY_OUT.match(path):
+        if _TRAVERSAL.match(path):
             raise OutsideWorkspace from None
         raise
 
 
-def _write(files: Beneath, path: str, data: bytes, seen: Seen, member: int) -> Written:
-    """Write what is new, or what the member knows as it is now; who else writes waits for us."""
-    known = seen.sha256 if member in seen.members else NEW
+def _write(files: Beneath, path: str, data: bytes, seen: SeenContent, member: int) -> Written:
+    """Write a new file, or one whose current content the agent has seen; the caller holds the locks."""
+    expected = seen.sha256 if member in seen.members else NEW
     try:
         files.stat(path)
     except FileMissing:
-        known = NEW
+        expected = NEW
     try:
-        return files.write(path, data, create_dirs=True, if_match=known)
+        return files.write(path, data, create_dirs=True, if_match=expected)
     except FileChanged:
-        raise ChangedUnseen(path) from None
+        raise ChangedSinceRead(path) from None
     except FileMissing:
-        raise WriteFailed(f"{path} would lie in a file, which is no folder") from None
+        raise WriteFailed(f"{path} can't be created: a parent of it is a file, not a folder") from None
 
 
 @contextmanager
-def _as_well_as_it_can(member: int) -> Iterator[None]:
-    """Note what a member has seen; if that can't be noted, it has to read the file again before it writes."""
+def _best_effort(member: int) -> Iterator[None]:
+    """Log failures to store a stamp; the agent then has to read the file again before it writes."""
     try:
         yield
-    except (OSError, Busy) as failure:
+    except (OSError, WorkspaceBusy) as failure:
         log.warning("reader_not_noted", agent_id=member, reason=str(failure))
 
 
 @contextmanager
-def _told(path: str, denied: Callable[[str], PathError], failed: Callable[[str], PathError]) -> Iterator[None]:
-    """Turn what the system says about our own folders into words about the path, without saying where they lie."""
+def _path_errors(path: str, denied: Callable[[str], PathError], failed: Callable[[str], PathError]) -> Iterator[None]:
+    """Turn an OSError into an error about the path that doesn't disclose the location of the folder."""
     try:
         yield
     except OSError as failure:
         if failure.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise denied(path) from failure
-        raise failed(f"{path}: {failure.strerror or 'it does not work'}") from failure
+        raise failed(f"{path}: {failure.strerror or 'the operation failed'}") from failure
