@@ -2,7 +2,7 @@
 
 import sys
 
-# `python -m` puts the current folder first on the path. It may hold anything, so nothing more is imported from it.
+# `python -m` puts the current folder first on sys.path. Remove it: modules there are not trusted.
 if not sys.flags.safe_path:
     del sys.path[0]
 

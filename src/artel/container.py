@@ -1,4 +1,4 @@
-"""The one place that builds the server's parts and takes them down again."""
+"""Builds and closes the server's services."""
 
 import asyncio
 import os
@@ -55,14 +55,14 @@ from artel.task_workspaces.task_workspace import Quota
 from artel.turns.waiters import TurnWaiters
 from artel.vector_index.providers import MemorySettings, make_embedder, make_store
 
-MAX_DECIDING = 100
+MAX_PENDING_DECISIONS = 100
 
 log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """The parts of a running server."""
+    """The services of a running server."""
 
     settings: Settings
     folder: DataFolder
@@ -80,20 +80,20 @@ class Container:
     project_hub: EventHub
     pulses: tuple[EventPulse, ...]
     signals: Signals
-    endings: TurnWaiters
-    desk: SpaceRpc
+    turn_waiters: TurnWaiters
+    space_rpc: SpaceRpc
     connector_connections: ConnectorConnections
     relay: Relay
     host: Host | None
     spaces: Spaces | None
     registry: CollectorRegistry
     opened: AsyncExitStack
-    deciding: set[asyncio.Task[None]] = field(default_factory=set)
+    decision_tasks: set[asyncio.Task[None]] = field(default_factory=set)
     searches: PerUserLock = field(default_factory=lambda: PerUserLock(SEARCHERS))
 
     @classmethod
     async def open(cls, settings: Settings) -> "Container":
-        """Build everything; raise, with nothing left open, when a part can't work."""
+        """Build and start all services; close those already opened if one fails."""
         opened = AsyncExitStack()
         try:
             folder = DataFolder.open(settings.data_dir, lock_beside=settings.sqlite_file)
@@ -111,7 +111,7 @@ class Container:
                 container.relay.start()
             if container.host is not None:
                 opened.push_async_callback(container.stop)
-                await container.host.start(container.desk)
+                await container.host.start(container.space_rpc)
             memories.start(container.is_busy)
         except BaseException:
             await opened.aclose()
@@ -134,25 +134,28 @@ class Container:
         readers = Readers(settings.max_streams_per_user)
         hub = EventHub(_reader(database, read_events), readers)
         project_hub = EventHub(_reader(database, read_project_events), readers)
-        alone = settings.is_embedded or settings.bus_url is None  # or others only see what is in the database
+        # Without a bus other processes get no signals and poll the database.
+        alone = settings.is_embedded or settings.bus_url is None
         signals = Signals(hub, project_hub, None if alone else bus)
-        endings = TurnWaiters(database)
+        turn_waiters = TurnWaiters(database)
         brain = BrainRouter(os.environ, model_rules(settings))
-        news, process_id = ProjectEventWriter(database, signals), uuid7()
-        connector_connections = ConnectorConnections(database, process_id, news.add, settings.max_connectors_per_user)
+        project_events, process_id = ProjectEventWriter(database, signals), uuid7()
+        connector_connections = ConnectorConnections(
+            database, process_id, project_events.add, settings.max_connectors_per_user
+        )
         relay = Relay(database, signals, connector_connections, process_id)
         signals.add(relay)
         workspaces = task_workspaces(settings)
         storage = StorageQuota(database, workspaces, settings.user_storage_bytes)
-        parts = SpaceServices(
+        space_services = SpaceServices(
             database=database,
             brain=brain,
             memories=memories,
             shared_cache=cache,
             hub=hub,
             signals=signals,
-            endings=endings,
-            news=news,
+            endings=turn_waiters,
+            news=project_events,
             relay=relay,
             figures=ChatFigures(registry),
             workspaces=workspaces,
@@ -186,11 +189,11 @@ class Container:
         spaces, host = None, None
         if settings.role != "api":
             host_id = None if settings.is_embedded else uuid7()
-            spaces = Spaces(parts, Orchestrator(settings.planner_model), host_id)
-            host = Host(parts, spaces, host_id)
+            spaces = Spaces(space_services, Orchestrator(settings.planner_model), host_id)
+            host = Host(space_services, spaces, host_id)
             signals.add(host)
-        signals.add(WaitersBySignal(endings))
-        for close in (parts.shared_cache.close, brain.close, hub.close, project_hub.close, news.close, relay.close):
+        signals.add(TurnWaiterSignals(turn_waiters))
+        for close in (cache.close, brain.close, hub.close, project_hub.close, project_events.close, relay.close):
             opened.push_async_callback(close)
         return cls(
             settings=settings,
@@ -216,8 +219,8 @@ class Container:
                 EventPulse(project_hub, lambda ids: database.read(leases.last_project_events, ids)),
             ),
             signals=signals,
-            endings=endings,
-            desk=SpaceRpc(database, signals, parts, spaces),
+            turn_waiters=turn_waiters,
+            space_rpc=SpaceRpc(database, signals, space_services, spaces),
             connector_connections=connector_connections,
             relay=relay,
             host=host,
@@ -226,82 +229,82 @@ class Container:
             opened=opened,
         )
 
-    def gate(self, project_id: int, agent_id: int) -> None:
-        """Raise if a message to the agent would fail anyway, as far as this process knows."""
+    def refuse_if_unable(self, project_id: int, agent_id: int) -> None:
+        """Raise if this process knows that the agent can't take a message now."""
         space = self.spaces.peek(project_id) if self.spaces else None
         if space is not None:
             space.refuse_if_unable(agent_id)
 
-    def go_on(self, session_id: str, project_id: int) -> None:
-        """Let a run go on about which the user has decided."""
+    def resume_run(self, session_id: str, project_id: int) -> None:
+        """Resume the run that waited for the user's decision."""
         self.signals.session_changed(session_id)
         if self.host is not None:
             self.host.work(project_id)
         self.signals.work(project_id)
 
-    def decided(self, principal: Principal, project_id: int, decided: Decided) -> None:
-        """Take a decision that the user has made at the connector."""
-        if len(self.deciding) >= MAX_DECIDING:
+    def on_decision(self, principal: Principal, project_id: int, decided: Decided) -> None:
+        """Store a decision that the user made at the connector, in the background."""
+        if len(self.decision_tasks) >= MAX_PENDING_DECISIONS:
             log.warning("decision_dropped", project_id=project_id)
             return
-        task = asyncio.get_running_loop().create_task(self._take_decision(principal, project_id, decided))
-        self.deciding.add(task)
-        task.add_done_callback(self.deciding.discard)
+        task = asyncio.get_running_loop().create_task(self._store_decision(principal, project_id, decided))
+        self.decision_tasks.add(task)
+        task.add_done_callback(self.decision_tasks.discard)
 
-    async def _take_decision(self, principal: Principal, project_id: int, decided: Decided) -> None:
+    async def _store_decision(self, principal: Principal, project_id: int, decided: Decided) -> None:
         try:
             approval = await self.database.run(
                 decide_asked, principal, project_id, decided.ask_id, decided.decision, decided.feedback
             )
-        except ArtelError as failure:  # it was decided elsewhere, or nobody waits any more
+        except ArtelError as failure:  # already decided elsewhere, or no run waits for it
             log.info("decision_not_taken", project_id=project_id, reason=failure.detail)
             return
-        self.go_on(approval.session_id, approval.project_id)
+        self.resume_run(approval.session_id, approval.project_id)
 
     def is_busy(self) -> bool:
-        """Return whether turns run here, so that other work should wait."""
+        """Return whether turns run in this process, so that background work should wait."""
         return self.host is not None and self.host.busy
 
-    def begin_to_stop(self) -> None:
-        """Let everybody go who follows events, and begin no more turns: the server stops."""
+    def begin_shutdown(self) -> None:
+        """End all event streams and start no more turns."""
         for hub in (self.hub, self.project_hub):
             hub.end_readers()
         if self.host is not None:
             self.host.stop()
         else:
-            self.endings.let_go()
+            self.turn_waiters.let_go()
 
     async def stop(self) -> None:
-        """Let turns finish, and end the worker spaces."""
-        await self.desk.close()
+        """Wait for running turns and close the worker spaces."""
+        await self.space_rpc.close()
         if self.host is not None:
             await self.host.close()
 
     async def close(self) -> None:
-        """Take everything down, in the reverse order."""
+        """Close all services in reverse order."""
         self.passwords.close()
         self.signals.close()
         await self.opened.aclose()
 
 
-class WaitersBySignal:
-    """Lets those who wait for turns of other processes look when something happens."""
+class TurnWaiterSignals:
+    """Wakes waiters for turns of other processes when their session changes."""
 
-    def __init__(self, endings: TurnWaiters) -> None:
-        self._endings = endings
+    def __init__(self, turn_waiters: TurnWaiters) -> None:
+        self._turn_waiters = turn_waiters
 
     def session_changed(self, session_id: str) -> None:
-        """Let those look who wait for the session."""
-        self._endings.session_changed(session_id)
+        """Wake the waiters for turns of the session."""
+        self._turn_waiters.session_changed(session_id)
 
     def work(self, project_id: int) -> None:
-        """Not ours."""
+        """Ignore: only hosts need it."""
 
     def cancelled(self, turn_id: str) -> None:
-        """Not ours: the session has an event too."""
+        """Ignore: the session gets an event too."""
 
     def agents_changed(self, project_id: int, agent_id: int) -> None:
-        """Not ours."""
+        """Ignore: only hosts need it."""
 
 
 def _reader(
@@ -319,7 +322,7 @@ async def _open_bus(settings: Settings) -> Bus:
         from artel.bus.local_broker import LocalBroker
 
         return LocalBus(LocalBroker())
-    from artel.bus.rabbit import RabbitBus  # here, because it takes time and few have RabbitMQ
+    from artel.bus.rabbit import RabbitBus  # lazy: slow to import, and most servers have no RabbitMQ
 
     return await RabbitBus.connect(settings.bus_url.get_secret_value())
 
@@ -343,7 +346,7 @@ def open_database(settings: Settings) -> Database:
 
 @asynccontextmanager
 async def usable_database(settings: Settings) -> AsyncIterator[Database]:
-    """Open the configured database with the schema that this version works with; a SQLite one is brought to it."""
+    """Open the configured database; upgrade the schema of SQLite, check that of PostgreSQL."""
     database = open_database(settings)
     try:
         if settings.is_embedded:
@@ -356,19 +359,19 @@ async def usable_database(settings: Settings) -> AsyncIterator[Database]:
 
 
 def task_workspaces(settings: Settings) -> TaskWorkspaces:
-    """Return the task workspaces of agents; nothing is made on disk."""
+    """Return the agents' task workspaces; creates nothing on disk."""
     quota = Quota(settings.workspace_max_bytes, settings.workspace_max_files)
     return TaskWorkspaces(settings.workspaces_dir or settings.data_dir, quota)
 
 
 def model_rules(settings: Settings) -> ModelRules:
-    """Return which models agents may use; without a rule none whose price is not known."""
+    """Return the rules for models; models without a known price are allowed only by a rule."""
     chosen = [model for model in (settings.planner_model, settings.fallback_model) if model]
     return ModelRules(settings.models_allowed, settings.models_unpriced or (), chosen)
 
 
 def memory_settings(settings: Settings) -> MemorySettings:
-    """Return what the settings say about memory."""
+    """Return the settings of the agents' memory."""
     url, key = settings.qdrant_url, settings.qdrant_api_key
     return MemorySettings(
         data_dir=settings.data_dir,
@@ -383,7 +386,7 @@ def memory_settings(settings: Settings) -> MemorySettings:
 
 @asynccontextmanager
 async def usable_memories(settings: Settings, database: Database) -> AsyncIterator[Memories]:
-    """Build the memory of the agents; index and model are opened when they are first needed."""
+    """Open the agents' memory; index and embedding model are loaded on first use."""
     chosen = memory_settings(settings)
     embedder = make_embedder(chosen)
     memories = Memories(database, make_store(chosen, embedder), embedder)
@@ -394,7 +397,7 @@ async def usable_memories(settings: Settings, database: Database) -> AsyncIterat
 
 
 def make_tokens(settings: Settings) -> Tokens:
-    """Return what issues and verifies tokens."""
+    """Return the token service of these settings."""
     secret = settings.jwt_secret.get_secret_value() if settings.jwt_secret else load_or_make_secret(settings.data_dir)
     keys = KeySet(settings.jwks_url.get_secret_value()) if settings.jwks_url else None
     return Tokens(secret, settings.token_lifetime_seconds, keys, settings.issuer or "", settings.audience or "")

@@ -1,4 +1,4 @@
-"""The server's folder, and the lock that keeps a second server away from the same SQLite database."""
+"""The server's data folder, and the lock against a second server on the same SQLite database."""
 
 import fcntl
 import json
@@ -10,7 +10,7 @@ from artel.errors import ConfigurationInvalid, DatabaseInUse
 
 
 class DataFolder:
-    """The folder, and the lock on it."""
+    """The data folder and its lock."""
 
     def __init__(self, path: Path, lock: IO[str] | None) -> None:
         self.path = path
@@ -18,18 +18,18 @@ class DataFolder:
 
     @classmethod
     def open(cls, path: Path, *, lock_beside: Path | None = None) -> "DataFolder":
-        """Make the folder if it is missing, and lock the file if one is named; what is made is for the owner only."""
+        """Create the folder if necessary and lock the database file; everything is private to the owner."""
         os.umask(0o077)
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             return cls(path, _lock(lock_beside.with_name(f"{lock_beside.name}.lock")) if lock_beside else None)
         except OSError as failure:
             raise ConfigurationInvalid(
-                f"The data folder {path} can't be used ({failure.strerror}). Set ARTEL_DATA_DIR to one that can."
+                f"The data folder {path} can't be used ({failure.strerror}). Set ARTEL_DATA_DIR to another folder."
             ) from failure
 
     def announce(self, url: str) -> None:
-        """Tell whoever tries to start a second server where this one answers."""
+        """Write process id and URL into the lock file, for the error message of a second server."""
         if self._lock:
             self._lock.seek(0)
             self._lock.truncate()
@@ -37,7 +37,7 @@ class DataFolder:
             self._lock.flush()
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Release the lock."""
         if self._lock:
             self._lock.truncate(0)
             self._lock.close()
@@ -60,5 +60,5 @@ def _in_use(database: Path, holder: str) -> str:
         running = json.loads(holder)
         where = f"Artel is already running at {running['url']} (process {running['pid']}) with the database {database}."
     except (ValueError, KeyError, TypeError):
-        where = f"Another Artel is using the database {database}."
-    return f"{where} Use that one, end it, or set ARTEL_DATA_DIR to another folder."
+        where = f"Another Artel server is using the database {database}."
+    return f"{where} Use that server, stop it, or set ARTEL_DATA_DIR to another folder."

@@ -1,13 +1,13 @@
-"""Every error that Artel itself raises: one root, one class per situation, no transport in sight.
+"""Artel's own errors: one root class and one class per situation, independent of the transport.
 
-Each edge translates a `Kind` once: the HTTP API into a status, the command line into an exit code.
+Each edge translates `Kind` once: the HTTP API into a status, the command line into an exit code.
 """
 
 from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What sort of trouble it is, which is all that an edge needs to know."""
+    """Category of an error, which the edges translate."""
 
     INVALID = "invalid"
     UNAUTHENTICATED = "unauthenticated"
@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 
 class ArtelError(Exception):
-    """The root. `detail` is shown to people: it says what is wrong and what to do, and holds no secret."""
+    """Root of all errors. `detail` is shown to users: it says what happened and what to do, without secrets."""
 
     kind: Kind
     code: str
@@ -43,56 +43,56 @@ class ConfigurationInvalid(ArtelError):
 
 
 class DatabaseInUse(ArtelError):
-    """Another server already holds the SQLite database."""
+    """Another server has locked the SQLite database."""
 
     kind = Kind.CONFLICT
     code = "database_in_use"
 
 
 class AddressUnavailable(ArtelError):
-    """The address to listen on is taken, or can't be used here."""
+    """The address to listen on is in use or not available on this machine."""
 
     kind = Kind.CONFLICT
     code = "address_unavailable"
 
 
 class SchemaOutdated(ArtelError):
-    """The database's schema is not the one that this version works with."""
+    """The database schema does not match this version."""
 
     kind = Kind.UNAVAILABLE
     code = "schema_outdated"
 
 
 class DatabaseUnavailable(ArtelError):
-    """The database can't be reached, or has too much to do."""
+    """The database can't be reached or is overloaded."""
 
     kind = Kind.UNAVAILABLE
     code = "database_unavailable"
 
 
 class NotAuthenticated(ArtelError):
-    """There is no usable token."""
+    """The request has no usable token."""
 
     kind = Kind.UNAUTHENTICATED
     code = "not_authenticated"
 
 
 class TokenInvalid(ArtelError):
-    """There is a token, and it is not good: malformed, expired, forged, meant for somebody else."""
+    """The token is malformed, expired, forged, or for another audience."""
 
     kind = Kind.UNAUTHENTICATED
     code = "invalid_token"
 
 
 class CredentialsWrong(ArtelError):
-    """The e-mail address or the password is wrong; which one is not said."""
+    """The e-mail address or the password is wrong; the message does not say which."""
 
     kind = Kind.UNAUTHENTICATED
     code = "invalid_credentials"
 
 
 class TooManyLogins(ArtelError):
-    """Too many failed log-ins for this account or from this address."""
+    """Too many failed logins for this account or from this address."""
 
     kind = Kind.TOO_MANY
     code = "too_many_logins"
@@ -113,49 +113,49 @@ class ServerBusy(ArtelError):
 
 
 class PathTooLong(ArtelError):
-    """The path of a request is far longer than any that there is."""
+    """The path of a request exceeds the limit."""
 
     kind = Kind.TOO_LONG
     code = "path_too_long"
 
 
 class RegistrationClosed(ArtelError):
-    """The operator makes the accounts here."""
+    """Registration is closed; the operator creates the accounts."""
 
     kind = Kind.FORBIDDEN
     code = "registration_closed"
 
 
 class HostNotAllowed(ArtelError):
-    """The request names a host that is none of this server's."""
+    """The Host header names a host that this server does not serve."""
 
     kind = Kind.MISDIRECTED
     code = "host_not_allowed"
 
 
 class OriginRefused(ArtelError):
-    """A web page of another origin tries to change something, or a cookie comes without proof of its origin."""
+    """A page of another origin tries to change something, or a request with a cookie does not prove its origin."""
 
     kind = Kind.FORBIDDEN
     code = "origin_refused"
 
 
 class AdministratorOnly(ArtelError):
-    """The account is not an administrator's."""
+    """The account has no administrator rights."""
 
     kind = Kind.FORBIDDEN
     code = "administrator_only"
 
 
 class CodeExpired(ArtelError):
-    """A one-time code is too old, was used, or never was one."""
+    """A one-time code is expired, already used, or unknown."""
 
     kind = Kind.FORBIDDEN
     code = "code_expired"
 
 
 class OtherAccount(ArtelError):
-    """Somebody else is signed in; the user has to agree to replace the login."""
+    """Another account is signed in; the user must agree to replace it."""
 
     kind = Kind.CONFLICT
     code = "other_account"
@@ -169,7 +169,7 @@ class LoginNotFound(ArtelError):
 
 
 class NoLogin(ArtelError):
-    """The token was not issued by a login, which could be ended."""
+    """The token belongs to no login, so there is nothing to end."""
 
     kind = Kind.CONFLICT
     code = "no_login"
@@ -183,98 +183,98 @@ class NoPassword(ArtelError):
 
 
 class PasswordWrong(ArtelError):
-    """The old password is wrong, so it is not changed."""
+    """The old password is wrong."""
 
     kind = Kind.FORBIDDEN
     code = "wrong_password"
 
 
 class EmailTaken(ArtelError):
-    """There is an account with this e-mail address."""
+    """An account with this e-mail address exists."""
 
     kind = Kind.CONFLICT
     code = "email_taken"
 
 
 class AccountNotFound(ArtelError):
-    """No account has this e-mail address."""
+    """No account has this e-mail address or id."""
 
     kind = Kind.NOT_FOUND
     code = "account_not_found"
 
 
 class ProjectNotFound(ArtelError):
-    """No such project of this user, whether it never was, is gone, or is somebody else's."""
+    """The user has no such project; projects of other users are reported the same way."""
 
     kind = Kind.NOT_FOUND
     code = "project_not_found"
 
 
 class MemoryNotFound(ArtelError):
-    """No such memory of this agent."""
+    """The agent has no such memory."""
 
     kind = Kind.NOT_FOUND
     code = "memory_not_found"
 
 
 class AgentNotFound(ArtelError):
-    """No such agent in this project of this user."""
+    """The project has no such agent."""
 
     kind = Kind.NOT_FOUND
     code = "agent_not_found"
 
 
 class AgentNameTaken(ArtelError):
-    """An agent of the project has this name."""
+    """The project already has an agent with this name."""
 
     kind = Kind.CONFLICT
     code = "agent_name_taken"
 
 
 class ArchiveNotFound(ArtelError):
-    """No such archive of a memory in this project of this user."""
+    """The project has no such memory archive."""
 
     kind = Kind.NOT_FOUND
     code = "archive_not_found"
 
 
 class SessionNotFound(ArtelError):
-    """No such session of this user."""
+    """The user has no such session."""
 
     kind = Kind.NOT_FOUND
     code = "session_not_found"
 
 
 class TurnNotFound(ArtelError):
-    """No such turn in this session of this user."""
+    """The session has no such turn."""
 
     kind = Kind.NOT_FOUND
     code = "turn_not_found"
 
 
 class MessageNotFound(ArtelError):
-    """No such message in this session of this user."""
+    """The session has no such message."""
 
     kind = Kind.NOT_FOUND
     code = "message_not_found"
 
 
 class SessionBusy(ArtelError):
-    """As many messages wait in the session as may."""
+    """The session's message queue is full."""
 
     kind = Kind.TOO_MANY
     code = "session_busy"
 
 
 class AgentQueueFull(ArtelError):
-    """As many tasks wait for the agent as may."""
+    """The agent's task queue is full."""
 
     kind = Kind.UNAVAILABLE
     code = "agent_queue_full"
 
 
 class BudgetExceeded(ArtelError):
-    """What a call to a model may cost is more than is left to spend."""
+    """The maximum cost of a model call exceeds the remaining budget."""
 
     kind = Kind.CONFLICT
     code = "budget_exceeded"
@@ -286,7 +286,7 @@ class BudgetExceeded(ArtelError):
 
 
 class AgentInError(ArtelError):
-    """The agent has failed several times in a row and is left alone for a while."""
+    """The agent has failed several times in a row and takes no tasks for a while."""
 
     is_agents_fault = False
     kind = Kind.UNAVAILABLE
@@ -302,7 +302,7 @@ class TaskStopped(ArtelError):
 
 
 class AgentNotRegistered(ArtelError):
-    """The agent was taken off the bus."""
+    """The agent is not registered on the bus."""
 
     is_agents_fault = False
 
@@ -311,7 +311,7 @@ class AgentNotRegistered(ArtelError):
 
 
 class SpaceUnavailable(ArtelError):
-    """Nobody runs the project's worker space at the moment."""
+    """No process currently runs the project's worker space."""
 
     kind = Kind.UNAVAILABLE
     code = "space_unavailable"
@@ -332,21 +332,21 @@ class TurnTimedOut(ArtelError):
 
 
 class TurnCancelledByUser(ArtelError):
-    """The turn was cancelled before it was answered."""
+    """The turn was cancelled before the answer was complete."""
 
     kind = Kind.CONFLICT
     code = "cancelled"
 
 
 class IdempotencyKeyReused(ArtelError):
-    """The key was used for another message."""
+    """The idempotency key was used for another message."""
 
     kind = Kind.INVALID
     code = "idempotency_key_reused"
 
 
 class StorageFull(ArtelError):
-    """The user has stored as much as an administrator allows."""
+    """The user's storage quota is used up."""
 
     kind = Kind.CONFLICT
     code = "storage_full"
@@ -354,77 +354,77 @@ class StorageFull(ArtelError):
 
 
 class LimitReached(ArtelError):
-    """The user has as many of these as the server allows."""
+    """The user has reached the server's limit for this kind of object."""
 
     kind = Kind.CONFLICT
     code = "limit_reached"
 
 
 class OtherConnector(ArtelError):
-    """Another connector serves the project's files."""
+    """Another connector is connected for the project."""
 
     kind = Kind.CONFLICT
     code = "other_connector"
 
 
 class TooManyConnectors(ArtelError):
-    """The user has as many connectors online as this process takes."""
+    """The user has reached this process's limit of connectors."""
 
     kind = Kind.TOO_MANY
     code = "too_many_connectors"
 
 
 class TooManyStreams(ArtelError):
-    """The user follows as many streams of events as this process serves for one."""
+    """The user has reached this process's limit of event streams."""
 
     kind = Kind.TOO_MANY
     code = "too_many_streams"
 
 
 class SearchTooLong(ArtelError):
-    """A search over all messages took longer than it may."""
+    """A search over all messages exceeded its timeout."""
 
     kind = Kind.TIMED_OUT
     code = "search_timeout"
 
 
 class TooManySearches(ArtelError):
-    """As many searches of the user wait as may."""
+    """The user's search queue is full."""
 
     kind = Kind.TOO_MANY
     code = "too_many_searches"
 
 
 class WorkflowNotOver(ArtelError):
-    """A workflow that goes on, or was done, can't be tried again."""
+    """A workflow that is running or completed can't be retried."""
 
     kind = Kind.CONFLICT
     code = "workflow_not_over"
 
 
 class TurnNotOver(ArtelError):
-    """A turn that goes on, or has no message of its own, can't be tried again."""
+    """A turn that is running or has no message of its own can't be retried."""
 
     kind = Kind.CONFLICT
     code = "turn_not_over"
 
 
 class PlanRejected(ArtelError):
-    """The user did not want the plan for their message."""
+    """The user rejected the plan."""
 
     kind = Kind.CONFLICT
     code = "plan_rejected"
 
 
 class RangeInvalid(ArtelError):
-    """A range of days is too long, or ends before it begins."""
+    """A range of days is too long, or ends before it starts."""
 
     kind = Kind.INVALID
     code = "range_invalid"
 
 
 class PlanNotPossible(ArtelError):
-    """A plan as the user wants it can't be run."""
+    """A plan with the user's changes can't be run."""
 
     kind = Kind.INVALID
     code = "plan_not_possible"
@@ -445,28 +445,28 @@ class ApprovalNotFound(ArtelError):
 
 
 class ApprovalDecided(ArtelError):
-    """It was decided before, or nobody waits for it any more."""
+    """The approval was already decided, or no run waits for it."""
 
     kind = Kind.CONFLICT
     code = "approval_decided"
 
 
 class ToolFailed(ArtelError):
-    """A call of a tool that was approved late did not work."""
+    """A tool call that was approved late has failed."""
 
     kind = Kind.FAILED
     code = "tool_failed"
 
 
 class ConnectorUnreachable(ArtelError):
-    """The user's files can't be reached, or not in time."""
+    """The connector is offline or did not answer in time."""
 
     kind = Kind.UNAVAILABLE
     code = "connector_offline"
 
 
 class UndoRefused(ArtelError):
-    """Nothing was put back; the connector says why."""
+    """The connector refused to undo changes and says why."""
 
     kind = Kind.CONFLICT
     code = "undo_refused"

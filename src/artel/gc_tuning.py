@@ -1,7 +1,7 @@
-"""How often Python looks for garbage: seldom, and never among what stays for ever.
+"""Garbage collector settings for a long-running server.
 
-Its own habits cost a server that has loaded many modules a quarter of its time: each look goes through everything.
-Only what refers to itself in a circle waits for a look; the rest is freed at once.
+With Python's defaults a server with many loaded modules spends a quarter of its time in full collections. Only
+reference cycles wait for the collector; other objects are freed at once by reference counting.
 """
 
 import gc
@@ -12,12 +12,12 @@ OLDEST_ROUNDS = 50
 
 
 def disable_gc_during_startup() -> None:
-    """Look for no garbage while the server is loaded: what is made then stays, and looking takes time."""
+    """Disable the collector during startup: almost all objects created then stay alive."""
     gc.disable()
 
 
 def freeze_startup_objects() -> None:
-    """Take everything that is there now for permanent, and look less often from here on."""
+    """Exclude all current objects from collection and collect less often."""
     if gc.isenabled():
         gc.collect()
     gc.freeze()

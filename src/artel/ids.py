@@ -1,4 +1,4 @@
-"""Identifiers that sort by the time they were made."""
+"""Identifiers that sort by creation time."""
 
 import os
 import time
@@ -6,7 +6,7 @@ import uuid
 
 
 def uuid7() -> str:
-    """Return a UUID of version 7 (RFC 9562): 48 bits of milliseconds, the rest random."""
+    """Return a version 7 UUID (RFC 9562): 48 bits of milliseconds, then random bits."""
     milliseconds = time.time_ns() // 1_000_000
     value = (milliseconds << 80) | int.from_bytes(os.urandom(10))
     value = (value & ~(0xF << 76)) | (0x7 << 76)

@@ -1,4 +1,4 @@
-"""Structured logs: one line per event, with the request's identifiers, without secrets."""
+"""Structured logs: one line per event, with the request's ids and without secrets."""
 
 import logging
 import re
@@ -14,7 +14,7 @@ _SECRET_KEY = re.compile(r"password|passwd|secret|token|authorization|cookie|api
 _PUBLIC_KEYS = frozenset({"token_type", "max_tokens", "tokens", "input_tokens", "output_tokens"})
 MAX_TEXT_CHARACTERS = 10_000
 MAX_TRACEBACK_CHARACTERS = 100_000
-# Paths, names and errors come from outside: each pattern looks at every character a few times at most.
+# The text is untrusted: each pattern runs in linear time.
 _SECRET_TEXT = re.compile(
     r"(?<![\w-])(?=[\w-]*?eyJ[\w-]{5})[\w-]++\.[\w-]++\.[\w-]*+"  # a JSON web token
     r"|(?<=bearer )\S++"
@@ -22,16 +22,16 @@ _SECRET_TEXT = re.compile(
     r"|(?<=password=)[^\s&]++",
     re.IGNORECASE,
 )
-_URL = re.compile(r"[^\s\"']++")  # or any other run of characters
+_URL = re.compile(r"[^\s\"']++")  # matches any word; `_without_login` keeps words that are not URLs
 
 
-# What a terminal would obey instead of show. New lines stay only in tracebacks, which nobody else writes.
+# Control characters that a terminal would interpret. Newlines are kept only in tracebacks.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _MANY_LINES = frozenset({"exception", "stack"})
 
 
 def mask(value: Any) -> Any:
-    """Return the value with everything in it that looks like a secret replaced."""
+    """Return the value with everything that looks like a secret replaced by `***`."""
     match value:
         case str():
             return _masked(value)
@@ -44,7 +44,7 @@ def mask(value: Any) -> Any:
 
 
 def _masked(text: str) -> str:
-    text = text[:MAX_TRACEBACK_CHARACTERS]  # far more than is kept: a secret that is cut here is not shown
+    text = text[:MAX_TRACEBACK_CHARACTERS]  # longer than what is logged, so that no part of a cut secret is shown
     if "://" in text and "@" in text:
         text = _URL.sub(_without_login, text)
     text = _CONTROL.sub(_escaped, _SECRET_TEXT.sub(MASK, text))
@@ -52,7 +52,7 @@ def _masked(text: str) -> str:
 
 
 def _without_login(found: re.Match[str]) -> str:
-    """Return a URL without user and password, whatever characters are in them."""
+    """Return a URL without user and password."""
     scheme, separator, rest = found[0].partition("://")
     login, _, host = rest.rpartition("@")
     return f"{scheme}{separator}{MASK}@{host}" if login else found[0]
@@ -80,7 +80,7 @@ def _add_name(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDi
 
 
 def configure_logs(log_format: Literal["auto", "console", "json"], level: str) -> None:
-    """Send our own log lines and those of libraries to standard error, in one format."""
+    """Send Artel's and libraries' log lines to standard error, in one format."""
     in_terminal = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -95,7 +95,7 @@ def configure_logs(log_format: Literal["auto", "console", "json"], level: str) -
         if in_terminal
         else structlog.processors.JSONRenderer(ensure_ascii=False)
     )
-    # Our own lines go straight to the stream: the standard library's way takes three times as long.
+    # Artel's own lines bypass the standard library's logging, which takes three times as long.
     structlog.configure(
         processors=[_add_name, *shared, renderer],
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
@@ -114,7 +114,9 @@ def configure_logs(log_format: Literal["auto", "console", "json"], level: str) -
     root.setLevel(level.upper())
     for noisy in ("uvicorn.access", "alembic", "httpx", "httpcore", "aio_pika"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # a traceback for every lost connection; we say it ourselves
+    logging.getLogger("aiormq").setLevel(
+        logging.CRITICAL
+    )  # it logs a traceback for every lost connection; RabbitBus logs it itself
 
 
 def get_logger(name: str) -> FilteringBoundLogger:

@@ -30,7 +30,7 @@ FILE_NAME = "artel.yaml"
 RESERVED_ISSUER = "urn:artel:"
 MAX_AGENTS = 1000
 MEMORY_PROVIDERS = ("qdrant", "chroma")
-# Variables of the command line and of this file itself, which are no settings of the server.
+# Variables with our prefix that are not settings of the server.
 OTHER_VARIABLES = frozenset({"ARTEL_SERVER", "ARTEL_TOKEN", "ARTEL_CONFIG", "ARTEL_CONFIG_DIR"})
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
@@ -46,7 +46,7 @@ _SCHEMES = {
 
 
 class Settings(BaseSettings):
-    """Everything an operator can set. Each is also a variable: `port` is ARTEL_PORT."""
+    """All settings of the server. Each is also an environment variable: `port` is ARTEL_PORT."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True, validate_default=True
@@ -54,18 +54,18 @@ class Settings(BaseSettings):
 
     data_dir: Path = Field(
         default_factory=lambda: Path(platformdirs.user_data_path("artel", appauthor=False)),
-        description="Where the server keeps its files: database, token secret, task workspaces.",
+        description="Folder for the server's files: database, token secret, task workspaces.",
     )
     host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
-    port: int = Field(default=8700, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    port: int = Field(default=8700, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
     allowed_hosts: list[str] | None = Field(
         default=None,
-        description="Names that requests may be addressed to (JSON list, without ports); `*` allows any. Unset: "
-        "127.0.0.1, localhost and [::1] when listening on this machine only, any name otherwise.",
+        description="Host names that requests may use (JSON list, without ports); `*` allows any. Unset: "
+        "127.0.0.1, localhost and [::1] when listening on loopback only, any name otherwise.",
     )
     trusted_proxies: list[str] = Field(
         default=[],
-        description="Addresses of reverse proxies whose X-Forwarded-For and -Proto are believed (JSON list).",
+        description="Addresses of reverse proxies whose X-Forwarded-For and -Proto are trusted (JSON list).",
     )
 
     database_url: SecretStr | None = Field(
@@ -75,160 +75,164 @@ class Settings(BaseSettings):
     database_connections: int = Field(default=10, ge=2, le=200, description="Size of the PostgreSQL connection pool.")
     sqlite_synchronous: Literal["normal", "full"] = Field(
         default="normal",
-        description="`normal` survives a killed process; `full` also survives a power cut, and is slower.",
+        description="`normal` survives a killed process; `full` also survives a power failure and is slower.",
     )
-    bus_url: SecretStr | None = Field(default=None, description="`amqp://…` of RabbitMQ; in the process by default.")
+    bus_url: SecretStr | None = Field(default=None, description="`amqp://…` of RabbitMQ; in-process by default.")
     redis_url: SecretStr | None = Field(default=None, description="`redis://…`; in memory by default.")
-    qdrant_url: SecretStr | None = Field(default=None, description="`http://…` of Qdrant; in the process by default.")
-    qdrant_api_key: SecretStr | None = Field(default=None, description="The key for the Qdrant server, if it has one.")
+    qdrant_url: SecretStr | None = Field(default=None, description="`http://…` of Qdrant; in-process by default.")
+    qdrant_api_key: SecretStr | None = Field(default=None, description="API key of the Qdrant server, if it needs one.")
     qdrant_layout: Literal["shared", "per_agent"] = Field(
         default="shared",
-        description="On a Qdrant server: one collection for the memory of all agents, or one for each.",
+        description="On a Qdrant server: one collection for the memory of all agents, or one per agent.",
     )
     memory_provider: str = Field(
-        default="qdrant", description="What indexes memories: `qdrant`, or `chroma`, which is an extra."
+        default="qdrant", description="Vector index for memories: `qdrant`, or `chroma` (needs the extra)."
     )
     embedding_model: str | None = Field(
         default=None,
         min_length=1,
-        description="A model of any provider that LiteLLM knows, to find memories by meaning; "
+        description="Embedding model for memory search, of any provider that LiteLLM supports; "
         "the built-in all-MiniLM-L6-v2 by default, if it is installed.",
     )
     embedding_dimensions: int | None = Field(
         default=None,
         ge=1,
         le=65_536,
-        description="How long the embedding model's vectors are, if LiteLLM doesn't know.",
+        description="Dimensions of the embedding model's vectors, if LiteLLM doesn't know them.",
     )
 
     jwt_secret: SecretStr | None = Field(
         default=None,
         min_length=32,
-        description="Signs our own tokens; made on first start and kept in the data folder by default. "
+        description="Secret that signs the server's tokens; created on first start in the data folder by default. "
         "Servers that share a database need the same one.",
     )
     token_lifetime_seconds: int = Field(
-        default=604_800, ge=60, le=31_536_000, description="How long a token of ours is good for."
+        default=604_800, ge=60, le=31_536_000, description="Lifetime of the server's tokens."
     )
     registration_open: bool | None = Field(
         default=None,
-        description="Whether anybody may register; else `artel users create` makes the accounts. "
+        description="Whether anybody may register; otherwise create accounts with `artel users create`. "
         "Unset: open until the first account exists, and always closed under `artel up`.",
     )
     jwks_url: SecretStr | None = Field(
-        default=None, description="Keys of an external issuer (JWKS); its RS256 and ES256 tokens are accepted then."
+        default=None,
+        description="URL of an external issuer's keys (JWKS); its RS256 and ES256 tokens are then accepted.",
     )
-    issuer: str | None = Field(default=None, description="The `iss` that tokens of the external issuer must carry.")
-    audience: str | None = Field(default=None, description="The `aud` that tokens of the external issuer must carry.")
+    issuer: str | None = Field(default=None, description="Required `iss` of the external issuer's tokens.")
+    audience: str | None = Field(default=None, description="Required `aud` of the external issuer's tokens.")
 
     max_body_bytes: int = Field(
-        default=1_048_576, ge=1024, le=104_857_600, description="Largest body of a request that is taken."
+        default=1_048_576, ge=1024, le=104_857_600, description="Maximum size of a request body."
     )
     max_connectors_per_user: int = Field(
-        default=20, ge=1, le=10_000, description="How many connectors of one user may be online at each process."
+        default=20, ge=1, le=10_000, description="Maximum number of online connectors per user and process."
     )
     max_streams_per_user: int = Field(
-        default=100, ge=1, le=20_000, description="How many streams of events one user may follow at each process."
+        default=100, ge=1, le=20_000, description="Maximum number of event streams per user and process."
     )
     search_seconds: float = Field(
-        default=5.0, gt=0, le=60, description="How long a search over all messages of a user may take."
+        default=5.0, gt=0, le=60, description="Timeout of a search over all messages of a user."
     )
-    max_projects_per_user: int = Field(default=1000, ge=1, description="How many projects one user may have.")
+    max_projects_per_user: int = Field(default=1000, ge=1, description="Maximum number of projects per user.")
     max_agents_per_project: int = Field(
-        default=100, ge=5, le=MAX_AGENTS, description="How many agents one project may have."
+        default=100, ge=5, le=MAX_AGENTS, description="Maximum number of agents per project."
     )
     max_family_depth: int = Field(
-        default=3, ge=0, le=10, description="How many generations of agents an agent may have below it; 0 allows none."
+        default=3, ge=0, le=10, description="Maximum generations of agents below an agent; 0 allows none."
     )
-    max_children_per_agent: int = Field(default=10, ge=1, le=100, description="How many agents one agent may create.")
+    max_children_per_agent: int = Field(
+        default=10, ge=1, le=100, description="Maximum number of agents that one agent may create."
+    )
     workspaces_dir: Path | None = Field(
         default=None,
-        description="Where the folders `workspaces` and `workspace-stamps` lie, if several processes share them; "
+        description="Folder that contains `workspaces` and `workspace-stamps`, if several processes share them; "
         "the data folder by default.",
     )
-    workspace_max_bytes: int = Field(
-        default=100_000_000, ge=0, description="How many bytes one task workspace may hold."
-    )
+    workspace_max_bytes: int = Field(default=100_000_000, ge=0, description="Maximum bytes in one task workspace.")
     workspace_max_files: int = Field(
-        default=5_000, ge=0, le=50_000, description="How many files and folders one task workspace may hold."
+        default=5_000, ge=0, le=50_000, description="Maximum files and folders in one task workspace."
     )
     role: Literal["all", "api", "host"] = Field(
         default="all",
-        description="What this process does: answer HTTP (`api`), run worker spaces (`host`), or both. "
-        "With SQLite one process does both.",
+        description="Role of this process: serve HTTP (`api`), run worker spaces (`host`), or both (`all`). "
+        "SQLite needs `all`.",
     )
     progress_timeout_seconds: float = Field(
-        default=30.0, gt=0, le=600, description="A task is stopped after so long without progress."
+        default=30.0, gt=0, le=600, description="A task is stopped after this time without progress."
     )
-    task_timeout_seconds: float = Field(default=600.0, gt=0, le=86_400, description="Longest time for one task.")
+    task_timeout_seconds: float = Field(default=600.0, gt=0, le=86_400, description="Maximum time for one task.")
     space_idle_seconds: float = Field(
-        default=3600.0, gt=0, description="A worker space that nobody uses for so long is cleaned up."
+        default=3600.0, gt=0, description="A worker space that is idle for this long is cleaned up."
     )
     space_max_uptime_hours: float = Field(
-        default=168.0, gt=0, description="A worker space that is up for longer asks to be reset."
+        default=168.0, gt=0, description="A worker space that runs longer than this raises an alert to reset it."
     )
     space_reset_after_seconds: float = Field(
-        default=600.0, gt=0, description="A worker space none of whose agents works for so long is reset by the server."
+        default=600.0, gt=0, description="A worker space without any working agent for this long is reset."
     )
     agent_cache_size: int = Field(
-        default=MAX_AGENTS, ge=1, le=100_000, description="How many agents of one project are cached in memory."
+        default=MAX_AGENTS, ge=1, le=100_000, description="Maximum number of agents of one project in the memory cache."
     )
     alert_error_rate: float = Field(
-        default=0.5, ge=0, le=1, description="An agent that fails more than this part of ten or more tasks is an alert."
+        default=0.5, ge=0, le=1, description="Alert when an agent fails more than this share of ten or more tasks."
     )
     alert_queued_tasks: int = Field(
-        default=50, ge=0, le=100, description="More tasks than this that wait for one agent are an alert."
+        default=50, ge=0, le=100, description="Alert when more tasks than this wait for one agent."
     )
     drain_seconds: float = Field(
-        default=30.0, ge=0, le=600, description="How long tasks of an agent that leaves the bus may go on."
+        default=30.0,
+        ge=0,
+        le=600,
+        description="Time that running tasks get to finish when their agent is deregistered.",
     )
     host_lease_seconds: float = Field(
         default=10.0,
         ge=2,
         le=300,
-        description="A process that is not heard of for so long loses its worker spaces to others (PostgreSQL).",
+        description="Lease time: a process that does not renew its lease loses its worker spaces (PostgreSQL).",
     )
     fallback_model: str | None = Field(
         default=None,
         min_length=1,
-        description="Answers when an agent's own model fails; where money is counted, only at a known price.",
+        description="Model to use when an agent's own model fails; under a budget only if its price is known.",
     )
     max_context_tokens: int = Field(
         default=8_000,
         ge=1_000,
         le=2_000_000,
-        description="How many tokens an agent's model is sent at most, with history, memory and tools; "
-        "never more than the model's window.",
+        description="Maximum tokens in a prompt, including history, memory and tools; "
+        "never more than the model's context window.",
     )
     planner_model: str = Field(default="gpt-4o", min_length=1, description="The orchestrator's model.")
     models_allowed: list[str] = Field(
         default=["*"],
         min_length=1,
-        description='Globs of the models that agents may use, as `["gpt-4o*", "ollama/*"]`.',
+        description='Glob patterns of the models that agents may use, such as `["gpt-4o*", "ollama/*"]`.',
     )
     user_monthly_budget_usd: float | None = Field(
         default=None,
         ge=0,
         le=1_000_000_000,
-        description="What a user may spend in a month over all projects, unless an administrator has set another limit "
+        description="Monthly budget of a user over all projects, unless an administrator has set another limit "
         "for the user; no limit by default.",
     )
     user_storage_bytes: int | None = Field(
         default=None,
         ge=0,
-        description="How many bytes of messages, memories and task workspaces a user may have, unless an administrator "
+        description="Maximum bytes of messages, memories and task workspaces per user, unless an administrator "
         "has set another limit for the user; no limit by default.",
     )
     models_unpriced: list[str] | None = Field(
         default=None,
-        description="Globs of the models that agents may use though their price is not known, so that no budget limits "
-        "them; none by default, and all under `artel up`.",
+        description="Glob patterns of models without a known price that agents may use; no budget limits "
+        "them. None by default, all under `artel up`.",
     )
 
     log_format: Literal["auto", "console", "json"] = Field(
-        default="auto", description="`auto` is console in a terminal and JSON elsewhere."
+        default="auto", description="`auto`: console in a terminal, otherwise JSON."
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Minimum level to log.")
 
     @field_validator(*_SCHEMES)
     @classmethod
@@ -250,28 +254,28 @@ class Settings(BaseSettings):
     def _names_of_hosts(cls, value: list[str] | None) -> list[str] | None:
         for name in value or ():
             if not _HOST_NAME.fullmatch(name):
-                raise ValueError(f"{name!r} is no name of a host: write it without scheme, port and path, or `*`")
+                raise ValueError(f"{name!r} is not a host name: write it without scheme, port and path, or use `*`")
         return value
 
     @field_validator("memory_provider")
     @classmethod
     def _known_provider(cls, value: str) -> str:
         if value not in MEMORY_PROVIDERS:
-            raise ValueError(f"there is no memory provider {value!r}: choose {' or '.join(MEMORY_PROVIDERS)}")
+            raise ValueError(f"{value!r} is not a memory provider: choose {' or '.join(MEMORY_PROVIDERS)}")
         return value
 
     @field_validator("issuer")
     @classmethod
     def _foreign_issuer(cls, value: str | None) -> str | None:
         if value is not None and value.startswith(RESERVED_ISSUER):
-            raise ValueError(f"must not begin with {RESERVED_ISSUER}, which is our own")
+            raise ValueError(f"must not begin with {RESERVED_ISSUER}, which is reserved")
         return value
 
     @model_validator(mode="after")
     def _external_issuer_is_complete(self) -> "Settings":
-        parts = {"jwks_url": self.jwks_url, "issuer": self.issuer, "audience": self.audience}
-        missing = [name for name, value in parts.items() if not value]
-        if 0 < len(missing) < len(parts):
+        required = {"jwks_url": self.jwks_url, "issuer": self.issuer, "audience": self.audience}
+        missing = [name for name, value in required.items() if not value]
+        if 0 < len(missing) < len(required):
             raise ValueError(
                 f"an external issuer needs jwks_url, issuer and audience together; missing: {', '.join(missing)}"
             )
@@ -285,7 +289,7 @@ class Settings(BaseSettings):
 
     @property
     def sqlalchemy_url(self) -> str:
-        """The database's URL with the driver that we use."""
+        """SQLAlchemy URL of the database, with the driver."""
         url = self.database_url.get_secret_value() if self.database_url else f"sqlite:///{self.data_dir / 'artel.db'}"
         if url.startswith("sqlite"):
             return url
@@ -298,14 +302,14 @@ class Settings(BaseSettings):
 
     @property
     def hosts(self) -> frozenset[str] | None:
-        """The hosts that requests may name, in lower case; None for any."""
+        """Allowed hosts in lower case; None allows any."""
         if self.allowed_hosts is not None:
             return None if "*" in self.allowed_hosts else frozenset(name.lower() for name in self.allowed_hosts)
         return LOOPBACK_HOSTS | {self.host.lower()} if self.listens_on_loopback else None
 
     @property
     def sqlite_file(self) -> Path | None:
-        """The file of the database, if it is SQLite, which one server has to itself."""
+        """File of the SQLite database, which only one server may use; None with PostgreSQL."""
         return Path(self.sqlalchemy_url.removeprefix("sqlite:///")) if self.is_embedded else None
 
     @property
@@ -327,8 +331,8 @@ class Settings(BaseSettings):
 
 
 def load_settings(**overrides: Any) -> Settings:
-    """Read the settings; overrides (from the command line) win over variables, and those over artel.yaml."""
-    import yaml  # here, because commands that read no settings must not pay for it
+    """Read the settings; precedence: overrides (command line), environment variables, artel.yaml."""
+    import yaml  # lazy: commands that read no settings start faster
 
     file = _config_file(overrides.get("data_dir"))
     _warn_of_unread_file(file)
@@ -341,24 +345,26 @@ def load_settings(**overrides: Any) -> Settings:
     except yaml.YAMLError as invalid:
         raise ConfigurationInvalid(f"{file} is not valid YAML: {invalid}") from None
     except (ValueError, TypeError, OSError):
-        raise ConfigurationInvalid(f"{file} must be a readable list of settings, as `port: 8700`") from None
+        raise ConfigurationInvalid(
+            f"{file} must be a readable YAML mapping of settings, such as `port: 8700`"
+        ) from None
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """Return the ARTEL_ variables that mean nothing to us, which are most likely typing mistakes."""
-    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | OTHER_VARIABLES
-    return sorted(name for name in environment if name.startswith(PREFIX) and name not in known)
+    """Return the ARTEL_ variables that are not settings, which are most likely typos."""
+    settings = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | OTHER_VARIABLES
+    return sorted(name for name in environment if name.startswith(PREFIX) and name not in settings)
 
 
 def without_password(url: str) -> str:
-    """Return a URL that may be shown: nothing of who logs in, no query. Taken as text, because it may be malformed."""
+    """Return a URL without credentials and query, for messages. Not parsed, because it may be malformed."""
     scheme, separator, rest = url.partition("://")
-    login, at, place = rest.rpartition("@")
-    return f"{scheme}{separator}{'***@' if login or at else ''}{place.partition('?')[0].partition('#')[0]}"
+    login, at, address = rest.rpartition("@")
+    return f"{scheme}{separator}{'***@' if login or at else ''}{address.partition('?')[0].partition('#')[0]}"
 
 
 def _is_loopback(host: str) -> bool:
-    """Return whether only this machine has the address."""
+    """Return whether the host is a loopback address."""
     if host == "localhost":
         return True
     try:
@@ -375,7 +381,7 @@ def _host_of(url: str) -> str:
 
 
 def _config_file(data_dir: Path | None) -> Path:
-    """Return the file of ARTEL_CONFIG, else that of the config folder, else that of the data folder."""
+    """Return the file of ARTEL_CONFIG, else of the config folder, else of the data folder."""
     configured = os.environ.get("ARTEL_CONFIG")
     if configured:
         if not Path(configured).is_file():
@@ -394,7 +400,7 @@ def _config_folder() -> Path:
 
 @functools.cache  # some commands load the settings twice
 def _warn_of_unread_file(file: Path) -> None:
-    """Tell an operator whose file lies where it was read before that it no longer is."""
+    """Warn about an artel.yaml in the current folder, which earlier versions read."""
     here = Path(FILE_NAME)
     if here.is_file() and not (file.is_file() and here.samefile(file)):
         sys.stderr.write(
@@ -407,5 +413,5 @@ def _explain(error: Any, file: Path) -> str:
     name = ".".join(str(part) for part in error["loc"])
     message = error["msg"].removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
-        return f"{file}: {name} is no setting; docs/reference/settings.md lists them"
+        return f"{file}: {name} is not a setting; docs/reference/settings.md lists them"
     return f"{name} ({PREFIX}{name.upper()}): {message}" if name else message

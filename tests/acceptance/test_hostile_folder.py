@@ -153,8 +153,8 @@ def test_settings_file_of_the_config_folder_wins_over_that_of_the_data_folder(tm
     (tmp_path / "config" / "artel.yaml").unlink()
     second = artel("doctor", "--json", env=env)
 
-    assert f"{tmp_path}/config/artel.yaml: of_config is no setting" in first.stdout
-    assert f"{tmp_path}/data/artel.yaml: of_data is no setting" in second.stdout
+    assert f"{tmp_path}/config/artel.yaml: of_config is not a setting" in first.stdout
+    assert f"{tmp_path}/data/artel.yaml: of_data is not a setting" in second.stdout
 
 
 IMPORTS = {

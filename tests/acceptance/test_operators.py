@@ -393,7 +393,8 @@ def test_settings_come_from_the_file_and_variables_win(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("prot: 1\n", "prot is no setting"), ("port: [\n", "not valid YAML"), ("- port\n", "port: 8700")]
+    ("text", "said"),
+    [("prot: 1\n", "prot is not a setting"), ("port: [\n", "not valid YAML"), ("- port\n", "port: 8700")],
 )
 def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "artel.yaml"

@@ -94,7 +94,7 @@ def make_mortal(mortality: Mortality) -> None:
 
     Database.run = mortal_run  # type: ignore[method-assign]
     DirectTurn._finish = _passing(mortality, "answer_received", DirectTurn._finish)  # type: ignore[method-assign]
-    chat._answered = _passing(mortality, "before_answer", chat._answered)
+    chat._answer_response = _passing(mortality, "before_answer", chat._answer_response)
 
 
 def _passing(mortality: Mortality, point: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,11 +1,11 @@
-"""What only administrators may do."""
+"""Endpoints for administrators."""
 
 from functools import partial
 
 from fastapi import APIRouter, status
 from sqlalchemy import Connection
 
-from artel.api.dependencies import Administrator, Limit, Offset, Parts, ProjectId, UserId
+from artel.api.dependencies import Administrator, Limit, Offset, ProjectId, Services, UserId
 from artel.api.problems import documented
 from artel.auth import accounts
 from artel.auth.accounts import Account
@@ -28,27 +28,29 @@ router = APIRouter(prefix="/admin", tags=["administration"])
     status_code=status.HTTP_204_NO_CONTENT,
     responses=documented(401, 403, 404, 422, 503),
 )
-async def reset_any_space(project_id: ProjectId, administrator: Administrator, parts: Parts) -> None:
-    """Reset the worker space of any user's project. The project's audit log says who did it."""
-    owner_id = await parts.database.read(owner_of_project, project_id)
+async def reset_any_space(project_id: ProjectId, administrator: Administrator, services: Services) -> None:
+    """Reset the worker space of any user's project. The project's audit log records who did it."""
+    owner_id = await services.database.read(owner_of_project, project_id)
     if owner_id is None:
         raise ProjectNotFound("Project not found")
     owner = Principal(owner_id)
-    reset = partial(parts.desk.ask, owner, project_id, "reset")
-    await audited_reset(parts.database, owner, project_id, "administrator", reset, administrator.user_id)
+    reset = partial(services.space_rpc.ask, owner, project_id, "reset")
+    await audited_reset(services.database, owner, project_id, "administrator", reset, administrator.user_id)
 
 
 @router.get("/users", responses=documented(401, 403, 422, 503))
 async def list_users(
-    _administrator: Administrator, parts: Parts, limit: Limit = 50, offset: Offset = 0
+    _administrator: Administrator, services: Services, limit: Limit = 50, offset: Offset = 0
 ) -> Page[UserAccount]:
-    """List the accounts, oldest first, with what they may spend and store."""
-    return await parts.database.read(_page, limit, offset)
+    """List the accounts, oldest first, with their limits."""
+    return await services.database.read(_page, limit, offset)
 
 
 @router.patch("/users/{user_id}", responses=documented(400, 401, 403, 404, 413, 422, 503))
-async def set_user_limits(user_id: UserId, body: UserLimits, administrator: Administrator, parts: Parts) -> UserAccount:
-    """Set what a user may spend in a month, over all projects, and store."""
+async def set_user_limits(
+    user_id: UserId, body: UserLimits, administrator: Administrator, services: Services
+) -> UserAccount:
+    """Set a user's monthly budget over all projects and storage limit."""
     changed = body.model_dump(exclude_unset=True)
     values: dict[str, int | None] = {}
     if "monthly_budget_usd" in changed:
@@ -56,14 +58,14 @@ async def set_user_limits(user_id: UserId, body: UserLimits, administrator: Admi
         values["monthly_micros"] = amount if amount is None else -1 if amount < 0 else micros(amount)
     if "storage_bytes" in changed:
         values["storage_bytes"] = changed["storage_bytes"]
-    account = await parts.database.run(_set_limits, user_id, values)
-    parts.storage.forget(user_id)
+    account = await services.database.run(_set_limits, user_id, values)
+    services.storage.forget(user_id)
     log.info("user_limits_set", user_id=user_id, by_user_id=administrator.user_id, **values)
     return account
 
 
 def _page(connection: Connection, limit: int, offset: int) -> Page[UserAccount]:
-    found = [_shown(connection, account) for account in accounts.list_accounts(connection, limit, offset)]
+    found = [_user_account(connection, account) for account in accounts.list_accounts(connection, limit, offset)]
     return Page(items=found, total=accounts.count_accounts(connection), limit=limit, offset=offset)
 
 
@@ -71,10 +73,10 @@ def _set_limits(connection: Connection, user_id: int, values: dict[str, int | No
     account = accounts.set_limits(connection, user_id, values)
     if values.get("monthly_micros") is not None:
         catch_up(connection, account.principal)
-    return _shown(connection, account)
+    return _user_account(connection, account)
 
 
-def _shown(connection: Connection, account: Account) -> UserAccount:
+def _user_account(connection: Connection, account: Account) -> UserAccount:
     budget = account.monthly_micros
     return UserAccount(
         user_id=account.user_id,

@@ -1,4 +1,4 @@
-"""The application: endpoints, and what every request passes through on its way to them."""
+"""The FastAPI application: routers and middleware."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -43,7 +43,7 @@ DESCRIPTION = (
 
 PUBLIC_AUTH = frozenset({"register", "token", "browser"})
 
-# Routes are tried in this order: what is asked most comes first.
+# Routes are matched in this order: the most used come first.
 ROUTERS = (
     chat.router,
     auth.router,
@@ -67,7 +67,7 @@ ROUTERS = (
 
 
 def create_app(container: Container) -> FastAPI:
-    """Return the application over the parts of a server."""
+    """Return the application of a server."""
     app = _bare_app((health.router,) if container.settings.role == "host" else ROUTERS)
     app.state.container = container
     app.state.metrics = HttpMetrics(container.registry)
@@ -117,13 +117,13 @@ def _bare_app(routers: Sequence[APIRouter] = ROUTERS) -> FastAPI:
             )
         return app.openapi_schema
 
-    # The framework's own way to change the document.
+    # FastAPI's documented way to change the document.
     app.openapi = document  # type: ignore[method-assign]
     return app
 
 
 def _with_problems(document: dict[str, Any]) -> dict[str, Any]:
-    """Describe errors as they are: problem documents, instead of the framework's own form."""
+    """Replace FastAPI's error schemas by problem documents."""
     schemas = document["components"]["schemas"]
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
@@ -134,7 +134,7 @@ def _with_problems(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_security(document: dict[str, Any]) -> dict[str, Any]:
-    """Say what needs a token: the middleware asks for it, so no endpoint does."""
+    """Mark the operations that need a token; the middleware checks it, so FastAPI does not know."""
     flows = {"password": {"scopes": {}, "tokenUrl": "auth/token"}}
     document["components"]["securitySchemes"] = {"bearer": {"type": "oauth2", "flows": flows}}
     for path, operations in document["paths"].items():

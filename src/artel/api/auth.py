@@ -1,4 +1,4 @@
-"""Accounts, and where they are signed in."""
+"""Endpoints for accounts and logins."""
 
 import time
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response, status
 from fastapi.security import OAuth2PasswordRequestForm
 
-from artel.api.dependencies import CurrentLogin, CurrentUser, Limit, LoginId, Offset, Parts
+from artel.api.dependencies import CurrentLogin, CurrentUser, Limit, LoginId, Offset, Services
 from artel.api.problems import documented
 from artel.auth import accounts
 from artel.auth.login import REGISTRATION_CLOSED
@@ -28,76 +28,78 @@ from artel.contract.http import (
 )
 from artel.errors import NoLogin, RegistrationClosed, TokenInvalid
 
-COMMAND_LINE = "artel/"  # how its User-Agent begins
+COMMAND_LINE = "artel/"  # start of the User-Agent of the command line
 
 router = APIRouter(prefix="/auth", tags=["accounts"])
 
 
 @router.post("/register", status_code=status.HTTP_201_CREATED, responses=documented(400, 403, 409, 413, 422, 429, 503))
-async def register(body: Registration, request: Request, parts: Parts) -> Registered:
-    """Make an account. The first one of a server is its administrator."""
-    if parts.settings.registration_open is False:
+async def register(body: Registration, request: Request, services: Services) -> Registered:
+    """Create an account. The first account of a server is its administrator."""
+    if services.settings.registration_open is False:
         raise RegistrationClosed(REGISTRATION_CLOSED)
-    signed_in = await parts.login.register(
+    signed_in = await services.login.register(
         body.email,
         body.password.get_secret_value(),
         _address(request),
         _device(request),
-        first_only=parts.settings.registration_open is None,
+        first_only=services.settings.registration_open is None,
     )
     return Registered(
         user_id=signed_in.account.user_id,
-        access_token=parts.login.token_of(signed_in),
-        expires_in=parts.tokens.lifetime_seconds,
+        access_token=services.login.token_of(signed_in),
+        expires_in=services.tokens.lifetime_seconds,
     )
 
 
 @router.post("/token", responses=documented(400, 401, 413, 422, 429, 503))
-async def token(form: Annotated[OAuth2PasswordRequestForm, Depends()], request: Request, parts: Parts) -> Token:
+async def token(form: Annotated[OAuth2PasswordRequestForm, Depends()], request: Request, services: Services) -> Token:
     """Log in with e-mail address (as `username`) and password."""
-    signed_in = await parts.login.log_in(form.username, form.password, _address(request), _device(request))
-    return Token(access_token=parts.login.token_of(signed_in), expires_in=parts.tokens.lifetime_seconds)
+    signed_in = await services.login.log_in(form.username, form.password, _address(request), _device(request))
+    return Token(access_token=services.login.token_of(signed_in), expires_in=services.tokens.lifetime_seconds)
 
 
 @router.get("/browser", responses=documented(503))
-async def show_browser(request: Request, parts: Parts) -> BrowserState:
-    """Show who is signed in with the cookie of this browser, and whether a new account can be made."""
-    account = await _cookie_account(request, parts)
-    is_open = parts.settings.registration_open
+async def show_browser(request: Request, services: Services) -> BrowserState:
+    """Show which account is signed in with this browser's cookie, and whether registration is open."""
+    account = await _cookie_account(request, services)
+    is_open = services.settings.registration_open
     if is_open is None:
-        is_open = not await parts.database.read(accounts.has_accounts)
-    return BrowserState(account=account and _shown(account, parts), registration_open=is_open)
+        is_open = not await services.database.read(accounts.has_accounts)
+    return BrowserState(account=account and _account(account, services), registration_open=is_open)
 
 
 @router.post("/browser", responses=documented(400, 401, 403, 409, 413, 422, 429, 503))
-async def sign_in_browser(body: BrowserSignIn, request: Request, response: Response, parts: Parts) -> Account:
-    """Sign a browser in: the answer sets a cookie. If somebody else is signed in, 409 asks for `replace`."""
+async def sign_in_browser(body: BrowserSignIn, request: Request, response: Response, services: Services) -> Account:
+    """Sign a browser in; the response sets a cookie. 409 if another account is signed in and `replace` is not set."""
     device = _device(request, LoginKind.BROWSER)
-    replaced = None if body.replace else await _cookie_account(request, parts)
+    replaced = None if body.replace else await _cookie_account(request, services)
     if body.code is not None:
-        signed_in = await parts.login.exchange_code(body.code, device, replaced)
+        signed_in = await services.login.exchange_code(body.code, device, replaced)
     elif body.token is not None:
-        signed_in = await parts.login.exchange_token(body.token.get_secret_value(), device, replaced)
+        signed_in = await services.login.exchange_token(body.token.get_secret_value(), device, replaced)
     else:
         password = body.password.get_secret_value() if body.password else ""
-        signed_in = await parts.login.log_in(body.email or "", password, _address(request), device)
-    _set_cookie(response, request, parts.login.token_of(signed_in), int(signed_in.expires_at.timestamp() - time.time()))
-    return _shown(signed_in.account, parts)
+        signed_in = await services.login.log_in(body.email or "", password, _address(request), device)
+    _set_cookie(
+        response, request, services.login.token_of(signed_in), int(signed_in.expires_at.timestamp() - time.time())
+    )
+    return _account(signed_in.account, services)
 
 
 @router.post("/codes", status_code=status.HTTP_201_CREATED, responses=documented(401, 403, 503))
-async def create_code(signed_in: CurrentLogin, parts: Parts) -> SignInCode:
-    """Make a code that signs a browser in once. Open `/#code=…` within its time; an earlier code is void."""
-    code = await parts.database.run(make_code, signed_in.account.user_id, signed_in.expires_at, signed_in.proof)
+async def create_code(signed_in: CurrentLogin, services: Services) -> SignInCode:
+    """Create a one-time code that signs a browser in at `/#code=…`. Earlier codes become invalid."""
+    code = await services.database.run(make_code, signed_in.account.user_id, signed_in.expires_at, signed_in.proof)
     return SignInCode(code=code, expires_in=int(CODE_LIFETIME.total_seconds()))
 
 
 @router.post("/logout", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 403, 404, 409, 503))
-async def log_out(signed_in: CurrentLogin, request: Request, response: Response, parts: Parts) -> None:
-    """End the login of this request: its token, its cookie, and what was opened with them."""
+async def log_out(signed_in: CurrentLogin, request: Request, response: Response, services: Services) -> None:
+    """End the login of this request: its token, its cookie, and streams opened with them."""
     if signed_in.login_id is None:
-        raise NoLogin("This token was not issued by a login here, so it is good until it expires.")
-    await parts.database.run(revoke_login, signed_in.account.user_id, signed_in.login_id)
+        raise NoLogin("This token belongs to no login, so it can't be ended. It is valid until it expires.")
+    await services.database.run(revoke_login, signed_in.account.user_id, signed_in.login_id)
     if "authorization" not in request.headers:
         _set_cookie(response, request, "", 0)
 
@@ -107,18 +109,18 @@ async def log_out(signed_in: CurrentLogin, request: Request, response: Response,
     status_code=status.HTTP_204_NO_CONTENT,
     responses=documented(400, 401, 403, 409, 413, 422, 429, 503),
 )
-async def change_password(body: PasswordChange, signed_in: CurrentLogin, request: Request, parts: Parts) -> None:
-    """Change the password. Every other login of the account ends."""
+async def change_password(body: PasswordChange, signed_in: CurrentLogin, request: Request, services: Services) -> None:
+    """Change the password. Ends every other login of the account."""
     old, new = body.old_password.get_secret_value(), body.new_password.get_secret_value()
-    await parts.login.change_password(signed_in, old, new, _address(request))
+    await services.login.change_password(signed_in, old, new, _address(request))
 
 
 @router.get("/sessions", responses=documented(401, 422, 503))
 async def list_sessions(
-    signed_in: CurrentLogin, parts: Parts, limit: Limit = 50, offset: Offset = 0
+    signed_in: CurrentLogin, services: Services, limit: Limit = 50, offset: Offset = 0
 ) -> Page[LoginSession]:
-    """List where you are signed in, the most recently used first."""
-    total, found = await parts.database.read(list_logins, signed_in.account.user_id, limit, offset)
+    """List your logins, most recently used first."""
+    total, found = await services.database.read(list_logins, signed_in.account.user_id, limit, offset)
     items = [
         LoginSession(
             id=login.id,
@@ -137,23 +139,23 @@ async def list_sessions(
 @router.delete(
     "/sessions/{login_id}", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 403, 404, 422, 503)
 )
-async def end_session(login_id: LoginId, user: CurrentUser, parts: Parts) -> None:
-    """End a login. What was opened with it ends within seconds."""
-    await parts.database.run(revoke_login, user.user_id, login_id)
+async def end_session(login_id: LoginId, user: CurrentUser, services: Services) -> None:
+    """End a login. Streams opened with it end within seconds."""
+    await services.database.run(revoke_login, user.user_id, login_id)
 
 
 @router.get("/me", responses=documented(401, 503))
-async def me(signed_in: CurrentLogin, parts: Parts) -> Account:
-    """Say whom the token speaks for."""
-    return _shown(signed_in.account, parts)
+async def me(signed_in: CurrentLogin, services: Services) -> Account:
+    """Show the account of the token."""
+    return _account(signed_in.account, services)
 
 
-async def _cookie_account(request: Request, parts: Container) -> accounts.Account | None:
+async def _cookie_account(request: Request, services: Container) -> accounts.Account | None:
     found = cookie_token(request.scope)
     if found is None:
         return None
     try:
-        signed_in = await parts.login.authenticate(found)
+        signed_in = await services.login.authenticate(found)
     except TokenInvalid:
         return None
     return signed_in.account
@@ -171,20 +173,20 @@ def _set_cookie(response: Response, request: Request, value: str, seconds: int) 
     )
 
 
-def _shown(account: accounts.Account, parts: Container) -> Account:
+def _account(account: accounts.Account, services: Container) -> Account:
     return Account(
         user_id=account.user_id,
         email=account.email,
         is_admin=account.is_admin,
         created_at=account.created_at,
-        demo=not parts.brain.configured,
+        demo=not services.brain.configured,
     )
 
 
 def _device(request: Request, kind: LoginKind | None = None) -> Device:
     label = request.headers.get("user-agent", "")
-    usual = LoginKind.CLI if label.startswith(COMMAND_LINE) else LoginKind.TOKEN
-    return Device(kind or usual, label, network_key(_address(request)))
+    default = LoginKind.CLI if label.startswith(COMMAND_LINE) else LoginKind.TOKEN
+    return Device(kind or default, label, network_key(_address(request)))
 
 
 def _address(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""Messages, turns and events of a session."""
+"""Endpoints for messages, turns and events of a session."""
 
 import asyncio
 import re
@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Response, status
 from fastapi.responses import JSONResponse
 
-from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, SessionId, TurnId
+from artel.api.dependencies import CurrentUser, Limit, Offset, Services, SessionId, TurnId
 from artel.api.event_stream import HEARTBEAT_SECONDS, EventStream
 from artel.api.problems import documented
 from artel.approvals.service import cancel_turn, pending_of
@@ -62,7 +62,7 @@ WAIT_SECONDS = 35.0
 MAX_WAIT_SECONDS = 600.0
 LONG_TEXT = 10_000
 MAX_DIGITS = 9
-MAX_SEARCHES = 4  # of one user, at once
+MAX_SEARCHES = 4  # per user, running and queued
 _WAIT = re.compile(r"\bwait\s*=\s*(\d{1,6})")
 
 router = APIRouter(tags=["chat"])
@@ -70,9 +70,13 @@ router = APIRouter(tags=["chat"])
 log = get_logger(__name__)
 
 Role = Annotated[str | None, Query(pattern="^(user|assistant|system)$", description="Only messages of this role.")]
-Last = Annotated[int | None, Query(ge=1, le=100, description="Only the newest so many.")]
-After = Annotated[int | None, Query(ge=0, le=2**31 - 1, description="Begin after this number; 0 is the beginning.")]
-LastEventId = Annotated[str | None, Header(description="What `after` is for readers that reconnect by themselves.")]
+Last = Annotated[int | None, Query(ge=1, le=100, description="Only the newest N messages.")]
+After = Annotated[
+    int | None, Query(ge=0, le=2**31 - 1, description="Start after this event number; 0 is the beginning.")
+]
+LastEventId = Annotated[
+    str | None, Header(description="The same as `after`; EventSource clients send it when they reconnect.")
+]
 Words = Annotated[
     str, Query(min_length=1, max_length=200, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$", examples=["landing page"])
 ]
@@ -90,19 +94,19 @@ async def send_message(
     session_id: SessionId,
     body: NewMessage,
     user: CurrentUser,
-    parts: Parts,
+    services: Services,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
-    prefer: Annotated[str, Header(description="respond-async, or wait=N for seconds.")] = "",
+    prefer: Annotated[str, Header(description="`respond-async`, or `wait=N` (seconds).")] = "",
     idempotency_key: Annotated[IdempotencyKey | None, Header()] = None,
 ) -> Response:
     """Send a message to an agent, or without `target_agent` to the orchestrator.
 
-    A direct message waits for the answer; `Accept: text/event-stream` streams it.
+    A direct message waits for the answer; with `Accept: text/event-stream` the answer is streamed.
     """
-    _refuse_if_unfollowable(parts, user, accept)
+    _refuse_if_too_many_streams(services, user, accept)
     target = None if body.target_agent is None else str(body.target_agent)
-    turn = await _accept(parts, user, session_id, body.content, target, body.idempotency_key or idempotency_key)
-    return await _respond(parts, user, turn, accept, prefer)
+    turn = await _accept(services, user, session_id, body.content, target, body.idempotency_key or idempotency_key)
+    return await _respond(services, user, turn, accept, prefer)
 
 
 @router.post(
@@ -117,72 +121,72 @@ async def retry(
     session_id: SessionId,
     turn_id: TurnId,
     user: CurrentUser,
-    parts: Parts,
+    services: Services,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
-    prefer: Annotated[str, Header(description="respond-async, or wait=N for seconds.")] = "",
+    prefer: Annotated[str, Header(description="`respond-async`, or `wait=N` (seconds).")] = "",
     idempotency_key: Annotated[IdempotencyKey | None, Header()] = None,
 ) -> Response:
-    """Send the message of a turn that has ended again, to the same agent or to the orchestrator, as a new turn.
+    """Send the message of a finished turn again as a new turn, to the same agent or the orchestrator.
 
-    It answers as sending the message does. Later prompts leave the earlier question and answer out.
+    The response is that of sending a message. Later prompts omit the earlier question and answer.
     """
-    _refuse_if_unfollowable(parts, user, accept)
-    content, turn = await parts.database.read(message_to_repeat, user, session_id, turn_id)
+    _refuse_if_too_many_streams(services, user, accept)
+    content, turn = await services.database.read(message_to_repeat, user, session_id, turn_id)
     target = None if turn.mode is Mode.ORCHESTRATED else str(turn.agent_id)
-    again = await _accept(parts, user, session_id, content, target, idempotency_key, retry_of=turn_id)
-    return await _respond(parts, user, again, accept, prefer)
+    new_turn = await _accept(services, user, session_id, content, target, idempotency_key, retry_of=turn_id)
+    return await _respond(services, user, new_turn, accept, prefer)
 
 
-def _refuse_if_unfollowable(parts: Container, user: Principal, accept: str) -> None:
-    """Raise if the answer is to be streamed and the user follows too much, before the message is accepted."""
+def _refuse_if_too_many_streams(services: Container, user: Principal, accept: str) -> None:
+    """Raise if the answer is to be streamed and the stream limit is reached, before the message is accepted."""
     if "text/event-stream" in accept:
-        parts.hub.refuse_if_full(user)
+        services.hub.refuse_if_full(user)
 
 
-async def _respond(parts: Container, user: Principal, turn: Turn, accept: str, prefer: str) -> Response:
-    """Return the answer to a turn, its stream, or 202 if it is not waited for."""
+async def _respond(services: Container, user: Principal, turn: Turn, accept: str, prefer: str) -> Response:
+    """Return the answer to a turn, its stream, or 202 if the client does not wait for it."""
     session_id = turn.session_id
     if "text/event-stream" in accept:
-        return EventStream(_turn_events(parts, user, turn), session_id)
-    seconds = _patience(prefer, turn.mode)
-    ended = await _ending(parts, user, turn, seconds) if seconds else None
+        return EventStream(_turn_events(services, user, turn), session_id)
+    seconds = _wait_seconds(prefer, turn.mode)
+    ended = await _wait_for_end(services, user, turn, seconds) if seconds else None
     if ended is not None:
-        return _answered(ended)
+        return _answer_response(ended)
     approval_id = workflow_id = None
     if seconds:
-        turn, approval_id = await parts.database.read(pending_of, user, session_id, turn.id)
+        turn, approval_id = await services.database.read(pending_of, user, session_id, turn.id)
     if turn.mode is Mode.ORCHESTRATED:
-        workflow_id = await parts.database.read(workflow_of_turn, user, turn.id)
-    return _accepted(turn, approval_id, workflow_id)
+        workflow_id = await services.database.read(workflow_of_turn, user, turn.id)
+    return _accepted_response(turn, approval_id, workflow_id)
 
 
 @router.get("/my/chat/{session_id}/messages", responses=documented(401, 404, 422, 503))
 async def list_messages(
     session_id: SessionId,
     user: CurrentUser,
-    parts: Parts,
+    services: Services,
     limit: Limit = 50,
     offset: Offset = 0,
     role: Role = None,
     last: Last = None,
 ) -> Page[ChatMessage]:
-    """List what was said, oldest first; with `last` the newest so many."""
+    """List messages, oldest first; with `last` only the newest ones."""
     if last is not None:
-        return await parts.database.read(history.newest_messages, user, session_id, role, last)
-    return await parts.database.read(history.list_messages, user, session_id, role, limit, offset)
+        return await services.database.read(history.newest_messages, user, session_id, role, last)
+    return await services.database.read(history.list_messages, user, session_id, role, limit, offset)
 
 
 @router.get("/my/chat/{session_id}/timeline", responses=documented(401, 404, 422, 503))
 async def show_timeline(
     session_id: SessionId,
     user: CurrentUser,
-    parts: Parts,
+    services: Services,
     limit: Limit = 50,
     offset: Offset = 0,
     last: Last = None,
 ) -> Page[TimelineItem]:
-    """List what happened, oldest first: messages, tool calls, approvals, plans, file changes, notices."""
-    return await parts.database.read(read_timeline, user, session_id, limit, offset, last)
+    """List what happened in a session, oldest first: messages, tool calls, approvals, plans, file changes, notices."""
+    return await services.database.read(read_timeline, user, session_id, limit, offset, last)
 
 
 @router.get(
@@ -194,56 +198,60 @@ async def show_timeline(
     },
 )
 async def follow_session(
-    session_id: SessionId, user: CurrentUser, parts: Parts, after: After = None, last_event_id: LastEventId = None
+    session_id: SessionId, user: CurrentUser, services: Services, after: After = None, last_event_id: LastEventId = None
 ) -> EventStream:
-    """Follow what happens in a session: from now, or after a number."""
-    parts.hub.refuse_if_full(user)
-    newest = await parts.database.read(history.last_event, user, session_id)
-    begin = event_number(after, last_event_id, newest)
-    return EventStream(parts.hub.follow(user, session_id, begin, HEARTBEAT_SECONDS), session_id)
+    """Stream the events of a session, from now or after an event number."""
+    services.hub.refuse_if_full(user)
+    newest = await services.database.read(history.last_event, user, session_id)
+    start = event_number(after, last_event_id, newest)
+    return EventStream(services.hub.follow(user, session_id, start, HEARTBEAT_SECONDS), session_id)
 
 
 @router.get("/my/chat/{session_id}/turns/{turn_id}", responses=documented(401, 404, 422, 503))
-async def show_turn(session_id: SessionId, turn_id: TurnId, user: CurrentUser, parts: Parts) -> TurnState:
-    """Show where a turn stands."""
-    return _state(await parts.database.read(get_turn, user, session_id, turn_id))
+async def show_turn(session_id: SessionId, turn_id: TurnId, user: CurrentUser, services: Services) -> TurnState:
+    """Show the state of a turn."""
+    return _state(await services.database.read(get_turn, user, session_id, turn_id))
 
 
 @router.post("/my/chat/{session_id}/turns/{turn_id}/cancel", responses=documented(401, 404, 422, 503))
-async def cancel(session_id: SessionId, turn_id: TurnId, user: CurrentUser, parts: Parts) -> TurnState:
-    """Cancel a turn that waits or runs; one that has ended is left as it is."""
+async def cancel(session_id: SessionId, turn_id: TurnId, user: CurrentUser, services: Services) -> TurnState:
+    """Cancel a queued or running turn; a finished turn does not change."""
     try:
-        stopped = uuid7(), count_tokens(CANCELLED), parts.hub.written_of(session_id, turn_id)
-        turn, asked = await parts.database.run(cancel_turn, user, session_id, turn_id, *stopped)
-    except TurnOver:  # it ended at this very moment
-        return await show_turn(session_id, turn_id, user, parts)
-    parts.signals.session_changed(session_id)
-    parts.signals.cancelled(turn_id)
-    parts.relay.stop_asking(user, asked)
-    ended = await parts.database.read(read_ended, user, session_id, turn_id)
+        partial_answer = services.hub.written_of(session_id, turn_id)
+        turn, questions = await services.database.run(
+            cancel_turn, user, session_id, turn_id, uuid7(), count_tokens(CANCELLED), partial_answer
+        )
+    except TurnOver:  # it ended concurrently
+        return await show_turn(session_id, turn_id, user, services)
+    services.signals.session_changed(session_id)
+    services.signals.cancelled(turn_id)
+    services.relay.stop_asking(user, questions)
+    ended = await services.database.read(read_ended, user, session_id, turn_id)
     if ended is not None:
-        parts.endings.tell(ended)
+        services.turn_waiters.tell(ended)
     return _state(turn)
 
 
 @router.get("/my/search", responses=documented(401, 422, 429, 503, 504))
-async def search(user: CurrentUser, parts: Parts, q: Words, limit: Limit = 50, offset: Offset = 0) -> Page[Found]:
+async def search(user: CurrentUser, services: Services, q: Words, limit: Limit = 50, offset: Offset = 0) -> Page[Found]:
     """Search your sessions and messages."""
-    if parts.searches.count(user.user_id) >= MAX_SEARCHES:
-        raise TooManySearches(f"{MAX_SEARCHES} of your searches wait already. Try again in a moment.", retry_after=5)
-    seconds = parts.settings.search_seconds
+    if services.searches.count(user.user_id) >= MAX_SEARCHES:
+        raise TooManySearches(
+            f"You already have {MAX_SEARCHES} searches running. Try again in a moment.", retry_after=5
+        )
+    seconds = services.settings.search_seconds
     try:
-        async with parts.searches.lock(user.user_id):
-            return await parts.database.read_within(seconds, history.search, user, q, limit, offset)
+        async with services.searches.lock(user.user_id):
+            return await services.database.read_within(seconds, history.search, user, q, limit, offset)
     except TimeoutError:
         raise SearchTooLong(
-            f"The search was stopped after {seconds:g} seconds: you have very many messages. "
-            "Delete sessions that are not needed, or ask the operator to raise search_seconds."
+            f"The search timed out after {seconds:g} seconds, because you have very many messages. "
+            "Delete old sessions, or ask the operator to raise search_seconds."
         ) from None
 
 
 def event_number(after: int | None, last_event_id: str | None, newest: int) -> int:
-    """Return after which event a stream begins; what a reader says that is no number counts as nothing."""
+    """Return the event number after which a stream starts; an invalid `last_event_id` is ignored."""
     if after is not None:
         return after
     if last_event_id and last_event_id.isascii() and last_event_id.isdecimal() and len(last_event_id) <= MAX_DIGITS:
@@ -252,7 +260,7 @@ def event_number(after: int | None, last_event_id: str | None, newest: int) -> i
 
 
 async def _accept(
-    parts: Container,
+    services: Container,
     user: Principal,
     session_id: str,
     content: str,
@@ -260,7 +268,7 @@ async def _accept(
     key: str | None,
     retry_of: str | None = None,
 ) -> Turn:
-    size = await _take_storage(parts, user, session_id, len(content.encode()), key)
+    size = await _take_storage(services, user, session_id, len(content.encode()), key)
     if is_ready() and len(content) <= LONG_TEXT:
         tokens = count_tokens(content)
     else:
@@ -269,34 +277,34 @@ async def _accept(
     is_planned = new.mode is Mode.ORCHESTRATED
     also = partial(add_workflow, workflow_id=uuid7(), request=content) if is_planned else None
     try:
-        turn = await parts.database.run(accept_message, user, session_id, new, parts.gate, also)
+        turn = await services.database.run(accept_message, user, session_id, new, services.refuse_if_unable, also)
     except ArtelError:
-        parts.storage.give_back(user, size)
+        services.storage.give_back(user, size)
         raise
     if turn.id != new.turn_id:
-        parts.storage.give_back(user, size)
+        services.storage.give_back(user, size)
     log.info("mode_chosen", session_id=session_id, mode=turn.mode, turn_id=turn.id)
     if turn.id == new.turn_id:
-        parts.signals.session_changed(session_id)
-        if parts.host is not None:
-            parts.host.take(Job(user, turn, content))
-        parts.signals.work(turn.project_id)
+        services.signals.session_changed(session_id)
+        if services.host is not None:
+            services.host.take(Job(user, turn, content))
+        services.signals.work(turn.project_id)
     return turn
 
 
-async def _take_storage(parts: Container, user: Principal, session_id: str, size: int, key: str | None) -> int:
-    """Count bytes that are about to be stored, and return how many; a request that was accepted before needs none."""
+async def _take_storage(services: Container, user: Principal, session_id: str, size: int, key: str | None) -> int:
+    """Reserve storage for a message and return its bytes; 0 for a repeated request that was already accepted."""
     try:
-        await parts.storage.take(user, size)
+        await services.storage.take(user, size)
     except StorageFull:
-        if key is None or not await parts.database.read(was_accepted, user, session_id, key):
+        if key is None or not await services.database.read(was_accepted, user, session_id, key):
             raise
         return 0
     return size
 
 
-def _patience(prefer: str, mode: Mode) -> float:
-    """Return for how many seconds the client waits for the answer itself."""
+def _wait_seconds(prefer: str, mode: Mode) -> float:
+    """Return how many seconds the response waits for the answer."""
     wait = _WAIT.search(prefer)
     if wait:
         return min(float(wait[1]), MAX_WAIT_SECONDS)
@@ -305,16 +313,16 @@ def _patience(prefer: str, mode: Mode) -> float:
     return WAIT_SECONDS
 
 
-async def _ending(parts: Container, user: Principal, turn: Turn, seconds: float) -> Ended | None:
+async def _wait_for_end(services: Container, user: Principal, turn: Turn, seconds: float) -> Ended | None:
     if turn.status is not TurnStatus.QUEUED:  # the same request was sent before
-        ended = await parts.database.read(read_ended, user, turn.session_id, turn.id)
+        ended = await services.database.read(read_ended, user, turn.session_id, turn.id)
         if ended is not None:
             return ended
-    runs_here = parts.host is not None and parts.host.runs_here(turn.project_id)
-    return await parts.endings.wait(user, turn.session_id, turn.id, seconds, runs_here=runs_here)
+    runs_here = services.host is not None and services.host.runs_here(turn.project_id)
+    return await services.turn_waiters.wait(user, turn.session_id, turn.id, seconds, runs_here=runs_here)
 
 
-def _answered(ended: Ended) -> Response:
+def _answer_response(ended: Ended) -> Response:
     if ended.error_code is not None:
         raise _error(ended)
     return _json(
@@ -339,18 +347,18 @@ def _error(ended: Ended) -> ArtelError:
         return TurnTimedOut(ended.content)
     if ended.status is TurnStatus.CANCELLED:
         return TurnCancelledByUser(ended.content)
-    known = {error.code: error for error in (AgentInError, AgentNotRegistered, AgentNotFound, TaskStopped)}
+    retryable = {error.code: error for error in (AgentInError, AgentNotRegistered, AgentNotFound, TaskStopped)}
     refusals: dict[str, type[ArtelError]] = {error.code: error for error in (BudgetExceeded, ContextTooLarge)}
     if ended.error_code in refusals:
         return refusals[ended.error_code](ended.content)
     if ended.status is TurnStatus.REJECTED:
         return PlanRejected(ended.content)
-    if ended.error_code in known:
-        return known[ended.error_code](ended.content, retry_after=ERROR_SECONDS)
+    if ended.error_code in retryable:
+        return retryable[ended.error_code](ended.content, retry_after=ERROR_SECONDS)
     return AgentFailed(ended.content)
 
 
-def _accepted(turn: Turn, approval_id: str | None, workflow_id: str | None) -> Response:
+def _accepted_response(turn: Turn, approval_id: str | None, workflow_id: str | None) -> Response:
     accepted = MessageAccepted(
         session_id=turn.session_id,
         turn_id=turn.id,
@@ -366,9 +374,9 @@ def _json(text: str, code: int) -> Response:
     return Response(text, code, media_type=JSONResponse.media_type)
 
 
-async def _turn_events(parts: Container, user: Principal, turn: Turn) -> AsyncIterator[Item | None]:
-    """Return the events of one turn, and end with it."""
-    async for item in parts.hub.follow(user, turn.session_id, turn.number - 1, HEARTBEAT_SECONDS):
+async def _turn_events(services: Container, user: Principal, turn: Turn) -> AsyncIterator[Item | None]:
+    """Yield the events of one turn until it ends."""
+    async for item in services.hub.follow(user, turn.session_id, turn.number - 1, HEARTBEAT_SECONDS):
         if item is None:
             yield item
         elif isinstance(item, Delta):

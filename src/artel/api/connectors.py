@@ -1,4 +1,4 @@
-"""The connector of a project: its socket, and whether it is online."""
+"""Endpoints for the connector of a project: its WebSocket and its state."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 from starlette.websockets import WebSocketDisconnect
 
-from artel.api.dependencies import CurrentUser, Parts, ProjectId
+from artel.api.dependencies import CurrentUser, ProjectId, Services
 from artel.api.problems import documented, problem_of
 from artel.auth.principal import Principal
 from artel.connector_gateway.connection import ConnectorConnection
@@ -37,7 +37,7 @@ from artel.errors import ArtelError, OtherConnector, ProjectNotFound
 from artel.ids import uuid7
 from artel.logs import get_logger
 
-FRAME_LIMIT = "frame_limit"  # in the state of a socket: a function that sets how many bytes a message may have
+FRAME_LIMIT = "frame_limit"  # key in the WebSocket's state: a function that sets the maximum bytes of a message
 HELLO_SECONDS = 10.0
 MAX_MESSAGES_PER_SECOND = 500
 
@@ -47,9 +47,9 @@ router = APIRouter(prefix="/my/projects/{project_id}/connector", tags=["connecto
 
 
 @router.get("", responses=documented(401, 404, 422, 503))
-async def show_connector(project_id: ProjectId, user: CurrentUser, parts: Parts) -> ConnectorState:
-    """Return whether the files of the project can be reached, and how writes are decided."""
-    serving = await parts.database.read(find_connector, user, project_id)
+async def show_connector(project_id: ProjectId, user: CurrentUser, services: Services) -> ConnectorState:
+    """Show whether a connector is online for the project, and how writes are approved."""
+    serving = await services.database.read(find_connector, user, project_id)
     if serving is None:
         return ConnectorState(online=False)
     return ConnectorState(
@@ -65,29 +65,29 @@ async def show_connector(project_id: ProjectId, user: CurrentUser, parts: Parts)
 
 @router.websocket("")
 async def connect(websocket: WebSocket, project_id: Annotated[int, Path(ge=0, le=MAX_ID)]) -> None:
-    """Serve the files of a project, until the line ends."""
-    parts: Container = websocket.app.state.container
+    """Serve a connector's WebSocket until it closes."""
+    services: Container = websocket.app.state.container
     user: Principal = websocket.state.principal
     try:
-        with parts.connector_connections.socket(user):
-            await parts.database.read(find_connector, user, project_id)
-            await _accept(websocket, parts, user, project_id)
+        with services.connector_connections.socket(user):
+            await services.database.read(find_connector, user, project_id)
+            await _accept(websocket, services, user, project_id)
     except ArtelError as refused:
         await websocket.send_denial_response(problem_of(websocket.scope, refused))
 
 
-async def _accept(websocket: WebSocket, parts: Container, user: Principal, project_id: int) -> None:
+async def _accept(websocket: WebSocket, services: Container, user: Principal, project_id: int) -> None:
     if PROTOCOL not in websocket.scope["subprotocols"]:
         await websocket.accept()
-        await websocket.close(CLOSE_REFUSED, f"Speak the subprotocol {PROTOCOL}.")
+        await websocket.close(CLOSE_REFUSED, f"The subprotocol must be {PROTOCOL}.")
         return
     await websocket.accept(PROTOCOL)
     with contextlib.suppress(WebSocketDisconnect):
-        await _Conversation(websocket, parts, user, project_id, websocket.state.recheck).hold()
+        await _ConnectorSocket(websocket, services, user, project_id, websocket.state.recheck).run()
 
 
 class _Closed(Exception):
-    """We end the line, and say why."""
+    """Close the connection with this code and reason."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -95,69 +95,73 @@ class _Closed(Exception):
         self.reason = reason
 
 
-class _Conversation:
-    """One socket, from hello to goodbye."""
+class _ConnectorSocket:
+    """One WebSocket of a connector, from hello to close."""
 
     def __init__(
         self,
         websocket: WebSocket,
-        parts: Container,
+        services: Container,
         user: Principal,
         project_id: int,
         authenticate: Callable[[], Awaitable[object]],
     ) -> None:
         self._websocket = websocket
-        self._parts = parts
+        self._services = services
         self._user = user
         self._project_id = project_id
         self._authenticate = authenticate
 
-    async def hold(self) -> None:
-        """Talk until somebody ends it."""
+    async def run(self) -> None:
+        """Receive the hello and serve the connection until it ends."""
         try:
             hello_id, hello = await self._hello()
-            line = ConnectorConnection(
+            connection = ConnectorConnection(
                 uuid7(),
                 self._user,
                 hello,
                 self._websocket.send_text,
-                self._parts.decided,
-                self._parts.connector_connections.large_messages,
-                self._parts.connector_connections.raised_limits,
+                self._services.on_decision,
+                self._services.connector_connections.large_messages,
+                self._services.connector_connections.raised_limits,
                 self._allow,
             )
             ended: asyncio.Future[CloseReason] = asyncio.get_running_loop().create_future()
-            await self._open(line, hello_id, ended)
+            await self._open(connection, hello_id, ended)
             try:
-                await self._serve(line, hello_id, ended)
+                await self._serve(connection, hello_id, ended)
             finally:
-                await asyncio.shield(self._parts.connector_connections.close(line))
+                await asyncio.shield(self._services.connector_connections.close(connection))
         except _Closed as closed:
             log.info("connector_refused", project_id=self._project_id, code=closed.code, reason=closed.reason)
             await self._websocket.close(closed.code, closed.reason[:120])
 
-    async def _open(self, line: ConnectorConnection, hello_id: object, ended: "asyncio.Future[CloseReason]") -> None:
+    async def _open(
+        self, connection: ConnectorConnection, hello_id: object, ended: "asyncio.Future[CloseReason]"
+    ) -> None:
         try:
-            await self._parts.connector_connections.open(line, partial(_settle, ended))
+            await self._services.connector_connections.open(connection, partial(_settle, ended))
         except OtherConnector as other:
             await self._websocket.send_json(refusal(hello_id, CLOSE_OTHER_CONNECTOR, other.detail))
             raise _Closed(CLOSE_OTHER_CONNECTOR, other.detail) from None
-        except ProjectNotFound:  # in this very moment
+        except ProjectNotFound:  # deleted concurrently
             raise _Closed(PROJECT_GONE.code, PROJECT_GONE.reason) from None
-        except ArtelError as trouble:
-            raise _Closed(CLOSE_TRY_LATER, trouble.detail) from None
+        except ArtelError as error:
+            raise _Closed(CLOSE_TRY_LATER, error.detail) from None
 
-    async def _serve(self, line: ConnectorConnection, hello_id: object, ended: "asyncio.Future[CloseReason]") -> None:
+    async def _serve(
+        self, connection: ConnectorConnection, hello_id: object, ended: "asyncio.Future[CloseReason]"
+    ) -> None:
         await self._websocket.send_json(answer(hello_id, Welcome()))
-        listening = asyncio.ensure_future(self._listen(line))
-        keeping = asyncio.ensure_future(self._parts.connector_connections.keep_alive(line, self._authenticate))
+        listening = asyncio.ensure_future(self._listen(connection))
+        keeping = asyncio.ensure_future(self._services.connector_connections.keep_alive(connection, self._authenticate))
         try:
-            ways: set[asyncio.Future[Any]] = {listening, keeping, ended}
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            futures: set[asyncio.Future[Any]] = {listening, keeping, ended}
+            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
             if listening.done():
-                await listening  # raises why it ended
-            why = await (ended if ended.done() else keeping)
-            raise _Closed(why.code, why.reason)
+                await listening  # raises the reason
+            reason = await (ended if ended.done() else keeping)
+            raise _Closed(reason.code, reason.reason)
         finally:
             listening.cancel()
             keeping.cancel()
@@ -167,17 +171,17 @@ class _Conversation:
             async with asyncio.timeout(HELLO_SECONDS):
                 message = from_json(await self._text())
             if message.get("method") != "hello":
-                raise _Closed(CLOSE_REFUSED, "Begin with hello.")
+                raise _Closed(CLOSE_REFUSED, "The first message must be hello.")
             hello = Hello.model_validate(message["params"])
         except TimeoutError:
-            raise _Closed(CLOSE_REFUSED, f"There was no hello within {HELLO_SECONDS:g} seconds.") from None
+            raise _Closed(CLOSE_REFUSED, f"No hello arrived within {HELLO_SECONDS:g} seconds.") from None
         except (ValidationError, ValueError, KeyError, AttributeError, TypeError):
-            raise _Closed(CLOSE_REFUSED, "That is no hello. Is the connector up to date?") from None
+            raise _Closed(CLOSE_REFUSED, "The hello is not valid. Is the connector up to date?") from None
         if (hello.protocol, hello.user_id, hello.project_id) != (PROTOCOL, self._user.user_id, self._project_id):
-            raise _Closed(CLOSE_REFUSED, "The hello names another protocol, user or project than the line is for.")
+            raise _Closed(CLOSE_REFUSED, "The hello names another protocol, user or project than this connection.")
         return message.get("id"), hello
 
-    async def _listen(self, line: ConnectorConnection) -> None:
+    async def _listen(self, connection: ConnectorConnection) -> None:
         began, count = time.monotonic(), 0
         while True:
             text = await self._text()
@@ -185,16 +189,16 @@ class _Conversation:
             if time.monotonic() - began > 1:
                 began, count = time.monotonic(), 0
             if count > MAX_MESSAGES_PER_SECOND:
-                raise _Closed(CLOSE_MISBEHAVED, "The line is closed: it sent too many messages.")
+                raise _Closed(CLOSE_MISBEHAVED, "Connection closed: too many messages per second.")
             try:
-                reply = await line.receive(text)
+                reply = await connection.receive(text)
             except Misbehaved as misbehaved:
-                raise _Closed(CLOSE_MISBEHAVED, f"The line is closed: {misbehaved}.") from None
+                raise _Closed(CLOSE_MISBEHAVED, f"Connection closed: {misbehaved}.") from None
             if reply is not None:
                 await self._websocket.send_json(reply)
 
     def _allow(self, characters: int) -> None:
-        """Let the next message have so many characters; before the hello it is a small one."""
+        """Set the maximum size of the next message; before the hello it is small."""
         allow: Callable[[int], None] | None = self._websocket.scope["state"].get(FRAME_LIMIT)
         if allow is not None:
             allow(4 * characters)
@@ -205,7 +209,7 @@ class _Conversation:
             raise WebSocketDisconnect(message["code"])
         text = message.get("text")
         if text is None:
-            raise _Closed(CLOSE_MISBEHAVED, "Send text, not bytes.")
+            raise _Closed(CLOSE_MISBEHAVED, "Send text messages, not binary ones.")
         return str(text)
 
 

@@ -1,4 +1,4 @@
-"""What an agent remembers."""
+"""Endpoints for an agent's memory."""
 
 from typing import Annotated
 from uuid import UUID
@@ -10,7 +10,7 @@ from artel.agent_memory import transactions as memories
 from artel.agent_memory.context_store import AgentContextStore
 from artel.agent_memory.repository import NewMemory
 from artel.agents.service import get_agent
-from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, Parts, ProjectId
+from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, ProjectId, Services
 from artel.api.json_lines import DOCUMENTED, JsonLines, memory_lines, memory_of
 from artel.api.problems import documented
 from artel.contract.http import Page
@@ -30,14 +30,16 @@ router = APIRouter(
     tags=["memory"],
 )
 
-# None stays out of the document: a query can leave a parameter out, but has no way to say null.
+# None is not in the schema: a query parameter can be omitted but not null.
 OfType = Annotated[MemoryType | SkipJsonSchema[None], Query(description="Only memories of this type.")]
-Success = Annotated[bool | SkipJsonSchema[None], Query(description="Only those of what went well, or did not.")]
+Success = Annotated[bool | SkipJsonSchema[None], Query(description="Only memories of successful (or failed) work.")]
 
 
-async def _context(project_id: ProjectId, agent_id: AgentId, user: CurrentUser, parts: Parts) -> AgentContextStore:
-    agent = await parts.database.read(get_agent, user, project_id, agent_id)
-    return parts.memories.context_store(user, project_id, agent_id, agent.name)
+async def _context(
+    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services
+) -> AgentContextStore:
+    agent = await services.database.read(get_agent, user, project_id, agent_id)
+    return services.memories.context_store(user, project_id, agent_id, agent.name)
 
 
 Context = Annotated[AgentContextStore, Depends(_context)]
@@ -48,35 +50,35 @@ async def list_memories(
     project_id: ProjectId,
     agent_id: AgentId,
     user: CurrentUser,
-    parts: Parts,
+    services: Services,
     _context: Context,
     limit: Limit = 50,
     offset: Offset = 0,
     type: OfType = None,  # noqa: A002
     success: Success = None,
 ) -> Page[Memory]:
-    """List what the agent remembers, newest first."""
+    """List the agent's memories, newest first."""
     where = Filter(type=type, success=success)
-    rows, total = await parts.database.read(memories.page, user, project_id, agent_id, where, limit, offset)
+    rows, total = await services.database.read(memories.page, user, project_id, agent_id, where, limit, offset)
     return Page(items=[memory_of(row) for row in rows], total=total, limit=limit, offset=offset)
 
 
 @router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 401, 404, 409, 413, 422, 503))
-async def add_memory(body: AddMemory, context: Context, user: CurrentUser, parts: Parts) -> Memory:
-    """Let the agent remember something."""
-    await parts.storage.take(user, len(body.content.encode()))
+async def add_memory(body: AddMemory, context: Context, user: CurrentUser, services: Services) -> Memory:
+    """Add a memory to the agent."""
+    await services.storage.take(user, len(body.content.encode()))
     return memory_of(await context.add(NewMemory(**dict(body))))
 
 
 @router.delete("", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 404, 422, 503))
 async def clear_memory(context: Context) -> None:
-    """Let the agent forget everything."""
+    """Delete all memories of the agent."""
     await context.clear()
 
 
 @router.post("/search", responses=documented(400, 401, 404, 413, 422, 503))
 async def search_memory(body: SearchMemory, context: Context) -> FoundMemories:
-    """Search what the agent remembers, by meaning and by words."""
+    """Search the agent's memories by meaning and by words."""
     where = Filter(type=body.type, success=body.success, since=body.since, until=body.until)
     found = await context.search(body.query, body.top_k, where)
     return FoundMemories(items=[FoundMemory(**dict(memory_of(each.memory)), score=each.score) for each in found])
@@ -84,11 +86,11 @@ async def search_memory(body: SearchMemory, context: Context) -> FoundMemories:
 
 @router.get("/stats", responses=documented(401, 404, 422, 503))
 async def memory_stats(
-    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, parts: Parts, context: Context
+    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services, context: Context
 ) -> MemoryStats:
-    """Say what the agent's memory amounts to."""
-    figures = await parts.database.read(memories.stats, user, project_id, agent_id)
-    health = await parts.memories.health()
+    """Show statistics of the agent's memory."""
+    figures = await services.database.read(memories.stats, user, project_id, agent_id)
+    health = await services.memories.health()
     return MemoryStats(
         collection=context.collection,
         count=figures.count,
@@ -105,15 +107,15 @@ async def memory_stats(
 
 @router.get("/export", response_class=JsonLines, responses=DOCUMENTED | documented(401, 404, 422, 503))
 async def export_memory(
-    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, parts: Parts, _context: Context
+    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services, _context: Context
 ) -> JsonLines:
-    """Return everything that the agent remembers, one JSON document per line, oldest first."""
+    """Export all memories of the agent, one JSON document per line, oldest first."""
     return await memory_lines(
-        lambda after: parts.database.read(memories.export_page, user, project_id, agent_id, after)
+        lambda after: services.database.read(memories.export_page, user, project_id, agent_id, after)
     )
 
 
-# Only a UUID, so that the path of the search is not taken for a memory's.
+# Only UUIDs match, so that other paths are not taken for a memory id.
 @router.get("/{memory_id:uuid}", responses=documented(401, 404, 422, 503))
 async def show_memory(memory_id: UUID, context: Context) -> Memory:
     """Show one memory of the agent."""

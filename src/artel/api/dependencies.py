@@ -1,4 +1,4 @@
-"""What endpoints ask for: the parts of the server, the principal, the page, the ids in the path."""
+"""Dependencies of endpoints: the server's services, the principal, paging, and path ids."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from artel.contract.http import MAX_ID
 from artel.errors import AdministratorOnly, NotAuthenticated
 
 
-# Coroutines, though they wait for nothing: the framework runs plain functions on another thread, which takes longer.
+# Coroutines although they await nothing: FastAPI runs plain functions in a thread pool, which is slower.
 async def _container(request: Request) -> Container:
     container: Container = request.app.state.container
     return container
@@ -20,7 +20,7 @@ async def _container(request: Request) -> Container:
 
 async def _principal(request: Request) -> Principal:
     principal = getattr(request.state, "principal", None)
-    if not isinstance(principal, Principal):  # no middleware, no entry
+    if not isinstance(principal, Principal):  # fail closed if the middleware did not run
         raise NotAuthenticated("Send a token in the header: Authorization: Bearer …")
     _log_path_ids(request)
     return principal
@@ -28,7 +28,7 @@ async def _principal(request: Request) -> Principal:
 
 async def _administrator(principal: Annotated[Principal, Depends(_principal)]) -> Principal:
     if not principal.is_admin:
-        raise AdministratorOnly("Only an administrator of this server may do that.")
+        raise AdministratorOnly("Only an administrator of this server may do this.")
     return principal
 
 
@@ -38,7 +38,7 @@ async def _signed_in(request: Request, _: Annotated[Principal, Depends(_principa
 
 
 def _log_path_ids(request: Request) -> None:
-    """Put the ids in the path on every log line of the request."""
+    """Bind the path's ids to every log line of the request."""
     texts = {name: str(value) for name, value in request.path_params.items()}
     ids = {name: int(value) if _is_id(value) else value[:64] for name, value in texts.items()}
     structlog.contextvars.bind_contextvars(**ids)
@@ -48,12 +48,12 @@ def _is_id(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_ID))
 
 
-Parts = Annotated[Container, Depends(_container)]
+Services = Annotated[Container, Depends(_container)]
 CurrentUser = Annotated[Principal, Depends(_principal)]
 Administrator = Annotated[Principal, Depends(_administrator)]
 CurrentLogin = Annotated[SignedIn, Depends(_signed_in)]
-Limit = Annotated[int, Query(ge=1, le=100, description="At most so many items.")]
-Offset = Annotated[int, Query(ge=0, le=MAX_ID, description="Leave out so many items at the beginning.")]
+Limit = Annotated[int, Query(ge=1, le=100, description="Maximum number of items.")]
+Offset = Annotated[int, Query(ge=0, le=MAX_ID, description="Number of items to skip.")]
 ProjectId = Annotated[int, Path(ge=0, le=MAX_ID, examples=[1])]
 SessionId = Annotated[
     str, Path(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
@@ -64,7 +64,7 @@ ArchiveId = Annotated[
 TurnId = SessionId
 LoginId = SessionId
 OfSession = Annotated[
-    str | None, Query(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", description="Only those of a session.")
+    str | None, Query(max_length=64, pattern=r"^[0-9a-zA-Z-]+$", description="Only items of this session.")
 ]
 UserId = Annotated[int, Path(ge=0, le=MAX_ID, examples=[2])]
 AgentId = Annotated[int, Path(ge=0, le=MAX_ID, examples=[2])]

@@ -1,4 +1,4 @@
-"""Server-sent events: a response that follows a stream until it ends, its reader goes, or it was open long enough."""
+"""Server-sent events: a response that runs until the stream ends, the client disconnects, or a time limit."""
 
 import asyncio
 import json
@@ -13,8 +13,8 @@ from artel.events.hub import Delta, Item, ReaderTooSlow, Snapshot, StreamsEnd
 from artel.logs import get_logger
 
 HEARTBEAT_SECONDS = 15.0
-SEND_SECONDS = 30.0  # a reader that takes nothing for so long is cut off
-MAX_STREAM_SECONDS = 3600.0  # then the reader connects again, with a token that is still good
+SEND_SECONDS = 30.0  # send timeout: a slower client is disconnected
+MAX_STREAM_SECONDS = 3600.0  # then the client must reconnect, with a valid token
 RETRY = b"retry: 1000\n\n"
 HEARTBEAT = b": still here\n\n"
 
@@ -22,7 +22,7 @@ log = get_logger(__name__)
 
 
 class EventStream(Response):
-    """Streams what comes; None in it means that nothing came for a while."""
+    """Streams items; sends a heartbeat for None."""
 
     media_type = "text/event-stream"
 
@@ -33,11 +33,11 @@ class EventStream(Response):
         self._session_id = session_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until something ends it."""
+        """Send items until the stream, the connection or the login ends."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         writing = asyncio.ensure_future(self._write(send))
-        leaving = asyncio.ensure_future(_gone(receive))
-        ending = asyncio.ensure_future(_login_over(scope["state"]["login_ended"]))
+        leaving = asyncio.ensure_future(_disconnected(receive))
+        ending = asyncio.ensure_future(_wait_for_login_end(scope["state"]["login_ended"]))
         try:
             await asyncio.wait(
                 {writing, leaving, ending}, timeout=MAX_STREAM_SECONDS, return_when=asyncio.FIRST_COMPLETED
@@ -56,19 +56,19 @@ class EventStream(Response):
         except StreamsEnd:
             log.info("stream_ended", reason="the server stops")
         except ReaderTooSlow:
-            log.info("reader_cut_off", reason="it did not take what there was")
+            log.info("reader_cut_off", reason="its queue was full")
         except TimeoutError:
-            log.info("reader_cut_off", reason="the connection took nothing")
-        except ArtelError as failure:  # what it listens to was deleted
+            log.info("reader_cut_off", reason="the send timeout expired")
+        except ArtelError as failure:  # the session or project was deleted
             log.info("stream_ended", reason=failure.detail)
         finally:
-            closing = getattr(self._items, "aclose", None)
-            if closing is not None:
-                await closing()
+            aclose = getattr(self._items, "aclose", None)
+            if aclose is not None:
+                await aclose()
 
 
 def frame(item: Item, session_id: str | None) -> bytes:
-    """Return an item as it goes over the line."""
+    """Return an item as a server-sent event."""
     if isinstance(item, StoredEvent):
         return item.frame
     return _delta(item, session_id)
@@ -100,10 +100,10 @@ async def _end(send: Send) -> None:
         return
 
 
-async def _login_over(login_ended: Callable[[], Awaitable[str]]) -> None:
+async def _wait_for_login_end(login_ended: Callable[[], Awaitable[str]]) -> None:
     log.info("stream_ended", reason=await login_ended())
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with limits on what comes before the body: its size, and how long it may take."""
+"""uvicorn's HTTP protocol with a size limit and a timeout for request line and headers."""
 
 import asyncio
 from typing import Any
@@ -22,18 +22,18 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._expect_head()
+        self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
+        self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._in_head and self._head_deadline is None:  # the first bytes after a pause between two requests
-            self._expect_head()
+        if self._in_head and self._head_deadline is None:  # first bytes of the next request on a kept-alive connection
+            self._start_timer()
         self._completed = False
         super().data_received(data)
-        if self._in_head and not self._completed:  # nothing but head has come, and it goes on
+        if self._in_head and not self._completed:  # the head is still incomplete
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
                 self.transport.write(_TOO_LARGE)
@@ -41,7 +41,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        self._stop_waiting()
+        self._stop_timer()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -49,15 +49,15 @@ class BoundedHttp(HttpToolsProtocol):
         self._head_bytes = 0
         super().on_message_complete()
 
-    def _expect_head(self) -> None:
-        self._stop_waiting()
-        self._head_deadline = self.loop.call_later(HEAD_SECONDS, self._give_up)
+    def _start_timer(self) -> None:
+        self._stop_timer()
+        self._head_deadline = self.loop.call_later(HEAD_SECONDS, self._on_timeout)
 
-    def _stop_waiting(self) -> None:
+    def _stop_timer(self) -> None:
         if self._head_deadline is not None:
             self._head_deadline.cancel()
             self._head_deadline = None
 
-    def _give_up(self) -> None:
+    def _on_timeout(self) -> None:
         if not self.transport.is_closing():
             self.transport.close()

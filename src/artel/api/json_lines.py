@@ -1,4 +1,4 @@
-"""Return of any length: one JSON document per line, read from the database a page at a time."""
+"""Streamed JSON Lines responses, read from the database page by page."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -21,7 +21,7 @@ class JsonLines(StreamingResponse):
 
 
 async def memory_lines(read_after: Callable[[str], Awaitable[list[StoredMemory]]]) -> JsonLines:
-    """Return all memories, oldest first; the first page is read before, so that what is not there is answered so."""
+    """Stream all memories, oldest first; reads the first page before responding, so that a 404 is still possible."""
     first = await read_after("")
 
     async def lines() -> AsyncIterator[str]:

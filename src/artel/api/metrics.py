@@ -1,4 +1,4 @@
-"""Figures about requests, for Prometheus. Labels are route templates and codes: nothing of any tenant."""
+"""Prometheus metrics of requests. Labels are route templates and status codes, never tenant data."""
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.gc_collector import GCCollector
@@ -24,11 +24,11 @@ class HttpMetrics:
         )
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one request; a status of 0 is a client that went away."""
-        known = method if method in _METHODS else "other"  # methods come from the client and may be anything
-        self._requests.labels(known, route, str(status)).inc()
+        """Count one request; status 0 means that the client disconnected."""
+        label = method if method in _METHODS else "other"  # clients can send any method
+        self._requests.labels(label, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def render(self) -> bytes:
-        """Return all figures in the format of Prometheus."""
+        """Return all metrics in the Prometheus text format."""
         return generate_latest(self.registry)

@@ -1,4 +1,4 @@
-"""What happens to every request, written as plain ASGI: nothing here buffers an answer."""
+"""Middleware for every request, as plain ASGI so that responses are not buffered."""
 
 import asyncio
 import re
@@ -17,11 +17,11 @@ from artel.ids import uuid7
 from artel.logs import get_logger
 
 BODY_SECONDS = 30
-TRY_LATER = 1013  # a close code of WebSocket's own
-MAX_REASON = 100  # characters, of a reason that may have 123 bytes
+TRY_LATER = 1013  # standard WebSocket close code
+MAX_REASON = 100  # characters; a close reason may have 123 bytes
 MAX_PATH_BYTES = 4_096
 MAX_LOGGED_CHARACTERS = 300
-MAX_LOGIN_BYTES = 16_384  # nobody is known yet who could be held to account for more
+MAX_LOGIN_BYTES = 16_384  # stricter, because the client is not authenticated yet
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
 _QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
 _HEADERS = {
@@ -37,8 +37,8 @@ _HEADERS = {
 log = get_logger("artel.http")
 
 
-class _Answer:
-    """What is sent to the client: adds the headers that every answer has, and remembers the status."""
+class _ResponseSender:
+    """Adds the common headers to a response and records its status."""
 
     def __init__(self, send: Send, request_id: str) -> None:
         self._send = send
@@ -56,7 +56,7 @@ class _Answer:
 
 
 class RequestMiddleware:
-    """Outermost: gives the request an id, logs and counts it, and turns what goes wrong into a problem document."""
+    """Outermost middleware: sets the request id, logs and counts requests, turns errors into problem documents."""
 
     def __init__(self, app: ASGIApp, metrics: HttpMetrics) -> None:
         self._app = app
@@ -67,41 +67,41 @@ class RequestMiddleware:
             await self._socket(scope, receive, send)
             return
         if scope["method"] == "HEAD":
-            scope = {**scope, "method": "GET"}  # the server below leaves out the body, as it knows what was asked
+            scope = {**scope, "method": "GET"}  # uvicorn omits the body of a HEAD request
         started = time.perf_counter()
         request_id = _request_id(scope)
         scope.setdefault("state", {})["request_id"] = request_id
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
-        answer = _Answer(send, request_id)
+        sender = _ResponseSender(send, request_id)
         try:
             _refuse_long_path(scope)
-            await self._app(scope, receive, answer.send)
+            await self._app(scope, receive, sender.send)
         except (Exception, asyncio.CancelledError) as error:
-            response = _response_to(scope, error)
-            if not answer.status:
-                await response(scope, receive, answer.send)
+            response = _error_response(scope, error)
+            if not sender.status:
+                await response(scope, receive, sender.send)
             if isinstance(error, asyncio.CancelledError):
                 raise
         finally:
-            self._note(scope, answer.status, time.perf_counter() - started)
+            self._record(scope, sender.status, time.perf_counter() - started)
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse what may not be opened with the same document as everywhere."""
+        """Run a WebSocket; refuse it with a problem document before it is accepted, or close it afterwards."""
         request_id = _request_id(scope)
         scope.setdefault("state", {})["request_id"] = request_id
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         is_open = False
 
-        async def noticed(message: Message) -> None:
+        async def watched_send(message: Message) -> None:
             nonlocal is_open
             is_open = is_open or message["type"] == "websocket.accept"
             await send(message)
 
         try:
             _refuse_long_path(scope)
-            await self._app(scope, receive, noticed)
+            await self._app(scope, receive, watched_send)
         except ArtelError as refused:
             log.info("socket_refused", path=_logged_path(scope), code=refused.code, reason=refused.detail)
             if is_open:
@@ -110,7 +110,7 @@ class RequestMiddleware:
                 await receive()
                 await WebSocket(scope, receive, send).send_denial_response(problem_of(scope, refused))
 
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
         self._metrics.observe(scope["method"], _route(scope), status, seconds)
         if scope["path"] not in _QUIET:
             duration = round(seconds * 1000, 1)
@@ -132,7 +132,7 @@ class PathMiddleware:
 
 
 class BodyLimitMiddleware:
-    """Refuses bodies that are too large, or too slow in coming."""
+    """Refuses bodies that are too large or arrive too slowly."""
 
     def __init__(self, app: ASGIApp, max_bytes: int) -> None:
         self._app = app
@@ -146,7 +146,7 @@ class BodyLimitMiddleware:
         deadline = asyncio.get_running_loop().time() + BODY_SECONDS
         received, complete = 0, False
 
-        async def limited() -> Message:
+        async def limited_receive() -> Message:
             nonlocal received, complete
             if complete:
                 return await receive()
@@ -158,15 +158,15 @@ class BodyLimitMiddleware:
             received += len(message.get("body", b""))
             complete = not message.get("more_body", False)
             if received > max_bytes:
-                # The framework lets only its own exception through while it reads a body.
+                # FastAPI passes only its own exception through while it reads a body.
                 raise HTTPException(413, f"The body is larger than {max_bytes} bytes.")
             return message
 
-        await self._app(scope, limited, send)
+        await self._app(scope, limited_receive, send)
 
 
-def _response_to(scope: Scope, error: BaseException) -> Response:
-    """Return what the client gets instead of an answer, whatever it was that went wrong."""
+def _error_response(scope: Scope, error: BaseException) -> Response:
+    """Return the problem document for an error."""
     if isinstance(error, ArtelError):
         return problem_of(scope, error)
     if isinstance(error, asyncio.CancelledError):
@@ -176,7 +176,7 @@ def _response_to(scope: Scope, error: BaseException) -> Response:
 
 def _refuse_long_path(scope: Scope) -> None:
     if len(scope.get("raw_path") or scope["path"].encode()) > MAX_PATH_BYTES:
-        raise PathTooLong(f"The path is longer than {MAX_PATH_BYTES} bytes. GET /openapi.json lists what there is.")
+        raise PathTooLong(f"The path is longer than {MAX_PATH_BYTES} bytes. GET /openapi.json lists all paths.")
 
 
 def _logged_path(scope: Scope) -> str:

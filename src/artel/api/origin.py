@@ -1,4 +1,4 @@
-"""Which names the server answers to, and which web pages may change something on it."""
+"""Checks of the Host and Origin headers."""
 
 import re
 
@@ -12,13 +12,13 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[^:\[\]/@\s]{1,253})(?::[0-9]{0,5}
 
 
 class OriginMiddleware:
-    """Refuses requests for a foreign host (DNS rebinding), and changes that come from pages of a foreign origin.
+    """Refuses requests for an unknown host (DNS rebinding) and changes from pages of another origin.
 
-    Sets `same_origin` in the request's state if the browser says that a page of this server sent it.
+    Sets `same_origin` in the request's state: whether the browser states that a page of this server sent it.
     """
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str] | None, *, check_probes: bool) -> None:
-        """Take the allowed hosts, None for any; with `check_probes` also probes have to name one of them."""
+        """Set the allowed hosts (None: any); `check_probes` applies them to health probes too."""
         self._app = app
         self._hosts = hosts
         self._unchecked = frozenset() if check_probes else PROBES
@@ -39,22 +39,22 @@ def _require_host(names: list[str], allowed: frozenset[str]) -> None:
     if parsed is None or parsed[1].lower() not in allowed:
         name = parsed[1] if parsed else "this host"
         raise HostNotAllowed(
-            f"This server does not answer for {name}. If that is its name, its operator adds it to ARTEL_ALLOWED_HOSTS."
+            f"The host {name} is not allowed. If it is this server's name, its operator adds it to ARTEL_ALLOWED_HOSTS."
         )
 
 
 def _is_same_origin(scope: Scope, host: str | None, *, refuse: bool) -> bool:
-    """Return whether a page of this very server sent the request; with `refuse` raise if a foreign one did."""
+    """Return whether a page of this server sent the request; with `refuse` raise if another page did."""
     origins, sites = _values(scope, b"origin"), _values(scope, b"sec-fetch-site")
-    scheme, separator, place = origins[0].lower().partition("://") if origins else ("", "", "")
+    scheme, separator, address = origins[0].lower().partition("://") if origins else ("", "", "")
     is_foreign = bool(origins) and not (
-        len(origins) == 1 and scheme in ("http", "https") and bool(separator) and place == host
+        len(origins) == 1 and scheme in ("http", "https") and bool(separator) and address == host
     )
     is_foreign = is_foreign or any(site not in ("same-origin", "none") for site in sites)
     if is_foreign and refuse:
         raise OriginRefused(
-            "A page of another origin may not change anything here. "
-            "If a reverse proxy is in front of this server, it has to pass on the header Host."
+            "Pages of another origin may not change anything on this server. "
+            "If it is behind a reverse proxy, the proxy must pass on the Host header."
         )
     return not is_foreign and (bool(origins) or sites == ["same-origin"])
 

@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457): the one place where they get a status."""
+"""Translates errors into HTTP statuses and problem documents (RFC 9457)."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -41,8 +41,8 @@ _CODES = {
     415: "unsupported_media_type",
 }
 _DETAILS = {
-    404: "There is nothing at this address. GET /openapi.json lists what there is.",
-    405: "This address does not take this method; the header Allow names those that it takes.",
+    404: "Nothing is at this path. GET /openapi.json lists all paths.",
+    405: "This path does not support this method. The Allow header lists the supported ones.",
 }
 
 log = get_logger(__name__)
@@ -70,7 +70,7 @@ def problem(
 
 
 def problem_of(scope: Any, error: ArtelError) -> Response:
-    """Return the problem document of one of our own errors."""
+    """Return the problem document of an ArtelError."""
     headers = {}
     if error.retry_after is not None:
         headers["Retry-After"] = str(error.retry_after)
@@ -80,51 +80,54 @@ def problem_of(scope: Any, error: ArtelError) -> Response:
 
 
 def problem_of_crash(scope: Any, crash: BaseException) -> Response:
-    """Return for a mistake of ours; its details are in the log, under the request's id."""
+    """Log an unexpected exception and return the problem document for it, without its details."""
     log.error("request_crashed", exc_info=crash)
-    return problem(scope, 500, "internal_error", "Something went wrong on the server. The log has it by request_id.")
+    return problem(
+        scope, 500, "internal_error", "Internal server error. The operator finds it in the log by request_id."
+    )
 
 
 def install_problem_handlers(app: FastAPI, routes: Sequence[APIRoute]) -> None:
-    """Make the framework's own errors problem documents too."""
+    """Return problem documents for FastAPI's own errors too."""
 
-    async def ours(request: Request, error: Exception) -> Response:
-        assert isinstance(error, ArtelError)  # noqa: S101 - what the handler is registered for
+    async def artel_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, ArtelError)  # noqa: S101 - the type that the handler is registered for
         return problem_of(request.scope, error)
 
-    async def invalid(request: Request, error: Exception) -> Response:
+    async def validation_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)  # noqa: S101
-        # Only places and messages: the input itself may hold a password, or no text at all.
+        # Only locations and messages: the input itself may contain a password or invalid Unicode.
         fields = [
-            FieldError(field=_place(item["loc"]), message=item["msg"]) for item in error.errors()[:MAX_FIELD_ERRORS]
+            FieldError(field=_field_path(item["loc"]), message=item["msg"])
+            for item in error.errors()[:MAX_FIELD_ERRORS]
         ]
         detail = "; ".join(f"{field.field}: {field.message}" for field in fields[:3])
         return problem(request.scope, 422, "invalid_request", f"The request is not valid. {detail}", fields)
 
-    async def framework(request: Request, error: Exception) -> Response:
+    async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101
         status = error.status_code
         headers = dict(error.headers or {})
         if status == HTTPStatus.METHOD_NOT_ALLOWED:
-            # The framework names only the methods of the first route at this address.
+            # FastAPI lists only the methods of the first matching route.
             matching = (route for route in routes if route.matches(request.scope)[0] is not Match.NONE)
             headers["Allow"] = ", ".join(sorted({method for route in matching for method in route.methods or ()}))
         detail = _DETAILS.get(status, error.detail)
         return problem(request.scope, status, _CODES.get(status, "http_error"), detail, headers=headers)
 
-    app.add_exception_handler(ArtelError, ours)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, framework)
+    app.add_exception_handler(ArtelError, artel_error)
+    app.add_exception_handler(RequestValidationError, validation_error)
+    app.add_exception_handler(HTTPException, http_error)
 
 
-def _place(location: tuple[int | str, ...]) -> str:
-    # The name of an unknown field comes from the client and may be anything: shortened, and made encodable.
-    parts = (str(part)[:100].encode(errors="replace").decode() for part in location)
-    return ".".join(parts)
+def _field_path(location: tuple[int | str, ...]) -> str:
+    # The name of an unknown field is the client's input: shorten it and make it encodable.
+    names = (str(part)[:100].encode(errors="replace").decode() for part in location)
+    return ".".join(names)
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the OpenAPI entries of the problems that an operation may answer with."""
+    """Return the OpenAPI entries of an operation's error responses."""
     return {
         status: {
             "description": HTTPStatus(status).phrase,

@@ -1,4 +1,4 @@
-"""Projects."""
+"""Endpoints for projects."""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from fastapi import APIRouter, status
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
-from artel.api.dependencies import CurrentUser, Limit, Offset, Parts, ProjectId
+from artel.api.dependencies import CurrentUser, Limit, Offset, ProjectId, Services
 from artel.api.problems import documented
 from artel.approvals import service as approvals
 from artel.contract.http import NewProject, Page, Project, ProjectChanges, ProjectWithAgents
@@ -24,57 +24,57 @@ router = APIRouter(prefix="/my/projects", tags=["projects"])
 
 
 @router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 401, 409, 413, 422, 503))
-async def create_project(body: NewProject, user: CurrentUser, parts: Parts) -> ProjectWithAgents:
-    """Make a project, with the four agents of the starter pack."""
-    _require_sensible(body.settings)
-    project = await parts.database.run(projects.create_project, user, body, parts.project_rules)
+async def create_project(body: NewProject, user: CurrentUser, services: Services) -> ProjectWithAgents:
+    """Create a project with the four agents of the starter pack."""
+    _validate_settings(body.settings)
+    project = await services.database.run(projects.create_project, user, body, services.project_rules)
     try:
-        await parts.desk.ask(user, project.id, "ensure")
-    except SpaceUnavailable as failure:  # the first message begins it
+        await services.space_rpc.ask(user, project.id, "ensure")
+    except SpaceUnavailable as failure:  # the first message will start the space
         log.warning("space_not_begun", project_id=project.id, reason=failure.detail)
     return project
 
 
 @router.get("", responses=documented(401, 422, 503))
-async def list_projects(user: CurrentUser, parts: Parts, limit: Limit = 50, offset: Offset = 0) -> Page[Project]:
+async def list_projects(user: CurrentUser, services: Services, limit: Limit = 50, offset: Offset = 0) -> Page[Project]:
     """List your projects, oldest first."""
-    return await parts.database.read(projects.list_projects, user, limit, offset)
+    return await services.database.read(projects.list_projects, user, limit, offset)
 
 
 @router.get("/{project_id}", responses=documented(401, 404, 422, 503))
-async def get_project(project_id: ProjectId, user: CurrentUser, parts: Parts) -> ProjectWithAgents:
+async def get_project(project_id: ProjectId, user: CurrentUser, services: Services) -> ProjectWithAgents:
     """Show a project with its agents."""
-    return await parts.database.read(projects.get_project, user, project_id)
+    return await services.database.read(projects.get_project, user, project_id)
 
 
 @router.patch("/{project_id}", responses=documented(400, 401, 404, 413, 422, 503))
-async def update_project(project_id: ProjectId, body: ProjectChanges, user: CurrentUser, parts: Parts) -> Project:
+async def update_project(project_id: ProjectId, body: ProjectChanges, user: CurrentUser, services: Services) -> Project:
     """Change a project."""
     if "settings" in body.model_fields_set:
-        _require_sensible(body.settings)
-    return await parts.database.run(projects.update_project, user, project_id, body)
+        _validate_settings(body.settings)
+    return await services.database.run(projects.update_project, user, project_id, body)
 
 
 @router.delete("/{project_id}", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 404, 422, 503))
-async def delete_project(project_id: ProjectId, user: CurrentUser, parts: Parts) -> None:
+async def delete_project(project_id: ProjectId, user: CurrentUser, services: Services) -> None:
     """Delete a project with its agents. The files in your folder are not touched."""
-    gone = await parts.database.run(approvals.delete_project, user, project_id)
-    parts.memories.wake()
-    if parts.spaces is not None:
-        await parts.spaces.discard(project_id)
-    parts.connector_connections.project_deleted(project_id)
-    await asyncio.to_thread(parts.workspaces.remove, gone)
-    parts.hub.notify_all_of(user)
-    parts.signals.project_changed(project_id)
+    deleted_agents = await services.database.run(approvals.delete_project, user, project_id)
+    services.memories.wake()
+    if services.spaces is not None:
+        await services.spaces.discard(project_id)
+    services.connector_connections.project_deleted(project_id)
+    await asyncio.to_thread(services.workspaces.remove, deleted_agents)
+    services.hub.notify_all_of(user)
+    services.signals.project_changed(project_id)
 
 
-def _require_sensible(settings: Mapping[str, Any]) -> None:
-    """Refuse what is said of tools and plans if nobody could act on it: nothing could be done with such settings."""
-    wrong: list[Any] = []
+def _validate_settings(settings: Mapping[str, Any]) -> None:
+    """Raise RequestValidationError if the settings for tools and plans are not valid."""
+    errors: list[Any] = []
     for model in (PolicySettings, PlanSettings):
         try:
             model.model_validate(settings)
         except ValidationError as invalid:
-            wrong += invalid.errors(include_url=False, include_context=False)
-    if wrong:
-        raise RequestValidationError([{**one, "loc": ("body", "settings", *one["loc"])} for one in wrong])
+            errors += invalid.errors(include_url=False, include_context=False)
+    if errors:
+        raise RequestValidationError([{**error, "loc": ("body", "settings", *error["loc"])} for error in errors])

@@ -1,4 +1,4 @@
-"""Runs the application with uvicorn, and says when it is ready."""
+"""Runs the application with uvicorn."""
 
 import asyncio
 import errno
@@ -28,7 +28,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        # uvicorn's own way ends the process with the signal, before anybody could close the database.
+        # uvicorn re-raises the signal after shutdown, which would end the process before the database is closed.
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stop, number)
@@ -48,10 +48,10 @@ class _Server(uvicorn.Server):
 
 
 async def serve(container: Container, ready: Callable[[str], None]) -> None:
-    """Return requests until a signal ends it; `ready` gets the URL once requests are taken."""
+    """Serve until a signal arrives; call `ready` with the URL once the server accepts requests."""
     settings = container.settings
     listener = _listen(settings.host, settings.port)
-    url = f"http://{_for_url(settings.host)}:{listener.getsockname()[1]}"
+    url = f"http://{_url_host(settings.host)}:{listener.getsockname()[1]}"
 
     def announce() -> None:
         freeze_startup_objects()
@@ -69,18 +69,18 @@ async def serve(container: Container, ready: Callable[[str], None]) -> None:
         ws_max_size=MAX_FRAME_BYTES,
         ws_ping_interval=PING_SECONDS,
         ws_ping_timeout=DEAD_SECONDS - PING_SECONDS,
-        ws_per_message_deflate=False,  # files are short, and what is small on the line may be large here
+        ws_per_message_deflate=False,  # a small compressed message could be huge in memory
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies,
         timeout_graceful_shutdown=GRACE_SECONDS,
         http=BoundedHttp,
     )
     with listener:
-        await _Server(config, announce, container.begin_to_stop).serve([listener])
+        await _Server(config, announce, container.begin_shutdown).serve([listener])
 
 
 def _websocket(**options: Any) -> asyncio.Protocol:
-    """Return uvicorn's protocol for a socket; imported with the first connector, because it takes 0.15 s."""
+    """Return the WebSocket protocol; imported with the first connection, because the import takes 0.15 s."""
     from artel.api.socket_protocol import BoundedSocket
 
     return BoundedSocket(**options)
@@ -101,5 +101,5 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _for_url(host: str) -> str:
+def _url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host

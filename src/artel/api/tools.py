@@ -1,8 +1,8 @@
-"""The tools of a project's agents, what was done with them, and taking that back."""
+"""Endpoints for a project's tools, their audit log, and undo."""
 
 from fastapi import APIRouter
 
-from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, Parts, ProjectId
+from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, ProjectId, Services
 from artel.api.problems import documented
 from artel.connector_gateway.undo import undo
 from artel.contract.approvals import AuditedCall, NewUndo, ToolShown, Undone
@@ -23,10 +23,10 @@ router = APIRouter(prefix="/my/projects/{project_id}", tags=["tools"])
 
 @router.get("/tools", responses=documented(401, 404, 422, 503))
 async def list_tools(
-    project_id: ProjectId, user: CurrentUser, parts: Parts, limit: Limit = 50, offset: Offset = 0
+    project_id: ProjectId, user: CurrentUser, services: Services, limit: Limit = 50, offset: Offset = 0
 ) -> Page[ToolShown]:
-    """List the tools that agents of the project can have, and what the project says of them."""
-    settings = await parts.database.read(project_settings, user, project_id)
+    """List the tools available to the project's agents, with the project's rules for them."""
+    settings = await services.database.read(project_settings, user, project_id)
     policy = Policy(PolicySettings.of(settings))
     items = [
         ToolShown(
@@ -47,18 +47,18 @@ async def list_tools(
 async def list_audit(
     project_id: ProjectId,
     user: CurrentUser,
-    parts: Parts,
+    services: Services,
     limit: Limit = 50,
     offset: Offset = 0,
     session_id: OfSession = None,
 ) -> Page[AuditedCall]:
-    """List what agents did with tools, newest first; also what was refused."""
-    calls, total = await parts.database.read(list_calls, user, project_id, limit, offset, session_id)
+    """List the agents' tool calls, including refused ones, newest first."""
+    calls, total = await services.database.read(list_calls, user, project_id, limit, offset, session_id)
     items = [AuditedCall(**{name: getattr(call, name) for name in AuditedCall.model_fields}) for call in calls]
     return Page(items=items, total=total, limit=limit, offset=offset)
 
 
 @router.post("/undo", responses=documented(400, 401, 404, 409, 413, 422, 503))
-async def undo_changes(project_id: ProjectId, body: NewUndo, user: CurrentUser, parts: Parts) -> Undone:
-    """Take back what agents changed in your folder; a file that was changed since stays as it is."""
-    return Undone(files=await undo(parts.database, parts.relay, user, project_id, body))
+async def undo_changes(project_id: ProjectId, body: NewUndo, user: CurrentUser, services: Services) -> Undone:
+    """Undo agents' changes in your folder; a file that was changed afterwards is not touched."""
+    return Undone(files=await undo(services.database, services.relay, user, project_id, body))

@@ -1,4 +1,4 @@
-"""The page at `/`, and the API's documentation at `/docs`: a fixed list of files, no network needed."""
+"""The web page at `/` and the API documentation at `/docs`: a fixed list of local files."""
 
 import hashlib
 from functools import cache
@@ -11,7 +11,7 @@ from fastapi import APIRouter, HTTPException, Request, Response
 _HERE = Path(__file__).parent / "static"
 _CONTENT_POLICY = "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' data:; {}frame-ancestors 'none'; base-uri 'none'; form-action 'none'"  # noqa: E501
 _PAGE_POLICY = _CONTENT_POLICY.format("style-src 'self'; ")
-# Swagger UI sets styles on its elements.
+# Swagger UI uses inline styles.
 _DOCS_POLICY = _CONTENT_POLICY.format("style-src 'self' 'unsafe-inline'; ")
 
 router = APIRouter(include_in_schema=False)
@@ -46,19 +46,19 @@ _ASSETS = {
 
 @router.get("/")
 async def index(request: Request) -> Response:
-    """Return the page."""
+    """Return the web page."""
     return _file(request, _HERE / "index.html", _PAGE_POLICY)
 
 
 @router.get("/docs")
 async def docs(request: Request) -> Response:
-    """Return the API's documentation."""
+    """Return the API documentation."""
     return _file(request, _HERE / "docs.html", _DOCS_POLICY)
 
 
 @router.get("/assets/{name}")
 async def asset(name: str, request: Request) -> Response:
-    """Return a script, a style or a picture."""
+    """Return a script, style sheet or image."""
     if name not in _ASSETS:
         raise HTTPException(404)
     return _file(request, _ASSETS[name], _PAGE_POLICY)

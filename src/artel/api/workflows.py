@@ -1,4 +1,4 @@
-"""Workflows: what was asked of the orchestrator, its plans, how they went."""
+"""Endpoints for workflows: requests to the orchestrator and their plans."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, status
 
 from artel.api.chat import cancel as cancel_turn_of
-from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, Parts
+from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, Services
 from artel.api.problems import documented
 from artel.budgets.money import dollars
 from artel.contract.http import Page
@@ -17,8 +17,8 @@ from artel.plans.transactions import graph_of
 from artel.plans.workflow import Workflow, WorkflowStatus, WorkflowTask
 
 WorkflowId = Annotated[str, Path(max_length=64, pattern=r"^[0-9a-zA-Z-]+$")]
-Wanted = Annotated[WorkflowStatus | None, Query(alias="status", description="Only these.")]
-OfProject = Annotated[int | None, Query(ge=1, le=2**53, description="Only those of a project.")]
+StatusFilter = Annotated[WorkflowStatus | None, Query(alias="status", description="Only workflows with this status.")]
+OfProject = Annotated[int | None, Query(ge=1, le=2**53, description="Only workflows of this project.")]
 
 SHORT_CHARACTERS = 2_000
 
@@ -28,32 +28,34 @@ router = APIRouter(prefix="/my/workflows", tags=["workflows"])
 @router.get("", responses=documented(401, 404, 422, 503))
 async def list_workflows(
     user: CurrentUser,
-    parts: Parts,
-    wanted: Wanted = None,
+    services: Services,
+    wanted: StatusFilter = None,
     project_id: OfProject = None,
     session_id: OfSession = None,
     limit: Limit = 50,
     offset: Offset = 0,
 ) -> Page[WorkflowState]:
     """List your workflows, newest first; long texts are shortened."""
-    asked = wanted.value if wanted else None, project_id, session_id, limit, offset
-    found, total = await parts.database.read(decisions.list_workflows, user, *asked)
+    status_value = wanted.value if wanted else None
+    found, total = await services.database.read(
+        decisions.list_workflows, user, status_value, project_id, session_id, limit, offset
+    )
     items = [_short(_state(workflow, tasks)) for workflow, tasks in found]
     return Page(items=items, total=total, limit=limit, offset=offset)
 
 
 @router.get("/{workflow_id}", responses=documented(401, 404, 422, 503))
-async def show_workflow(workflow_id: WorkflowId, user: CurrentUser, parts: Parts) -> WorkflowState:
+async def show_workflow(workflow_id: WorkflowId, user: CurrentUser, services: Services) -> WorkflowState:
     """Show a workflow: its plan, price, tasks and answer."""
-    return _state(*await parts.database.read(decisions.get_workflow, user, workflow_id))
+    return _state(*await services.database.read(decisions.get_workflow, user, workflow_id))
 
 
 @router.post("/{workflow_id}/cancel", responses=documented(401, 404, 422, 503))
-async def cancel_workflow(workflow_id: WorkflowId, user: CurrentUser, parts: Parts) -> WorkflowState:
-    """Stop a workflow; what is done stays. One that is over is left as it is."""
-    workflow, _, _ = await parts.database.read(decisions.get_workflow, user, workflow_id)
-    await cancel_turn_of(workflow.session_id, workflow.turn_id, user, parts)
-    return await show_workflow(workflow_id, user, parts)
+async def cancel_workflow(workflow_id: WorkflowId, user: CurrentUser, services: Services) -> WorkflowState:
+    """Cancel a workflow; finished tasks keep their results. A finished workflow does not change."""
+    workflow, _, _ = await services.database.read(decisions.get_workflow, user, workflow_id)
+    await cancel_turn_of(workflow.session_id, workflow.turn_id, user, services)
+    return await show_workflow(workflow_id, user, services)
 
 
 @router.post(
@@ -61,18 +63,18 @@ async def cancel_workflow(workflow_id: WorkflowId, user: CurrentUser, parts: Par
     status_code=status.HTTP_202_ACCEPTED,
     responses=documented(401, 404, 409, 422, 429, 503),
 )
-async def retry_workflow(workflow_id: WorkflowId, user: CurrentUser, parts: Parts) -> WorkflowState:
-    """Try again what did not succeed; the rest is kept."""
-    workflow = await parts.database.run(decisions.retry, user, workflow_id, uuid7())
-    parts.go_on(workflow.session_id, workflow.project_id)
-    return await show_workflow(workflow_id, user, parts)
+async def retry_workflow(workflow_id: WorkflowId, user: CurrentUser, services: Services) -> WorkflowState:
+    """Retry the tasks that did not succeed; the others keep their results."""
+    workflow = await services.database.run(decisions.retry, user, workflow_id, uuid7())
+    services.resume_run(workflow.session_id, workflow.project_id)
+    return await show_workflow(workflow_id, user, services)
 
 
 def _state(workflow: Workflow, tasks: Sequence[WorkflowTask], approval_id: str | None = None) -> WorkflowState:
     estimate = workflow.estimate or {}
     unknown = bool(estimate.get("unknown_models"))
     return WorkflowState(
-        **{name: getattr(workflow, name) for name in _SAME},
+        **{name: getattr(workflow, name) for name in _COPIED_FIELDS},
         tasks=[_task(task) for task in tasks],
         estimated_cost=None if unknown else _dollars(estimate.get("expected_micros")),
         estimated_cost_low=_dollars(estimate.get("low_micros")),
@@ -86,17 +88,22 @@ def _state(workflow: Workflow, tasks: Sequence[WorkflowTask], approval_id: str |
 
 
 def _short(state: WorkflowState) -> WorkflowState:
-    """Return a workflow for a list, without what is long."""
-    tasks = [task.model_copy(update={"result": _begin(task.result)}) for task in state.tasks]
-    long = {"tasks": tasks, "request": _begin(state.request), "answer": _begin(state.answer), "graph": None}
-    return state.model_copy(update=long)
+    """Return a workflow for a list, with long texts shortened."""
+    tasks = [task.model_copy(update={"result": _shortened_text(task.result)}) for task in state.tasks]
+    shortened = {
+        "tasks": tasks,
+        "request": _shortened_text(state.request),
+        "answer": _shortened_text(state.answer),
+        "graph": None,
+    }
+    return state.model_copy(update=shortened)
 
 
-def _begin(text: str | None) -> str | None:
+def _shortened_text(text: str | None) -> str | None:
     return text if text is None or len(text) <= SHORT_CHARACTERS else f"{text[: SHORT_CHARACTERS - 1]}…"
 
 
-_SAME = (
+_COPIED_FIELDS = (
     "id",
     "project_id",
     "session_id",
@@ -116,9 +123,9 @@ _SAME = (
 
 
 def _task(task: WorkflowTask) -> WorkflowTaskState:
-    same = {name: getattr(task, name) for name in WorkflowTaskState.model_fields if hasattr(task, name)}
+    copied = {name: getattr(task, name) for name in WorkflowTaskState.model_fields if hasattr(task, name)}
     estimated = _dollars((task.estimate or {}).get("expected_micros"))
-    return WorkflowTaskState(**same, estimated_cost=estimated, cost=_dollars(task.cost_micros))
+    return WorkflowTaskState(**copied, estimated_cost=estimated, cost=_dollars(task.cost_micros))
 
 
 def _dollars(amount: int | None) -> float | None:

@@ -1,4 +1,4 @@
-"""The task workspace of an agent, to look at: what agents write there is read here, and nothing is changed."""
+"""Read-only endpoints for an agent's task workspace."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import Response
 
-from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, Parts, ProjectId
+from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, ProjectId, Services
 from artel.api.problems import documented
 from artel.contract.http import Page
 from artel.contract.workspace import WorkspaceFile, WorkspaceInfo, WorkspaceRecord
@@ -26,8 +26,8 @@ T = TypeVar("T")
 router = APIRouter(prefix="/my/projects/{project_id}/agents/{agent_id}/workspace", tags=["task workspaces"])
 
 FilePath = Annotated[str, Path(description="Relative to the task workspace.", examples=["notes/plan.md"])]
-Folder = Annotated[str, Query(description="The folder to list, relative to the task workspace.")]
-Recursive = Annotated[bool, Query(description="Whether to list what is in the folders below, too.")]
+Folder = Annotated[str, Query(description="Folder to list, relative to the task workspace.")]
+Recursive = Annotated[bool, Query(description="Whether to include subfolders.")]
 _CONTENT: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The file, as a download.",
@@ -40,11 +40,11 @@ _CONTENT: dict[int | str, dict[str, Any]] = {
 
 
 class WorkspaceRefused(ArtelError):
-    """A task workspace does not answer what was asked for."""
+    """Access to a path of a task workspace failed."""
 
     def __init__(self, problem: PathError) -> None:
         super().__init__(problem.message)
-        # A name that no file can have is one that no file has.
+        # An impossible name is reported as a missing file.
         self.code = "file_not_found" if problem.code == "invalid_path" else problem.code
         self.kind = {
             "file_not_found": Kind.NOT_FOUND,
@@ -54,8 +54,8 @@ class WorkspaceRefused(ArtelError):
         }.get(self.code, Kind.CONFLICT)
 
 
-class Looked:
-    """The task workspace that an agent works in, read on a thread."""
+class WorkspaceReader:
+    """Reads the task workspace of an agent in a thread."""
 
     def __init__(self, workspaces: TaskWorkspaces, owner_id: int, created_at: datetime) -> None:
         self.owner_id = owner_id
@@ -63,34 +63,36 @@ class Looked:
         self._workspaces = workspaces
         self._created_at = created_at
 
-    async def at(self, look: Callable[[TaskWorkspace], T]) -> T:
-        """Return what is there."""
+    async def read(self, function: Callable[[TaskWorkspace], T]) -> T:
+        """Return the result of a function on the workspace; translate PathError."""
         try:
-            return await asyncio.to_thread(look, self.workspace)
+            return await asyncio.to_thread(function, self.workspace)
         except PathError as problem:
             raise WorkspaceRefused(problem) from None
 
     async def record(self) -> WorkspaceRecord:
-        """Return what is known of the workspace itself."""
+        """Return the record of the workspace."""
         record = await asyncio.to_thread(self._workspaces.record, self.owner_id, self._created_at)
         return WorkspaceRecord(**asdict(record))
 
 
-async def _workspace(project_id: ProjectId, agent_id: AgentId, user: CurrentUser, parts: Parts) -> Looked:
+async def _workspace(
+    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services
+) -> WorkspaceReader:
     try:
-        owner_id, created_at = await parts.database.read(find_assignment, user, project_id, agent_id)
+        owner_id, created_at = await services.database.read(find_assignment, user, project_id, agent_id)
     except PathError as problem:
         raise WorkspaceRefused(problem) from None
-    return Looked(parts.workspaces, owner_id, created_at)
+    return WorkspaceReader(services.workspaces, owner_id, created_at)
 
 
-Workspace = Annotated[Looked, Depends(_workspace)]
+Workspace = Annotated[WorkspaceReader, Depends(_workspace)]
 
 
 @router.get("", responses=documented(401, 403, 404, 409, 422, 503))
 async def get_workspace(workspace: Workspace) -> WorkspaceInfo:
-    """Say what the agent's task workspace holds; all zeros before the first write."""
-    info = await workspace.at(TaskWorkspace.info)
+    """Show size and number of files of the agent's task workspace; zeros before the first write."""
+    info = await workspace.read(TaskWorkspace.info)
     return WorkspaceInfo(
         agent_id=workspace.owner_id,
         file_count=info.file_count,
@@ -105,8 +107,8 @@ async def get_workspace(workspace: Workspace) -> WorkspaceInfo:
 async def list_workspace_files(
     workspace: Workspace, path: Folder = ".", recursive: Recursive = False, limit: Limit = 50, offset: Offset = 0
 ) -> Page[WorkspaceFile]:
-    """List a folder of the agent's task workspace, by name."""
-    found = await workspace.at(lambda there: there.list(path, recursive=recursive))
+    """List a folder of the agent's task workspace, sorted by name."""
+    found = await workspace.read(lambda files: files.list(path, recursive=recursive))
     items = [_file(entry) for entry in found.entries[offset : offset + limit]]
     return Page(items=items, total=len(found.entries), limit=limit, offset=offset)
 
@@ -115,8 +117,8 @@ async def list_workspace_files(
     "/files/{path:path}", response_class=Response, responses=_CONTENT | documented(401, 403, 404, 409, 422, 503)
 )
 async def get_workspace_file(workspace: Workspace, path: FilePath) -> Response:
-    """Return a file of the agent's task workspace, as a download: what agents write is never shown as a page."""
-    data = (await workspace.at(lambda there: there.read(path))).data
+    """Download a file of the agent's task workspace; it is never shown as a page, because agents wrote it."""
+    data = (await workspace.read(lambda files: files.read(path))).data
     name = quote(path.rstrip("/").rsplit("/", 1)[-1], safe="")
     return Response(
         data,

@@ -1,4 +1,4 @@
-"""Accounts: rows, and the rules about them."""
+"""Accounts: rows and rules."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from artel.errors import AccountNotFound, EmailTaken
 from artel.settings import RESERVED_ISSUER
 
 LOCAL_EMAIL = "local@localhost"
-# The issuer of the one account that is only reached from the server's own command line. Nobody can register with it,
+# Issuer of the account that is used only from the server's own command line. Nobody can register with it,
 # and settings refuse it as the name of an external issuer.
 LOCAL_ISSUER = f"{RESERVED_ISSUER}local"
 
@@ -30,59 +30,59 @@ class Account:
     created_at: datetime
     password_hash: str | None
     tokens_since: datetime | None
-    # What an administrator has set: None is the server's default, -1 is no limit.
+    # Set by an administrator: None is the server's default, -1 is no limit.
     monthly_micros: int | None = None
     storage_bytes: int | None = None
 
     @property
     def name(self) -> str:
-        """What the account is called in a sentence."""
+        """Name of the account in messages."""
         return self.email or f"user {self.user_id}"
 
     @property
     def principal(self) -> Principal:
-        """Who requests of this account speak for."""
+        """Principal of the account's requests."""
         return Principal(self.user_id, self.is_admin)
 
 
 def normal_email(email: str) -> str:
-    """Return the form in which addresses are stored and compared."""
+    """Return the normalized form in which addresses are stored and compared."""
     return email.strip().lower()
 
 
 def create_account(connection: Connection, email: str, password_hash: str | None) -> Account:
-    """Make a local account."""
+    """Create a local account; raise EmailTaken if the address is in use."""
     try:
         return _create(connection, email=normal_email(email), password_hash=password_hash)
     except IntegrityError:
-        raise EmailTaken("There is an account with this address. Log in, or use another address.") from None
+        raise EmailTaken("An account with this address already exists. Log in, or use another address.") from None
 
 
 def create_external_account(connection: Connection, issuer: str, subject: str, email: str | None) -> Account:
-    """Make the account of an external subject; IntegrityError if it is there."""
+    """Create the account of an external subject; raise IntegrityError if it exists."""
     return _create(connection, issuer=issuer, subject=subject, email=email)
 
 
-# Built once, because every request runs it.
-_LIVING_BY_ID = Statement(select(users).where(users.c.deleted_at.is_(None), users.c.id == bindparam("user_id")))
+# Built once, because every request executes it.
+_ACTIVE_BY_ID = Statement(select(users).where(users.c.deleted_at.is_(None), users.c.id == bindparam("user_id")))
 
 
 def account_by_id(connection: Connection, user_id: int) -> Account | None:
-    """Return the account, unless there is none or it was deleted."""
-    row = _LIVING_BY_ID.run(connection, {"user_id": user_id}).one_or_none()
+    """Return the account, or None if it does not exist or was deleted."""
+    row = _ACTIVE_BY_ID.run(connection, {"user_id": user_id}).one_or_none()
     return account_of_row(row) if row else None
 
 
 def account_by_email(connection: Connection, email: str) -> Account | None:
-    """Return the local account with this address."""
+    """Return the local account with this address, if it exists."""
     row = connection.execute(
-        _living().where(users.c.email == normal_email(email), users.c.issuer.is_(None))
+        _active().where(users.c.email == normal_email(email), users.c.issuer.is_(None))
     ).one_or_none()
     return account_of_row(row) if row else None
 
 
 def account_by_subject(connection: Connection, issuer: str, subject: str) -> tuple[bool, Account | None]:
-    """Return whether the external subject is known, and return its account unless that was deleted."""
+    """Return whether the external subject is known, and its account unless that was deleted."""
     row = connection.execute(select(users).where(users.c.issuer == issuer, users.c.subject == subject)).one_or_none()
     if row is None:
         return False, None
@@ -90,20 +90,20 @@ def account_by_subject(connection: Connection, issuer: str, subject: str) -> tup
 
 
 def list_accounts(connection: Connection, limit: int, offset: int) -> list[Account]:
-    """Return some accounts, oldest first."""
+    """Return a page of accounts, oldest first."""
     return [
-        account_of_row(row) for row in connection.execute(_living().order_by(users.c.id).limit(limit).offset(offset))
+        account_of_row(row) for row in connection.execute(_active().order_by(users.c.id).limit(limit).offset(offset))
     ]
 
 
 def lock_account(connection: Connection, user_id: int) -> Account | None:
-    """Return the account, locked until the transaction ends."""
-    row = connection.execute(_living().where(users.c.id == user_id).with_for_update()).one_or_none()
+    """Lock the account until the end of the transaction and return it, if it exists."""
+    row = connection.execute(_active().where(users.c.id == user_id).with_for_update()).one_or_none()
     return account_of_row(row) if row else None
 
 
 def set_password_hash(connection: Connection, user_id: int, password_hash: str, *, end_tokens: bool = False) -> None:
-    """Replace the password; with `end_tokens` tokens from before that no login has issued are refused."""
+    """Replace the password hash; with `end_tokens` also refuse older tokens that belong to no login."""
     values: dict[str, Any] = {"password_hash": password_hash} | (
         {"tokens_since": datetime.now(UTC)} if end_tokens else {}
     )
@@ -111,21 +111,21 @@ def set_password_hash(connection: Connection, user_id: int, password_hash: str, 
 
 
 def set_limits(connection: Connection, user_id: int, values: Mapping[str, int | None]) -> Account:
-    """Set what a user may spend in a month (`monthly_micros`) and store (`storage_bytes`); return the account."""
+    """Set a user's limits (`monthly_micros`, `storage_bytes`) and return the account."""
     if values:
-        living = users.c.id == user_id, users.c.deleted_at.is_(None)
-        connection.execute(update(users).where(*living).values(**values))
+        active = users.c.id == user_id, users.c.deleted_at.is_(None)
+        connection.execute(update(users).where(*active).values(**values))
     return _required(account_by_id(connection, user_id), str(user_id))
 
 
 def count_accounts(connection: Connection) -> int:
-    """Return how many accounts there are."""
+    """Return the number of accounts."""
     number: int = connection.execute(select(func.count()).where(users.c.deleted_at.is_(None))).scalar_one()
     return number
 
 
 def find_account(connection: Connection, email_or_id: str) -> Account:
-    """Return the account that an operator means."""
+    """Return the account with this address or id, or raise AccountNotFound."""
     found = (
         account_by_id(connection, int(email_or_id))
         if email_or_id.isascii() and email_or_id.isdigit()
@@ -135,9 +135,9 @@ def find_account(connection: Connection, email_or_id: str) -> Account:
 
 
 def delete_account(connection: Connection, email_or_id: str) -> None:
-    """Delete an account with everything it has; what stays is a number that nobody else gets."""
+    """Delete an account with all its data; only its id stays, so that it is never reused."""
     user_id = find_account(connection, email_or_id).user_id
-    # The account first: its row is what everybody locks who adds something to it.
+    # Lock order: the account first, because transactions that add something to an account lock its row.
     connection.execute(
         update(users).where(users.c.id == user_id).values(deleted_at=datetime.now(UTC), email=None, password_hash=None)
     )
@@ -150,13 +150,13 @@ def delete_account(connection: Connection, email_or_id: str) -> None:
 
 
 def ensure_local_account(connection: Connection) -> Account:
-    """Return the account of whoever runs `artel up` on their own machine; it has no password."""
+    """Return the password-less account of `artel up`; create it if it does not exist."""
     _, account = account_by_subject(connection, LOCAL_ISSUER, "local")
     return account or create_external_account(connection, LOCAL_ISSUER, "local", LOCAL_EMAIL)
 
 
 def has_accounts(connection: Connection) -> bool:
-    """Return whether this installation has, or once had, an account."""
+    """Return whether this installation has or ever had an account."""
     return connection.execute(select(installation.c.first_user_id)).scalar_one() is not None
 
 
@@ -176,16 +176,16 @@ def _create(connection: Connection, **values: Any) -> Account:
 
 def _required(account: Account | None, name: str) -> Account:
     if account is None:
-        raise AccountNotFound(f"No account is called {name}. `artel users list` shows them all.")
+        raise AccountNotFound(f"There is no account {name}. Run `artel users list` to see all accounts.")
     return account
 
 
-def _living() -> Any:
+def _active() -> Any:
     return select(users).where(users.c.deleted_at.is_(None))
 
 
 def account_of_row(row: Row[Any]) -> Account:
-    """Return the account of a row of `users`."""
+    """Convert a row of `users` to an account."""
     return Account(
         row.id,
         row.email,

@@ -1,4 +1,4 @@
-"""The public keys of an external issuer, fetched when needed and kept."""
+"""Cached public keys (JWKS) of an external issuer."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from artel.errors import IdentityProviderUnavailable, TokenInvalid
 from artel.logs import get_logger
 
 FRESH_SECONDS = 600
-# A token with an unknown key makes us look again, but not more often than this, whoever sends how many.
+# Minimum time between two fetches that tokens with an unknown key cause.
 RETRY_SECONDS = 10
 TIMEOUT_SECONDS = 5
 MAX_BYTES = 262_144
@@ -19,36 +19,36 @@ log = get_logger(__name__)
 
 
 class KeySet:
-    """The issuer's keys by their id."""
+    """The issuer's keys by key id."""
 
     def __init__(self, url: str, *, retry_seconds: float = RETRY_SECONDS) -> None:
         self._url = url
         self._retry_seconds = retry_seconds
         self._keys: dict[str | None, jwt.PyJWK] = {}
-        self._fetched = self._tried = -float("inf")
+        self._fetched_at = self._tried_at = -float("inf")
         self._lock = asyncio.Lock()
-        self._refreshing: asyncio.Task[None] | None = None
+        self._refresh_task: asyncio.Task[None] | None = None
 
     async def find(self, key_id: str | None, algorithm: str) -> jwt.PyJWK:
-        """Return the key for a token, or raise."""
+        """Return the key for a token; raise IdentityProviderUnavailable or TokenInvalid if there is none."""
         key = self._lookup(key_id)
         if key is None:
             await self._refresh()
             key = self._lookup(key_id)
-        elif time.monotonic() - self._fetched > FRESH_SECONDS and self._refreshing is None:
-            # Known, and known for long: nobody has to wait for the news.
-            self._refreshing = asyncio.create_task(self._refresh())
-            self._refreshing.add_done_callback(self._refreshed)
+        elif time.monotonic() - self._fetched_at > FRESH_SECONDS and self._refresh_task is None:
+            # A stale key is still used: refresh in the background.
+            self._refresh_task = asyncio.create_task(self._refresh())
+            self._refresh_task.add_done_callback(self._refreshed)
         if key is None or key.algorithm_name != algorithm:
             if not self._keys:
                 raise IdentityProviderUnavailable(
-                    "The issuer's keys can't be fetched. Try again in a moment.", retry_after=10
+                    "The identity provider's keys can't be fetched. Try again in a moment.", retry_after=10
                 )
             raise TokenInvalid("The token is signed with a key that the issuer does not publish.")
         return key
 
     async def fetch(self) -> int:
-        """Fetch the keys now and return how many there are; for start-up checks."""
+        """Fetch the keys now and return their number; for startup checks."""
         self._keys = await self._download()
         return len(self._keys)
 
@@ -58,23 +58,23 @@ class KeySet:
         return self._keys.get(key_id)
 
     def _refreshed(self, _task: asyncio.Task[None]) -> None:
-        self._refreshing = None
+        self._refresh_task = None
 
     async def _refresh(self) -> None:
         import httpx
 
         async with self._lock:
-            if time.monotonic() - self._tried < self._retry_seconds:
+            if time.monotonic() - self._tried_at < self._retry_seconds:
                 return
-            self._tried = time.monotonic()
+            self._tried_at = time.monotonic()
             try:
                 self._keys = await self._download()
-                self._fetched = time.monotonic()
+                self._fetched_at = time.monotonic()
             except (httpx.HTTPError, TimeoutError, ValueError, TypeError, jwt.PyJWTError) as failure:
                 log.warning("jwks_fetch_failed", error=repr(failure))
 
     async def _download(self) -> dict[str | None, jwt.PyJWK]:
-        # Imported here: most servers have no external issuer, and start faster without an HTTP client.
+        # Lazy import: most servers have no external issuer and start faster without an HTTP client.
         import httpx
 
         body = b""
@@ -90,6 +90,6 @@ class KeySet:
                     raise ValueError(f"the key set is larger than {MAX_BYTES} bytes")
         published = json.loads(body)
         if not isinstance(published, dict):
-            raise TypeError("the key set is no JSON object")
+            raise TypeError("the key set is not a JSON object")
         keys = jwt.PyJWKSet.from_dict(published).keys
         return {key.key_id: key for key in keys if key.public_key_use in (None, "sig")}

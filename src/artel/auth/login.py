@@ -1,4 +1,4 @@
-"""Registering, logging in, and finding out whom a token speaks for."""
+"""Registration, login, and authentication of tokens."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -40,10 +40,10 @@ from artel.db.engine import Database
 from artel.errors import ArtelError, CredentialsWrong, NoPassword, PasswordWrong, RegistrationClosed, TokenInvalid
 from artel.logs import get_logger
 
-WRONG = "The e-mail address or the password is wrong."
+WRONG_CREDENTIALS = "The e-mail address or the password is wrong."
 REGISTRATION_CLOSED = (
-    "Registration is closed on this server. Its operator can make you an account with `artel users create`, "
-    "or open registration with ARTEL_REGISTRATION_OPEN=true."
+    "Registration is closed on this server. Ask its operator to create your account with `artel users create`, "
+    "or to open registration with ARTEL_REGISTRATION_OPEN=true."
 )
 
 log = get_logger(__name__)
@@ -51,37 +51,37 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """An account, and the login by which it is used; a token that no login of ours issued has none."""
+    """An authenticated account and its login; a token that this server did not issue has no login."""
 
     account: Account
     login_id: str | None
     expires_at: datetime
-    issued_at: int | None = None  # of a token of ours that has no login
+    issued_at: int | None = None  # of a local token without a login
 
     @property
     def proof(self) -> Proof:
-        """What logins and codes are made with, while this is still good."""
+        """Proof for creating further logins and codes."""
         return Proof(self.login_id, self.issued_at)
 
     @property
     def principal(self) -> Principal:
-        """Who requests of this login speak for."""
+        """Principal of the login's requests."""
         return self.account.principal
 
 
 class Login:
-    """The door: who comes in, and by which proof."""
+    """Registers and authenticates users."""
 
     def __init__(self, database: Database, passwords: Passwords, tokens: Tokens) -> None:
         self._database = database
         self._passwords = passwords
         self._tokens = tokens
-        self._recording: set[str] = set()  # logins whose use is being written down
+        self._recording: set[str] = set()  # ids of logins whose use is being stored
 
     async def register(self, email: str, password: str, address: str, device: Device, *, first_only: bool) -> SignedIn:
-        """Make an account; with `first_only` raise RegistrationClosed if the server already has one."""
+        """Create an account; with `first_only` raise RegistrationClosed if the server already has one."""
         counter = throttle.registrations_from(address)
-        async with self._passwords.places_to_register.take():
+        async with self._passwords.registration_slots.take():
             await self._database.read(_refuse_to_register, counter, first_only)
             password_hash = await self._passwords.hash(password)
             account = await self._database.run(_register, email, password_hash, counter, first_only)
@@ -89,51 +89,53 @@ class Login:
         return await self.begin(account, device)
 
     async def log_in(self, email: str, password: str, address: str, device: Device) -> SignedIn:
-        """Begin a login if the password is right."""
+        """Create a login, or raise CredentialsWrong."""
         if not (_is_possible(email, MAX_EMAIL_CHARACTERS) and _is_possible(password, MAX_PASSWORD_CHARACTERS)):
-            raise CredentialsWrong(WRONG)  # nobody has these: not worth the work, which grows with the length
+            raise CredentialsWrong(
+                WRONG_CREDENTIALS
+            )  # impossible values: skip hashing, whose cost grows with the length
         counters = throttle.counters_of(normal_email(email), address)
-        # Held from the look at the counters to the count, so that many guesses at once don't slip by.
-        async with self._passwords.places_to_log_in.take():
+        # The slot is held from reading the counters to updating them, so that concurrent guesses are all counted.
+        async with self._passwords.login_slots.take():
             account = await self._database.read(_account_to_try, email, counters, device.network)
             password_hash = account.password_hash if account else None
             matches = await self._passwords.verify(password_hash, password)
             if not matches or account is None or password_hash is None:
                 await self._database.run(throttle.count, counters.all)
                 log.info("login_failed", address=address)
-                raise CredentialsWrong(WRONG)
+                raise CredentialsWrong(WRONG_CREDENTIALS)
             new_hash = await self._passwords.hash(password) if needs_rehash(password_hash) else None
-            expires_at = self._end()
+            expires_at = self._expiry()
             counter = counters.account_here
-            login_id = await self._database.run(_logged_in, account, new_hash, counter, device, expires_at)
+            login_id = await self._database.run(_log_in, account, new_hash, counter, device, expires_at)
         return SignedIn(account, login_id, expires_at)
 
     async def begin(
         self, account: Account, device: Device, proof: Proof = PASSWORD, not_after: datetime | None = None
     ) -> SignedIn:
-        """Begin a login of an account that has proven itself, which ends at `not_after` at the latest."""
-        expires_at = min(self._end(), not_after or self._end())
+        """Create a login of an authenticated account that expires at `not_after` at the latest."""
+        expires_at = min(self._expiry(), not_after or self._expiry())
         login_id = await self._database.run(begin_login, account.user_id, device, expires_at, proof)
         return SignedIn(account, login_id, expires_at)
 
     async def exchange_code(self, code: str, device: Device, replaced: Account | None) -> SignedIn:
-        """Begin a login by a one-time code; `replaced` is somebody who must not be signed out for it."""
+        """Create a login from a one-time code; raise OtherAccount if `replaced` is another account."""
         account, login_id, expires_at = await self._database.run(sign_in_by_code, code, device, replaced)
         return SignedIn(account, login_id, expires_at)
 
     async def exchange_token(self, token: str, device: Device, replaced: Account | None) -> SignedIn:
-        """Begin a login by a token, which does not outlive it; `replaced` must not be signed out for it."""
-        known = await self.authenticate(token)
-        refuse_to_replace(replaced, known.account)
-        return await self.begin(known.account, device, known.proof, known.expires_at)
+        """Create a login from a token, with its expiry; raise OtherAccount if `replaced` is another account."""
+        signed_in = await self.authenticate(token)
+        refuse_to_replace(replaced, signed_in.account)
+        return await self.begin(signed_in.account, device, signed_in.proof, signed_in.expires_at)
 
     async def change_password(self, signed_in: SignedIn, old: str, new: str, address: str) -> None:
-        """Replace the password; every other login and every older token ends."""
+        """Replace the password and revoke every other login and every older token."""
         email = signed_in.account.email
         if signed_in.account.password_hash is None or email is None:
-            raise NoPassword("This account has no password here: it signs in by a link or with its identity provider.")
+            raise NoPassword("This account has no password. It signs in with a link or through its identity provider.")
         counters = throttle.counters_of(email, address)
-        async with self._passwords.places_to_log_in.take():
+        async with self._passwords.login_slots.take():
             account = await self._database.read(_account_to_try, email, counters, throttle.network_key(address))
             old_hash = account.password_hash if account and _is_possible(old, MAX_PASSWORD_CHARACTERS) else None
             if old_hash is None or not await self._passwords.verify(old_hash, old):
@@ -144,7 +146,7 @@ class Login:
         log.info("password_changed", user_id=signed_in.account.user_id)
 
     async def authenticate(self, token: str) -> SignedIn:
-        """Return whom the token speaks for; an external subject becomes a user on first sight."""
+        """Verify a token and return its account; create the account of a new external subject."""
         subject = await self._tokens.verify(token)
         account: Account | None
         login_id = issued_at = None
@@ -161,14 +163,14 @@ class Login:
             if account:
                 refuse_older_token(account, issued_at)
         if account is None:
-            raise TokenInvalid("The account of this token does not exist any more.")
+            raise TokenInvalid("The account of this token no longer exists.")
         return SignedIn(account, login_id, datetime.fromtimestamp(subject.expires_at, UTC), issued_at)
 
     def token_of(self, signed_in: SignedIn) -> str:
         """Return a token for a login."""
         return self._tokens.issue(signed_in.account.user_id, signed_in.login_id, signed_in.expires_at)
 
-    def _end(self) -> datetime:
+    def _expiry(self) -> datetime:
         return datetime.now(UTC) + timedelta(seconds=self._tokens.lifetime_seconds)
 
     async def _record_use(self, login_id: str) -> None:
@@ -177,7 +179,7 @@ class Login:
         self._recording.add(login_id)
         try:
             await self._database.run(record_use, login_id)
-        except ArtelError as failure:  # the request itself may only need to read
+        except ArtelError as failure:  # the request itself may still succeed
             log.warning("login_use_not_recorded", reason=failure.detail)
         finally:
             self._recording.discard(login_id)
@@ -188,7 +190,7 @@ class Login:
             return account
         try:
             account = await self._database.run(create_external_account, subject.issuer, subject.subject, subject.email)
-        except IntegrityError:  # another request of the same subject was first
+        except IntegrityError:  # created by a concurrent request
             _, account = await self._database.read(account_by_subject, subject.issuer, subject.subject)
             return account
         log.info("external_account_created", user_id=account.user_id)
@@ -210,7 +212,7 @@ def _register(
 ) -> Account:
     throttle.count(connection, (counter,))
     account = create_account(connection, email, password_hash)
-    # Checked again: making an account locks the installation's row, so of two at once the second one sees the first.
+    # Checked again: creating an account locks the installation's row, so of two concurrent requests one fails here.
     if first_only and not account.is_admin:
         raise RegistrationClosed(REGISTRATION_CLOSED)
     return account
@@ -225,7 +227,7 @@ def _account_to_try(
     return account
 
 
-def _logged_in(
+def _log_in(
     connection: Connection,
     account: Account,
     new_hash: str | None,
@@ -233,10 +235,10 @@ def _logged_in(
     device: Device,
     expires_at: datetime,
 ) -> str:
-    """Begin a login, unless the password was changed since it was verified; replace a hash of weaker parameters."""
+    """Create a login unless the password was changed since it was verified; store `new_hash` if given."""
     locked = lock_account(connection, account.user_id)
     if locked is None or locked.password_hash != account.password_hash:
-        raise CredentialsWrong(WRONG)
+        raise CredentialsWrong(WRONG_CREDENTIALS)
     if new_hash is not None:
         set_password_hash(connection, account.user_id, new_hash)
     throttle.forget_failures(connection, counter)
@@ -249,7 +251,7 @@ def _change_password(
     user_id = signed_in.account.user_id
     locked = lock_account(connection, user_id)
     if locked is None or locked.password_hash != old_hash:
-        raise PasswordWrong("The password was changed in this moment. Nothing was changed.")
+        raise PasswordWrong("The password was changed by another request. Nothing was changed.")
     set_password_hash(connection, user_id, new_hash, end_tokens=True)
     revoke_other_logins(connection, user_id, signed_in.login_id)
     throttle.forget_failures(connection, counter)

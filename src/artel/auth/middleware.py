@@ -1,4 +1,4 @@
-"""Puts the principal of the token or cookie into the request, or refuses it."""
+"""Authenticates requests by bearer token or cookie."""
 
 import asyncio
 from collections import Counter
@@ -13,7 +13,7 @@ from artel.errors import ArtelError, Kind, NotAuthenticated, OriginRefused
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 DEFAULT_PORT = "80"
-LOGIN_CHECK_SECONDS = 10.0  # how long a stream may go on after its login was ended
+LOGIN_CHECK_SECONDS = 10.0  # maximum time that a stream continues after its login has ended
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -30,7 +30,7 @@ class LoginWatch:
         self._streams: Counter[str] = Counter()
 
     async def ended(self, token: str) -> str:
-        """Return once the login of the token has ended, and why."""
+        """Wait until the login of the token has ended and return the reason."""
         if token not in self._checks:
             self._checks[token] = asyncio.create_task(self._check(token))
         self._streams[token] += 1
@@ -47,16 +47,16 @@ class LoginWatch:
             await asyncio.sleep(LOGIN_CHECK_SECONDS)
             try:
                 await self._authenticate(token)
-            except ArtelError as failure:  # a failure of the database says nothing about the login: check again
+            except ArtelError as failure:  # other failures (database) say nothing about the login: check again
                 if failure.kind is Kind.UNAUTHENTICATED:
                     return failure.detail
 
 
 class AuthMiddleware:
-    """Everything that is not public needs a token, or the cookie of a browser.
+    """Requires a token or a browser's cookie for every path that is not public.
 
-    In the request's state it sets `principal`, `signed_in`, `recheck`, which raises once the login has ended, and
-    `login_ended`, which waits for that.
+    Sets in the request's state: `principal`, `signed_in`, `recheck` (raises once the login has ended) and
+    `login_ended` (waits for that).
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class AuthMiddleware:
 
 
 def cookie_name(scope: Scope) -> str:
-    """Return the name of our cookie. Cookies don't know ports, so that it says which server of a machine it is for."""
+    """Return the name of the login cookie; it contains the port, because cookies are shared by all ports of a host."""
     if scope["scheme"] == "https":
         return "__Host-artel"
     host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
@@ -90,24 +90,24 @@ def cookie_name(scope: Scope) -> str:
 
 
 def cookie_token(scope: Scope) -> str | None:
-    """Return the token in our cookie; of two cookies with its name, one of which somebody has planted, neither."""
-    wanted = cookie_name(scope)
+    """Return the token in the login cookie; None if there are two, because one may be planted."""
+    expected = cookie_name(scope)
     found = []
     for name, value in scope["headers"]:
         if name == b"cookie":
             pairs = (pair.strip().partition("=") for pair in value.decode("latin-1").split(";"))
-            found += [content for key, _, content in pairs if key == wanted]
+            found += [content for key, _, content in pairs if key == expected]
     return found[0] if len(found) == 1 and found[0] else None
 
 
 def _token(scope: Scope) -> str:
     if any(name == b"authorization" for name, _ in scope["headers"]):
         return _bearer_token(scope)
-    token = cookie_token(scope) if scope["type"] == "http" else None  # a socket needs a token
+    token = cookie_token(scope) if scope["type"] == "http" else None  # WebSockets need a token
     if token is None:
         raise NotAuthenticated("Send a token in the header: Authorization: Bearer …")
     if scope["method"] not in SAFE_METHODS and not scope["state"]["same_origin"]:
-        raise OriginRefused("With a cookie only pages of this server may change anything. Programs send a token.")
+        raise OriginRefused("Cookies are accepted for changes only from this server's own pages. Send a token instead.")
     return token
 
 

@@ -1,11 +1,11 @@
-"""Who a request speaks for."""
+"""The authenticated user of a request."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The user in whose name everything of a request is done."""
+    """The user on whose behalf a request runs."""
 
     user_id: int
     is_admin: bool = False

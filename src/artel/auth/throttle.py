@@ -1,4 +1,4 @@
-"""Slows down those who try too often, per account and network, for all processes together: the counts are rows."""
+"""Login throttling per account and network; the counters are database rows, shared by all processes."""
 
 import hashlib
 import ipaddress
@@ -18,14 +18,14 @@ FIRST_PAUSE = timedelta(seconds=5)
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """What failures are counted by, how many are free, and the longest pause that follows."""
+    """A failure counter: its key, the number of free failures, and the longest pause."""
 
     key: str
     free: int
     longest_pause: timedelta
 
     def pause(self, failures: int) -> timedelta:
-        """Return how long to wait after that many failures: nothing at first, then twice as long each time."""
+        """Return the pause after so many failures: none at first, then exponential."""
         excess = failures - self.free
         if excess < 0:
             return timedelta()
@@ -35,24 +35,24 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class LoginCounters:
-    """What a log-in counts for."""
+    """The counters of a login attempt."""
 
-    account_here: Counter  # one account from one network: guessed at slowly
-    account: Counter  # one account from everywhere: a botnet is slowed down, a user who mistypes is not
-    network: Counter  # all accounts from one network, which may be an office
+    account_here: Counter  # one account from one network
+    account: Counter  # one account from all networks: slows down a botnet
+    network: Counter  # all accounts from one network, which may be a whole office
 
     def of(self, *, is_known_network: bool) -> tuple[Counter, ...]:
-        """Return those that can make a log-in wait: failures elsewhere don't keep out a network that was let in."""
+        """Return the counters that can block an attempt; failures elsewhere do not block a known network."""
         return (self.account_here, self.network) if is_known_network else self.all
 
     @property
     def all(self) -> tuple[Counter, ...]:
-        """All of them, in which a failure is counted."""
+        """All counters; a failure increments each of them."""
         return self.account_here, self.account, self.network
 
 
 def counters_of(email: str, address: str) -> LoginCounters:
-    """Return the counters of a log-in."""
+    """Return the counters of a login attempt."""
     network = _network_of(address)
     return LoginCounters(
         Counter(_key(_key("account", email), network), free=5, longest_pause=timedelta(minutes=1)),
@@ -62,12 +62,12 @@ def counters_of(email: str, address: str) -> LoginCounters:
 
 
 def registrations_from(address: str) -> Counter:
-    """Return the counter of accounts made from one address: a school may, a script may not."""
+    """Return the counter of registrations from one network; a school fits in, a script does not."""
     return Counter(_key("registration", _network_of(address)), free=500, longest_pause=timedelta(minutes=5))
 
 
 def refuse_if_paused(connection: Connection, counters: tuple[Counter, ...]) -> None:
-    """Raise while one of the counters is pausing."""
+    """Raise TooManyLogins while one of the counters is in its pause."""
     now = datetime.now(UTC)
     keys = [counter.key for counter in counters]
     rows = connection.execute(select(login_attempts.c.retry_at).where(login_attempts.c.key.in_(keys)))
@@ -77,10 +77,10 @@ def refuse_if_paused(connection: Connection, counters: tuple[Counter, ...]) -> N
 
 
 def count(connection: Connection, counters: tuple[Counter, ...]) -> None:
-    """Count one more attempt and begin the pause that it brings."""
+    """Increment the counters and set their pauses."""
     now = datetime.now(UTC)
     connection.execute(delete(login_attempts).where(login_attempts.c.forget_at < now))
-    for counter in sorted(counters, key=lambda counter: counter.key):  # one order, so that no two wait for each other
+    for counter in sorted(counters, key=lambda counter: counter.key):  # fixed lock order against deadlocks
         added = insert_into(connection, login_attempts).values(
             key=counter.key, failures=1, retry_at=now, forget_at=now + FORGET_AFTER
         )
@@ -97,17 +97,17 @@ def count(connection: Connection, counters: tuple[Counter, ...]) -> None:
 
 
 def forget_failures(connection: Connection, counter: Counter) -> None:
-    """Start again from nothing, after a log-in that succeeded."""
+    """Reset a counter after a successful login."""
     connection.execute(delete(login_attempts).where(login_attempts.c.key == counter.key))
 
 
 def network_key(address: str) -> str:
-    """Return what a login stores of the network it came from."""
+    """Return the hash of the network that a login stores."""
     return _key("network", _network_of(address))
 
 
 def _network_of(address: str) -> str:
-    """Return what one person controls: an IPv4 address, or the whole network of an IPv6 address."""
+    """Return the IPv4 address, or the /64 network of an IPv6 address: what one person usually controls."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -120,5 +120,5 @@ def _network_of(address: str) -> str:
 
 
 def _key(kind: str, value: str) -> str:
-    # Hashed, because people type passwords into the field for the name.
+    # Hashed, because users sometimes type their password into the name field.
     return hashlib.sha256(f"{kind}:{value}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Tokens: those that we sign ourselves, and those of an external issuer."""
+"""Local tokens (signed by this server) and tokens of an external issuer."""
 
 import time
 from collections import OrderedDict
@@ -17,16 +17,16 @@ LOCAL_ALGORITHM = "HS256"
 EXTERNAL_ALGORITHMS = ("RS256", "ES256")
 ISSUER = AUDIENCE = "artel"
 MAX_TOKEN_CHARACTERS = 8192
-MAX_VERIFIED = 4_096  # tokens whose signature was checked
+MAX_VERIFIED = 4_096  # size of the cache of verified tokens
 MAX_SUBJECT_CHARACTERS = 500
 MAX_LOGIN_ID_CHARACTERS = 36
-# Our own clock signs and checks our own tokens; another issuer's clock may be a little off.
+# Only for external tokens: the issuer's clock may differ a little from ours.
 EXTERNAL_LEEWAY_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class LocalSubject:
-    """A user of ours, named by a token of ours."""
+    """The subject of a local token."""
 
     user_id: int
     issued_at: int
@@ -36,7 +36,7 @@ class LocalSubject:
 
 @dataclass(frozen=True, slots=True)
 class ExternalSubject:
-    """Somebody whom the external issuer knows."""
+    """The subject of an external issuer's token."""
 
     issuer: str
     subject: str
@@ -45,7 +45,7 @@ class ExternalSubject:
 
 
 class Tokens:
-    """Issues our tokens; verifies ours and those of the external issuer, if there is one."""
+    """Issues local tokens; verifies local and external ones."""
 
     def __init__(
         self, secret: str, lifetime_seconds: int, keys: KeySet | None = None, issuer: str = "", audience: str = ""
@@ -58,7 +58,7 @@ class Tokens:
         self._verified: OrderedDict[str, tuple[LocalSubject, int]] = OrderedDict()
 
     def issue(self, user_id: int, login_id: str | None = None, expires_at: datetime | None = None) -> str:
-        """Return a token that speaks for the user while the login lasts."""
+        """Return a new token of the user and login."""
         now = int(time.time())
         claims: dict[str, Any] = {
             "sub": str(user_id),
@@ -74,9 +74,9 @@ class Tokens:
         return jwt.encode(claims, self._secret, LOCAL_ALGORITHM)
 
     async def verify(self, token: str) -> LocalSubject | ExternalSubject:
-        """Return whom the token speaks for, or raise."""
-        if (known := self._verified.get(token)) and time.time() < known[1]:
-            return known[0]
+        """Return the token's subject or raise TokenInvalid."""
+        if (cached := self._verified.get(token)) and time.time() < cached[1]:
+            return cached[0]
         if len(token) > MAX_TOKEN_CHARACTERS:
             raise TokenInvalid("The token is too long.")
         try:
@@ -89,10 +89,10 @@ class Tokens:
         except jwt.ExpiredSignatureError:
             raise TokenInvalid("The token has expired. Log in again.") from None
         except jwt.ImmatureSignatureError:
-            raise TokenInvalid("The token is not valid yet. Check the clocks.") from None
+            raise TokenInvalid("The token is not valid yet. Check the clocks of client and server.") from None
         except (jwt.InvalidTokenError, ValueError):
             raise TokenInvalid("The token is not valid. Log in again.") from None
-        raise TokenInvalid("The token is signed in a way that this server does not accept.")
+        raise TokenInvalid("This server does not accept the token's signature algorithm.")
 
     def _local(self, token: str) -> LocalSubject:
         claims = jwt.decode(
@@ -105,12 +105,12 @@ class Tokens:
         )
         user_id = int(claims["sub"])
         if not 0 < user_id <= MAX_ID:
-            raise ValueError("no such number")
+            raise ValueError("user id out of range")
         login_id = claims.get("sid")
         if login_id is not None and not _is_storable(login_id, MAX_LOGIN_ID_CHARACTERS):
-            raise ValueError("no usable login")
+            raise ValueError("invalid login id")
         subject = LocalSubject(user_id, int(claims["iat"]), int(claims["exp"]), login_id)
-        self._verified[token] = subject, subject.expires_at  # what it says never changes, only when it ends
+        self._verified[token] = subject, subject.expires_at  # its content never changes, so only the expiry is checked
         if len(self._verified) > MAX_VERIFIED:
             self._verified.popitem(last=False)
         return subject
@@ -128,7 +128,7 @@ class Tokens:
         )
         subject, email = claims["sub"], claims.get("email")
         if not _is_storable(subject, MAX_SUBJECT_CHARACTERS):
-            raise ValueError("no usable subject")
+            raise ValueError("invalid subject")
         email = email if _is_storable(email, MAX_EMAIL_CHARACTERS) else None
         return ExternalSubject(self._issuer, subject, email, int(claims["exp"]))
 
