@@ -1,6 +1,6 @@
-"""`make bench`: speed and memory, beside the targets and beside a bare baseline in the same run.
+"""`make bench`: measure speed and memory, compared with targets and with a bare baseline in the same run.
 
-`make bench BENCH=calls` measures one; the whole of it writes docs/benchmarks.md and docs/benchmarks.svg.
+`make bench BENCH=calls` runs one benchmark; a complete run writes docs/benchmarks.md and docs/benchmarks.svg.
 """
 
 import os
@@ -44,32 +44,32 @@ BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
 
 
 def main() -> None:
-    """Measure what was asked for, or everything."""
+    """Run the benchmarks named on the command line, or all."""
     chosen = sys.argv[1:]
     if unknown := [name for name in chosen if name not in BENCHES]:
-        sys.exit(f"There is no {', '.join(unknown)}. There are: {', '.join(BENCHES)}")
+        sys.exit(f"Unknown benchmark: {', '.join(unknown)}. Choose from: {', '.join(BENCHES)}")
     allow_many_files()
-    busy = os.getloadavg()[0]
-    if busy > 0.5:
-        print(f"The machine is busy (load {busy:.1f}): the figures will be worse than they could be.\n")
-    began, figures = time.monotonic(), list[Figure]()
+    load = os.getloadavg()[0]
+    if load > 0.5:
+        print(f"The machine is busy (load {load:.1f}): the results will be worse than on an idle machine.\n")
+    started, figures = time.monotonic(), list[Figure]()
     for name in chosen or BENCHES:
-        figures += _measured(name)
+        figures += _run(name)
     print_table(figures)
     if not chosen:
-        write_report(figures, time.monotonic() - began, os.getloadavg()[2])
+        write_report(figures, time.monotonic() - started, os.getloadavg()[2])
     if missed := sum(figure.verdict in ("missed", "not measured") for figure in figures):
-        print(f"\n{missed} targets were missed, or not measured.")
+        print(f"\n{missed} targets missed or not measured.")
 
 
-def _measured(name: str) -> Iterator[Figure]:
-    """Return the figures of one bench; one that breaks is shown as such, and the others go on."""
+def _run(name: str) -> Iterator[Figure]:
+    """Yield the figures of one benchmark; report a failure as a figure, so that the others still run."""
     print(f"{name} …", file=sys.stderr, flush=True)
     try:
         yield from BENCHES[name]()
-    except Exception as failure:  # noqa: BLE001 - what breaks is a result too
-        print(f"{name} broke off: {failure!r}", file=sys.stderr)  # not for the page: it may name paths of this machine
-        yield Figure(name, f"{name}: broke off", None, "", note=type(failure).__name__)
+    except Exception as failure:  # noqa: BLE001 - a failure is a result too
+        print(f"{name} failed: {failure!r}", file=sys.stderr)  # not on the page: it may contain local paths
+        yield Figure(name, f"{name}: failed", None, "", note=type(failure).__name__)
 
 
 if __name__ == "__main__":

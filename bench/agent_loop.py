@@ -1,4 +1,4 @@
-"""`python -m bench.agent_loop`: the CPU that the agent's loop itself takes, with a brain that answers at once."""
+"""`python -m bench.agent_loop`: CPU time of the agent loop itself, with a brain that answers at once."""
 
 import asyncio
 import time
@@ -18,8 +18,8 @@ MESSAGES = (Message("system", "You help."), Message("user", "Hello."))
 CALL = ToolCall("call_1", "memory_write", '{"content": "x"}')
 
 
-class Ready:
-    """A brain that answers at once: with a tool call if it may, then with a word."""
+class InstantBrain:
+    """A brain that answers at once: with a tool call if tools are offered, then with a word."""
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:  # noqa: ARG002
         usage = Usage("m", 1, 1, 0.0, calls=1)
@@ -31,10 +31,10 @@ class Ready:
         return Completion("Hi.", (), "stop", usage)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
-class Deaf:
+class NullListener:
     """A listener that does nothing."""
 
     def token(self, text: str) -> None: ...
@@ -44,8 +44,8 @@ class Deaf:
     def tool_result(self, call: ToolCall, result: ToolResult) -> None: ...
 
 
-class Forgetful:
-    """A memory that keeps nothing."""
+class NullMemory:
+    """A memory that stores nothing."""
 
     async def search(self, query: str, top_k: int, type: str | None) -> list[Recollection]:  # noqa: A002, ARG002
         return []
@@ -55,7 +55,7 @@ class Forgetful:
 
 
 async def cpu(work: Callable[[], Awaitable[Any]]) -> float:
-    """Return the CPU time of one call in milliseconds, the best of some rounds."""
+    """Return the CPU time of one call in milliseconds, the best of several rounds."""
     best = float("inf")
     for _ in range(ROUNDS):
         started = time.process_time()
@@ -66,7 +66,7 @@ async def cpu(work: Callable[[], Awaitable[Any]]) -> float:
 
 
 async def pause(work: Awaitable[Any]) -> tuple[float, float]:
-    """Return how many seconds the work took, and how long it kept the event loop from anything else."""
+    """Return the duration of the work, and the longest time it blocked the event loop, in seconds."""
     task = asyncio.ensure_future(work)
     started = last = time.perf_counter()
     worst = 0.0
@@ -80,20 +80,20 @@ async def pause(work: Awaitable[Any]) -> tuple[float, float]:
 async def main() -> None:
     """Print the figures."""
     configure_logs("json", "warning")
-    taken, worst = await pause(load_graphs())
-    print(f"{'import of LangGraph, in a thread':44} {taken:8.2f} s    longest pause {worst * 1000:.0f} ms")
+    seconds, worst = await pause(load_graphs())
+    print(f"{'import of LangGraph, in a thread':44} {seconds:8.2f} s    longest pause {worst * 1000:.0f} ms")
     deadline = time.monotonic() + 3600
-    everything = LoopSettings(understand=True, plan=True, critique=True)
-    none, one = Toolbox(), Toolbox([MemoryWrite(Forgetful())], ["memory_write"])
-    kinds = {
-        "execute, finish": (LoopSettings(), none, "target < 0.8 ms"),
-        "execute, tool_call, execute, finish": (LoopSettings(), one, ""),
-        "all phases": (everything, none, ""),
+    all_phases = LoopSettings(understand=True, plan=True, critique=True)
+    no_tools, one_tool = Toolbox(), Toolbox([MemoryWrite(NullMemory())], ["memory_write"])
+    cases = {
+        "execute, finish": (LoopSettings(), no_tools, "target < 0.8 ms"),
+        "execute, tool_call, execute, finish": (LoopSettings(), one_tool, ""),
+        "all phases": (all_phases, no_tools, ""),
     }
-    for what, (loop, toolbox, note) in kinds.items():
+    for name, (loop, toolbox, note) in cases.items():
         spec = AgentSpec("agent", "m", 0.0, 100, loop=loop)
-        milliseconds = await cpu(lambda: run_loop(spec, MESSAGES, Ready(), toolbox, Deaf(), deadline))  # noqa: B023
-        print(f"{what:44} {milliseconds:8.2f} ms   {note}")
+        milliseconds = await cpu(lambda: run_loop(spec, MESSAGES, InstantBrain(), toolbox, NullListener(), deadline))  # noqa: B023
+        print(f"{name:44} {milliseconds:8.2f} ms   {note}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""How long work takes to start, and the whole of it with a model that takes its time (CHT-02.2, CHT-02.3)."""
+"""Latency from request to model call, and from request to answer with a slow model (CHT-02.2, CHT-02.3)."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from bench.figure import Figure, percentile
-from bench.processes import Model, Running, Team, bare_caller, both, client
+from bench.processes import Model, Running, Team, artel_and_baseline, baseline_arguments, client
 
 BENCH = "start"
 DELAY_MS = 200
@@ -13,52 +13,56 @@ CLIENTS = 16
 
 
 def run() -> Iterator[Figure]:
-    """Measure one client with a fast model, and many with one that takes its time."""
-    with both() as (ours, bare, model):
-        yield _figure("1 client", 10.0, _starts(ours, Team.make(ours, 1).caller(1), model, 400), bare, model, 1)
-    with both(delay_ms=DELAY_MS) as (ours, bare, model):
-        yield _figure("64 clients", 100.0, _starts(ours, Team.make(ours, 8).caller(64), model, 15), bare, model, 64)
-    with both(delay_ms=SLOW_MODEL_MS) as (ours, bare, _):
-        taken = _whole(ours, Team.make(ours, 8).caller(CLIENTS))
+    """Measure one client with a fast model, and many clients with a slow model."""
+    with artel_and_baseline() as (server, baseline, model):
+        arguments = Team.make(server, 1).client_arguments(1)
+        yield _figure("1 client", 10.0, _model_latencies(server, arguments, model, 400), baseline, model, 1)
+    with artel_and_baseline(delay_ms=DELAY_MS) as (server, baseline, model):
+        arguments = Team.make(server, 8).client_arguments(64)
+        yield _figure("64 clients", 100.0, _model_latencies(server, arguments, model, 15), baseline, model, 64)
+    with artel_and_baseline(delay_ms=SLOW_MODEL_MS) as (server, baseline, _):
+        durations = _call_durations(server, Team.make(server, 8).client_arguments(CLIENTS))
         yield Figure(
             BENCH,
-            f"request to answer, a model of 1 s, {CLIENTS} clients, P95",
-            percentile(taken, 0.95),
+            f"request to answer, 1 s model delay, {CLIENTS} clients, P95",
+            percentile(durations, 0.95),
             "s",
             2.0,
-            bare=percentile(_whole(bare, bare_caller(CLIENTS)), 0.95),
-            note=f"P50 {percentile(taken, 0.5):.2f} s",
+            baseline=percentile(_call_durations(baseline, baseline_arguments(CLIENTS)), 0.95),
+            note=f"P50 {percentile(durations, 0.5):.2f} s",
         )
 
 
-def _figure(who: str, target: float, starts: list[float], bare: Running, model: Model, clients: int) -> Figure:
-    base = _starts(bare, bare_caller(clients), model, max(15, 400 // clients))
+def _figure(
+    clients_label: str, target: float, latencies: list[float], baseline: Running, model: Model, clients: int
+) -> Figure:
+    baseline_latencies = _model_latencies(baseline, baseline_arguments(clients), model, max(15, 400 // clients))
     return Figure(
         BENCH,
-        f"request to arrival at the model, {who}, P95",
-        percentile(starts, 0.95) * 1000,
+        f"request to model call, {clients_label}, P95",
+        percentile(latencies, 0.95) * 1000,
         "ms",
         target,
-        bare=percentile(base, 0.95) * 1000,
-        note=f"P50 {percentile(starts, 0.5) * 1000:.1f} ms",
+        baseline=percentile(baseline_latencies, 0.95) * 1000,
+        note=f"P50 {percentile(latencies, 0.5) * 1000:.1f} ms",
     )
 
 
-def _whole(server: Running, caller: dict[str, Any]) -> list[float]:
-    """Return the seconds from each request to its answer."""
-    client("calls", server, count=1, **caller)
-    measured = client("calls", server, count=5, **caller)
+def _call_durations(server: Running, arguments: dict[str, Any]) -> list[float]:
+    """Return the duration of each call, in seconds."""
+    client("calls", server, count=1, **arguments)
+    measured = client("calls", server, count=5, **arguments)
     assert not measured["failures"], measured["failures"][:3]
-    taken: list[float] = measured["taken"]
-    return taken
+    durations: list[float] = measured["durations"]
+    return durations
 
 
-def _starts(server: Running, caller: dict[str, Any], model: Model, count: int) -> list[float]:
-    """Return the seconds from each request to its arrival at the model."""
-    client("calls", server, count=max(3, 50 // len(caller["lines"])), **caller)
+def _model_latencies(server: Running, arguments: dict[str, Any], model: Model, count: int) -> list[float]:
+    """Return the time from each request to its model call, in seconds."""
+    client("calls", server, count=max(3, 50 // len(arguments["targets"])), **arguments)
     model.arrivals()
-    lines = len(caller["lines"])
-    measured = client("calls", server, count=count, apart=DELAY_MS / 1000 / lines, **caller)
+    interval = DELAY_MS / 1000 / len(arguments["targets"])
+    measured = client("calls", server, count=count, interval=interval, **arguments)
     assert not measured["failures"], measured["failures"][:3]
-    arrived = model.arrivals()
-    return [arrived[text] - sent for text, sent in measured["sent"].items()]
+    arrivals = model.arrivals()
+    return [arrivals[text] - sent for text, sent in measured["sent"].items()]

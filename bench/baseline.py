@@ -1,4 +1,4 @@
-"""The bare baseline: FastAPI on uvicorn, rows in SQLite, a model asked with aiohttp; no accounts, limits, logs, agents.
+"""The bare baseline: FastAPI on uvicorn, rows in SQLite, a model called with aiohttp; no accounts, limits or agents.
 
 `python -m bench.baseline DATABASE MODEL_URL` prints one line of JSON with its url.
 """
@@ -24,20 +24,20 @@ database.executescript(
     "CREATE TABLE projects (id INTEGER PRIMARY KEY, body TEXT);"
     "CREATE TABLE messages (id INTEGER PRIMARY KEY, role TEXT, content TEXT);"
 )
-listeners: dict[str, set[asyncio.Queue[bytes]]] = {}
+subscribers: dict[str, set[asyncio.Queue[bytes]]] = {}
 
 
 class Message(BaseModel):
-    """What a user says."""
+    """A user's message."""
 
     content: str
 
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Keep one client for the model."""
+    """Open one HTTP client for the model."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-        app.state.models = session
+        app.state.model_client = session
         yield
 
 
@@ -61,13 +61,13 @@ async def create_project(request: Request) -> dict[str, Any]:
 
 
 @app.post("/message", response_model=None)
-async def message(asked: Message, request: Request) -> dict[str, str] | StreamingResponse:
-    """Store what was said, ask the model, store what it said."""
-    _store("user", asked.content)
-    body = {"model": "gpt-4", "messages": [{"role": "user", "content": asked.content}]}
+async def message(new: Message, request: Request) -> dict[str, str] | StreamingResponse:
+    """Store the message, call the model, store and return its answer."""
+    _store("user", new.content)
+    body = {"model": "gpt-4", "messages": [{"role": "user", "content": new.content}]}
     if "text/event-stream" in request.headers.get("accept", ""):
         return StreamingResponse(_stream(body | {"stream": True}), media_type="text/event-stream")
-    async with app.state.models.post(f"{sys.argv[2]}/chat/completions", json=body) as response:
+    async with app.state.model_client.post(f"{sys.argv[2]}/chat/completions", json=body) as response:
         answer = (await response.json())["choices"][0]["message"]["content"]
     _store("assistant", answer)
     return {"content": answer}
@@ -75,7 +75,7 @@ async def message(asked: Message, request: Request) -> dict[str, str] | Streamin
 
 async def _stream(body: dict[str, Any]) -> AsyncIterator[bytes]:
     pieces = []
-    async with app.state.models.post(f"{sys.argv[2]}/chat/completions", json=body) as response:
+    async with app.state.model_client.post(f"{sys.argv[2]}/chat/completions", json=body) as response:
         async for line in response.content:
             if line.startswith(b"data: {"):
                 text = json.loads(line[6:])["choices"][0]["delta"].get("content") if b'"delta"' in line else None
@@ -92,9 +92,9 @@ def _store(role: str, content: str) -> None:
 
 @app.get("/events/{group}")
 async def events(group: str) -> StreamingResponse:
-    """Stream what happens in a group."""
+    """Stream the events of a group."""
     queue: asyncio.Queue[bytes] = asyncio.Queue()
-    listeners.setdefault(group, set()).add(queue)
+    subscribers.setdefault(group, set()).add(queue)
 
     async def stream() -> AsyncIterator[bytes]:
         try:
@@ -102,16 +102,16 @@ async def events(group: str) -> StreamingResponse:
             while True:
                 yield await queue.get()
         finally:
-            listeners[group].discard(queue)
+            subscribers[group].discard(queue)
 
     return StreamingResponse(stream(), media_type="text/event-stream")
 
 
-@app.post("/say/{group}")
-async def say(group: str, asked: Message) -> dict[str, str]:
-    """Store what was said, and tell it to the group."""
-    _store("user", asked.content)
-    for queue in listeners.get(group, ()):
+@app.post("/publish/{group}")
+async def publish(group: str, new: Message) -> dict[str, str]:
+    """Store the message, and send an event to the subscribers of the group."""
+    _store("user", new.content)
+    for queue in subscribers.get(group, ()):
         queue.put_nowait(b"event: message_created\ndata: {}\n\n")
     return {}
 

@@ -1,4 +1,4 @@
-"""The client, in a process of its own: `python -m bench.client TASK` reads what to do and prints what it measured."""
+"""The load generator, a separate process: `python -m bench.client TASK` reads arguments from stdin, prints results."""
 
 import asyncio
 import json
@@ -10,78 +10,82 @@ from typing import Any
 import uvloop
 
 from bench.connection import Connection
-from bench.listening import listen
+from bench.listener_client import listen
 
-Measured = dict[str, Any]
+Measurements = dict[str, Any]
 
 
 async def calls(
-    port: int, token: str, lines: list[dict[str, str]], count: int, apart: float = 0, at_once: int = 1000
-) -> Measured:
-    """Send messages on every line at once, on each one after the other; each line begins a little later."""
+    port: int, token: str, targets: list[dict[str, str]], count: int, interval: float = 0, parallel: int = 1000
+) -> Measurements:
+    """Send messages to all targets in parallel, one at a time to each; start each target `interval` seconds later."""
     sent: dict[str, float] = {}
-    taken: list[float] = []
+    durations: list[float] = []
     failures: list[str] = []
-    room = asyncio.Semaphore(at_once)
+    semaphore = asyncio.Semaphore(parallel)
 
-    async def line(number: int) -> None:
-        await asyncio.sleep(apart * number)  # people don't press the key at the same moment
-        path, agent = lines[number]["path"], lines[number]["agent"]
-        async with room:
+    async def send(number: int) -> None:
+        await asyncio.sleep(interval * number)  # users don't send at the same moment
+        path, agent = targets[number]["path"], targets[number]["agent"]
+        async with semaphore:
             connection = await Connection.open(port, token)
             for index in range(count):
                 text = f"call {number} {index}"
-                began, sent[text] = time.perf_counter(), time.time()
+                started, sent[text] = time.perf_counter(), time.time()
                 status, body = await connection.call("POST", path, _message(text, agent))
-                taken.append(time.perf_counter() - began)
+                durations.append(time.perf_counter() - started)
                 if status != 200:
                     failures.append(f"{status} {body[:200]!r}")
             await connection.close()
 
-    began = time.perf_counter()
-    await asyncio.gather(*(line(number) for number in range(len(lines))))
-    return {"taken": taken, "sent": sent, "elapsed": time.perf_counter() - began, "failures": failures}
+    started = time.perf_counter()
+    await asyncio.gather(*(send(number) for number in range(len(targets))))
+    return {"durations": durations, "sent": sent, "elapsed": time.perf_counter() - started, "failures": failures}
 
 
-async def requests(port: int, token: str, method: str, path: str, body: Any, connections: int, count: int) -> Measured:
-    """Send the same request many times over some connections at once."""
-    taken: list[float] = []
+async def requests(
+    port: int, token: str, method: str, path: str, body: Any, connections: int, count: int
+) -> Measurements:
+    """Send the same request many times, over several parallel connections."""
+    durations: list[float] = []
 
-    async def line() -> None:
+    async def send() -> None:
         connection = await Connection.open(port, token)
         for _ in range(count // connections):
-            began = time.perf_counter()
+            started = time.perf_counter()
             status, _ = await connection.call(method, path, body)
-            taken.append(time.perf_counter() - began)
+            durations.append(time.perf_counter() - started)
             assert status < 300, status
         await connection.close()
 
-    began = time.perf_counter()
-    await asyncio.gather(*(line() for _ in range(connections)))
-    return {"taken": taken, "elapsed": time.perf_counter() - began}
+    started = time.perf_counter()
+    await asyncio.gather(*(send() for _ in range(connections)))
+    return {"durations": durations, "elapsed": time.perf_counter() - started}
 
 
-async def first_tokens(port: int, token: str, lines: list[dict[str, str]], count: int, warm: int = 0) -> Measured:
-    """Ask for answers as streams, one after the other; measure until the first piece of each has come."""
+async def first_tokens(
+    port: int, token: str, targets: list[dict[str, str]], count: int, warm_up: int = 0
+) -> Measurements:
+    """Request streamed answers, one at a time; measure the time to the first token of each."""
     connection = await Connection.open(port, token)
-    taken = []
-    for index in range(warm + count):
-        line = lines[index % len(lines)]
-        began, first = time.perf_counter(), None
-        async for piece in connection.stream("POST", line["path"], _message(f"token {index}", line["agent"])):
+    durations = []
+    for index in range(warm_up + count):
+        target = targets[index % len(targets)]
+        started, first = time.perf_counter(), None
+        async for piece in connection.stream("POST", target["path"], _message(f"token {index}", target["agent"])):
             if first is None and b"event: message_delta" in piece:
-                first = time.perf_counter() - began
-        assert first is not None, "an answer without a piece"
-        taken.append(first)
+                first = time.perf_counter() - started
+        assert first is not None, "no token in an answer"
+        durations.append(first)
     await connection.close()
-    return {"taken": taken[warm:]}
+    return {"durations": durations[warm_up:]}
 
 
 def _message(text: str, agent: str) -> dict[str, str]:
     return {"content": text, "target_agent": agent} if agent else {"content": text}
 
 
-TASKS: dict[str, Callable[..., Coroutine[Any, Any, Measured]]] = {
+TASKS: dict[str, Callable[..., Coroutine[Any, Any, Measurements]]] = {
     "calls": calls,
     "requests": requests,
     "first_tokens": first_tokens,
@@ -90,7 +94,7 @@ TASKS: dict[str, Callable[..., Coroutine[Any, Any, Measured]]] = {
 
 
 def main() -> None:
-    """Do one task."""
+    """Run one task."""
     print(json.dumps(uvloop.run(TASKS[sys.argv[1]](**json.load(sys.stdin)))))
 
 

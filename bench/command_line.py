@@ -1,4 +1,4 @@
-"""How long a command takes to say what it can do."""
+"""Startup time of the command line."""
 
 import os
 import subprocess
@@ -12,15 +12,15 @@ BENCH = "command-line"
 
 
 def run() -> Iterator[Figure]:
-    """Ask for help."""
+    """Measure `--help` of several commands."""
     for command in (["--help"], ["projects", "create", "--help"], ["chat", "--help"], ["workflows", "--help"]):
         yield Figure(BENCH, f"artel {' '.join(command)}", _best_of(5, [ARTEL, *command]), "s", 0.3)
 
 
 def _best_of(times: int, command: list[str]) -> float:
-    taken = []
+    durations = []
     for _ in range(times):
-        began = time.perf_counter()
+        started = time.perf_counter()
         subprocess.run(command, env=os.environ, check=True, capture_output=True, timeout=60)
-        taken.append(time.perf_counter() - began)
-    return min(taken)
+        durations.append(time.perf_counter() - started)
+    return min(durations)

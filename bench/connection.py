@@ -1,4 +1,4 @@
-"""HTTP/1.1 over a raw socket: a client that costs little, so that what is measured is the server."""
+"""HTTP/1.1 over a raw socket: a client with little overhead, so that the server dominates the measurement."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Connection:
-    """One connection that is kept open."""
+    """One keep-alive connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str) -> None:
         self._reader = reader
@@ -25,7 +25,7 @@ class Connection:
         self._writer.write(request(method, path, self._token, body, headers))
 
     async def call(self, method: str, path: str, body: Any = None, headers: str = "") -> tuple[int, bytes]:
-        """Return the status and the whole body."""
+        """Send a request and return the status and the whole body."""
         self.send(method, path, body, headers)
         status, head = await self._head()
         if b"transfer-encoding: chunked" in head:
@@ -34,7 +34,7 @@ class Connection:
         return status, await self._reader.readexactly(length)
 
     async def stream(self, method: str, path: str, body: Any = None) -> AsyncIterator[bytes]:
-        """Return the body of a stream of events as it comes."""
+        """Yield the chunks of an event stream as they arrive."""
         self.send(method, path, body, "Accept: text/event-stream\r\n")
         status, head = await self._head()
         assert status == 200, (status, head)

@@ -1,4 +1,4 @@
-"""A figure: what was measured, beside its target and beside a bare baseline of the same run."""
+"""A figure: a measured value with its target and the value of the baseline in the same run."""
 
 import math
 import operator
@@ -11,20 +11,20 @@ _BOUNDS = {"under": operator.lt, "at most": operator.le, "at least": operator.ge
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table; `bound` says on which side of the target is good."""
+    """One row of the table; `bound` is the direction of the target."""
 
     bench: str
-    what: str
+    name: str
     measured: float | None
     unit: str
     target: float | None = None
     bound: Literal["under", "at most", "at least"] = "under"
-    bare: float | None = None
+    baseline: float | None = None
     note: str = ""
 
     @property
     def verdict(self) -> str:
-        """Whether the target was met; `not measured` is no secret either."""
+        """Whether the target was met: `met`, `missed`, `not measured`, or empty without a target."""
         if self.measured is None:
             return "not measured"
         if self.target is None:
@@ -33,7 +33,7 @@ class Figure:
 
     @property
     def used(self) -> float | None:
-        """How much of what the target allows is used: 1 is just the target, more is too much."""
+        """The measured share of the target: 1 is exactly the target, more is a miss."""
         if self.measured is None or self.target is None:
             return None
         if self.target == 0:
@@ -43,32 +43,32 @@ class Figure:
         return self.target / self.measured if self.measured else math.inf
 
     def cells(self) -> tuple[str, ...]:
-        """Return the texts of the line."""
+        """Return the cells of the row."""
         target = "" if self.target is None else f"{self.bound} {number(self.target)} {self.unit}".rstrip()
         return (
-            self.what,
+            self.name,
             "-" if self.measured is None else f"{number(self.measured)} {self.unit}".rstrip(),
             target,
             self.verdict,
-            "" if self.bare is None else f"{number(self.bare)} {self.unit}".rstrip(),
+            "" if self.baseline is None else f"{number(self.baseline)} {self.unit}".rstrip(),
             self._ratio(),
             self.note,
         )
 
     def _ratio(self) -> str:
-        if not self.bare or self.measured is None:
+        if not self.baseline or self.measured is None:
             return ""
-        return f"{self.measured / self.bare:.2g}" if self.measured < self.bare * 100 else "> 100"
+        return f"{self.measured / self.baseline:.2g}" if self.measured < self.baseline * 100 else "> 100"
 
 
 def number(value: float) -> str:
-    """Return a number with as many digits as mean something."""
+    """Format a number with its significant digits."""
     if value == 0 or abs(value) >= 100 or float(value).is_integer():
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value that this share of the values does not exceed."""
+    """Return the smallest value that at least this share of the values does not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, math.ceil(len(ordered) * share) - 1)]

@@ -1,4 +1,4 @@
-"""What it takes to read a file of the user's through the relay, and to check a path."""
+"""File reads through the connector, and path checks."""
 
 import json
 import subprocess
@@ -19,71 +19,71 @@ from bench.processes import Running, Team, artel, model_server
 from tests.running import ARTEL, clean_environment
 
 BENCH = "files"
-TEAMS, READS = 4, 50  # sixty calls in a minute are all that one project's agents make
+TEAMS, READS = 4, 50  # the rate limit of a project is sixty calls a minute
 CONTENT = "0123456789abcde\n" * 256  # 4 KB
 PATH = "src/package/module.py"
 
 
 def run() -> Iterator[Figure]:
-    """Have an agent read a file again and again; then check its path alone."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / "work"
+    """Let an agent read a file many times; then only check its path."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "work"
         (folder / PATH).parent.mkdir(parents=True)
         (folder / PATH).write_text(CONTENT)
         call = {"name": "tool_read_file", "arguments": json.dumps({"path": PATH})}
         with model_server(tool=json.dumps(call)) as model, artel(model) as server:
             trip = _round_trip(server)
-            taken = [seconds for _ in range(TEAMS) for seconds in _reads(server, folder, Path(place))]
-        checked = _path_checks(folder)
+            durations = [seconds for _ in range(TEAMS) for seconds in _reads(server, folder, Path(temporary))]
+        path_durations = _path_checks(folder)
     yield Figure(
         BENCH,
-        "relayed read of a 4 KB file, over the socket's own round trip, P95",
-        (percentile(taken, 0.95) - trip) * 1000,
+        "4 KB file read through the connector, minus round trip, P95",
+        (percentile(durations, 0.95) - trip) * 1000,
         "ms",
         5.0,
-        note=f"P50 {(percentile(taken, 0.5) - trip) * 1000:.1f} ms; the round trip takes {trip * 1000:.2f} ms",
+        note=f"P50 {(percentile(durations, 0.5) - trip) * 1000:.1f} ms; round trip {trip * 1000:.2f} ms",
     )
     yield Figure(
         BENCH,
-        "check of a path, P95",
-        percentile(checked, 0.95) * 1000,
+        "path check, P95",
+        percentile(path_durations, 0.95) * 1000,
         "ms",
         0.1,
-        note=f"P50 {percentile(checked, 0.5) * 1000:.3f} ms",
+        note=f"P50 {percentile(path_durations, 0.5) * 1000:.3f} ms",
     )
 
 
-def _reads(server: Running, folder: Path, place: Path) -> list[float]:
-    """Return how long each read took, from the moment it was put on record to the one its end was."""
+def _reads(server: Running, folder: Path, state: Path) -> list[float]:
+    """Return the duration of each read in seconds, from its start to its end in the audit log."""
     team = Team.make(server, 1)
-    agents = f"/my/projects/{team.project_id}/agents/{team.agents[0]['id']}"
-    team.person.http.patch(agents, json={"tools": ["tool_read_file"]})
-    with _connector(server, team, folder, place):
+    agent_url = f"/my/projects/{team.project_id}/agents/{team.agents[0]['id']}"
+    team.person.http.patch(agent_url, json={"tools": ["tool_read_file"]})
+    with _connector(server, team, folder, state):
         session = team.session()
         for _ in range(READS):
             body = {"content": "Read it", "target_agent": team.agents[0]["id"]}
             answer = team.person.http.post(f"/my/chat/{session}/message", json=body)
             assert answer.status_code == 200, answer.text
-    taken: list[float] = []
+    durations: list[float] = []
     calls = team.person.http.get(f"/my/projects/{team.project_id}/audit", params={"limit": 100}).json()["items"]
     assert len(calls) == READS, len(calls)
     for call in calls:
         assert call["status"] == "done", call
-        begun, ended = (datetime.fromisoformat(call[name]) for name in ("created_at", "finished_at"))
-        taken.append((ended - begun).total_seconds())
-    return taken
+        started, ended = (datetime.fromisoformat(call[name]) for name in ("created_at", "finished_at"))
+        durations.append((ended - started).total_seconds())
+    return durations
 
 
 @contextmanager
-def _connector(server: Running, team: Team, folder: Path, place: Path) -> Iterator[None]:
-    env = clean_environment(place, ARTEL_SERVER=server.url, ARTEL_TOKEN=team.person.token)
+def _connector(server: Running, team: Team, folder: Path, state: Path) -> Iterator[None]:
+    env = clean_environment(state, ARTEL_SERVER=server.url, ARTEL_TOKEN=team.person.token)
     command = [ARTEL, "connect", str(folder), "--project", str(team.project_id), "--read-only"]
-    with (place / "connector.txt").open("w") as out:
+    with (state / "connector.txt").open("w") as out:
         process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
     try:
         deadline = time.monotonic() + 20
         while not team.person.http.get(f"/my/projects/{team.project_id}/connector").json()["online"]:
-            assert time.monotonic() < deadline, (place / "connector.txt").read_text()
+            assert time.monotonic() < deadline, (state / "connector.txt").read_text()
             time.sleep(0.05)
         yield
     finally:
@@ -92,24 +92,24 @@ def _connector(server: Running, team: Team, folder: Path, place: Path) -> Iterat
 
 
 def _round_trip(server: Running) -> float:
-    """Return how long a ping takes on such a socket."""
+    """Return the median duration of a ping on a connector's socket, in seconds."""
     team = Team.make(server, 1)
     url = f"{server.url.replace('http', 'ws', 1)}/my/projects/{team.project_id}/connector"
     headers = {"Authorization": f"Bearer {team.person.token}"}
     trips: list[float] = []
     with connect(url, additional_headers=headers, subprotocols=[PROTOCOL], compression=None) as socket:  # type: ignore[list-item]
         for _ in range(100):
-            begun = time.perf_counter()
+            started = time.perf_counter()
             socket.ping().wait(10)
-            trips.append(time.perf_counter() - begun)
+            trips.append(time.perf_counter() - started)
     return percentile(trips, 0.5)
 
 
 def _path_checks(folder: Path) -> list[float]:
-    taken: list[float] = []
+    durations: list[float] = []
     with Beneath(folder, resolver=best_resolver()) as files:
         for _ in range(5_000):
-            begun = time.perf_counter()
+            started = time.perf_counter()
             files.stat(PATH)
-            taken.append(time.perf_counter() - begun)
-    return taken
+            durations.append(time.perf_counter() - started)
+    return durations

@@ -1,25 +1,26 @@
-"""How much later than from the model itself the first piece of an answer comes."""
+"""Time to first token, minus the delay of the model."""
 
 from collections.abc import Iterator
 
 from bench.figure import Figure, percentile
-from bench.processes import Team, bare_caller, both, client
+from bench.processes import Team, artel_and_baseline, baseline_arguments, client
 
 BENCH = "first-token"
 DELAY_MS = 50
 
 
 def run() -> Iterator[Figure]:
-    """Ask for streams, one at a time."""
-    with both(delay_ms=DELAY_MS) as (ours, bare, _):
-        taken = client("first_tokens", ours, count=200, warm=20, **Team.make(ours, 1).caller(1))["taken"]
-        base = client("first_tokens", bare, count=200, warm=20, **bare_caller(1))["taken"]
+    """Request streamed answers, one at a time."""
+    with artel_and_baseline(delay_ms=DELAY_MS) as (server, baseline, _):
+        arguments = Team.make(server, 1).client_arguments(1)
+        ours = client("first_tokens", server, count=200, warm_up=20, **arguments)["durations"]
+        theirs = client("first_tokens", baseline, count=200, warm_up=20, **baseline_arguments(1))["durations"]
     yield Figure(
         BENCH,
-        "first piece of a streamed answer, over the model's own delay, P95",
-        percentile(taken, 0.95) * 1000 - DELAY_MS,
+        "time to first token, minus the model's delay, P95",
+        percentile(ours, 0.95) * 1000 - DELAY_MS,
         "ms",
         20.0,
-        bare=percentile(base, 0.95) * 1000 - DELAY_MS,
-        note=f"P50 {percentile(taken, 0.5) * 1000 - DELAY_MS:.1f} ms",
+        baseline=percentile(theirs, 0.95) * 1000 - DELAY_MS,
+        note=f"P50 {percentile(ours, 0.5) * 1000 - DELAY_MS:.1f} ms",
     )

@@ -1,7 +1,7 @@
-"""`python -m bench.memory_search`: how fast memory is searched and filled, on the embedded index.
+"""`python -m bench.memory_search`: speed of searching and filling the embedded vector index.
 
-The texts are words drawn as a language draws them (a few everywhere, most nearly nowhere), the stored vectors are
-random: embedding 100,000 texts would take half an hour and change nothing. The questions are embedded by the model.
+Words of texts follow Zipf's law, as in a natural language. The stored vectors are random: embedding 100,000 texts would
+take half an hour and not change the result. The queries are embedded by the model.
 """
 
 import asyncio
@@ -27,38 +27,38 @@ from artel.vector_index.store import Filter, Point, collection_name
 
 SIZES = (1_000, 10_000, 100_000)
 COLLECTIONS = 100
-WORDS_OF_A_MEMORY, WORDS_OF_A_QUESTION = 60, 9
+WORDS_PER_MEMORY, WORDS_PER_QUERY = 60, 9
 SEARCHES = 400
 BATCH = 256
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Corpus:
-    """Memories and questions, the same in every run."""
+    """Memories and queries, the same in every run."""
 
     def __init__(self) -> None:
         self._random = np.random.default_rng(7)
         model = find_model(None)
         assert model, "make setup installs the model"
-        known = (model / "vocab.txt").read_text(encoding="utf-8").split()
-        self._words = [word for word in known if word.isalpha() and len(word) > 2]
+        vocabulary = (model / "vocab.txt").read_text(encoding="utf-8").split()
+        self._words = [word for word in vocabulary if word.isalpha() and len(word) > 2]
         shares = 1 / np.arange(1, len(self._words) + 1)
         self._shares = shares / shares.sum()
 
     def texts(self, count: int, words: int) -> list[str]:
-        """Return texts of so many words."""
+        """Return `count` texts with `words` words each."""
         drawn = self._random.choice(len(self._words), (count, words), p=self._shares)
         return [" ".join(self._words[word] for word in text) for text in drawn]
 
     def points(self, start: int, count: int) -> list[Point]:
-        """Return memories, spread over the collections."""
+        """Return memories, distributed over the collections."""
         vectors = self._random.standard_normal((count, 384), dtype=np.float32)
         return [
             Point(
                 uuid7(), collection(start + n), text, vectors[n], "task" if n % 2 else "chat", n % 3 > 0,
                 START + timedelta(seconds=start + n),
             )
-            for n, text in enumerate(self.texts(count, WORDS_OF_A_MEMORY))
+            for n, text in enumerate(self.texts(count, WORDS_PER_MEMORY))
         ]  # fmt: skip
 
 
@@ -68,25 +68,25 @@ def collection(number: int) -> str:
 
 
 def resident_megabytes() -> float:
-    """Return how much memory this process holds."""
+    """Return the resident memory of this process."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(status["VmRSS"].split()[0]) / 1024
 
 
 async def timed(search: Callable[[int], Awaitable[Any]]) -> dict[str, float]:
-    """Return P50, P95, the worst and the CPU time of searches, one after the other, in milliseconds."""
-    taken, cpu = [], time.process_time()
+    """Run searches one at a time; return P50, P95, maximum and CPU time in milliseconds."""
+    durations, cpu = [], time.process_time()
     for number in range(SEARCHES):
         started = time.perf_counter()
         await search(number)
-        taken.append((time.perf_counter() - started) * 1000)
+        durations.append((time.perf_counter() - started) * 1000)
     cpu = (time.process_time() - cpu) * 1000 / SEARCHES
-    p95 = statistics.quantiles(taken, n=20)[-1]
-    return {"p50": statistics.median(taken), "p95": p95, "max": max(taken), "cpu": cpu}
+    p95 = statistics.quantiles(durations, n=20)[-1]
+    return {"p50": statistics.median(durations), "p95": p95, "max": max(durations), "cpu": cpu}
 
 
 async def longest_gap(work: Awaitable[Any]) -> tuple[float, float]:
-    """Return how long the work took and for how long, at worst, it kept the event loop from anything else."""
+    """Return the duration of the work in seconds, and the longest time it blocked the event loop in milliseconds."""
     task = asyncio.ensure_future(work)
     started = last = time.perf_counter()
     worst = 0.0
@@ -99,42 +99,42 @@ async def longest_gap(work: Awaitable[Any]) -> tuple[float, float]:
 
 
 async def fill(store: EdgeStore, corpus: Corpus, size: int) -> dict[str, float]:
-    """Store so many memories; return how fast that was."""
+    """Store `size` memories; return the rate and the longest block of the event loop."""
     seconds = worst = 0.0
     for start in range(0, size, BATCH):
         points = corpus.points(start, min(BATCH, size - start))
-        taken, gap = await longest_gap(store.upsert(points))
-        seconds, worst = seconds + taken, max(worst, gap)
+        elapsed, gap = await longest_gap(store.upsert(points))
+        seconds, worst = seconds + elapsed, max(worst, gap)
     return {"per_second": size / seconds, "gap": worst}
 
 
 async def keep_storing(store: EdgeStore, points: list[Point]) -> None:
-    """Store the same memories again and again, as fast as it goes."""
+    """Store the same memories in a loop, as fast as possible."""
     while True:
         await store.upsert(points)
 
 
 async def measure(size: int, folder: Path) -> dict[str, Any]:
-    """Fill an index and search it in every way."""
+    """Fill an index and measure all kinds of search."""
     corpus, embedder = Corpus(), MiniLmEmbedder()
     store = EdgeStore(folder, model="bench", dimensions=384)
     await store.healthy()
     before = resident_megabytes()
     result: dict[str, Any] = {"size": size, "ingest": await fill(store, corpus, size)}
     result["rss"] = resident_megabytes() - before
-    questions = corpus.texts(SEARCHES * 4, WORDS_OF_A_QUESTION)
+    queries = corpus.texts(SEARCHES * 4, WORDS_PER_QUERY)
     random = np.random.default_rng(8).standard_normal((SEARCHES, 384), dtype=np.float32)
     narrow = Filter(type="task", success=True, since=START, until=START + timedelta(seconds=size // 2))
 
-    result["words"] = await timed(lambda n: store.search(collection(n), questions[n], None, 5))
-    result["hybrid"] = await timed(lambda n: store.search(collection(n), questions[n], random[n], 5))
-    result["filtered"] = await timed(lambda n: store.search(collection(n), questions[n], random[n], 5, narrow))
+    result["words"] = await timed(lambda n: store.search(collection(n), queries[n], None, 5))
+    result["hybrid"] = await timed(lambda n: store.search(collection(n), queries[n], random[n], 5))
+    result["filtered"] = await timed(lambda n: store.search(collection(n), queries[n], random[n], 5, narrow))
     await embedder.embed(["load the model"])
-    asked = iter(questions[SEARCHES:])
-    result["embedded"] = await timed(lambda n: search_memory(store, embedder, collection(n), next(asked), 5))
+    unused_queries = iter(queries[SEARCHES:])
+    result["embedded"] = await timed(lambda n: search_memory(store, embedder, collection(n), next(unused_queries), 5))
 
     storing = asyncio.ensure_future(keep_storing(store, corpus.points(0, BATCH)))
-    result["while_storing"] = await timed(lambda n: store.search(collection(n), questions[n], random[n], 5))
+    result["while_storing"] = await timed(lambda n: store.search(collection(n), queries[n], random[n], 5))
     storing.cancel()
     started = time.perf_counter()
     await store.close()
@@ -154,27 +154,27 @@ def line(what: str, measured: str, note: str = "") -> None:
 
 
 def show(result: dict[str, Any]) -> None:
-    """Print the figures of one size."""
-    print(f"{result['size']:,} memories in {COLLECTIONS} collections (P50 / P95 / worst)")
+    """Print the figures for one index size."""
+    print(f"{result['size']:,} memories in {COLLECTIONS} collections (P50 / P95 / max)")
     rows = {
-        "hybrid": ("search, vector given", "target P95 < 5 ms"),
+        "hybrid": ("search, given vector", "target P95 < 5 ms"),
         "filtered": ("search, with four filters", ""),
-        "words": ("search, by words alone", ""),
-        "embedded": ("search, embedding included", "target P95 < 50 ms"),
-        "while_storing": ("search while memories are stored", ""),
+        "words": ("search, keywords only", ""),
+        "embedded": ("search, with embedding", "target P95 < 50 ms"),
+        "while_storing": ("search during writes", ""),
     }
     for key, (what, note) in rows.items():
         found = " / ".join(f"{result[key][figure]:.2f}" for figure in ("p50", "p95", "max"))
-        line(what, f"{found} ms", f"{result[key]['cpu']:.1f} ms of CPU   {note}")
+        line(what, f"{found} ms", f"{result[key]['cpu']:.1f} ms CPU   {note}")
     line(
         "stored per second", f"{result['ingest']['per_second']:,.0f}", f"longest pause {result['ingest']['gap']:.0f} ms"
     )
-    line("memory of the index", f"{result['rss']:.0f} MB")
+    line("memory used by the index", f"{result['rss']:.0f} MB")
     line("open / close", f"{result['open']:.2f} / {result['close']:.2f} s")
 
 
 def main() -> None:
-    """Measure each size in a process of its own, so that the memory figures are honest."""
+    """Measure each size in a separate process, so that the memory figures are independent."""
     if len(sys.argv) == 2:
         with tempfile.TemporaryDirectory() as folder:
             print(json.dumps(asyncio.run(measure(int(sys.argv[1]), Path(folder) / "memory"))))

@@ -1,4 +1,4 @@
-"""Plans: how much slower than their tasks they are, what a task costs beside its call, and a thousand tasks at once."""
+"""Plans: duration relative to the model calls alone, CPU per task, and a thousand parallel tasks."""
 
 import statistics
 import time
@@ -11,72 +11,74 @@ from bench.processes import Running, Team, artel, client, model_server
 
 BENCH = "plans"
 TASKS = 20
-AGENTS = 2  # of ten slots each: all tasks run at once
+AGENTS = 2  # with ten slots each: all tasks run in parallel
 DELAY = 0.2
 RUNS = 5
 WORKFLOWS, PROJECTS = 50, 10
-# Nobody is asked: what is measured is the server.
-UNASKED = {"plans": {"approve_from_tasks": 21, "approve_over_usd": 1_000_000}}
+# Plans run without approval: only the server is measured.
+NO_APPROVAL = {"plans": {"approve_from_tasks": 21, "approve_over_usd": 1_000_000}}
 
 
 def run() -> Iterator[Figure]:
-    """Run plans of twenty tasks that need nothing of each other."""
-    yield from _beside_the_ideal()
-    yield from _beside_direct_calls()
-    yield from _many()
+    """Run plans of twenty independent tasks."""
+    yield from _plan_duration()
+    yield from _cpu_per_task()
+    yield from _parallel_workflows()
 
 
-def _beside_the_ideal() -> Iterator[Figure]:
-    with model_server(delay_ms=DELAY * 1000, plan=TASKS) as model, artel(model) as ours:
-        team = _team(ours, AGENTS)
+def _plan_duration() -> Iterator[Figure]:
+    with model_server(delay_ms=DELAY * 1000, plan=TASKS) as model, artel(model) as server:
+        team = _team(server, AGENTS)
         session = team.session()
-        _ask(team, session, "warm")
-        taken = [_ask(team, session, f"plan number {number} of them")[0] for number in range(RUNS)]
+        _send(team, session, "warm up")
+        durations = [_send(team, session, f"plan number {number}")[0] for number in range(RUNS)]
     ideal = 3 * DELAY  # one call to plan, one for all tasks, one to merge
-    ratio = statistics.median(taken) / ideal
-    note = f"{statistics.median(taken):.2f} s, where the calls alone take {ideal:.1f} s"
-    yield Figure(BENCH, f"plan of {TASKS} tasks, model of 200 ms, beside the ideal", ratio, "times", 1.5, note=note)
+    ratio = statistics.median(durations) / ideal
+    note = f"{statistics.median(durations):.2f} s, the model calls alone take {ideal:.1f} s"
+    yield Figure(
+        BENCH, f"plan of {TASKS} tasks, 200 ms model delay, relative to the ideal", ratio, "times", 1.5, note=note
+    )
 
 
-def _beside_direct_calls() -> Iterator[Figure]:
-    with model_server(plan=TASKS) as model, artel(model) as ours:
-        team = _team(ours, AGENTS)
+def _cpu_per_task() -> Iterator[Figure]:
+    with model_server(plan=TASKS) as model, artel(model) as server:
+        team = _team(server, AGENTS)
         session = team.session()
-        _ask(team, session, "warm")
-        client("calls", ours, count=20, at_once=10, **team.caller(10))
-        ours.settle()
-        before = ours.cpu_seconds()
+        _send(team, session, "warm up")
+        client("calls", server, count=20, parallel=10, **team.client_arguments(10))
+        server.settle()
+        before = server.cpu_seconds()
         for number in range(RUNS):
-            _ask(team, session, f"plan number {number} of them")
-        of_task = (ours.cpu_seconds() - before) / (RUNS * TASKS)
-        ours.settle()
-        caller = team.caller(10)
-        before = ours.cpu_seconds()
-        client("calls", ours, count=RUNS * TASKS // 10, at_once=10, **caller)
-        of_call = (ours.cpu_seconds() - before) / (RUNS * TASKS)
-    more = (of_task - of_call) * 1000
-    note = f"{of_task * 1000:.1f} ms for a task with its share of planning and merging, {of_call * 1000:.1f} for a call"
-    yield Figure(BENCH, "CPU of the server per task, beyond that of a direct call", more, "ms", 2.0, note=note)
+            _send(team, session, f"plan number {number}")
+        per_task = (server.cpu_seconds() - before) / (RUNS * TASKS)
+        server.settle()
+        arguments = team.client_arguments(10)
+        before = server.cpu_seconds()
+        client("calls", server, count=RUNS * TASKS // 10, parallel=10, **arguments)
+        per_call = (server.cpu_seconds() - before) / (RUNS * TASKS)
+    overhead = (per_task - per_call) * 1000
+    note = f"{per_task * 1000:.1f} ms per task including planning and merging, {per_call * 1000:.1f} ms per direct call"
+    yield Figure(BENCH, "server CPU per plan task, minus a direct call", overhead, "ms", 2.0, note=note)
 
 
-def _many() -> Iterator[Figure]:
-    with model_server(delay_ms=1000, plan=TASKS) as model, artel(model) as ours:
-        team = _team(ours, 10)
+def _parallel_workflows() -> Iterator[Figure]:
+    with model_server(delay_ms=1000, plan=TASKS) as model, artel(model) as server:
+        team = _team(server, 10)
         projects = [team.project_id, *(_project(team) for _ in range(PROJECTS - 1))]
         sessions = [team.session(projects[number % PROJECTS]) for number in range(WORKFLOWS)]
-        began = time.perf_counter()
+        started = time.perf_counter()
         with ThreadPoolExecutor(WORKFLOWS) as threads:
-            ended = list(threads.map(lambda one: _ask(team, one, f"all of it in {one}"), sessions))
-        seconds = time.perf_counter() - began
-    wrong = sum(answer.get("mode") != "orchestrated" or "Not done" in answer["content"] for _, answer in ended)
-    note = f"{seconds:.1f} s, where the calls alone take 3 s"
-    what = f"{WORKFLOWS * TASKS:,} tasks in {WORKFLOWS} workflows at once, errors"
-    yield Figure(BENCH, what, wrong, "", 0, "at most", note=note)
+            answers = list(threads.map(lambda session: _send(team, session, f"a plan for {session}"), sessions))
+        seconds = time.perf_counter() - started
+    errors = sum(answer.get("mode") != "orchestrated" or "Not done" in answer["content"] for _, answer in answers)
+    note = f"{seconds:.1f} s, the model calls alone take 3 s"
+    name = f"{WORKFLOWS * TASKS:,} tasks in {WORKFLOWS} parallel workflows, errors"
+    yield Figure(BENCH, name, errors, "", 0, "at most", note=note)
 
 
 def _team(server: Running, agents: int) -> Team:
     team = Team.make(server, agents)
-    _unasked(team, team.project_id)
+    _disable_approval(team, team.project_id)
     return team
 
 
@@ -84,19 +86,19 @@ def _project(team: Team) -> int:
     number: int = team.person.project("Bench")["id"]
     for agent in range(10):
         team.person.agent(number, name=f"bench_{agent}", memory=False, tools=[], concurrency_limit=10)
-    _unasked(team, number)
+    _disable_approval(team, number)
     return number
 
 
-def _unasked(team: Team, project_id: int) -> None:
-    answer = team.person.http.patch(f"/my/projects/{project_id}", json={"settings": UNASKED})
+def _disable_approval(team: Team, project_id: int) -> None:
+    answer = team.person.http.patch(f"/my/projects/{project_id}", json={"settings": NO_APPROVAL})
     assert answer.status_code == 200, answer.text
 
 
-def _ask(team: Team, session: str, text: str) -> tuple[float, dict[str, Any]]:
-    began = time.perf_counter()
+def _send(team: Team, session: str, text: str) -> tuple[float, dict[str, Any]]:
+    started = time.perf_counter()
     answer = team.person.http.post(
         f"/my/chat/{session}/message", json={"content": text}, headers={"Prefer": "wait=60"}, timeout=70
     )
     assert answer.status_code == 200, answer.text
-    return time.perf_counter() - began, answer.json()
+    return time.perf_counter() - started, answer.json()

@@ -1,4 +1,4 @@
-"""A private PostgreSQL for a measurement."""
+"""A private PostgreSQL server for a benchmark."""
 
 import tempfile
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.services import ServiceRun
 
 @contextmanager
 def postgres_database() -> Iterator[str]:
-    """Start a server, make a database with today's schema, and return its URL."""
+    """Start a server, create a database with the current schema, and yield its URL."""
     services = ServiceRun.create()
     try:
         admin = services.postgres()

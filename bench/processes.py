@@ -1,4 +1,4 @@
-"""The processes of a measurement: Artel, the bare baseline, the model and the client, each on its own."""
+"""The processes of a benchmark: Artel, the baseline, the model server and the client."""
 
 import json
 import os
@@ -34,21 +34,21 @@ class Running:
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The port of the server."""
         return httpx.URL(self.url).port or 0
 
     def megabytes(self) -> float:
-        """Return how much memory the process holds."""
+        """Return the resident memory of the process."""
         status = dict(text.split(":", 1) for text in Path(f"/proc/{self.pid}/status").read_text().splitlines())
         return int(status["VmRSS"].split()[0]) / 1024
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time that the process has used so far, in all its threads."""
+        """Return the CPU time of the process so far, over all threads."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def settle(self) -> None:
-        """Wait until the process does nothing any more, for as long as it takes but a minute."""
+        """Wait until the process is idle, for at most a minute."""
         deadline, before = time.monotonic() + 60, -1.0
         while time.monotonic() < deadline and self.cpu_seconds() - before > 0.05:
             before = self.cpu_seconds()
@@ -56,23 +56,23 @@ class Running:
 
 
 class Model(Running):
-    """A model server in the language of OpenAI, which notes when it was asked."""
+    """A model server with OpenAI's API that records when each request arrived."""
 
     def arrivals(self) -> dict[str, float]:
-        """Return when each text arrived, and forget it."""
-        answer = httpx.delete(f"http://127.0.0.1:{self.port}/asked", timeout=30)
-        return {asked["text"]: asked["arrived"] for asked in answer.json()}
+        """Return and clear the arrival time of each text."""
+        response = httpx.delete(f"http://127.0.0.1:{self.port}/asked", timeout=30)
+        return {request["text"]: request["arrived"] for request in response.json()}
 
 
 def allow_many_files() -> None:
-    """Let this process and those that it starts open as many files as the machine allows."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    """Raise the limit of open files of this process and its children to the maximum."""
+    _, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))
 
 
 @contextmanager
 def artel(model: Running | None = None, **variables: str) -> Iterator[Running]:
-    """Run `artel serve` with a data folder of its own, as it is by default: it logs, and keeps its limits."""
+    """Run `artel serve` with its own data folder and default settings, including logs and limits."""
     with tempfile.TemporaryDirectory() as folder:
         models = {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none"} if model else {}
         limits = {"ARTEL_MAX_PROJECTS_PER_USER": "1000000"}
@@ -82,7 +82,7 @@ def artel(model: Running | None = None, **variables: str) -> Iterator[Running]:
 
 
 @contextmanager
-def bare(model: Running | None = None) -> Iterator[Running]:
+def baseline_server(model: Running | None = None) -> Iterator[Running]:
     """Run the baseline: FastAPI, two rows in SQLite, one call to the model."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "bench.baseline", f"{folder}/bare.db", model.url if model else ""]
@@ -94,7 +94,7 @@ def bare(model: Running | None = None) -> Iterator[Running]:
 def model_server(
     delay_ms: float = 0, words: int | None = None, tool: str | None = None, plan: int | None = None
 ) -> Iterator[Model]:
-    """Run a model that answers after so long; with a tool it calls that once before, with `plan` it plans so much."""
+    """Run a model server; it can request one tool call first (`tool`), and make plans of `plan` tasks."""
     command = [sys.executable, "-m", "tests.model_server", "--port", "0", "--delay-ms", str(delay_ms)]
     if words is not None:
         command += ["--words", str(words)]
@@ -107,20 +107,20 @@ def model_server(
 
 
 @contextmanager
-def both(delay_ms: float = 0, **variables: str) -> Iterator[tuple[Running, Running, Model]]:
-    """Run Artel and the baseline before the same model."""
+def artel_and_baseline(delay_ms: float = 0, **variables: str) -> Iterator[tuple[Running, Running, Model]]:
+    """Run Artel and the baseline with the same model server."""
     with ExitStack() as stack:
         model = stack.enter_context(model_server(delay_ms))
-        ours, baseline = stack.enter_context(artel(model, **variables)), stack.enter_context(bare(model))
-        yield ours, baseline, model
+        server, baseline = stack.enter_context(artel(model, **variables)), stack.enter_context(baseline_server(model))
+        yield server, baseline, model
 
 
-def client(task: str, server: Running, **what: Any) -> dict[str, Any]:
-    """Let a client in a process of its own do something; return what it measured."""
-    asked = json.dumps({"port": server.port} | what)
+def client(task: str, server: Running, **arguments: Any) -> dict[str, Any]:
+    """Run a task of `bench.client` in a separate process; return its measurements."""
+    request = json.dumps({"port": server.port} | arguments)
     command = [sys.executable, "-m", "bench.client", task]
     done = subprocess.run(
-        command, input=asked, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT, timeout=CLIENT_SECONDS
+        command, input=request, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT, timeout=CLIENT_SECONDS
     )
     measured: dict[str, Any] = json.loads(done.stdout)
     return measured
@@ -128,15 +128,15 @@ def client(task: str, server: Running, **what: Any) -> dict[str, Any]:
 
 @contextmanager
 def _started(command: list[str], env: dict[str, str], log: Path) -> Iterator[Running]:
-    """Run a server that prints one line of JSON with its url when it is ready."""
-    began = time.perf_counter()
+    """Run a server that prints one line of JSON with its URL when it is ready."""
+    started = time.perf_counter()
     with log.open("a") as stderr:
         process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=ROOT)
     try:
         assert process.stdout
         line = process.stdout.readline()
         assert line, f"{command} did not start"
-        yield Running(json.loads(line)["url"], process.pid, time.perf_counter() - began)
+        yield Running(json.loads(line)["url"], process.pid, time.perf_counter() - started)
     except BaseException:
         sys.stderr.write(log.read_text()[-2000:])
         raise
@@ -151,7 +151,7 @@ def _started(command: list[str], env: dict[str, str], log: Path) -> Iterator[Run
 
 @dataclass(frozen=True)
 class Team:
-    """A user with agents that take ten tasks at once, and sessions to talk in."""
+    """A user with a project, and agents with ten slots each."""
 
     person: Person
     project_id: int
@@ -159,7 +159,7 @@ class Team:
 
     @classmethod
     def make(cls, server: Running, agents: int, *, memory: bool = False) -> "Team":
-        """Register somebody and make a project with so many agents."""
+        """Register a user and create a project with this many agents."""
         person = Person.register(server.url)
         number = person.project("Bench")["id"]
         made = [
@@ -169,23 +169,23 @@ class Team:
         return cls(person, number, made)
 
     def session(self, project_id: int | None = None) -> str:
-        """Begin a session."""
-        answer = self.person.http.post("/my/chat/sessions", json={"project_id": project_id or self.project_id})
-        assert answer.status_code == 201, answer.text
-        return str(answer.json()["session_id"])
+        """Create a session and return its id."""
+        response = self.person.http.post("/my/chat/sessions", json={"project_id": project_id or self.project_id})
+        assert response.status_code == 201, response.text
+        return str(response.json()["session_id"])
 
-    def lines(self, count: int) -> list[dict[str, str]]:
-        """Return so many places to send messages to: sessions of their own, spread over the agents."""
+    def targets(self, count: int) -> list[dict[str, str]]:
+        """Return targets for messages: one new session each, distributed over the agents."""
         return [
             {"path": f"/my/chat/{self.session()}/message", "agent": self.agents[n % len(self.agents)]["name"]}
             for n in range(count)
         ]
 
-    def caller(self, count: int) -> dict[str, Any]:
-        """Return what the client needs to send messages."""
-        return {"token": self.person.token, "lines": self.lines(count)}
+    def client_arguments(self, count: int) -> dict[str, Any]:
+        """Return the arguments of the client to send messages to this many targets."""
+        return {"token": self.person.token, "targets": self.targets(count)}
 
 
-def bare_caller(count: int) -> dict[str, Any]:
-    """Return what the client needs to send messages to the baseline."""
-    return {"token": "", "lines": [{"path": "/message", "agent": ""}] * count}
+def baseline_arguments(count: int) -> dict[str, Any]:
+    """Return the arguments of the client to send messages to the baseline."""
+    return {"token": "", "targets": [{"path": "/message", "agent": ""}] * count}

@@ -1,35 +1,36 @@
-"""Plain requests: reading and making projects."""
+"""Plain requests: read and create projects."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from bench.figure import Figure, percentile
-from bench.processes import Running, Team, artel, bare, client
+from bench.processes import Running, Team, artel, baseline_server, client
 
 BENCH = "projects"
 
 
 def run() -> Iterator[Figure]:
-    """Read a project with one client and with 16, and make some with 8."""
-    with artel() as ours, bare() as base:
-        team = Team.make(ours, agents=0)
+    """Read a project with 1 and with 16 clients, and create projects with 8."""
+    with artel() as server, baseline_server() as baseline:
+        team = Team.make(server, agents=0)
         path, token = f"/my/projects/{team.project_id}", team.person.token
         body = team.person.http.get(path).json()
-        for _ in range(team.project_id):  # so that the baseline has one with this number too
-            _load(base, "", "POST", "/my/projects", body, 1, 1)
+        for _ in range(team.project_id):  # so that the baseline has a project with this number too
+            _load(baseline, "", "POST", "/my/projects", body, connections=1, count=1)
         for connections in (1, 16):
-            pair = [
-                _load(server, key, "GET", path, None, connections, 2000) for server, key in ((ours, token), (base, ""))
-            ]
-            yield from _compare(f"read a project, {connections} at once", *pair)
+            ours = _load(server, token, "GET", path, None, connections, count=2000)
+            theirs = _load(baseline, "", "GET", path, None, connections, count=2000)
+            yield from _compare(f"read a project, {connections} clients", ours, theirs)
         new = {"name": "Bench"}
-        pair = [_load(server, key, "POST", "/my/projects", new, 8, 800) for server, key in ((ours, token), (base, ""))]
-        yield from _compare("create a project, 8 at once", *pair)
+        ours = _load(server, token, "POST", "/my/projects", new, connections=8, count=800)
+        theirs = _load(baseline, "", "POST", "/my/projects", new, connections=8, count=800)
+        yield from _compare("create a project, 8 clients", ours, theirs)
 
 
 def _load(
     server: Running, token: str, method: str, path: str, body: Any, connections: int, count: int
 ) -> dict[str, Any]:
+    """Send the requests; return the client's measurements, and the server's CPU time per request in milliseconds."""
     before = server.cpu_seconds()
     measured = client(
         "requests", server, token=token, method=method, path=path, body=body, connections=connections, count=count
@@ -37,8 +38,8 @@ def _load(
     return measured | {"cpu": (server.cpu_seconds() - before) / count * 1000}
 
 
-def _compare(what: str, ours: dict[str, Any], base: dict[str, Any]) -> Iterator[Figure]:
-    rates = [len(side["taken"]) / side["elapsed"] for side in (ours, base)]
-    late = percentile(ours["taken"], 0.95) * 1000
-    yield Figure(BENCH, what, rates[0], "per second", bare=rates[1], note=f"P95 {late:.1f} ms")
-    yield Figure(BENCH, f"{what}, CPU of the server", ours["cpu"], "ms", bare=base["cpu"])
+def _compare(name: str, ours: dict[str, Any], theirs: dict[str, Any]) -> Iterator[Figure]:
+    our_rate, their_rate = (len(measured["durations"]) / measured["elapsed"] for measured in (ours, theirs))
+    p95 = percentile(ours["durations"], 0.95) * 1000
+    yield Figure(BENCH, name, our_rate, "per second", baseline=their_rate, note=f"P95 {p95:.1f} ms")
+    yield Figure(BENCH, f"{name}, server CPU", ours["cpu"], "ms", baseline=theirs["cpu"])

@@ -1,4 +1,4 @@
-"""The figures as a table in the terminal, as docs/benchmarks.md and as docs/benchmarks.svg."""
+"""Print the figures as a table, and write docs/benchmarks.md and docs/benchmarks.svg."""
 
 import os
 import platform
@@ -11,8 +11,8 @@ from bench.figure import Figure
 from bench.plot import plot
 
 DOCS = Path(__file__).parents[1] / "docs"
-BUSY = 3.0  # a run of its own keeps the two or three processes of a measurement busy
-HEADINGS = ("figure", "measured", "target", "", "bare", "ratio", "note")
+BUSY_LOAD = 3.0  # a benchmark itself has two or three busy processes
+HEADINGS = ("figure", "measured", "target", "", "baseline", "ratio", "note")
 
 
 def print_table(figures: Sequence[Figure]) -> None:
@@ -24,7 +24,7 @@ def print_table(figures: Sequence[Figure]) -> None:
 
 
 def write_report(figures: Sequence[Figure], seconds: float, load: float) -> None:
-    """Write the page and the plot."""
+    """Write the page and the chart."""
     (DOCS / "benchmarks.svg").write_text(plot(figures), encoding="utf-8")
     (DOCS / "benchmarks.md").write_text(_page(figures, seconds, load), encoding="utf-8")
 
@@ -32,33 +32,34 @@ def write_report(figures: Sequence[Figure], seconds: float, load: float) -> None
 def _page(figures: Sequence[Figure], seconds: float, load: float) -> str:
     lines = ["| " + " | ".join(row) + " |" for row in (HEADINGS, ("---",) * len(HEADINGS))]
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in figure.cells()) + " |" for figure in figures]
-    busy = "" if load < BUSY else f"\nOthers used it too (load {load:.1f}): times are longer than they could be."
+    busy = (
+        "" if load < BUSY_LOAD else f"\nThe machine was busy (load {load:.1f}), so times are longer than they could be."
+    )
     return f"""# Benchmarks
 
 <!-- Written by `make bench`. -->
 
 `make bench` made this page on {datetime.now(UTC):%d %B %Y}, in {seconds / 60:.0f} minutes, on {_machine()}.{busy}
-`make bench BENCH=calls` measures one part.
+`make bench BENCH=calls` runs one benchmark.
 
-![How much of what each target allows is used](benchmarks.svg)
+![Measured values relative to their targets](benchmarks.svg)
 
 {chr(10).join(lines)}
 
 ## How it is measured
 
-- One server process with its defaults: it logs, checks tokens, stores every message, turn and event. The agents of
-  the calls have no memory unless the line says so.
-- *Bare* is, in the same run, a FastAPI handler on uvicorn that stores two rows in SQLite and asks the same model with
-  aiohttp: no accounts, agents, events or limits. *Ratio* is ours by bare.
-- The model is a server in the language of OpenAI, in a process of its own, that answers after a fixed delay (0 ms
-  unless the line says so) and notes when it was asked. The client is another process, on raw sockets. All share the
-  machine.
-- A *missed* target stays in the table, and so does one that could not be measured.
+- One server process with default settings: it logs, checks tokens, and stores every message, turn and event. The
+  agents have no memory unless the row says so.
+- *Baseline* is a FastAPI handler on uvicorn, in the same run, that stores two rows in SQLite and calls the same model
+  with aiohttp: no accounts, agents, events or limits. *Ratio* is measured / baseline.
+- The model is a separate process with OpenAI's API that answers after a fixed delay (0 ms unless the row says so) and
+  records when each request arrived. The client is another process, on raw sockets. All share the machine.
+- Missed targets, and targets that could not be measured, stay in the table.
 """
 
 
 def _machine() -> str:
-    """Describe the machine without saying which one it is."""
+    """Describe the machine without identifying it."""
     cpu = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     cores = len(os.sched_getaffinity(0))
