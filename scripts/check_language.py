@@ -1,6 +1,6 @@
 """Check that docstrings and names are plain English: no "Answer …" for "Return …", no pronoun-like variables.
 
-Variables with such a name may live for three lines, in a comprehension or a short loop. STYLE: docs/style.md.
+A variable with such a name may be used within three lines, in a comprehension or a short loop.
 """
 
 import ast
@@ -25,7 +25,7 @@ _WORDS = re.compile(r"\b(" + "|".join(WORDS) + r")\b", re.IGNORECASE)
 
 
 def complaints(source: str, name: str) -> Iterator[str]:
-    """Yield what is wrong with the language of a module, each with its line."""
+    """Yield the language errors of a module, each with its line."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -45,7 +45,7 @@ def _line_of(node: ast.AST) -> int:
 
 
 def _vague_variables(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
-    """Yield the variables of a function that have a vague name and live for more than three lines."""
+    """Yield the variables with a vague name that a function uses over more than three lines."""
     lines: dict[str, list[int]] = {}
     arguments = function.args
     for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
@@ -56,11 +56,11 @@ def _vague_variables(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterat
             lines.setdefault(node.id, []).append(node.lineno)
     for variable, numbers in lines.items():
         if max(numbers) - min(numbers) >= MAX_LINES:
-            yield f"{min(numbers)}: `{variable}` lives for {max(numbers) - min(numbers) + 1} lines: say what it is"
+            yield f"{min(numbers)}: `{variable}` is used over {max(numbers) - min(numbers) + 1} lines: name what it is"
 
 
 def main() -> int:
-    """Print all complaints; return how the command ends."""
+    """Print all errors; return the exit code."""
     found = [
         complaint
         for folder in FOLDERS

@@ -1,7 +1,7 @@
-"""Checks that only `artel.paths` opens a path that somebody else chose.
+"""Check that only `artel.paths` opens paths from untrusted sources.
 
-In the packages that are told paths (by agents, models, other machines) nobody else may touch the file system. The few
-modules that keep files of their own, at places that nobody else names, are listed with what they keep.
+In the packages that receive paths (from agents, models, other machines) no other module may access the file system. The
+few modules that store their own files, under paths that no one else chooses, are listed with what they store.
 """
 
 import ast
@@ -9,16 +9,16 @@ import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "artel"
-TOLD_PATHS = ("connector", "connector_gateway", "tools", "task_workspaces")
-THEIR_OWN_FILES = {
-    "connector/audit_log.py": "the connector's record",
-    "connector/grants.py": "what is always allowed",
-    "connector/journal.py": "which calls were made",
-    "connector/state_folder.py": "the folder of all these",
-    "connector/undo_store.py": "what files were before",
-    "task_workspaces/stamps.py": "who has read what, by hashes of paths",
-    "task_workspaces/task_workspace.py": "the folder of a task workspace itself, by number",
-    "task_workspaces/service.py": "the folders of task workspaces themselves, by number",
+UNTRUSTED_PATHS = ("connector", "connector_gateway", "tools", "task_workspaces")
+OWN_FILES = {
+    "connector/audit_log.py": "the connector's audit log",
+    "connector/grants.py": "permanent grants",
+    "connector/journal.py": "the journal of calls",
+    "connector/state_folder.py": "the folder of these files",
+    "connector/undo_store.py": "previous versions of changed files",
+    "task_workspaces/stamps.py": "which agent has seen which file, by hash of the path",
+    "task_workspaces/task_workspace.py": "the folder of a task workspace, by agent id",
+    "task_workspaces/service.py": "the folders of task workspaces, by agent id",
 }
 MODULES = frozenset({"glob", "shutil", "tempfile"})
 OS_CALLS = frozenset(
@@ -32,20 +32,20 @@ PATH_METHODS = frozenset(
 
 
 def complaints(path: Path) -> list[str]:
-    """Return what a module does that only `artel.paths` may do."""
+    """Return the file system accesses of a module that only `artel.paths` may make."""
     name = path.relative_to(SOURCE).as_posix()
-    if name in THEIR_OWN_FILES or not name.startswith(TOLD_PATHS):
+    if name in OWN_FILES or not name.startswith(UNTRUSTED_PATHS):
         return []
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and (what := _touches_files(node.func)):
-            found.append(f"{name}:{node.lineno} calls {what}: use artel.paths")
+        if isinstance(node, ast.Call) and (access := _file_access(node.func)):
+            found.append(f"{name}:{node.lineno} calls {access}: use artel.paths")
         if isinstance(node, ast.Import) and (modules := MODULES & {alias.name for alias in node.names}):
             found.append(f"{name}:{node.lineno} imports {', '.join(modules)}: use artel.paths")
     return found
 
 
-def _touches_files(called: ast.expr) -> str | None:
+def _file_access(called: ast.expr) -> str | None:
     if isinstance(called, ast.Name) and called.id == "open":
         return "open"
     if not isinstance(called, ast.Attribute):
@@ -56,12 +56,12 @@ def _touches_files(called: ast.expr) -> str | None:
 
 
 def main() -> int:
-    """Check every module."""
+    """Check every module; return the exit code."""
     found = [complaint for path in sorted(SOURCE.rglob("*.py")) for complaint in complaints(path)]
-    gone = [name for name in THEIR_OWN_FILES if not (SOURCE / name).exists()]
-    for complaint in [*found, *(f"{name} is listed, and there is no such module" for name in gone)]:
+    missing = [name for name in OWN_FILES if not (SOURCE / name).exists()]
+    for complaint in [*found, *(f"{name} is listed in OWN_FILES but does not exist" for name in missing)]:
         print(complaint)
-    return 1 if found or gone else 0
+    return 1 if found or missing else 0
 
 
 if __name__ == "__main__":

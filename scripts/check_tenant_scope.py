@@ -1,7 +1,7 @@
-"""Checks that data of users is only reached through repositories that carry their owner.
+"""Check that rows of users are only accessed through repositories that are scoped to their owner.
 
-Modules of the domain (projects, sessions, …) may not build statements of their own: a statement comes from
-`TenantRepository`, which adds the owner, or it is not written. The few that work for the server itself are named.
+Domain modules (projects, sessions, …) may not build SQL statements themselves: statements come from `TenantRepository`,
+which adds the owner. The few modules that work for the server itself are listed.
 """
 
 import ast
@@ -12,8 +12,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "artel"
 STATEMENTS = frozenset(
     {"select", "insert", "update", "delete", "text", "exists", "union", "union_all", "literal_column"}
 )
-# The server's own business: accounts are looked up before anybody is known, the schema belongs to nobody, the index
-# follows the rows of all, and a host finds the turns that wait, whosever they are.
+# Work of the server itself: accounts are read before the user is known, the schema has no owner, and the index queue,
+# the connector relay and the hosts read the rows of all users.
 WITHOUT_OWNER = frozenset(
     {
         "auth/accounts.py",
@@ -33,7 +33,7 @@ WITHOUT_OWNER = frozenset(
 
 
 def complaints(path: Path) -> list[str]:
-    """Return what a module does that only repositories may do."""
+    """Return the statements of a module that only repositories may build."""
     name = path.relative_to(SOURCE).as_posix()
     if name in WITHOUT_OWNER or name.startswith("db/migrations/"):
         return []
@@ -44,13 +44,13 @@ def complaints(path: Path) -> list[str]:
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "sqlalchemy":
             built = sorted(STATEMENTS & {alias.name for alias in node.names})
             if built:
-                found.append(f"{name}:{node.lineno} builds statements itself ({', '.join(built)})")
+                found.append(f"{name}:{node.lineno} builds SQL statements ({', '.join(built)})")
         if isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "sqlalchemy" for alias in node.names):
-            found.append(f"{name}:{node.lineno} imports sqlalchemy as a whole; import names")
-        if isinstance(node, ast.Call) and (what := _forbidden_call(node.func, tables)):
-            found.append(f"{name}:{node.lineno} {what}")
+            found.append(f"{name}:{node.lineno} imports the whole of sqlalchemy: import names")
+        if isinstance(node, ast.Call) and (error := _forbidden_call(node.func, tables)):
+            found.append(f"{name}:{node.lineno} {error}")
         if isinstance(node, ast.ClassDef) and node.name.endswith("Repository") and not _is_scoped(node):
-            found.append(f"{name}:{node.lineno} {node.name} is no TenantRepository, or makes its own constructor")
+            found.append(f"{name}:{node.lineno} {node.name} is no TenantRepository, or overrides its scope")
     return found
 
 
@@ -65,13 +65,13 @@ def _imported_from(module: str, tree: ast.AST) -> set[str]:
 
 def _forbidden_call(called: ast.expr, tables: set[str]) -> str | None:
     if isinstance(called, ast.Name) and called.id == "insert_into":
-        return "builds statements itself (insert_into)"
+        return "builds SQL statements (insert_into)"
     if not isinstance(called, ast.Attribute):
         return None
     if called.attr == "exec_driver_sql":
         return "sends raw SQL"
     if called.attr in STATEMENTS and isinstance(called.value, ast.Name) and called.value.id in tables:
-        return f"builds statements itself ({called.value.id}.{called.attr})"
+        return f"builds SQL statements ({called.value.id}.{called.attr})"
     return None
 
 
@@ -89,7 +89,7 @@ def _is_scoped(node: ast.ClassDef) -> bool:
 
 
 def main() -> int:
-    """Check every module."""
+    """Check every module; return the exit code."""
     found = [complaint for path in sorted(SOURCE.rglob("*.py")) for complaint in complaints(path)]
     for complaint in found:
         print(complaint)

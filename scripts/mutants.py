@@ -1,8 +1,8 @@
-"""Break the code on purpose and list the faults that no test notices.
+"""Inject faults into the code and list those that no test detects (mutation testing).
 
-Each fault is an entry of tests/mutants/*.toml: a text of one source file, what replaces it, and the requirement ids
-that the change breaks. It is applied to a copy of the repository; then the tests with one of the ids run there, on
-SQLite. A fault survives when all of them pass. `make mutants ONLY=cache` tries those whose file, reason or ids match.
+Each fault is an entry of tests/mutants/*.toml: a text of one source file, its replacement, and the requirement ids that
+the change breaks. It is applied to a copy of the repository, where the tests with one of the ids then run on SQLite. A
+fault survives if all of them pass. `make mutants ONLY=cache` runs the faults whose file, reason or ids match.
 """
 
 import argparse
@@ -23,14 +23,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.mutants import Mutant, load_mutants  # noqa: E402 - found only after the line above
+from tests.mutants import Mutant, load_mutants  # noqa: E402 - needs sys.path from the line above
 
-TEST_SECONDS = 180  # one test; far beyond what any of them takes
-MUTANT_SECONDS = 1200  # all tests of one fault
+TEST_SECONDS = 180  # for one test; far more than any of them needs
+MUTANT_SECONDS = 1200  # for all tests of one fault
 
 
 class Copy:
-    """A copy of the repository with an environment in which `artel` is the copy."""
+    """A copy of the repository with a virtual environment that imports `artel` from the copy."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "copy"
@@ -45,14 +45,14 @@ class Copy:
         self.python = environment / "bin" / "python"
         installed = Path(sys.prefix) / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
         own = environment / installed.relative_to(sys.prefix)
-        # Files named in a path file are searched in its order: the copy, then everything that is installed.
+        # Entries of a .pth file are searched in order: the copy first, then the installed packages.
         (own / "copy.pth").write_text(f"{self.root / 'src'}\n{installed}\n")
         command = environment / "bin" / "artel"
         command.write_text(f"#!{self.python}\nfrom artel.cli.main import main\nmain()\n")
         command.chmod(0o755)
 
     def pytest(self, arguments: list[str], seconds: float | None = None) -> tuple[int, str]:
-        """Run pytest in the copy; return its exit code and output. Running out of time is a failure."""
+        """Run pytest in the copy; return its exit code and output. A timeout counts as a failure."""
         command = [str(self.python), "-m", "pytest", "-p", "no:cacheprovider", "-q", "--no-header", *arguments]
         variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
         process = subprocess.Popen(
@@ -67,18 +67,18 @@ class Copy:
         try:
             output, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGTERM)  # pytest then stops the servers that it has started
+            os.killpg(process.pid, signal.SIGTERM)  # lets pytest stop the servers that it has started
             try:
                 process.communicate(timeout=30)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
-            return 1, f"no end within {seconds:g} seconds"
+            return 1, f"timed out after {seconds:g} seconds"
         return process.returncode, output
 
 
 def tests_by_requirement(copy: Copy) -> dict[str, list[str]]:
-    """Return the tests that carry each id; those on PostgreSQL only where no other proves the id."""
+    """Return the tests of each requirement id; tests on PostgreSQL only if the id has no other."""
     report = copy.root / "build" / "tests-by-requirement.json"
     code, output = copy.pytest(["-n", "0", "--collect-only", f"--tests-by-requirement={report}"])
     if code:
@@ -92,14 +92,14 @@ def tests_by_requirement(copy: Copy) -> dict[str, list[str]]:
 
 
 def tests_for(mutant: Mutant, tests: dict[str, list[str]]) -> list[str]:
-    """Return the tests that should notice a fault."""
+    """Return the tests that should detect a fault."""
     return sorted({name for requirement in mutant.breaks for name in tests.get(requirement, [])})
 
 
 def verdict(copy: Copy, mutant: Mutant, names: list[str]) -> str:
     """Return `killed`, or why the fault survived."""
     if not names:
-        return "no test carries its ids"
+        return "no test has its ids"
     original = mutant.apply(copy.root)
     try:
         code, output = copy.pytest(["-n", "0", "-x", f"--timeout={TEST_SECONDS}", *names], MUTANT_SECONDS)
@@ -114,7 +114,7 @@ def verdict(copy: Copy, mutant: Mutant, names: list[str]) -> str:
 
 @contextmanager
 def copies(count: int) -> Iterator["queue.SimpleQueue[Copy]"]:
-    """Make copies that workers take and put back."""
+    """Create copies in a queue, from which workers take one and put it back."""
     free: queue.SimpleQueue[Copy] = queue.SimpleQueue()
     with tempfile.TemporaryDirectory(prefix="artel-mutants-") as folder:
         for number in range(count):
@@ -124,24 +124,24 @@ def copies(count: int) -> Iterator["queue.SimpleQueue[Copy]"]:
 
 
 def run(mutants: list[Mutant], workers: int, *, check_first: bool) -> int:
-    """Try all faults and print what became of them; return how many survived."""
+    """Run the tests for all faults and print the verdicts; return the number of survivors."""
     with copies(workers) as free:
         copy = free.get()
         tests = tests_by_requirement(copy)
         if check_first:
             names = sorted({name for mutant in mutants for name in tests_for(mutant, tests)})
-            print(f"{len(names)} tests carry the ids of {len(mutants)} faults; first without any fault")
+            print(f"{len(names)} tests have the ids of {len(mutants)} faults; running them first without a fault")
             code, output = copy.pytest(["-n", str(workers), f"--timeout={TEST_SECONDS}", *names])
             if code:
-                raise SystemExit(f"Tests fail without any fault:\n{output[-3000:]}")
+                raise SystemExit(f"Tests fail without a fault:\n{output[-3000:]}")
         free.put(copy)
 
         def attempt(mutant: Mutant) -> tuple[Mutant, str]:
-            mine = free.get()
+            own_copy = free.get()
             try:
-                return mutant, verdict(mine, mutant, tests_for(mutant, tests))
+                return mutant, verdict(own_copy, mutant, tests_for(mutant, tests))
             finally:
-                free.put(mine)
+                free.put(own_copy)
 
         survivors = 0
         with concurrent.futures.ThreadPoolExecutor(workers) as pool:
@@ -151,16 +151,16 @@ def run(mutants: list[Mutant], workers: int, *, check_first: bool) -> int:
                 survivors += outcome != "killed"
                 state = "killed" if outcome == "killed" else f"SURVIVED, {outcome}"
                 print(f"{number:4}/{len(mutants)} {mutant}: {state}", flush=True)
-    print(f"\n{len(mutants) - survivors} of {len(mutants)} faults were noticed, {survivors} survived.")
+    print(f"\n{len(mutants) - survivors} of {len(mutants)} faults were detected, {survivors} survived.")
     return survivors
 
 
 def main() -> int:
-    """Run the faults that were asked for; fail when one survives."""
+    """Run the selected faults; return 1 if one survives."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("only", nargs="?", default="", help="a word of the file, the reason or the ids")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--unchecked", action="store_true", help="don't run the tests without any fault first")
+    parser.add_argument("--unchecked", action="store_true", help="don't run the tests without a fault first")
     options = parser.parse_args()
     mutants = [mutant for mutant in load_mutants() if options.only in f"{mutant} {mutant.source}"]
     if not mutants:
