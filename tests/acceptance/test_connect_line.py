@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from artel.cli.own_connector import OwnConnector, Place
 from artel.client.credentials import Credentials
-from artel.connector.service import hold
+from artel.connector.service import acquire
 from artel.connector.state_folder import StateFolder
 from artel.contract.connector import CALLS, MAX_FRAME_BYTES, PROTOCOL
 from tests import running
@@ -73,7 +73,7 @@ def test_the_token_goes_to_the_named_server_only(connect: Connecting) -> None:
 
         code, printed = connect.ended()
 
-        assert (code, "sends connectors elsewhere" in printed) == (4, True)
+        assert (code, "redirects connectors" in printed) == (4, True)
         assert elsewhere.requests == []
 
 
@@ -148,7 +148,7 @@ def test_a_server_that_says_no_to_the_hello_or_speaks_something_else_ends_it(con
 def test_a_server_that_does_not_say_welcome_is_tried_again(connect: Connecting, welcome: str) -> None:
     connect.server.welcome = welcome
     connect.start("--yes")
-    connect.until("the server did not say welcome")
+    connect.until("the server did not send a valid welcome")
     connect.server.welcome = None
 
     connect.until("Connected to")
@@ -199,7 +199,7 @@ def test_a_server_that_falls_silent_is_given_up(connect: Connecting) -> None:
     line.fall_silent()
 
     assert connect.server.line().hello
-    assert "nothing came for" in connect.printed()
+    assert "no answer for" in connect.printed()
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 0.01, 61, 1e300, float("nan"), float("inf")])
@@ -472,7 +472,7 @@ def test_take_over_never_signals_a_process_that_got_the_number_of_a_killed_conne
             lock.write_text(json.dumps(json.loads(lock.read_text()) | {"pid": stranger.pid}))
 
             assert not state.is_held()
-            assert not state.ask_holder_to_leave()
+            assert not state.signal_holder_to_leave()
             assert stranger.poll() is None
         finally:
             stranger.kill()
@@ -482,7 +482,7 @@ def test_take_over_never_signals_a_process_that_got_the_number_of_a_killed_conne
 def test_number_of_the_holder_is_in_the_lock_as_long_as_it_holds_it(state: StateFolder) -> None:
     lock = state.path / "connect.lock"
 
-    with state.held():
+    with state.connector_lock():
         assert json.loads(lock.read_text())["pid"] == os.getpid()
         assert state.is_held()
 
@@ -493,9 +493,9 @@ def test_number_of_the_holder_is_in_the_lock_as_long_as_it_holds_it(state: State
 @pytest.mark.anyio
 async def test_take_over_waits_for_a_holder_that_has_not_written_its_number_yet(state: StateFolder) -> None:
     with ExitStack() as ours:
-        with state.held():
+        with state.connector_lock():
             (state.path / "connect.lock").write_bytes(b"")
-            taking = asyncio.create_task(hold(state, ours, take_over=True))
+            taking = asyncio.create_task(acquire(state, ours, take_over=True))
             await asyncio.sleep(0)  # it has looked once
 
             assert not taking.done()
@@ -570,7 +570,7 @@ def test_artel_up_says_which_connector_it_waits_for(connect: Connecting, monkeyp
     state = StateFolder.of(f"http://127.0.0.1:{port}", 1, connect.work)
 
     up = ("up", "--port", str(port), "--folder", str(connect.work))
-    with state.held(), Terminal(*up, env=connect.env) as terminal:
+    with state.connector_lock(), Terminal(*up, env=connect.env) as terminal:
         shown = terminal.until("Ctrl-C stops Artel.")
 
     assert f"waits until `artel connect` (process {os.getpid()}) ends" in shown

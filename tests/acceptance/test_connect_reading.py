@@ -92,7 +92,7 @@ def test_binary_files_are_named_as_such(line: Line, connect: Connecting, content
 
     result = line.call("read", path="data")
 
-    assert result["error"] == f"data is a binary file of {len(content)} bytes, no text in UTF-8"
+    assert result["error"] == f"data is a binary file of {len(content)} bytes, not UTF-8 text"
     assert (result["success"], result["is_binary"], result["size"]) == (False, True, len(content))
 
 
@@ -297,7 +297,7 @@ def test_lines_are_found_by_text_and_by_expression(line: Line) -> None:
     assert line.ok("search", query="h.llo")["matches"] == []
     cut = line.ok("search", query="hello", most=1)
     assert (len(cut["matches"]), cut["is_cut"], cut["cut_by"]) == (1, True, "matches")
-    assert "no regular expression" in line.refused("search", "failed", query="(", regex=True)
+    assert "Not a valid regular expression" in line.refused("search", "failed", query="(", regex=True)
     assert line.refused("search", "failed", query="")
     assert line.refused("search", "failed", query="x" * 3000)
 

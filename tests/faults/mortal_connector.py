@@ -23,20 +23,20 @@ def passed(point: str) -> None:
 
 
 class MortalJournal(Journal):
-    """Dies around what it notes."""
+    """Dies before or after it records something."""
 
-    def making(self, entry: Entry, temporary: str) -> None:
-        super().making(entry, temporary)
+    def record_temporary(self, entry: Entry, temporary: str) -> None:
+        super().record_temporary(entry, temporary)
         passed("making")
 
-    def started(self, entry: Entry, temporary: str | None = None) -> None:
+    def record_start(self, entry: Entry, temporary: str | None = None) -> None:
         passed("before_started")
-        super().started(entry, temporary)
+        super().record_start(entry, temporary)
         passed("started")
 
-    def done(self, call_id: str, result: dict[str, Any]) -> None:
+    def record_result(self, call_id: str, result: dict[str, Any]) -> None:
         passed("before_done")
-        super().done(call_id, result)
+        super().record_result(call_id, result)
         passed("done")
 
 

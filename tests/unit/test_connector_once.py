@@ -1,4 +1,4 @@
-"""The promise that a write happens at most once per call, whatever the order of calls, repeats and crashes."""
+"""Idempotency of writes, for any order of calls, repeats and crashes."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from artel.connector.decisions import Decider
 from artel.connector.errors import CallRefused
 from artel.connector.file_writer import Writer
 from artel.connector.grants import Grants
-from artel.connector.idempotency import Once
+from artel.connector.idempotency import IdempotentCalls
 from artel.connector.journal import KEPT_SECONDS, Entry, Journal
 from artel.connector.questions import Questions
 from artel.connector.rules import Rules
@@ -34,7 +34,7 @@ class Crash(BaseException):
     """The process ends here."""
 
 
-class Fate:
+class CrashPoint:
     """The point at which the next crash happens."""
 
     def __init__(self) -> None:
@@ -46,50 +46,50 @@ class Fate:
             raise Crash
 
 
-class MortalJournal(Journal):
-    fate: Fate
+class CrashingJournal(Journal):
+    crash: CrashPoint
 
-    def making(self, entry: Entry, temporary: str) -> None:
-        super().making(entry, temporary)
-        self.fate.reached("made")
+    def record_temporary(self, entry: Entry, temporary: str) -> None:
+        super().record_temporary(entry, temporary)
+        self.crash.reached("made")
 
-    def started(self, entry: Entry, temporary: str | None = None) -> None:
-        self.fate.reached("before_started")
-        super().started(entry, temporary)
-        self.fate.reached("started")
+    def record_start(self, entry: Entry, temporary: str | None = None) -> None:
+        self.crash.reached("before_started")
+        super().record_start(entry, temporary)
+        self.crash.reached("started")
 
-    def done(self, call_id: str, result: dict[str, Any]) -> None:
-        self.fate.reached("before_done")
-        super().done(call_id, result)
-        self.fate.reached("done")
+    def record_result(self, call_id: str, result: dict[str, Any]) -> None:
+        self.crash.reached("before_done")
+        super().record_result(call_id, result)
+        self.crash.reached("done")
 
 
 class CountedFiles(Beneath):
-    fate: Fate
+    crash: CrashPoint
     written: list[bytes]
 
     def write(self, path: str, data: bytes, *args: Any, **options: Any) -> Written:
         written = super().write(path, data, *args, **options)
         self.written.append(data)
-        self.fate.reached("renamed")
+        self.crash.reached("renamed")
         return written
 
 
-class Life:
-    """A connector's part that writes, from its start to a crash."""
+class Process:
+    """The part of a connector that writes, from its start to a crash."""
 
-    def __init__(self, folder: Path, fate: Fate, written: list[bytes]) -> None:
+    def __init__(self, folder: Path, crash: CrashPoint, written: list[bytes]) -> None:
         self._stack = ExitStack()
         state = StateFolder(folder / "state", "c", "s", 1, folder / "work")
         files = self._stack.enter_context(CountedFiles(folder / "work"))
-        files.fate, files.written = fate, written
-        journal = MortalJournal(folder / "state" / "journal.jsonl")
-        journal.fate = fate
+        files.crash, files.written = crash, written
+        journal = CrashingJournal(folder / "state" / "journal.jsonl")
+        journal.crash = crash
         self._stack.callback(journal.close)
-        once, grants = Once(files, journal), Grants(folder / "state" / "grants.json")
-        once.tidy()
+        calls, grants = IdempotentCalls(files, journal), Grants(folder / "state" / "grants.json")
+        calls.remove_temporary_files()
         decider = Decider("yes", grants, Questions(), lambda _: None, lambda _: None)
-        self._writer = Writer(state, files, Rules(files), decider, grants, once, UndoStore(folder / "state" / "undo"))
+        self._writer = Writer(state, files, Rules(files), decider, grants, calls, UndoStore(folder / "state" / "undo"))
 
     def write(self, call: WriteCall) -> Result:
         try:
@@ -110,17 +110,17 @@ class AtMostOnce(RuleBasedStateMachine):
         self._folder = Path(self._temporary.name)
         for name in ("work", "state"):
             (self._folder / name).mkdir()
-        self._fate, self._written = Fate(), list[bytes]()
-        self._life = Life(self._folder, self._fate, self._written)
+        self._crash, self._written = CrashPoint(), list[bytes]()
+        self._process = Process(self._folder, self._crash, self._written)
         self._answers: dict[int, Result] = {}
 
     def teardown(self) -> None:
-        self._life.end()
+        self._process.end()
         self._temporary.cleanup()
 
     @rule(number=st.integers(0, 4), point=st.none() | st.sampled_from(POINTS))
     def call(self, number: int, point: str | None) -> None:
-        self._fate.point = point
+        self._crash.point = point
         call = WriteCall(
             call_id=f"call-{number}",
             user_id=1,
@@ -130,17 +130,19 @@ class AtMostOnce(RuleBasedStateMachine):
             turn_id="t",
         )
         try:
-            result = self._life.write(call)
+            result = self._process.write(call)
         except Crash:
-            self._life.end()
-            self._life = Life(self._folder, self._fate, self._written)
+            self._process.end()
+            self._process = Process(self._folder, self._crash, self._written)
             return
         finally:
-            self._fate.point = None
+            self._crash.point = None
         if number in self._answers:
             assert result.model_dump(exclude={"timestamp"}) == self._answers[number].model_dump(exclude={"timestamp"})
         elif result.success:
-            is_there = (self._folder / "work" / call.path).read_text() == call.content  # be it by the user's own hand
+            is_there = (
+                self._folder / "work" / call.path
+            ).read_text() == call.content  # the user may have written the same
             assert is_there or call.content.encode() in self._written
             self._answers[number] = result
         else:
@@ -155,30 +157,30 @@ class AtMostOnce(RuleBasedStateMachine):
         assert len(self._written) == len(set(self._written))
 
     @invariant()
-    def nothing_lies_about(self) -> None:
+    def no_temporary_files_are_left(self) -> None:
         assert {path.name for path in (self._folder / "work").iterdir()} <= {"file-0", "file-1"}
 
 
 AtMostOnce.TestCase.settings = settings(max_examples=by_depth(50, 200), stateful_step_count=25, deadline=None)
-test_a_call_writes_at_most_once = AtMostOnce.TestCase
+test_call_writes_at_most_once = AtMostOnce.TestCase
 
 
 def entry(number: int) -> Entry:
     return Entry(f"id-{number}", "what", "path", hashlib.sha256(b"x").hexdigest())
 
 
-def test_a_journal_forgets_after_a_day_and_not_before(tmp_path: Path) -> None:
+def test_journal_drops_entries_after_a_day_and_not_before(tmp_path: Path) -> None:
     now = 1000.0
     journal = Journal(tmp_path / "journal", lambda: now)
-    journal.started(entry(1))
-    journal.done("id-1", {"success": True})
+    journal.record_start(entry(1))
+    journal.record_result("id-1", {"success": True})
     now += KEPT_SECONDS - 1
-    journal.started(entry(2))
+    journal.record_start(entry(2))
     journal.close()
 
-    kept = Journal(tmp_path / "journal", lambda: now)
-    assert kept.find("id-1") is not None
-    kept.close()
+    before_expiry = Journal(tmp_path / "journal", lambda: now)
+    assert before_expiry.find("id-1") is not None
+    before_expiry.close()
     now += 2
     later = Journal(tmp_path / "journal", lambda: now)
 
@@ -188,11 +190,11 @@ def test_a_journal_forgets_after_a_day_and_not_before(tmp_path: Path) -> None:
     later.close()
 
 
-def test_a_journal_is_bounded_and_keeps_the_newest(tmp_path: Path) -> None:
+def test_journal_is_bounded_and_keeps_the_newest_entries(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal", max_bytes=100_000)
     for number in range(3000):
-        journal.started(entry(number))
-        journal.done(f"id-{number}", {"success": True, "output": "x" * 200})
+        journal.record_start(entry(number))
+        journal.record_result(f"id-{number}", {"success": True, "output": "x" * 200})
         assert (tmp_path / "journal").stat().st_size < 120_000
 
     assert journal.find("id-0") is None
@@ -201,19 +203,19 @@ def test_a_journal_is_bounded_and_keeps_the_newest(tmp_path: Path) -> None:
 
 
 @given(st.integers(0, 2000), st.binary(max_size=40))
-def test_a_torn_or_scribbled_journal_is_read_as_far_as_it_goes(cut: int, scribble: bytes) -> None:
+def test_damaged_journal_is_read_as_far_as_possible(cut: int, garbage: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "journal")
         journal = Journal(path)
         for number in range(5):
-            journal.started(entry(number))
-            journal.done(f"id-{number}", {"success": True, "n": number})
+            journal.record_start(entry(number))
+            journal.record_result(f"id-{number}", {"success": True, "n": number})
         journal.close()
         whole = path.read_bytes()
-        path.write_bytes(whole[:cut] + scribble)
+        path.write_bytes(whole[:cut] + garbage)
 
         again = Journal(path)
-        again.started(entry(9))
+        again.record_start(entry(9))
         again.close()
         last = Journal(path)
 
@@ -227,38 +229,38 @@ def test_a_torn_or_scribbled_journal_is_read_as_far_as_it_goes(cut: int, scribbl
         last.close()
 
 
-def test_temporary_files_are_named_until_the_call_is_done(tmp_path: Path) -> None:
+def test_temporary_files_are_listed_until_the_call_is_done(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal")
-    journal.making(entry(1), "a/.artel-1.tmp")
-    journal.making(entry(2), "a/.artel-2.tmp")
-    journal.started(entry(2), "a/.artel-2.tmp")
-    journal.making(entry(3), "a/.artel-3.tmp")
-    journal.started(entry(3), "a/.artel-3.tmp")
-    journal.done("id-3", {"success": True})
+    journal.record_temporary(entry(1), "a/.artel-1.tmp")
+    journal.record_temporary(entry(2), "a/.artel-2.tmp")
+    journal.record_start(entry(2), "a/.artel-2.tmp")
+    journal.record_temporary(entry(3), "a/.artel-3.tmp")
+    journal.record_start(entry(3), "a/.artel-3.tmp")
+    journal.record_result("id-3", {"success": True})
     journal.close()
 
     again = Journal(tmp_path / "journal")
 
-    assert again.leftovers() == ["a/.artel-1.tmp", "a/.artel-2.tmp"]
+    assert again.temporary_files() == ["a/.artel-1.tmp", "a/.artel-2.tmp"]
     assert again.find("id-1") is None
-    again.forget_leftovers()
-    assert again.leftovers() == []
+    again.forget_temporary_files()
+    assert again.temporary_files() == []
     assert again.find("id-2") is not None
     again.close()
 
 
-def test_a_journal_without_room_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_journal_raises_if_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 
     journal = Journal(tmp_path / "journal")
     write = os.write
     monkeypatch.setattr(os, "write", lambda file, data: write(file, data[: len(data) // 2]))
     with pytest.raises(OSError, match="No space"):
-        journal.started(entry(1))
+        journal.record_start(entry(1))
     monkeypatch.undo()
 
     assert journal.find("id-1") is None
-    journal.started(entry(2))
+    journal.record_start(entry(2))
     journal.close()
     again = Journal(tmp_path / "journal")
     assert again.find("id-1") is None

@@ -1,4 +1,4 @@
-"""The small rules of a connector, each with its property: grants, questions, pauses, diffs, output, logs."""
+"""Unit tests of the connector's grants, questions, reconnect delay, diffs, command output and audit log."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from artel.connector.audit_log import AuditLog
 from artel.connector.commands import HEAD_BYTES, TAIL_BYTES, NamedCommand, Output
-from artel.connector.connector import LONGEST_PAUSE, pause_after
+from artel.connector.connector import MAX_DELAY, reconnect_delay
 from artel.connector.diffs import MAX_CHARACTERS, diff
 from artel.connector.errors import CallRefused
 from artel.connector.file_search import ExpressionMatcher
@@ -30,7 +30,7 @@ PATHS = st.lists(NAMES, min_size=1, max_size=4).map(tuple)
 
 
 @given(PATHS, PATHS)
-def test_an_offered_glob_means_files_like_it_in_its_folder(parts: tuple[str, ...], other: tuple[str, ...]) -> None:
+def test_offered_glob_matches_similar_files_in_the_same_folder(parts: tuple[str, ...], other: tuple[str, ...]) -> None:
     glob = glob_for(parts)
 
     if glob is None:
@@ -42,7 +42,7 @@ def test_an_offered_glob_means_files_like_it_in_its_folder(parts: tuple[str, ...
 
 
 @given(st.sampled_from(PROTECTED + SECRET), st.lists(NAMES, max_size=2), st.sampled_from(["**", "*", "**/*", "*.*"]))
-def test_no_grant_reaches_protected_or_secret_names(rule: str, above: list[str], glob: str) -> None:
+def test_no_grant_allows_protected_or_secret_files(rule: str, above: list[str], glob: str) -> None:
     parts = (*above, *rule.replace("**", "x").replace("*", "x").split("/"))
     with tempfile.TemporaryDirectory() as folder:
         grants = Grants(Path(folder, "grants.json"))
@@ -59,13 +59,13 @@ def test_names_that_look_like_globs_are_not_offered(name: str) -> None:
     assert glob_for(("src", name)) is None
 
 
-def test_grants_that_can_not_be_read_allow_nothing(tmp_path: Path) -> None:
+def test_unreadable_grants_allow_nothing(tmp_path: Path) -> None:
     for text in ("", "{", "[1]", '[{"kind": "write"}]', '{"a": 1}'):
         (tmp_path / "grants.json").write_text(text)
         assert not Grants(tmp_path / "grants.json").may_write([("a",)])
 
 
-def test_a_file_is_written_only_under_the_names_that_were_looked_at() -> None:
+def test_file_is_written_only_under_names_that_were_checked() -> None:
     rule = WriteRule(Ignored(None), everything, "a", is_approved=False)
     rule(("a",))
     rule.again(("a",))
@@ -74,7 +74,7 @@ def test_a_file_is_written_only_under_the_names_that_were_looked_at() -> None:
         rule.again((".git", "config"))
 
 
-def test_a_search_whose_process_dies_says_so() -> None:
+def test_search_is_refused_if_its_process_dies() -> None:
     matcher = ExpressionMatcher("a+", 10, 30)
     matcher.begin()
     assert matcher.find(b"x\naa\n") == [(2, "aa")]
@@ -85,7 +85,7 @@ def test_a_search_whose_process_dies_says_so() -> None:
     matcher.close()
 
 
-class Questioning:
+class Asker:
     def __init__(self) -> None:
         self.now = 0.0
         self.questions = Questions(lambda: self.now)
@@ -95,42 +95,42 @@ class Questioning:
         return self.questions.ask(self.subject, "agent", "diff", None, "")[0].ask_id
 
 
-def test_a_question_expires_and_is_asked_anew() -> None:
-    asked = Questioning()
-    first = asked.ask()
-    asked.now = EXPIRE_SECONDS - 1
-    assert asked.ask() == first
+def test_expired_question_is_asked_again() -> None:
+    asker = Asker()
+    first = asker.ask()
+    asker.now = EXPIRE_SECONDS - 1
+    assert asker.ask() == first
 
-    asked.now = EXPIRE_SECONDS
+    asker.now = EXPIRE_SECONDS
 
-    assert asked.questions.answer(first, Answer(approved=True)) is None
-    assert asked.questions.take(asked.subject) is None
-    assert asked.ask() != first
-
-
-def test_an_answer_is_taken_once_and_not_for_ever() -> None:
-    asked = Questioning()
-    assert asked.questions.answer(asked.ask(), Answer(approved=True)) is not None
-    assert asked.questions.take(asked.subject) is not None
-    assert asked.questions.take(asked.subject) is None
-
-    assert asked.questions.answer(asked.ask(), Answer(approved=True)) is not None
-    asked.now = 2 * EXPIRE_SECONDS
-    assert asked.questions.take(asked.subject) is None
+    assert asker.questions.answer(first, Answer(approved=True)) is None
+    assert asker.questions.take(asker.subject) is None
+    assert asker.ask() != first
 
 
-def test_the_first_answer_counts() -> None:
-    asked = Questioning()
-    ask_id = asked.ask()
+def test_answer_is_taken_once_and_expires() -> None:
+    asker = Asker()
+    assert asker.questions.answer(asker.ask(), Answer(approved=True)) is not None
+    assert asker.questions.take(asker.subject) is not None
+    assert asker.questions.take(asker.subject) is None
 
-    assert asked.questions.answer(ask_id, Answer(approved=False)) is not None
-    assert asked.questions.answer(ask_id, Answer(approved=True)) is None
-    taken = asked.questions.take(asked.subject)
+    assert asker.questions.answer(asker.ask(), Answer(approved=True)) is not None
+    asker.now = 2 * EXPIRE_SECONDS
+    assert asker.questions.take(asker.subject) is None
+
+
+def test_first_answer_counts() -> None:
+    asker = Asker()
+    ask_id = asker.ask()
+
+    assert asker.questions.answer(ask_id, Answer(approved=False)) is not None
+    assert asker.questions.answer(ask_id, Answer(approved=True)) is None
+    taken = asker.questions.take(asker.subject)
     assert taken is not None
     assert taken[1].approved is False
 
 
-def test_open_questions_are_counted() -> None:
+def test_number_of_open_questions_is_bounded() -> None:
     questions = Questions()
     for number in range(50):
         questions.ask(Subject("write", f"{number}", ""), "", "", None, "")
@@ -140,20 +140,20 @@ def test_open_questions_are_counted() -> None:
 
 
 @given(st.integers(0, 100_000))
-def test_a_pause_grows_and_ends_at_half_a_minute(failures: int) -> None:
-    assert 0.25 <= pause_after(failures) <= LONGEST_PAUSE
-    assert pause_after(failures + 10) >= LONGEST_PAUSE / 2
+def test_reconnect_delay_grows_up_to_its_maximum(failures: int) -> None:
+    assert 0.25 <= reconnect_delay(failures) <= MAX_DELAY
+    assert reconnect_delay(failures + 10) >= MAX_DELAY / 2
 
 
 @given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode), st.text(max_size=300).map(str.encode))
-def test_a_diff_is_nothing_only_if_nothing_changes(old: bytes, new: bytes) -> None:
+def test_diff_is_empty_only_if_nothing_changes(old: bytes, new: bytes) -> None:
     shown = diff("a", old, new).text
 
     assert (shown == "") == (old == new)
     assert all(line[:1] in "+-@ \\" for line in shown.split("\n")) or "no text" in shown
 
 
-def test_a_long_diff_is_cut() -> None:
+def test_long_diff_is_cut() -> None:
     shown = diff("a", b"", b"some line\n" * 2_900).text
     too_long = diff("a", b"", b"some line\n" * 4_000).text
 
@@ -164,7 +164,7 @@ def test_a_long_diff_is_cut() -> None:
 
 
 @given(st.lists(st.integers(1, 40_000), max_size=8))
-def test_of_an_output_the_beginning_and_the_end_are_kept(sizes: list[int]) -> None:
+def test_output_keeps_its_head_and_its_tail(sizes: list[int]) -> None:
     output, whole = Output(), b""
     for number, size in enumerate(sizes):
         data = bytes([97 + number]) * size
@@ -183,7 +183,7 @@ def test_of_an_output_the_beginning_and_the_end_are_kept(sizes: list[int]) -> No
 
 
 @given(st.text(max_size=30))
-def test_a_command_is_its_words_or_refused(text: str) -> None:
+def test_command_line_parses_to_the_same_command_again(text: str) -> None:
     try:
         command = NamedCommand.parse(f"name={text}")
     except ConfigurationInvalid:
@@ -192,10 +192,10 @@ def test_a_command_is_its_words_or_refused(text: str) -> None:
     assert NamedCommand.parse(f"name={command.line}") == command
 
 
-def test_the_audit_log_is_put_aside_when_full_and_bounded(tmp_path: Path) -> None:
+def test_audit_log_is_rotated_and_bounded(tmp_path: Path) -> None:
     log = AuditLog(tmp_path / "audit.jsonl", max_bytes=1000)
     for number in range(200):
-        log.note(number=number)
+        log.add(number=number)
 
     files = sorted(path.name for path in tmp_path.iterdir())
 

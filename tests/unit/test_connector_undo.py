@@ -1,4 +1,4 @@
-"""What agents did is taken back exactly, and what the user did is never touched."""
+"""Undo restores exactly what agents changed, and never touches the user's own changes."""
 
 import tempfile
 from pathlib import Path
@@ -16,7 +16,7 @@ NAMES = ("a", "b", "folder/c")
 
 
 class Agent:
-    """Writes as the connector does: what was there is kept first."""
+    """Writes as the connector does: the old content is stored first."""
 
     def __init__(self, folder: Path, store: UndoStore) -> None:
         (folder / "folder").mkdir(parents=True, exist_ok=True)
@@ -28,17 +28,17 @@ class Agent:
         now = self.snapshot().get(name)
         if content is None:
             if now is not None:
-                self.files.delete(name, before=lambda parts: self.store.keep(turn, "/".join(parts), now, ""))
+                self.files.delete(name, before=lambda parts: self.store.record(turn, "/".join(parts), now, ""))
             return
-        sha256 = self.store.hold(content)
-        self.files.write(name, content, before=lambda parts, _: self.store.keep(turn, "/".join(parts), now, sha256))
+        sha256 = self.store.put_content(content)
+        self.files.write(name, content, before=lambda parts, _: self.store.record(turn, "/".join(parts), now, sha256))
 
     def snapshot(self) -> dict[str, bytes]:
         return {name: (self.folder / name).read_bytes() for name in NAMES if (self.folder / name).exists()}
 
 
 class Undoing(RuleBasedStateMachine):
-    """An agent, a user, and undo, in any order; a model says what must be there."""
+    """An agent, a user and undo in any order, compared with a model."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Undoing(RuleBasedStateMachine):
         (self._agent.folder / name).write_bytes(content)
 
     @rule()
-    def the_running_turn_is_undone_and_done_again(self) -> None:
+    def undo_and_redo_the_running_turn(self) -> None:
         now = self._agent.snapshot()
         mine = {name for name, content in self._touched.items() if now.get(name) == content}
         had_user = self._had_user(mine)
@@ -91,43 +91,43 @@ class Undoing(RuleBasedStateMachine):
         assert self._agent.snapshot() == now
 
     def _had_user(self, names: set[str]) -> bool:
-        """Return whether the user wrote to a file before the turn first did: then that is what undo brings back."""
-        kept = {change.path: change for change in self._agent.store.changes() if change.turn == f"t{self._turn}"}
-        return any(self._agent.store.content(kept[name].before) in (b"user 1", b"user 2") for name in names)
+        """Return whether the user wrote to a file before the turn first did: then undo restores that."""
+        changes = {change.path: change for change in self._agent.store.changes() if change.turn == f"t{self._turn}"}
+        return any(self._agent.store.content(changes[name].before) in (b"user 1", b"user 2") for name in names)
 
 
 Undoing.TestCase.settings = settings(max_examples=by_depth(50, 200), stateful_step_count=20, deadline=None)
 test_undo_is_exact_and_can_be_undone = Undoing.TestCase
 
 
-def test_what_is_kept_is_bounded_in_bytes_and_age(tmp_path: Path) -> None:
+def test_undo_store_is_bounded_in_bytes_and_age(tmp_path: Path) -> None:
     now = 1000.0
     store = UndoStore(tmp_path / "undo", lambda: now, max_total_bytes=1000)
     agent = Agent(tmp_path / "work", store)
     for number in range(30):
         agent.write(f"t{number}", "a", bytes([number]) * 100)
 
-    kept = [path for path in (tmp_path / "undo").iterdir() if path.name != "changes.jsonl"]
+    contents = [path for path in (tmp_path / "undo").iterdir() if path.name != "changes.jsonl"]
 
     assert [change.turn for change in store.changes()] == [f"t{number}" for number in range(29, 19, -1)]
-    assert sum(path.stat().st_size for path in kept) <= 1200
+    assert sum(path.stat().st_size for path in contents) <= 1200
     now += KEPT_SECONDS + 1
     agent.write("new", "a", b"new")
     assert [change.turn for change in store.changes()] == ["new"]
     agent.files.close()
 
 
-def test_what_could_not_be_kept_stays_as_it_is(tmp_path: Path) -> None:
+def test_undo_without_a_stored_content_leaves_the_file(tmp_path: Path) -> None:
     store = UndoStore(tmp_path / "undo")
     agent = Agent(tmp_path / "work", store)
     agent.write("t1", "a", b"x")
     agent.write("t2", "b", b"y")
-    store.keep("t3", "a", None, store.hold(b"x"), is_kept=False)
+    store.record("t3", "a", None, store.put_content(b"x"), is_kept=False)
 
     undo = Undo(agent.files, store)
 
-    assert [one.outcome for one in undo.undo("t3")] == ["not_kept"]
-    assert [one.outcome for one in undo.undo()] == ["not_kept"]
+    assert [file.outcome for file in undo.undo("t3")] == ["not_kept"]
+    assert [file.outcome for file in undo.undo()] == ["not_kept"]
     assert agent.snapshot() == {"a": b"x", "b": b"y"}
-    assert [one.outcome for one in undo.undo("t2")] == ["removed"]
+    assert [file.outcome for file in undo.undo("t2")] == ["removed"]
     agent.files.close()

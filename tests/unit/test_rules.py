@@ -1,4 +1,4 @@
-"""Small rules, each with its property."""
+"""Property tests of ids, login throttling, settings, URLs and stored logins."""
 
 import math
 import uuid
@@ -28,18 +28,18 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-def test_ids_are_uuids_of_version_7_that_differ_and_sort_by_time() -> None:
-    made = [uuid7() for _ in range(1000)]
+def test_ids_are_unique_uuids_of_version_7_that_sort_by_time() -> None:
+    texts = [uuid7() for _ in range(1000)]
 
-    parsed = [uuid.UUID(text) for text in made]
-    assert {(one.version, one.variant) for one in parsed} == {(7, uuid.RFC_4122)}
-    assert len(set(made)) == 1000
-    moments = [one.int >> 80 for one in parsed]
-    assert moments == sorted(moments)
+    ids = [uuid.UUID(text) for text in texts]
+    assert {(parsed.version, parsed.variant) for parsed in ids} == {(7, uuid.RFC_4122)}
+    assert len(set(texts)) == 1000
+    times = [parsed.int >> 80 for parsed in ids]
+    assert times == sorted(times)
 
 
 @given(st.integers(0, 10_000))
-def test_a_pause_is_nothing_at_first_then_never_shorter_and_never_endless(failures: int) -> None:
+def test_login_pause_starts_at_zero_grows_and_is_bounded(failures: int) -> None:
     for counter in counters_of("ada@example.org", "192.0.2.1").all:
         pause, next_pause = counter.pause(failures), counter.pause(failures + 1)
         assert timedelta() <= pause <= next_pause <= counter.longest_pause
@@ -48,13 +48,13 @@ def test_a_pause_is_nothing_at_first_then_never_shorter_and_never_endless(failur
 
 @given(st.text(), st.text(), st.text(), st.text())
 def test_counters_are_shared_only_by_the_same_account_or_address(e1: str, a1: str, e2: str, a2: str) -> None:
-    one, two = counters_of(_plain(e1), _plain(a1)), counters_of(_plain(e2), _plain(a2))
+    first, second = counters_of(_plain(e1), _plain(a1)), counters_of(_plain(e2), _plain(a2))
     same_account, same_network = _plain(e1) == _plain(e2), _plain(a1) == _plain(a2)
 
-    assert (one.account.key == two.account.key) == same_account
-    assert (one.network.key == two.network.key) == same_network
-    assert (one.account_here.key == two.account_here.key) == (same_account and same_network)
-    assert len({counter.key for counter in one.all}) == 3
+    assert (first.account.key == second.account.key) == same_account
+    assert (first.network.key == second.network.key) == same_network
+    assert (first.account_here.key == second.account_here.key) == (same_account and same_network)
+    assert len({counter.key for counter in first.all}) == 3
 
 
 def test_all_addresses_of_one_ipv6_network_share_a_counter() -> None:
@@ -76,12 +76,12 @@ def test_all_addresses_of_one_ipv6_network_share_a_counter() -> None:
 
 
 @given(st.dictionaries(st.text(max_size=10), JSON, max_size=5))
-def test_settings_of_a_project_come_out_as_they_went_in(settings: dict[str, Any]) -> None:
+def test_project_settings_are_returned_unchanged(settings: dict[str, Any]) -> None:
     assert NewProject.model_validate({"name": "x", "settings": settings}).settings == settings
 
 
 @given(st.integers(0, 40))
-def test_settings_may_be_nested_so_deep_and_no_deeper(depth: int) -> None:
+def test_depth_of_settings_is_limited(depth: int) -> None:
     value: Any = 1
     for _ in range(depth):
         value = [value]
@@ -95,7 +95,7 @@ def test_settings_may_be_nested_so_deep_and_no_deeper(depth: int) -> None:
 
 
 @given(st.integers(0, 2 * MAX_SETTINGS_CHARACTERS))
-def test_settings_may_be_so_long_and_no_longer(length: int) -> None:
+def test_length_of_settings_is_limited(length: int) -> None:
     body = {"name": "x", "settings": {"a": "x" * length}}
 
     if length + 7 <= MAX_SETTINGS_CHARACTERS:
@@ -106,13 +106,13 @@ def test_settings_may_be_so_long_and_no_longer(length: int) -> None:
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_numbers_that_json_lacks_are_refused_at_any_depth(number: float) -> None:
+def test_nan_and_infinity_are_refused_at_any_depth(number: float) -> None:
     with pytest.raises(ValidationError, match="NaN or Infinity"):
         NewProject.model_validate({"name": "x", "settings": {"a": [{"b": number}]}})
 
 
 @given(st.floats() | st.integers())
-def test_max_tokens_takes_whole_numbers_in_range_and_nothing_else(number: float) -> None:
+def test_max_tokens_accepts_only_integers_in_range(number: float) -> None:
     body = {"name": "a", "role": "r", "model": "m", "system_prompt": "", "max_tokens": number}
 
     if math.isfinite(number) and number == int(number) and 1 <= number <= 1_000_000:
@@ -128,7 +128,7 @@ def test_max_tokens_takes_whole_numbers_in_range_and_nothing_else(number: float)
     password=st.from_regex(r"[A-Z0-9]{8,20}", fullmatch=True),
     query=st.sampled_from(["", "?password=", "?sslpassword="]),
 )
-def test_a_url_that_is_shown_has_no_password(scheme: str, user: str, password: str, query: str) -> None:
+def test_shown_url_has_no_password(scheme: str, user: str, password: str, query: str) -> None:
     shown = without_password(
         f"{scheme}://{user}:{password}@db.example.org:5432/artel{query}{password if query else ''}"
     )
@@ -138,7 +138,7 @@ def test_a_url_that_is_shown_has_no_password(scheme: str, user: str, password: s
 
 
 @given(st.dictionaries(st.from_regex(r"http://[a-z]{1,9}:[0-9]{1,4}", fullmatch=True), st.text(min_size=1), max_size=5))
-def test_logins_are_kept_and_each_token_is_for_its_own_server(tokens: dict[str, str]) -> None:
+def test_logins_are_stored_with_one_token_per_server(tokens: dict[str, str]) -> None:
     import tempfile
 
     assume(all(_plain(token) == token for token in tokens.values()))
@@ -146,23 +146,23 @@ def test_logins_are_kept_and_each_token_is_for_its_own_server(tokens: dict[str, 
         for server, token in tokens.items():
             Credentials.load(Path(folder)).remember(server, token)
 
-        kept = Credentials.load(Path(folder))
-        assert kept.tokens == tokens
-        assert kept.current == (list(tokens)[-1] if tokens else None)
+        stored = Credentials.load(Path(folder))
+        assert stored.tokens == tokens
+        assert stored.current == (list(tokens)[-1] if tokens else None)
         for server in tokens:
             Credentials.load(Path(folder)).forget(server)
         assert Credentials.load(Path(folder)).tokens == {}
 
 
 @pytest.mark.parametrize("broken", ["", "{", "[]", '{"tokens": 5}', "\x00"])
-def test_a_broken_file_of_logins_is_an_empty_one(tmp_path: Path, broken: str) -> None:
+def test_damaged_credentials_file_counts_as_empty(tmp_path: Path, broken: str) -> None:
     (tmp_path / "credentials.json").write_text(broken)
 
     assert Credentials.load(tmp_path).tokens == {}
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"),
+    ("typed", "normal"),
     [
         ("localhost:8700", "http://localhost:8700"),
         ("artel.example.org", "https://artel.example.org"),
@@ -170,8 +170,8 @@ def test_a_broken_file_of_logins_is_an_empty_one(tmp_path: Path, broken: str) ->
         ("http://127.0.0.1:8700", "http://127.0.0.1:8700"),
     ],
 )
-def test_servers_are_compared_in_one_form(typed: str, meant: str) -> None:
-    assert normal_server(typed) == meant
+def test_server_addresses_are_normalized(typed: str, normal: str) -> None:
+    assert normal_server(typed) == normal
 
 
 def _plain(text: str) -> str:

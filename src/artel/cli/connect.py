@@ -13,7 +13,7 @@ from artel.cli.output import Project, Server
 
 if TYPE_CHECKING:
     from artel.connector.decisions import Mode
-    from artel.connector.service import Order
+    from artel.connector.service import ConnectOptions
 
 
 class Ask(StrEnum):
@@ -75,19 +75,19 @@ def _mode(read_only: bool, yes: bool, ask: Ask | None) -> "Mode":
 
 def _order(
     folder: Path, project: str | None, server: str | None, run: list[str], mode: "Mode", *, take_over: bool
-) -> "Order":
+) -> "ConnectOptions":
     """Find out who asks, and for which project."""
     from artel.client.credentials import Credentials
     from artel.client.quick_question import quick_user_id
     from artel.connector.commands import NamedCommand
-    from artel.connector.service import Order
+    from artel.connector.service import ConnectOptions
 
     commands = tuple(NamedCommand.parse(text) for text in run)
     credentials = Credentials.load()
     url = credentials.server(server)
     token = credentials.token(url)
     project_id = int(project) if project is not None and project.isdecimal() else _project_id(project, server)
-    return Order(
+    return ConnectOptions(
         server=url,
         token=lambda: Credentials.load().token(url),  # the user may log in again meanwhile
         user_id=quick_user_id(url, token) or _user_id(server),

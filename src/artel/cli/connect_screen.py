@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from artel.connector.questions import Question
-    from artel.connector.service import Order
+    from artel.connector.service import ConnectOptions
 
 CLEAR = "\r\x1b[K"
 NARROWEST = 30  # columns; in a terminal that is narrower the last line may stay where it was
@@ -35,11 +35,11 @@ _DONE = {"write": "written", "run": "run", "delete": "deleted", "undo": "undone"
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def screen_for(order: "Order") -> Screen:
+def screen_for(options: "ConnectOptions") -> Screen:
     """Return a screen that fits where the output goes."""
-    about = f"{order.folder.resolve().name}, project {order.project_id}: {MODE_WORDS[order.mode]}"
+    about = f"{options.folder.resolve().name}, project {options.project_id}: {MODE_WORDS[options.mode]}"
     if sys.stdout.isatty() and sys.stdin.isatty():
-        return TerminalScreen(about, asks=order.mode != "browser")
+        return TerminalScreen(about, asks=options.mode != "browser")
     return PlainScreen(about)
 
 
@@ -235,7 +235,7 @@ def _wanted(question: "Question") -> str:
 
 
 def _prompt(question: "Question") -> str:
-    more = f" / s(ession) or a(lways): {visible(question.offer.words, keep='')}" if question.offer else ""
+    more = f" / s(ession) or a(lways): {visible(question.offer.text, keep='')}" if question.offer else ""
     return f"{_wanted(question)}? y(es, once){more} / n(o) "
 
 

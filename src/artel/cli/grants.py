@@ -20,7 +20,7 @@ app = typer.Typer(
 def list_grants(as_json: AsJson = False) -> None:
     """List what is always allowed."""
     rows = [
-        {"number": number, "allows": grant.words, "folder": str(state.workspace), "project": state.project_id}
+        {"number": number, "allows": grant.text, "folder": str(state.workspace), "project": state.project_id}
         for number, (state, _, grant) in enumerate(_all(), 1)
     ]
     table(rows, ("number", "allows", "folder", "project"), as_json, "Nothing is always allowed.")
@@ -42,7 +42,7 @@ def revoke_grant(
         raise NoSuchGrant(f"There is no grant {number}. List them: artel grants list")
     _, grants, grant = known[number - 1]
     grants.revoke(grant)
-    show({"revoked": grant.words}, as_json, f"No longer allowed: {grant.words}")
+    show({"revoked": grant.text}, as_json, f"No longer allowed: {grant.text}")
 
 
 def _all() -> "list[tuple[StateFolder, Grants, Grant]]":

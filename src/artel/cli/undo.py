@@ -29,7 +29,7 @@ def undo(
     as_json: AsJson = False,
 ) -> None:
     """Put back what agents have changed, where nobody has changed it since; with --again, do again what was undone."""
-    from artel.connector.errors import NothingKept
+    from artel.connector.errors import NothingToUndo
 
     place = folder or Path.cwd()
     found = [(state, change) for state in _states(place) for change in _changes(state)]
@@ -40,10 +40,10 @@ def undo(
     asked = [(state, one) for state, one in found if turn in (None, one.turn) and path in (None, one.path)]
     chosen = [(state, one) for state, one in asked if one.is_undone == again]
     if not chosen and asked and what and not again:
-        raise NothingKept("It is undone already; --again does it again.")
+        raise NothingToUndo("It is undone already; --again does it again.")
     if not chosen:
         about = f" about {what}" if what else ""
-        raise NothingKept(f"There is nothing to {'do again' if again else 'undo'}{about}. See: artel undo --list")
+        raise NothingToUndo(f"There is nothing to {'do again' if again else 'undo'}{about}. See: artel undo --list")
     state = max(chosen, key=lambda pair: pair[1].at)[0]
     undone = _undone(state, turn, path, again=again)
     _tell(undone, as_json)
@@ -52,19 +52,19 @@ def undo(
 
 
 def _states(place: Path) -> "list[StateFolder]":
-    from artel.connector.errors import NothingKept
+    from artel.connector.errors import NothingToUndo
     from artel.connector.state_folder import StateFolder
 
     states = StateFolder.serving(place)
     if not states:
-        raise NothingKept(f"{place} is in no folder that was connected. Say which: --folder DIR")
+        raise NothingToUndo(f"{place} is in no folder that was connected. Say which: --folder DIR")
     return states
 
 
 def _changes(state: "StateFolder") -> "list[Change]":
     from artel.connector.undo_store import UndoStore
 
-    with state.changing():
+    with state.change_lock():
         return UndoStore(state.path / "undo").changes()
 
 
@@ -78,7 +78,7 @@ def _undone(state: "StateFolder", turn: str | None, path: str | None, *, again: 
         files = Beneath(state.workspace)
     except OSError as error:
         raise FolderUnsuitable(f"{state.workspace} can't be opened: {error.strerror}") from None
-    with files, state.changing():
+    with files, state.change_lock():
         undo = Undo(files, UndoStore(state.path / "undo"))
         return undo.redo(turn, path) if again else undo.undo(turn, path, again=False)
 
@@ -117,4 +117,4 @@ def _list(changes: "list[Change]", as_json: bool) -> None:
 
 def _tell(undone: "list[Undone]", as_json: bool) -> None:
     rows = [{"path": one.path, "turn": one.turn, "outcome": one.outcome, "error": one.error} for one in undone]
-    show({"files": rows}, as_json, "\n".join(f"{visible(one.words, keep='')}." for one in undone))
+    show({"files": rows}, as_json, "\n".join(f"{visible(one.text, keep='')}." for one in undone))

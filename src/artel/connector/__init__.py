@@ -1,1 +1,1 @@
-"""The connector: the only thing that opens the user's files. It checks, carries out, notes, and may refuse."""
+"""The connector: runs on the user's machine and checks, records and carries out calls to the user's files."""

@@ -1,4 +1,4 @@
-"""Every call and what came of it, as lines of JSON in a file that is put aside when it is full."""
+"""A rotating log of all calls and their outcomes, as JSON lines."""
 
 import json
 import os
@@ -13,16 +13,16 @@ MAX_FILES = 4
 
 
 class AuditLog:
-    """The last calls: up to four files, `audit.jsonl` and older ones with numbers."""
+    """Up to four files: `audit.jsonl`, and older ones with a number appended."""
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
         self._path = path
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
 
-    def note(self, **what: Any) -> None:
-        """Add a line. That there is no room for it is no reason not to work."""
-        line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="milliseconds")} | what, ensure_ascii=True)
+    def add(self, **fields: Any) -> None:
+        """Append a line; a full disk is ignored."""
+        line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="milliseconds")} | fields, ensure_ascii=True)
         with self._lock, suppress(OSError):
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             try:
@@ -31,13 +31,13 @@ class AuditLog:
             finally:
                 os.close(descriptor)
             if is_full:
-                self._put_aside()
+                self._rotate()
 
-    def _put_aside(self) -> None:
+    def _rotate(self) -> None:
         for number in range(MAX_FILES - 1, 0, -1):
-            newer = self._path if number == 1 else self._older(number - 1)
+            newer = self._path if number == 1 else self._rotated(number - 1)
             with suppress(FileNotFoundError):
-                newer.replace(self._older(number))
+                newer.replace(self._rotated(number))
 
-    def _older(self, number: int) -> Path:
+    def _rotated(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}")

@@ -1,4 +1,4 @@
-"""JSON-RPC: from frames to calls, and back to frames. Whatever comes is answered, and nothing of it does harm."""
+"""The JSON-RPC layer: parses frames into calls, runs them on threads, and serializes the answers."""
 
 import asyncio
 import json
@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from artel.connector.audit_log import AuditLog
 from artel.connector.deadline import Deadline
-from artel.connector.idempotency import what_is_asked
+from artel.connector.idempotency import fingerprint
 from artel.connector.screen import Report
-from artel.connector.workspace import CHANGING, Workspace
+from artel.connector.workspace import MUTATING, Workspace
 from artel.contract.connector import (
     ANSWERED,
     ANSWERS,
@@ -35,15 +35,15 @@ Message = dict[str, Any]
 
 
 class BadFrame(Exception):
-    """What came is no call that we can carry out; it is answered with an error of JSON-RPC."""
+    """A frame that can't be carried out; it is answered with a JSON-RPC error."""
 
     def __init__(self, code: int, message: str, request_id: str | int | None = None) -> None:
         super().__init__(message)
-        self.answer: Message = refusal(request_id, code, message)
+        self.response: Message = refusal(request_id, code, message)
 
 
 class Calls:
-    """Carries out a bounded number of calls at once, lets a bounded number wait, and refuses the rest."""
+    """Runs a bounded number of calls at once, queues a bounded number, and refuses the rest."""
 
     def __init__(
         self,
@@ -60,32 +60,32 @@ class Calls:
         self._running: dict[str, tuple[str, asyncio.Future[Result]]] = {}
 
     def close(self) -> None:
-        """Finish what has begun, forget what waits."""
+        """Finish running calls and drop queued ones."""
         self._threads.shutdown(cancel_futures=True)
 
-    async def answered(self, frame: str | bytes) -> str | None:
-        """Return a frame with a frame; None if there is nothing to say."""
+    async def handle(self, frame: str | bytes) -> str | None:
+        """Handle a frame and return the response frame; None for a notification."""
         try:
-            message = _message(frame)
+            message = _parse_message(frame)
             if "method" not in message or "id" not in message:
-                self._notice(message)
+                self._handle_notification(message)
                 return None
-            method, call = _call(message)
+            method, call = _parse_call(message)
         except BadFrame as bad:
-            return self._complaint(bad)
+            return self._reject(bad)
         try:
             return _frame(method, answer(call.call_id, await self._result(method, call)), call.call_id)
         except BadFrame as bad:
-            return self._complaint(bad)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and the next call is answered
-            return self._complaint(BadFrame(INTERNAL, f"The connector failed ({type(error).__name__})", call.call_id))
+            return self._reject(bad)
+        except Exception as error:  # noqa: BLE001 - a failed call must not end the connection
+            return self._reject(BadFrame(INTERNAL, f"The connector failed ({type(error).__name__})", call.call_id))
 
-    def _complaint(self, bad: BadFrame) -> str:
-        self._audit.note(outcome="bad_frame", error=str(bad)[:200])
-        return json.dumps(bad.answer)
+    def _reject(self, bad: BadFrame) -> str:
+        self._audit.add(outcome="bad_frame", error=str(bad)[:200])
+        return json.dumps(bad.response)
 
-    def _notice(self, message: Message) -> None:
-        """Take a message that wants no answer: the user has answered a question elsewhere. Others are nothing to us."""
+    def _handle_notification(self, message: Message) -> None:
+        """Withdraw a question that the user has answered elsewhere; ignore all other notifications."""
         if message.get("method") == ANSWERED:
             try:
                 self._settle(Decided.model_validate(message.get("params")).ask_id)
@@ -93,32 +93,32 @@ class Calls:
                 return
 
     async def _result(self, method: str, call: Call) -> Result:
-        what = what_is_asked(call)
-        same, running = self._running.get(call.call_id, (what, None))
-        if same != what:
-            raise BadFrame(INVALID_PARAMS, "Another call with this id is being carried out", call.call_id)
+        expected = fingerprint(call)
+        actual, running = self._running.get(call.call_id, (expected, None))
+        if actual != expected:
+            raise BadFrame(INVALID_PARAMS, "Another call with this id is running", call.call_id)
         if running is None:
             if len(self._running) >= AT_ONCE + MAX_WAITING:
                 raise BadFrame(BUSY, "Too many calls at once. Try again later.", call.call_id)
-            running = asyncio.ensure_future(self._carried_out(method, call))
-            self._running[call.call_id] = what, running
+            running = asyncio.ensure_future(self._run(method, call))
+            self._running[call.call_id] = expected, running
             running.add_done_callback(lambda _: self._running.pop(call.call_id, None))
         return await asyncio.shield(running)
 
-    async def _carried_out(self, method: str, call: Call) -> Result:
-        begun, deadline = time.monotonic(), Deadline(call.timeout_ms / 1000)
+    async def _run(self, method: str, call: Call) -> Result:
+        started_at, deadline = time.monotonic(), Deadline(call.timeout_ms / 1000)
         work = self._threads.submit(self._workspace.carry_out, method, call, deadline)
         done, _ = await asyncio.wait([asyncio.wrap_future(work)], timeout=deadline.left)
         if done:
             result = work.result()
-        elif work.cancel() or method not in CHANGING:
+        elif work.cancel() or method not in MUTATING:
             result = Result(success=False, code="too_late", error="There was not enough time. Nothing was changed.")
         else:
-            result = Result(success=False, code="unknown", error="It takes too long. Ask again with the same id.")
-        self._tell(method, call, result, time.monotonic() - begun)
+            result = Result(success=False, code="unknown", error="The call is still running. Retry with the same id.")
+        self._report(method, call, result, time.monotonic() - started_at)
         return result
 
-    def _tell(self, method: str, call: Call, result: Result, seconds: float) -> None:
+    def _report(self, method: str, call: Call, result: Result, seconds: float) -> None:
         report = Report(
             method.removeprefix("workspace/"),
             _name(call, result),
@@ -126,7 +126,7 @@ class Calls:
             _outcome(result),
             result.error,
         )
-        self._audit.note(
+        self._audit.add(
             call_id=call.call_id,
             method=method,
             name=report.name[:1100],
@@ -141,45 +141,45 @@ class Calls:
         self._show(report)
 
 
-def _message(frame: str | bytes) -> Message:
+def _parse_message(frame: str | bytes) -> Message:
     if len(frame) > MAX_FRAME_BYTES:
         raise BadFrame(INVALID_REQUEST, f"The message has more than {MAX_FRAME_BYTES} bytes")
     try:
         message = json.loads(frame) if isinstance(frame, str) else None
     except (ValueError, RecursionError):
-        raise BadFrame(PARSE_ERROR, "That is not JSON") from None
+        raise BadFrame(PARSE_ERROR, "The message is not JSON") from None
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-        raise BadFrame(INVALID_REQUEST, "That is no message of JSON-RPC 2.0")
+        raise BadFrame(INVALID_REQUEST, "The message is not JSON-RPC 2.0")
     return message
 
 
-def _call(message: Message) -> tuple[str, Call]:
+def _parse_call(message: Message) -> tuple[str, Call]:
     method, request_id = message["method"], message["id"]
     if not isinstance(request_id, str) or not isinstance(method, str):
-        raise BadFrame(INVALID_REQUEST, "The id and the method of a call are strings")
+        raise BadFrame(INVALID_REQUEST, "The id and the method of a call must be strings")
     kind = CALLS.get(method)
     if kind is None:
         raise BadFrame(NO_METHOD, f"There is no method {method[:100]}", request_id)
-    if _can_not_be_written(message):
-        raise BadFrame(INVALID_PARAMS, "There is half a character (a lone surrogate), or it is too deep", request_id)
+    if not _is_encodable(message):
+        raise BadFrame(INVALID_PARAMS, "The call contains a lone surrogate or is nested too deeply", request_id)
     try:
         call = kind.model_validate(message.get("params"))
     except ValidationError as invalid:
         first = invalid.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "params"
-        raise BadFrame(INVALID_PARAMS, f"{place}: {first['msg']}", request_id) from None
+        field = ".".join(str(part) for part in first["loc"]) or "params"
+        raise BadFrame(INVALID_PARAMS, f"{field}: {first['msg']}", request_id) from None
     if call.call_id != request_id:
         raise BadFrame(INVALID_PARAMS, "call_id is not the id of the request", request_id)
     return method, call
 
 
-def _can_not_be_written(message: Message) -> bool:
-    """Return whether there is something that JSON can say, and nobody can write."""
+def _is_encodable(message: Message) -> bool:
+    """Return whether a parsed message can be encoded again: JSON may contain lone surrogates."""
     try:
         json.dumps(message, ensure_ascii=False).encode()
     except (UnicodeEncodeError, RecursionError):
-        return True
-    return False
+        return False
+    return True
 
 
 def _outcome(result: Result) -> str:
@@ -189,7 +189,7 @@ def _outcome(result: Result) -> str:
 
 
 def _name(call: Call, result: Result) -> str:
-    """Return what a call is about: the files that were undone, else what it asked for."""
+    """Return the files that were undone, or else the path or name in the call."""
     undone = (result.model_extra or {}).get("files") if isinstance(call, UndoCall) else None
     if undone:
         return ", ".join(str(file["path"]) for file in undone)
@@ -200,9 +200,9 @@ def _name(call: Call, result: Result) -> str:
 
 
 def _frame(method: str, message: Message, request_id: str | None) -> str:
-    """Return a message as it is sent; one that the server would not take is replaced by a word about that."""
-    text, most = json.dumps(message, ensure_ascii=False), ANSWERS[method].characters
-    if len(text) > most // 4 and len(text.encode(errors="replace")) > most:
+    """Serialize an answer; replace one that is over the server's limit by an error."""
+    text, limit = json.dumps(message, ensure_ascii=False), ANSWERS[method].characters
+    if len(text) > limit // 4 and len(text.encode(errors="replace")) > limit:
         large = Result(success=False, code="read_failed", error="The answer is too large. Ask for a part of it.")
         return json.dumps(answer(request_id, large))
     return text

@@ -1,4 +1,4 @@
-"""Commands that the user has named: exactly these, without a shell and without arguments of anybody else's."""
+"""Named commands: run exactly as the user defined them, without a shell and without arguments from agents."""
 
 import hashlib
 import io
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import cast
 
 from artel.connector.deadline import Deadline
-from artel.connector.decisions import Decider, Wanted
+from artel.connector.decisions import Decider, Proposal
 from artel.connector.errors import CallRefused
 from artel.connector.grants import Grant, Grants
-from artel.connector.idempotency import Once
+from artel.connector.idempotency import IdempotentCalls
 from artel.connector.questions import Subject
 from artel.connector.state_folder import StateFolder
 from artel.contract.connector import Result, RunCall
@@ -26,10 +26,10 @@ from artel.paths.beneath import Beneath
 
 MAX_COMMANDS = 50
 MAX_AT_ONCE = 2
-HEAD_BYTES, TAIL_BYTES = 16_000, 48_000  # the end of an output says more than its beginning
-SPARE_SECONDS = 0.5  # of the call's time, to send what came
+HEAD_BYTES, TAIL_BYTES = 16_000, 48_000  # the end of an output matters more than its beginning
+SPARE_SECONDS = 0.5  # of the call's time, left to send the answer
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
-# What programs need to work; everything else stays with the user, above all what opens doors.
+# What programs need to work; all other variables, above all credentials, are not passed on.
 _PASSED_ON = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "SSL_CERT_FILE"}
 )
@@ -44,19 +44,19 @@ class NamedCommand:
 
     @classmethod
     def parse(cls, text: str) -> "NamedCommand":
-        """Read `name='command with words'`."""
+        """Parse `name='command with words'`."""
         name, equals, command = text.partition("=")
         try:
             words = tuple(shlex.split(command))
         except ValueError as error:
             raise ConfigurationInvalid(f"--run {text}: {error}") from None
         if not equals or not _NAME.fullmatch(name) or not words:
-            raise ConfigurationInvalid(f"--run {text}: say it as NAME='command', such as test='pytest -q'")
+            raise ConfigurationInvalid(f"--run {text}: write NAME='command', such as test='pytest -q'")
         return cls(name, words)
 
     @property
     def line(self) -> str:
-        """The command as one would type it."""
+        """The command as a shell line."""
         return shlex.join(self.words)
 
 
@@ -67,7 +67,7 @@ class Output:
         self._head, self._tail, self._size = bytearray(), bytearray(), 0
 
     def add(self, data: bytes) -> None:
-        """Take what came."""
+        """Append output."""
         self._size += len(data)
         room = HEAD_BYTES - len(self._head)
         self._head += data[:room]
@@ -76,19 +76,19 @@ class Output:
 
     @property
     def is_cut(self) -> bool:
-        """Whether there was more."""
+        """Whether a part was dropped."""
         return self._size > len(self._head) + len(self._tail)
 
     @property
     def text(self) -> str:
-        """What is kept, with a note where something is missing."""
+        """The head and the tail, with a note where a part is missing."""
         missing = self._size - len(self._head) - len(self._tail)
         gap = f"\n… {missing} bytes are left out …\n".encode() if missing else b""
         return (bytes(self._head) + gap + bytes(self._tail)).decode(errors="replace")
 
 
 class Commands:
-    """Return `workspace/run`."""
+    """Carries out `workspace/run`."""
 
     def __init__(
         self,
@@ -97,57 +97,57 @@ class Commands:
         files: Beneath,
         decider: Decider,
         grants: Grants,
-        once: Once,
+        calls: IdempotentCalls,
     ) -> None:
         self._commands = {command.name: command for command in commands}
         self._state = state
         self._files = files
         self._decider = decider
         self._grants = grants
-        self._once = once
+        self._calls = calls
         self._free = threading.BoundedSemaphore(MAX_AT_ONCE)
         self._running: set[int] = set()
         if len(commands) > MAX_COMMANDS or len(self._commands) < len(commands):
             raise ConfigurationInvalid(f"--run: at most {MAX_COMMANDS} commands, each with a name of its own")
 
     def run(self, call: RunCall, deadline: Deadline) -> Result:
-        """Run a command to its end, or to the end of the call's time."""
+        """Run a command until it ends or the deadline passes."""
         command = self._commands.get(call.name)
         if command is None:
-            known = ", ".join(self._commands) or "none"
-            raise CallRefused("no_command", f"The user has not named a command {call.name}. There are: {known}")
+            names = ", ".join(self._commands) or "none"
+            raise CallRefused("no_command", f"There is no named command {call.name}. There are: {names}")
         if not self._free.acquire(blocking=False):
-            raise CallRefused("failed", f"{MAX_AT_ONCE} commands run already. Wait for them.")
+            raise CallRefused("failed", f"{MAX_AT_ONCE} commands are running already. Wait until one has ended.")
         try:
-            with self._state.changing():
-                earlier = self._once.earlier(call)
+            with self._state.change_lock():
+                earlier = self._calls.find_result(call)
                 if earlier is not None:
                     return earlier
-                self._decider.decide(self._wanted(call, command), call.approval)
-                self._files.stat(".")  # raises if the folder is not where it was
+                self._decider.decide(self._proposal(call, command), call.approval)
+                self._files.stat(".")  # raises if the folder was moved
                 deadline.require()
-                self._once.attempt(call).started()
+                self._calls.attempt(call).record_start()
             result = self._result(command, deadline)
-            with self._state.changing():
-                self._once.done(call, result)
+            with self._state.change_lock():
+                self._calls.record_result(call, result)
             return result
         finally:
             self._free.release()
 
     def stop(self) -> None:
-        """End everything that runs."""
+        """Kill all running commands."""
         for group in list(self._running):
             _kill(group)
 
-    def _wanted(self, call: RunCall, command: NamedCommand) -> Wanted:
+    def _proposal(self, call: RunCall, command: NamedCommand) -> Proposal:
         sha256 = hashlib.sha256(command.line.encode()).hexdigest()
         subject = Subject("run", command.name, sha256, call.turn_id)
         shown = f"$ {command.line}\n"
-        return Wanted(subject, call.agent, shown, Grant("run", command.line), self._grants.may_run(command.line))
+        return Proposal(subject, call.agent, shown, Grant("run", command.line), self._grants.may_run(command.line))
 
     def _result(self, command: NamedCommand, deadline: Deadline) -> Result:
         try:
-            process = subprocess.Popen(  # noqa: S603 - the user's own words, and no shell
+            process = subprocess.Popen(  # noqa: S603 - the user's own command, and no shell
                 command.words,
                 cwd=self._state.workspace,
                 env=_environment(),
@@ -163,17 +163,19 @@ class Commands:
             output = _read_all(process, deadline)
             is_over = process.poll() is not None
         finally:
-            _kill(process.pid)  # also what it has left behind
+            _kill(process.pid)  # also its child processes
             code = process.wait()
             self._running.discard(process.pid)
-        said = {"name": command.name, "output": output.text, "is_cut": output.is_cut}
+        fields = {"name": command.name, "output": output.text, "is_cut": output.is_cut}
         if not is_over:
-            return Result(success=False, code="too_late", error=f"{command.name} took too long and was ended", **said)
-        return Result(success=True, exit_code=code, **said)
+            return Result(
+                success=False, code="too_late", error=f"{command.name} took too long and was killed", **fields
+            )
+        return Result(success=True, exit_code=code, **fields)
 
 
 def _read_all(process: subprocess.Popen[bytes], deadline: Deadline) -> Output:
-    """Read what a process prints until it ends, or the time does."""
+    """Read a process's output until it ends or the deadline passes."""
     output = Output()
     stdout = cast("io.BufferedReader", process.stdout)
     with stdout, selectors.DefaultSelector() as selector:
@@ -187,7 +189,7 @@ def _read_all(process: subprocess.Popen[bytes], deadline: Deadline) -> Output:
                         process.wait(left)
                     break
                 output.add(data or b"")
-        while data := stdout.read(65536):  # what is in the pipe when it has ended
+        while data := stdout.read(65536):  # the rest in the pipe
             output.add(data)
             if output.is_cut and not deadline.left:
                 break

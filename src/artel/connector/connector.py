@@ -1,4 +1,4 @@
-"""The line to the server: says who it is, answers calls, and comes back whenever it breaks."""
+"""The connection to the server: says hello, answers calls, and reconnects with backoff."""
 
 import asyncio
 import json
@@ -34,26 +34,26 @@ from artel.contract.connector import (
 from artel.errors import ArtelError, NotAuthenticated, ProjectNotFound
 
 OPEN_SECONDS = 10.0
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-SHORTEST_PING, LONGEST_PING = 1.0, 60.0
+MIN_DELAY, MAX_DELAY = 0.5, 30.0
+MIN_PING_SECONDS, MAX_PING_SECONDS = 1.0, 60.0
 HELLO = "hello"
 MAX_REASON_CHARACTERS = 500
 
 
-class LineDead(Exception):
-    """The other side has said nothing for too long, or something that makes no sense."""
+class ConnectionDead(Exception):
+    """The server is silent for too long, or sent an invalid welcome."""
 
 
 class _Connect(connect):
-    """Goes where it is told to and nowhere else: the token is for the server that the user named."""
+    """Does not follow redirects: the token is only for the server that the user named."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
-        """Follow no redirect."""
+        """Return the exception, so that no redirect is followed."""
         return exc
 
 
 class Connector:
-    """One workspace at one server, for as long as the user wants."""
+    """Serves one workspace to one server."""
 
     def __init__(
         self,
@@ -71,32 +71,32 @@ class Connector:
         self._say = say
         self._undelivered = undelivered
         self._parent = parent_pid()
-        self._failures = 0  # since the server last said welcome
+        self._failures = 0  # since the last welcome
         self._socket: ClientConnection | None = None
         self._answering: set[asyncio.Task[None]] = set()
 
     async def run(self) -> NoReturn:
-        """Serve until cancelled, or until the server says that there is no point; raises why."""
+        """Serve until cancelled; raise if reconnecting is pointless."""
         while True:
             try:
-                await self._connection()
+                await self._serve_connection()
             except InvalidURI:
-                raise ConnectorRefused(f"{self._server} is no address of a server.") from None
+                raise ConnectorRefused(f"{self._server} is not a valid server address.") from None
             except InvalidStatus as refused:
-                why = self._refused(refused.response.status_code)
+                reason = self._refused(refused.response.status_code)
             except ConnectionClosed as closed:
-                why = self._closed(closed)
-            except (OSError, WebSocketException, LineDead, TimeoutError) as failure:
-                why = str(failure) or "no answer"
+                reason = self._closed(closed)
+            except (OSError, WebSocketException, ConnectionDead, TimeoutError) as failure:
+                reason = str(failure) or "no answer"
             if self._parent is not None and self._parent != os.getppid():
                 raise ConnectorRefused("The server that started this connector is gone.")
-            pause = pause_after(self._failures)
+            delay = reconnect_delay(self._failures)
             self._failures += 1
-            self._say(f"The line to {self._server} is down ({why}). Trying again in {pause:.1f} s.")
-            await asyncio.sleep(pause)
+            self._say(f"The connection to {self._server} is down ({reason}). Trying again in {delay:.1f} s.")
+            await asyncio.sleep(delay)
 
     async def decide(self, decided: Decided) -> None:
-        """Tell the server what the user has said; without a line it is told when there is one again."""
+        """Send the user's decision to the server; if disconnected, it is sent after reconnecting."""
         if self._socket is not None:
             message = {"jsonrpc": "2.0", "method": DECIDED, "params": decided.model_dump(mode="json")}
             try:
@@ -104,8 +104,8 @@ class Connector:
             except ConnectionClosed:
                 return
 
-    async def _connection(self) -> NoReturn:
-        """Serve over one connection, with the log-in that there is now; raise why it ended."""
+    async def _serve_connection(self) -> NoReturn:
+        """Open one connection with the current login, and serve it; raise when it ends."""
         async with _Connect(
             f"ws{self._server.removeprefix('http')}/my/projects/{self._hello.project_id}/connector",
             additional_headers={"Authorization": f"Bearer {self._token()}"},
@@ -115,97 +115,97 @@ class Connector:
             open_timeout=OPEN_SECONDS,
             ping_interval=None,
             close_timeout=2,
-            max_size=2 * MAX_FRAME_BYTES,  # what is over the limit is answered; what is far over it ends the line
+            max_size=2 * MAX_FRAME_BYTES,  # frames up to this size get an error; larger ones end the connection
         ) as socket:
             if socket.subprotocol != PROTOCOL:
                 raise ConnectorRefused(f"{self._server} does not speak {PROTOCOL}. Is it an Artel server?")
-            welcome = await self._welcomed(socket)
+            welcome = await self._say_hello(socket)
             self._failures = 0
-            self._hello = self._hello.model_copy(update={"take_over": False})  # whoever took over from us stays
+            self._hello = self._hello.model_copy(update={"take_over": False})  # don't take over again on reconnect
             self._say(f"Connected to {self._server}, project {self._hello.project_id}.")
             self._socket = socket
-            ways = [
+            tasks = [
                 asyncio.ensure_future(self._read(socket)),
                 asyncio.ensure_future(self._keep_alive(socket, welcome.ping_seconds)),
             ]
             try:
                 for decided in self._undelivered():
                     await self.decide(decided)
-                ended, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-                for way in ended:
-                    way.result()
-            except LineDead:
-                socket.transport.abort()  # nobody is there to say goodbye to
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            except ConnectionDead:
+                socket.transport.abort()  # a closing handshake would not be answered
                 raise
             finally:
                 self._socket = None
-                for way in ways:
-                    way.cancel()
-                await asyncio.gather(*ways, return_exceptions=True)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
             raise ConnectionClosed(socket.protocol.close_rcvd, None)
 
-    async def _welcomed(self, socket: ClientConnection) -> Welcome:
+    async def _say_hello(self, socket: ClientConnection) -> Welcome:
         await socket.send(json.dumps(request(HELLO, self._hello, HELLO)))
         async with asyncio.timeout(OPEN_SECONDS):
-            said = await socket.recv()
+            frame = await socket.recv()
         try:
-            message = json.loads(said)
+            message = json.loads(frame)
             if message.get("id") == HELLO and "error" in message:
                 raise self._refused_hello(message["error"])
             return Welcome.model_validate(message["result"])
         except (ValueError, KeyError, TypeError, AttributeError, ValidationError):
-            raise LineDead("the server did not say welcome") from None
+            raise ConnectionDead("the server did not send a valid welcome") from None
 
     def _refused_hello(self, error: dict[str, Any]) -> ArtelError:
-        words = str(error["message"])[:MAX_REASON_CHARACTERS]
+        reason = str(error["message"])[:MAX_REASON_CHARACTERS]
         if error.get("code") == CLOSE_OTHER_CONNECTOR:
-            return OtherConnector(words)
-        return ConnectorRefused(f"{self._server} refused the connector: {words}")
+            return OtherConnector(reason)
+        return ConnectorRefused(f"{self._server} refused the connector: {reason}")
 
     async def _read(self, socket: ClientConnection) -> None:
-        """Take frames as they come; each is answered when its answer is there."""
+        """Read frames and answer each in a task of its own."""
         async for frame in socket:
-            while len(self._answering) > 2 * (AT_ONCE + MAX_WAITING):  # the answers are not read: nor is what comes
+            while len(self._answering) > 2 * (AT_ONCE + MAX_WAITING):  # backpressure: the server does not read answers
                 await asyncio.wait(self._answering, return_when=asyncio.FIRST_COMPLETED)
             task = asyncio.create_task(self._answer(socket, frame))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
 
     async def _answer(self, socket: ClientConnection, frame: str | bytes) -> None:
-        said = await self._calls.answered(frame)
-        if said is not None:
+        response = await self._calls.handle(frame)
+        if response is not None:
             try:
-                await socket.send(said)
-            except ConnectionClosed:  # whoever asked asks again, by the id of the call
+                await socket.send(response)
+            except ConnectionClosed:  # the server sends the call again, with the same id
                 return
 
-    async def _keep_alive(self, socket: ClientConnection, every: float) -> None:
-        """Ask for a sign of life again and again; raise when none comes."""
-        if not SHORTEST_PING <= every <= LONGEST_PING:  # no server of ours says so
-            every = PING_SECONDS
-        patience = every * (DEAD_SECONDS / PING_SECONDS - 1)
+    async def _keep_alive(self, socket: ClientConnection, interval: float) -> None:
+        """Ping the server periodically; raise ConnectionDead if it does not answer."""
+        if not MIN_PING_SECONDS <= interval <= MAX_PING_SECONDS:
+            interval = PING_SECONDS
+        timeout = interval * (DEAD_SECONDS / PING_SECONDS - 1)
         while True:
-            await asyncio.sleep(every)
+            await asyncio.sleep(interval)
             try:
-                async with asyncio.timeout(patience):
+                async with asyncio.timeout(timeout):
                     await (await socket.ping())
             except TimeoutError:
-                raise LineDead(f"nothing came for {every + patience:.0f} s") from None
+                raise ConnectionDead(f"no answer for {interval + timeout:.0f} s") from None
 
     def _refused(self, status: int) -> str:
-        """Return what a refusal says if it may pass; raise if it will not."""
+        """Return the reason if a retry may help; raise if not."""
         if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
-            raise ConnectorRefused(f"{self._server} sends connectors elsewhere. Name the right server: --server URL")
+            raise ConnectorRefused(f"{self._server} redirects connectors. Name the right server: --server URL")
         if status == HTTPStatus.UNAUTHORIZED:
             raise NotAuthenticated(f"{self._server} does not accept the login. Run: artel login")
         if status == HTTPStatus.FORBIDDEN:
             raise ConnectorRefused(f"{self._server} does not allow this user to connect a folder.")
         if status == HTTPStatus.NOT_FOUND:
-            raise ProjectNotFound(f"There is no project {self._hello.project_id} of yours at {self._server}.")
+            raise ProjectNotFound(f"You have no project {self._hello.project_id} at {self._server}.")
         return f"the server answered {status}"
 
     def _closed(self, closed: ConnectionClosed) -> str:
-        """Return why a line ended if another may be opened; raise if not."""
+        """Return the reason if reconnecting may help; raise if not."""
         code, reason = (closed.rcvd.code, closed.rcvd.reason) if closed.rcvd else (0, "")
         if code == CLOSE_OTHER_CONNECTOR:
             raise OtherConnector(
@@ -218,7 +218,7 @@ class Connector:
         return reason or str(closed)
 
 
-def pause_after(failures: int) -> float:
-    """Return how long to wait before the next attempt: longer each time, and never the same for all."""
-    longest: float = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(failures, 10))
-    return random.uniform(0.5, 1) * longest  # noqa: S311 - to spread connectors, not to keep a secret
+def reconnect_delay(failures: int) -> float:
+    """Return the delay before the next attempt, in seconds: exponential backoff with jitter."""
+    delay: float = min(MAX_DELAY, MIN_DELAY * 2 ** min(failures, 10))
+    return random.uniform(0.5, 1) * delay  # noqa: S311 - jitter, not cryptography

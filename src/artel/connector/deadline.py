@@ -1,24 +1,24 @@
-"""How long a call may take, counted from its receipt."""
+"""The deadline of a call, counted from its receipt."""
 
 import time
 
 from artel.connector.errors import TooLate
 
-LONGEST_SECONDS = 900.0
+MAX_SECONDS = 900.0
 
 
 class Deadline:
-    """A moment after which nobody waits for the answer."""
+    """The time after which the caller no longer waits for the answer."""
 
     def __init__(self, seconds: float) -> None:
-        self._moment = time.monotonic() + min(seconds, LONGEST_SECONDS)
+        self._ends_at = time.monotonic() + min(seconds, MAX_SECONDS)
 
     @property
     def left(self) -> float:
-        """The seconds that are left, never less than none."""
-        return max(0.0, self._moment - time.monotonic())
+        """The remaining seconds, at least 0."""
+        return max(0.0, self._ends_at - time.monotonic())
 
     def require(self) -> None:
-        """Raise if the time is over."""
+        """Raise TooLate if the deadline has passed."""
         if not self.left:
             raise TooLate

@@ -1,4 +1,4 @@
-"""Who lets a write or a command through: nobody, everybody, a grant, or the user who is asked."""
+"""Decides whether a write, a command, a deletion or an undo may be carried out: by mode, by grant, or by the user."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,12 +17,12 @@ MODE_WORDS: dict[Mode, str] = {
     "browser": "asks in the browser before each write",
     "both": "asks here and in the browser before each write",
 }
-_DOING: dict[Kind, str] = {"write": "writing to", "run": "running", "delete": "deleting", "undo": "undoing"}
+_GERUNDS: dict[Kind, str] = {"write": "writing to", "run": "running", "delete": "deleting", "undo": "undoing"}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Something to decide: what, for whom, how it is shown, and what of it may be granted for longer."""
+class Proposal:
+    """Something to decide, with what the user is shown and the grant that they are offered."""
 
     subject: Subject
     agent: str
@@ -30,104 +30,105 @@ class Wanted:
     offer: Grant | None
     is_granted: bool
     old_sha256: str | None = None
-    warning: str = ""  # what is lost for good: then the user is asked, whatever was granted, and nothing is offered
-    notice: str = ""  # about hidden characters in what is not shown
+    warning: str = ""  # about what can't be undone: the user is asked despite grants, and no grant is offered
+    notice: str = ""  # about hidden characters in the part that is not shown
 
 
 class Decider:
-    """Decides by the mode that the connector was started in."""
+    """Decides proposals by the mode that the connector was started in."""
 
     def __init__(
         self,
         mode: Mode,
         grants: Grants,
         questions: Questions,
-        ask: Callable[[Question], None],
-        settled: Callable[[Question], None],
+        show_question: Callable[[Question], None],
+        hide_question: Callable[[Question], None],
     ) -> None:
         self.mode: Mode = mode
         self._grants = grants
         self._questions = questions
-        self._ask = ask
-        self._settled = settled
+        self._show_question = show_question
+        self._hide_question = hide_question
 
     def require_not_read_only(self) -> None:
-        """Raise if nothing may be changed."""
+        """Raise CallRefused in mode read-only."""
         if self.mode == "read-only":
-            raise CallRefused("read_only", "The user has connected the workspace for reading only.")
+            raise CallRefused("read_only", "The user has connected the workspace read-only.")
 
-    def decide(self, wanted: Wanted, approval: Approval | None) -> str | None:
-        """Return if it may be done now, with the hash that the file must still have; raise if not, or not yet.
+    def decide(self, proposal: Proposal, approval: Approval | None) -> str | None:
+        """Return the hash that the file must still have; raise CallRefused if the proposal is not, or not yet, allowed.
 
-        An approval that was given for something else than what would be done now is none: the user is asked anew.
+        An approval that was given for other contents does not count: the user is asked again.
         """
         self.require_not_read_only()
-        is_stale = approval is not None and not approval.is_for(wanted.old_sha256, wanted.subject.sha256)
-        is_let_through = (self.mode == "yes" and wanted.subject.kind == "write") or wanted.is_granted
-        if is_let_through and not wanted.warning and not is_stale:
+        is_stale = approval is not None and not approval.is_for(proposal.old_sha256, proposal.subject.sha256)
+        is_let_through = (self.mode == "yes" and proposal.subject.kind == "write") or proposal.is_granted
+        if is_let_through and not proposal.warning and not is_stale:
             return None
-        said = self._questions.take(wanted.subject)
-        if said is None and approval is not None and self.mode != "terminal" and not is_stale:
-            question = self._questions.close(wanted.subject)
-            self._hold(wanted.offer, approval.holds)
+        answered = self._questions.take(proposal.subject)
+        if answered is None and approval is not None and self.mode != "terminal" and not is_stale:
+            question = self._questions.close(proposal.subject)
+            self._grant(proposal.offer, approval.holds)
             if question is None:
                 return None
-            self._settled(question)
+            self._hide_question(question)
             return question.old_sha256
-        if said is None:
-            raise self._asked(wanted)
-        question, answer = said
+        if answered is None:
+            raise self._ask(proposal)
+        question, answer = answered
         if not answer.approved:
-            because = f" and said: {answer.feedback}" if answer.feedback else ""
-            raise CallRefused("refused", f"The user said no to {_words(wanted.subject)}{because}")
+            feedback = f" and said: {answer.feedback}" if answer.feedback else ""
+            raise CallRefused("refused", f"The user said no to {_describe(proposal.subject)}{feedback}")
         return question.old_sha256
 
-    def confirm(self, wanted: Wanted) -> str | None:
-        """Decide about what the server has an approval for in any case, and nothing is granted for.
+    def confirm(self, proposal: Proposal) -> str | None:
+        """Decide a proposal that always needs an approval at the server and can't be granted.
 
-        Whoever wants to be asked in the terminal is asked there too; else the server's word is enough.
+        In mode terminal the user is asked there too; else the server's approval is enough.
         """
         self.require_not_read_only()
-        return self.decide(replace(wanted, offer=None, is_granted=False), None) if self.mode == "terminal" else None
+        return self.decide(replace(proposal, offer=None, is_granted=False), None) if self.mode == "terminal" else None
 
     def answer(self, ask_id: str, answer: Answer) -> Question | None:
-        """Take what the user said here; None if the question is answered or expired."""
+        """Store the user's answer; return its question, None if that was answered already or has expired."""
         question = self._questions.answer(ask_id, answer)
         if question is not None and answer.approved:
-            self._hold(question.offer, answer.holds)
+            self._grant(question.offer, answer.holds)
         return question
 
     def settle(self, ask_id: str) -> None:
-        """Take back a question that the user has answered elsewhere, or that nobody waits for any more."""
+        """Withdraw a question that was answered elsewhere or whose caller has gone."""
         question = self._questions.close_by_id(ask_id)
         if question is not None:
-            self._settled(question)
+            self._hide_question(question)
 
-    def _hold(self, offer: Grant | None, holds: str) -> None:
+    def _grant(self, offer: Grant | None, holds: str) -> None:
         if offer is not None and holds != "once":
             self._grants.add(offer, always=holds == "always")
 
-    def _asked(self, wanted: Wanted) -> CallRefused:
-        stale = self._questions.close_stale(wanted.subject, wanted.old_sha256)
+    def _ask(self, proposal: Proposal) -> CallRefused:
+        """Ask the user, unless an open question is about the same; return the refusal with the question's details."""
+        stale = self._questions.close_stale(proposal.subject, proposal.old_sha256)
         if stale is not None:
-            self._settled(stale)
+            self._hide_question(stale)
         question, is_new = self._questions.ask(
-            wanted.subject,
-            wanted.agent,
-            wanted.shown,
-            wanted.offer,
-            wanted.old_sha256,
-            wanted.warning,
-            wanted.notice,
+            proposal.subject,
+            proposal.agent,
+            proposal.shown,
+            proposal.offer,
+            proposal.old_sha256,
+            proposal.warning,
+            proposal.notice,
         )
         if is_new:
-            self._ask(question)
+            self._show_question(question)
         return CallRefused(
             "asks",
-            f"The user is asked about {_words(wanted.subject)}",
+            f"The user is asked about {_describe(proposal.subject)}",
             ask_id=question.ask_id,
             diff=question.diff,
-            grant=wanted.offer.words if wanted.offer else None,
+            grant=proposal.offer.text if proposal.offer else None,
             old_sha256=question.old_sha256,
             new_sha256=question.subject.sha256,
             warning=question.warning or None,
@@ -136,5 +137,5 @@ class Decider:
         )
 
 
-def _words(subject: Subject) -> str:
-    return f"{_DOING[subject.kind]} {subject.name}"
+def _describe(subject: Subject) -> str:
+    return f"{_GERUNDS[subject.kind]} {subject.name}"

@@ -1,4 +1,4 @@
-"""The difference between two contents, as it is shown to whoever decides."""
+"""Diffs as they are shown to the user who decides."""
 
 import difflib
 from collections.abc import Iterable
@@ -11,16 +11,16 @@ MAX_CHARACTERS = 20_000  # to show
 
 
 class Diff(NamedTuple):
-    """A diff as it is shown; `notice` says which hidden characters are in what is not shown, "" if none are."""
+    """A diff as it is shown; `notice` is about hidden characters in the part that is not shown, else ""."""
 
     text: str
     notice: str = ""
 
 
 def diff(path: str, old: bytes | None, new: bytes, unseen_bytes: int | None = None) -> Diff:
-    """Return a unified diff, cut if it is long; of what is too long to compare, or no text, only how long it is.
+    """Return a unified diff, cut if it is long; only the sizes if the contents are too long to compare or not text.
 
-    `unseen_bytes` is the size of an old content that can't be read: then only the new one is shown.
+    `unseen_bytes` is the size of an old content that can't be read: then only the new content is shown.
     """
     before, after = _lines(old or b""), _lines(new)
     if after is not None and unseen_bytes is not None:
@@ -51,7 +51,7 @@ def _notice(text: str) -> str:
 
 def _lines(content: bytes) -> list[str] | None:
     try:
-        # Not splitlines(): it also breaks at characters that editors and compilers take for part of a line.
+        # Not splitlines(): it also splits at characters that editors and compilers do not treat as line ends.
         lines = [f"{line}\n" for line in content.decode().split("\n")]
     except UnicodeDecodeError:
         return None

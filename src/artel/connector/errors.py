@@ -1,4 +1,4 @@
-"""Why a connector can't begin, or ends; and why a call is refused."""
+"""Errors that end a connector, and refusals of calls."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from artel.errors import ArtelError, Kind
 
 
 class CallRefused(Exception):
-    """A call that is not carried out; the words and the code go back to whoever called, with what else there is."""
+    """A call is not carried out; the caller gets the code, the message and the fields in `more`."""
 
     def __init__(self, code: Code, message: str, **more: Any) -> None:
         super().__init__(message)
@@ -17,7 +17,7 @@ class CallRefused(Exception):
 
 
 class TooLate(CallRefused):
-    """The call's time was over before it was carried out: nothing was changed."""
+    """The deadline passed before the call was carried out: nothing was changed."""
 
     def __init__(self) -> None:
         super().__init__("too_late", "There was not enough time. Nothing was changed.")
@@ -45,13 +45,13 @@ class OtherConnector(ArtelError):
 
 
 class ConnectorRefused(ArtelError):
-    """The server does not want the connector, and would not if it came again."""
+    """The server refused the connector, and a retry would not help."""
 
     kind = Kind.FORBIDDEN
     code = "connector_refused"
 
 
-class NothingKept(ArtelError):
+class NothingToUndo(ArtelError):
     """There is nothing to undo."""
 
     kind = Kind.NOT_FOUND

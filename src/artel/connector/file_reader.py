@@ -1,7 +1,6 @@
-"""Reading: files, or lines of them; folders; what is at a path."""
+"""Carries out `workspace/read`, `workspace/stat` and `workspace/list`."""
 
 from contextlib import suppress
-from datetime import datetime
 
 from artel.connector.deadline import Deadline
 from artel.connector.errors import CallRefused
@@ -12,13 +11,13 @@ from artel.paths.errors import PathError
 from artel.paths.policy import matches, split_path
 
 MAX_PATTERN = 1_000
-PART_BYTES = 1_000_000  # of a file that is too big to be read as a whole, and for each step through it
+PART_BYTES = 1_000_000  # chunk size for files that are too big to be read as a whole
 MAX_SKIPPED_BYTES = 500_000_000
 SNIFFED_BYTES = 8_000
 
 
 class Reader:
-    """Return the calls that change nothing."""
+    """Carries out calls that read files and folders."""
 
     def __init__(self, files: Beneath, rules: Rules) -> None:
         self._files = files
@@ -35,7 +34,7 @@ class Reader:
         content = self._files.read(call.path, rule)
         text = _text(call.path, content)
         lines = text.split("\n")
-        total = len(lines) - (not lines[-1])  # what follows the last end of line is no line if it is nothing
+        total = len(lines) - (not lines[-1])  # a trailing newline does not start another line
         first = max(1, call.first_line or 1)
         most = total if call.lines is None else max(0, call.lines)
         is_whole = first == 1 and most >= total
@@ -44,27 +43,27 @@ class Reader:
             content=text if is_whole else "\n".join(lines[first - 1 : first - 1 + most]),
             size=content.size,
             sha256=content.sha256,
-            modified=said(content.modified),
+            modified=content.modified.isoformat(),
             first_line=first,
             total_lines=total,
             is_cut=not is_whole,
         )
 
     def stat(self, call: StatCall, _deadline: Deadline) -> Result:
-        """Return what is at a path."""
+        """Return type, size and modification time of a path."""
         entry = self._files.stat(call.path, self._rules.reading(call, call.path, is_folder=True))
-        result = Result(success=True, **described(entry))
+        result = Result(success=True, **_fields(entry))
         if call.with_sha256 and entry.type == "file":
-            with suppress(PathError):  # too big, for one
+            with suppress(PathError):  # for example too big
                 sha256 = self._files.read(call.path, self._rules.reading(call, call.path)).sha256
                 return result.model_copy(update={"sha256": sha256})
         return result
 
     def list(self, call: ListCall, deadline: Deadline) -> Result:
-        """Return what is in a folder: files and folders, also those that a link in it leads to.
+        """Return the files and folders in a folder, including targets of links.
 
-        `left_out` names what is neither (a link that leads out or nowhere, a socket); `unreadable` are folders that
-        could not be looked into.
+        `left_out` are entries of other types (dangling or outside links, sockets), `unreadable` folders that can't be
+        listed.
         """
         rule = self._rules.reading(call, call.path, is_folder=True)
         listing = self._files.list(
@@ -80,37 +79,37 @@ class Reader:
             deadline.require()
             target = self._target(entry, rule)
             if target.type in ("file", "directory"):
-                files.append(described(target) | {"path": entry.path})
+                files.append(_fields(target) | {"path": entry.path})
             else:
                 left_out.append({"path": entry.path})
         unreadable = [{"path": path} for path in listing.unread]
         return Result(success=True, files=files, is_cut=listing.is_cut, left_out=left_out, unreadable=unreadable)
 
     def _target(self, entry: Entry, rule: Rule) -> Entry:
-        """Return what a link leads to, if that is inside and may be read; else the entry as it is."""
+        """Return the target of a link if it is inside the folder and readable; else the entry itself."""
         if entry.type == "link":
             with suppress(PathError):
                 return self._files.stat(entry.path, rule)
         return entry
 
     def _part(self, call: ReadCall, beginning: Content, deadline: Deadline) -> Result:
-        """Return lines of a file that is too big to be read as a whole: as many as fit, from the first asked for."""
-        first, at = max(1, call.first_line or 1), 0
+        """Return as many lines as fit, from `first_line` on, of a file that is too big to be read as a whole."""
+        first, offset = max(1, call.first_line or 1), 0
         rule, to_skip = self._rules.reading(call, call.path), first - 1
         while to_skip:
             deadline.require()
-            chunk = self._files.read(call.path, rule, offset=at, most=PART_BYTES).data
-            ends = chunk.count(b"\n")
-            if not chunk or at > MAX_SKIPPED_BYTES:
+            chunk = self._files.read(call.path, rule, offset=offset, most=PART_BYTES).data
+            newlines = chunk.count(b"\n")
+            if not chunk or offset > MAX_SKIPPED_BYTES:
                 raise CallRefused("read_failed", f"{call.path} is too big to find line {first} in it")
-            if ends < to_skip:
-                to_skip, at = to_skip - ends, at + len(chunk)
+            if newlines < to_skip:
+                to_skip, offset = to_skip - newlines, offset + len(chunk)
                 continue
-            place = -1
+            newline_at = -1
             for _ in range(to_skip):
-                place = chunk.index(b"\n", place + 1)
-            to_skip, at = 0, at + place + 1
-        found = self._files.read(call.path, rule, offset=at, most=PART_BYTES)
+                newline_at = chunk.index(b"\n", newline_at + 1)
+            to_skip, offset = 0, offset + newline_at + 1
+        found = self._files.read(call.path, rule, offset=offset, most=PART_BYTES)
         whole_lines, newline, rest = found.data.rpartition(b"\n")
         data = whole_lines + newline or rest
         if call.lines is not None:
@@ -121,14 +120,14 @@ class Reader:
             success=True,
             content=data.decode(errors="replace"),
             size=found.size,
-            modified=said(found.modified),
+            modified=found.modified.isoformat(),
             first_line=first,
             is_cut=True,
         )
 
 
 class Pattern:
-    """Says whether an entry has a name that a glob means; one with folders in it counts from the folder listed."""
+    """Filter of entries by a glob, matched from the workspace or from the listed folder."""
 
     def __init__(self, folder: str, glob: str | None) -> None:
         if glob is not None and len(glob) > MAX_PATTERN:
@@ -143,14 +142,8 @@ class Pattern:
         return matches(parts, (self._glob,)) or matches(parts[self._depth :], (self._glob,))
 
 
-def said(moment: datetime) -> str:
-    """Return a moment as it is sent."""
-    return moment.isoformat()
-
-
-def described(entry: Entry) -> dict[str, str | int]:
-    """Return something in a folder as it is sent."""
-    return {"path": entry.path, "type": entry.type, "size": entry.size, "modified": said(entry.modified)}
+def _fields(entry: Entry) -> dict[str, str | int]:
+    return {"path": entry.path, "type": entry.type, "size": entry.size, "modified": entry.modified.isoformat()}
 
 
 def _text(path: str, content: Content) -> str:
@@ -165,8 +158,8 @@ def _text(path: str, content: Content) -> str:
 def _binary(path: str, content: Content) -> CallRefused:
     return CallRefused(
         "read_failed",
-        f"{path} is a binary file of {content.size} bytes, no text in UTF-8",
+        f"{path} is a binary file of {content.size} bytes, not UTF-8 text",
         size=content.size,
-        modified=said(content.modified),
+        modified=content.modified.isoformat(),
         is_binary=True,
     )

@@ -1,4 +1,4 @@
-"""Searching files for a text or a regular expression, with an end to files, bytes, matches and time."""
+"""Carries out `workspace/search`: text or regular expression, with limits on files, bytes, matches and time."""
 
 import json
 import os
@@ -23,37 +23,37 @@ MAX_QUERY = 2_000
 MAX_FILE_BYTES = 2_000_000
 MAX_BYTES = 200_000_000
 MAX_SECONDS = 20.0
-SPARE_SECONDS = 0.5  # of the call's time, to send what was found
+SPARE_SECONDS = 0.5  # of the call's time, left to send the answer
 LINE_CHARACTERS = 500
 
 Found = list[tuple[int, str]]
 
-# What Python may need to start, and nothing else.
+# Only what Python may need to start.
 _ENVIRONMENT = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
 
 
 class OutOfTime(Exception):
-    """The search took all its time."""
+    """The search reached its time or byte limit."""
 
 
 class Matcher(Protocol):
     """Finds lines in files."""
 
     def begin(self) -> None:
-        """Get ready."""
+        """Prepare the search; raise CallRefused if the query is invalid."""
 
     def find(self, data: bytes) -> Found:
-        """Return the numbers and texts of lines that match."""
+        """Return number and text of each line that matches."""
 
     def stop(self) -> None:
-        """Find nothing more; from another thread."""
+        """Stop the search; may be called from another thread."""
 
     def close(self) -> None:
-        """Be done."""
+        """Release all resources."""
 
 
 class TextMatcher:
-    """Looks for a text as it stands."""
+    """Finds a literal text."""
 
     def __init__(self, text: str, most: int) -> None:
         self._bytes = text.encode()
@@ -61,33 +61,33 @@ class TextMatcher:
         self._most = most
 
     def begin(self) -> None:
-        """Nothing is needed."""
+        """Do nothing."""
 
     def find(self, data: bytes) -> Found:
-        """Return the lines with the text; most files have none."""
-        if self._bytes not in data:
+        """Return the lines with the text."""
+        if self._bytes not in data:  # most files: avoids decoding and splitting
             return []
         lines = enumerate(data.decode(errors="replace").split("\n"), 1)
         found = [(number, line[:LINE_CHARACTERS]) for number, line in lines if self._text in line]
         return found[: self._most]
 
     def stop(self) -> None:
-        """It ends soon anyway."""
+        """Do nothing: each call of `find` is short."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
 
 class ExpressionMatcher:
-    """Lets a process of its own look for a regular expression, and kills it when the time is over.
+    """Matches a regular expression in a child process, which is killed when the time is over.
 
-    Python's expressions can take for ever, and hold everything else up meanwhile; those that can't are a library more.
+    Catastrophic backtracking in Python's `re` can take forever and holds the GIL.
     """
 
     def __init__(self, expression: str, most: int, seconds: float) -> None:
-        self._asked = {"expression": expression, "most": most, "seconds": seconds}
+        self._options = {"expression": expression, "most": most, "seconds": seconds}
         command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("matcher.py"))]
-        self._process = subprocess.Popen(  # noqa: S603 - our own file, with nothing of anybody else's
+        self._process = subprocess.Popen(  # noqa: S603 - our own file, without arguments
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_ENVIRONMENT, cwd="/"
         )
         self._is_stopped = False
@@ -96,44 +96,44 @@ class ExpressionMatcher:
         self._killer.start()
 
     def begin(self) -> None:
-        """Let the process read the expression."""
-        ready = self._said(json.dumps(self._asked).encode() + b"\n")
+        """Send the expression to the process; raise CallRefused if it is invalid."""
+        ready = self._exchange(json.dumps(self._options).encode() + b"\n")
         if ready:
-            raise CallRefused("failed", f"That is no regular expression: {ready['error']}")
+            raise CallRefused("failed", f"Not a valid regular expression: {ready['error']}")
 
     def find(self, data: bytes) -> Found:
         """Return the lines that match."""
-        return [(number, line) for number, line in self._said(b"%d\n" % len(data) + data)]
+        return [(number, line) for number, line in self._exchange(b"%d\n" % len(data) + data)]
 
     def stop(self) -> None:
-        """End the process while it is being waited for."""
+        """Kill the process; a waiting `find` raises OutOfTime."""
         self._is_stopped = True
         self._process.kill()
 
     def close(self) -> None:
-        """End the process."""
+        """Kill and reap the process."""
         self._killer.cancel()
         self._process.kill()
         self._process.communicate()
 
-    def _said(self, given: bytes) -> Any:
-        to_it, from_it = self._process.stdin, self._process.stdout
+    def _exchange(self, data: bytes) -> Any:
+        stdin, stdout = self._process.stdin, self._process.stdout
         try:
-            if to_it and from_it:
-                to_it.write(given)
-                to_it.flush()
-                line = from_it.readline()
+            if stdin and stdout:
+                stdin.write(data)
+                stdin.flush()
+                line = stdout.readline()
                 if line.endswith(b"\n"):
                     return json.loads(line)
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             pass
         if self._is_stopped:
             raise OutOfTime
-        raise CallRefused("failed", "The expression can't be searched for; it may need too much memory")
+        raise CallRefused("failed", "The search for the expression failed; it may need too much memory")
 
 
 class Searcher:
-    """Return `workspace/search`."""
+    """Carries out `workspace/search`."""
 
     def __init__(self, files: Beneath, rules: Rules) -> None:
         self._files = files
@@ -142,22 +142,22 @@ class Searcher:
         self._is_over = False
 
     def stop(self) -> None:
-        """End what still searches, with what was found; nothing else begins."""
+        """Stop running searches, which return what they have found, and refuse new ones."""
         self._is_over = True
         for matcher in list(self._running):
             matcher.stop()
 
     def search(self, call: SearchCall, deadline: Deadline) -> Result:
-        """Return the lines that were found, file by file, in the order of the names."""
+        """Return the lines that match, file by file in the order of names."""
         if not call.query or len(call.query) > MAX_QUERY:
-            raise CallRefused("failed", f"Search for something, of at most {MAX_QUERY} characters")
+            raise CallRefused("failed", f"The query must have 1 to {MAX_QUERY} characters")
         most = max(1, min(call.most, MAX_MATCHES))
         entries, is_cut = self._entries(call, deadline)
         time = Deadline(min(MAX_SECONDS, deadline.left - SPARE_SECONDS))
         matches: list[dict[str, str | int]] = []
         searched, reason = 0, "files" if is_cut else None
         try:
-            with closing(_matcher(call, most, time.left)) as matcher, self._noted(matcher):
+            with closing(_matcher(call, most, time.left)) as matcher, self._stoppable(matcher):
                 matcher.begin()
                 for path, data in self._contents(entries, self._rules.reading(call, call.path), time):
                     found = matcher.find(data)
@@ -173,7 +173,7 @@ class Searcher:
         )
 
     @contextmanager
-    def _noted(self, matcher: Matcher) -> Iterator[None]:
+    def _stoppable(self, matcher: Matcher) -> Iterator[None]:
         self._running.add(matcher)
         try:
             yield
@@ -181,11 +181,11 @@ class Searcher:
             self._running.discard(matcher)
 
     def _entries(self, call: SearchCall, deadline: Deadline) -> tuple[list[Entry], bool]:
-        """Return the files to look into: one, or those in a folder."""
+        """Return the files to search, and whether the list is cut."""
         rule, keep = self._rules.reading(call, call.path, is_folder=True), Pattern(call.path, call.pattern)
-        there = self._files.stat(call.path, rule)
-        if there.type == "file":
-            return [there], False
+        entry = self._files.stat(call.path, rule)
+        if entry.type == "file":
+            return [entry], False
         listing = self._files.list(
             call.path,
             rule,
@@ -204,7 +204,7 @@ class Searcher:
                 continue
             try:
                 data = self._files.read(entry.path, rule, most=MAX_FILE_BYTES).data
-            except PathError:  # a secret, or gone, or not for us
+            except PathError:  # a secret, deleted meanwhile, or not readable
                 continue
             left -= len(data)
             if b"\0" not in data:

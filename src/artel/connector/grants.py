@@ -1,4 +1,4 @@
-"""What the user has allowed beyond one time: writing to files of a glob, or running a command."""
+"""Grants: permissions of the user that hold for a session or for good."""
 
 import json
 import threading
@@ -14,20 +14,20 @@ MAX_GRANTS = 200
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Something that is not asked for again. `name` is a glob of paths, or a command with all its words."""
+    """A permission; `name` is a glob of paths for writes, or a whole command line."""
 
     kind: Literal["write", "run"]
     name: str
 
     @property
-    def words(self) -> str:
-        """Say what is allowed."""
-        return f"write {self.name}" if self.kind == "write" else f"run {self.name}"
+    def text(self) -> str:
+        """The grant as it is shown."""
+        return f"{self.kind} {self.name}"
 
 
 def glob_for(parts: Parts) -> str | None:
-    """Return the glob that is offered for a file: those like it in its folder. None where nothing is offered."""
-    if is_protected(parts) or is_secret(parts) or any(sign in part for part in parts for sign in "*?["):
+    """Return the glob that is offered for a file: same folder, same extension. None if no grant is offered."""
+    if is_protected(parts) or is_secret(parts) or any(character in part for part in parts for character in "*?["):
         return None
     *folder, name = parts
     stem, dot, ending = name.rpartition(".")
@@ -35,7 +35,7 @@ def glob_for(parts: Parts) -> str | None:
 
 
 class Grants:
-    """Those of this session in memory, the lasting ones in a file that `artel grants revoke` may change meanwhile."""
+    """Grants of this session in memory, lasting ones in a file that `artel grants revoke` may change meanwhile."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -43,7 +43,7 @@ class Grants:
         self._session: list[Grant] = []
 
     def add(self, grant: Grant, *, always: bool) -> None:
-        """Allow something."""
+        """Add a grant for this session, or with `always` for good."""
         with self._lock:
             if not always:
                 self._session.append(grant)
@@ -51,19 +51,19 @@ class Grants:
                 self._save([*lasting, grant][-MAX_GRANTS:])
 
     def lasting(self) -> list[Grant]:
-        """Return what is always allowed; a file that can't be read allows nothing."""
+        """Return the lasting grants; none if the file can't be read."""
         try:
             return [Grant(**grant) for grant in json.loads(self._path.read_text(encoding="utf-8"))]
         except (OSError, ValueError, TypeError):
             return []
 
     def revoke(self, grant: Grant) -> None:
-        """Take back a lasting grant."""
+        """Remove a lasting grant."""
         with self._lock:
-            self._save([one for one in self.lasting() if one != grant])
+            self._save([lasting for lasting in self.lasting() if lasting != grant])
 
     def may_write(self, names: list[Parts]) -> bool:
-        """Return whether a file may be written, by all its names: as it was asked for, and without links."""
+        """Return whether a file may be written under all its names (as requested, and with links resolved)."""
         globs = tuple(grant.name for grant in self._all() if grant.kind == "write")
         return all(matches(name, globs) and not is_protected(name) and not is_secret(name) for name in names)
 

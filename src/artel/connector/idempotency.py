@@ -1,4 +1,4 @@
-"""Calls that change something are carried out at most once, whoever is killed in between."""
+"""Makes calls that change files idempotent, also across crashes."""
 
 import hashlib
 from collections.abc import Callable
@@ -12,63 +12,68 @@ from artel.paths.beneath import Beneath
 from artel.paths.errors import FileMissing, PathError
 from artel.paths.policy import Parts
 
-# What may differ when the same call comes again.
-_OF_THE_LINE = {"call_id", "epoch", "timeout_ms", "approval", "allowed_paths", "denied_paths"}
+# Fields that may differ when the same call is sent again.
+_VARIABLE_FIELDS = {"call_id", "epoch", "timeout_ms", "approval", "allowed_paths", "denied_paths"}
 
 
-def what_is_asked(call: Call) -> str:
-    """Return what tells one call from another that has the same id."""
-    text = type(call).__name__ + call.model_dump_json(exclude=_OF_THE_LINE)
+def fingerprint(call: Call) -> str:
+    """Return a hash that differs between two different calls with the same id."""
+    text = type(call).__name__ + call.model_dump_json(exclude=_VARIABLE_FIELDS)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class Once:
-    """The journal of one workspace; used while the state folder's lock is held."""
+class IdempotentCalls:
+    """Looks up and records calls in the journal; the caller holds the state folder's change lock."""
 
     def __init__(self, files: Beneath, journal: Journal) -> None:
         self._files = files
         self._journal = journal
 
-    def tidy(self) -> None:
-        """Remove temporary files of a connector that was killed."""
-        for path in self._journal.leftovers():
+    def remove_temporary_files(self) -> None:
+        """Remove temporary files that a killed connector left behind."""
+        for path in self._journal.temporary_files():
             with suppress(PathError):
                 self._files.delete(path)
-        self._journal.forget_leftovers()
+        self._journal.forget_temporary_files()
 
-    def earlier(self, call: Call) -> Result | None:
-        """Return what came of a call that was carried out before; None if it never began."""
+    def find_result(self, call: Call) -> Result | None:
+        """Return the result of a call that was carried out before; None if it was never started.
+
+        Raise CallRefused with code `unknown` if it was started and its outcome can't be determined.
+        """
         entry = self._journal.find(call.call_id)
         if entry is None:
             return None
-        if entry.what != what_is_asked(call):
-            raise CallRefused("failed", "The id of this call was used for another call")
+        if entry.what != fingerprint(call):
+            raise CallRefused("failed", "The id of this call was already used for another call")
         if entry.result is not None:
             return Result(**entry.result)
         if entry.sha256 is None or entry.sha256 != self._hash(entry.path):
-            raise CallRefused("unknown", "Whether this was done before can't be told any more. Look, then decide.")
+            raise CallRefused("unknown", "It is unknown whether this was done before. Check, then decide.")
         result = Result(success=True, sha256=entry.sha256, **self._about(entry.path))
-        self.done(call, result)
+        self.record_result(call, result)
         return result
 
     def attempt(self, call: Call, sha256: str | None = None) -> "Attempt":
-        """Begin to carry a call out."""
-        return Attempt(self._journal, Entry(call.call_id, what_is_asked(call), sha256=sha256))
+        """Return a recorder for one attempt to carry out a call."""
+        return Attempt(self._journal, Entry(call.call_id, fingerprint(call), sha256=sha256))
 
-    def done(self, call: Call, result: Result) -> None:
-        """Note what came of a call. That it can't be noted, for want of room, changes nothing about what was done."""
+    def record_result(self, call: Call, result: Result) -> None:
+        """Record the result of a call; a full disk is ignored, since the change was made anyway."""
         with suppress(OSError):
-            self._journal.done(call.call_id, result.model_dump(mode="json", exclude_none=True))
+            self._journal.record_result(call.call_id, result.model_dump(mode="json", exclude_none=True))
 
-    def carried_out(self, call: Call, act: Callable[[], Result]) -> Result:
-        """Carry out what has begun, and note what came of it, also if it failed."""
+    def carry_out(self, call: Call, act: Callable[[], Result]) -> Result:
+        """Run `act` and record its result, also a failure."""
         try:
             result = act()
         except PathError as error:
             if self._journal.find(call.call_id):
-                self.done(call, Result.model_validate({"success": False, "error": error.message, "code": error.code}))
+                self.record_result(
+                    call, Result.model_validate({"success": False, "error": error.message, "code": error.code})
+                )
             raise
-        self.done(call, result)
+        self.record_result(call, result)
         return result
 
     def _hash(self, path: str) -> str | None:
@@ -88,21 +93,21 @@ class Once:
 
 
 class Attempt:
-    """One attempt to change one file; its methods are what `Beneath` calls on the way."""
+    """Records one attempt to change one file; `Beneath` calls its methods."""
 
     def __init__(self, journal: Journal, entry: Entry) -> None:
         self._journal = journal
         self._entry = entry
 
-    def making(self, parts: Parts, temporary: str) -> None:
-        """Note the temporary file."""
-        self._journal.making(self._at(parts), _beside(parts, temporary))
+    def record_temporary(self, parts: Parts, temporary: str) -> None:
+        """Record a temporary file before it is created."""
+        self._journal.record_temporary(self._entry_at(parts), _beside(parts, temporary))
 
-    def started(self, parts: Parts = (), temporary: str | None = None) -> None:
-        """Note that it happens now."""
-        self._journal.started(self._at(parts), temporary and _beside(parts, temporary))
+    def record_start(self, parts: Parts = (), temporary: str | None = None) -> None:
+        """Record that the change is made now."""
+        self._journal.record_start(self._entry_at(parts), temporary and _beside(parts, temporary))
 
-    def _at(self, parts: Parts) -> Entry:
+    def _entry_at(self, parts: Parts) -> Entry:
         return Entry(self._entry.call_id, self._entry.what, "/".join(parts), self._entry.sha256)
 
 

@@ -1,4 +1,4 @@
-"""What the user keeps from agents (`.artelignore`), and what clutters a search (`.gitignore`), both in git's syntax."""
+"""Rules that hide files: `.artelignore` from agents, `.gitignore` from listings and searches; both in git's syntax."""
 
 import re
 import unicodedata
@@ -15,40 +15,40 @@ if TYPE_CHECKING:
 ARTELIGNORE, GITIGNORE = ".artelignore", ".gitignore"
 MAX_LINES = 1_000
 _STARS = re.compile(r"\*+")
-MAX_STARS = 3  # in one name: regular expressions made from more can take for ever on names that are made for it
+MAX_STARS = 3  # in one name: more can cause catastrophic backtracking on hostile names
 
 
 class Ignored:
-    """What is kept from agents at this moment.
+    """The files that are hidden from agents now.
 
-    Compared without regard to letter case, as some file systems do: a rule too many hides, a rule too few tells.
+    Matches case-insensitively, as some file systems do: hiding too much is safe, hiding too little is not.
     """
 
     def __init__(self, spec: "GitIgnoreSpec | None") -> None:
         self._spec = spec
 
     def hides(self, parts: Parts, *, is_folder: bool) -> bool:
-        """Return whether a path is kept from agents, by itself or because it is in a folder that is.
+        """Return whether a path, or a folder that it is in, is hidden.
 
-        A rule for what it is counts before one for what it is not; the latter still hides.
+        Test the path in its own form first (file, or `folder/`), then in the other form, which may also hide it.
         """
         if self._spec is None or not parts:
             return False
         path = _folded("/".join(parts))
         forms = (f"{path}/", path) if is_folder else (path, f"{path}/")
-        said = (self._spec.check_file(form).include for form in forms)
-        return next((include for include in said if include is not None), False)
+        matched = (self._spec.check_file(form).include for form in forms)
+        return next((include for include in matched if include is not None), False)
 
 
 class ArtelIgnore:
-    """The user's own rules, read for every call. While they can't be understood nothing is allowed."""
+    """The user's `.artelignore`, read for every call; while it is invalid all calls are refused."""
 
     def __init__(self, files: Beneath) -> None:
         self._files = files
-        self._known = b"", Ignored(None)
+        self._cached = b"", Ignored(None)
 
     def now(self) -> Ignored:
-        """Return what the rules say now."""
+        """Return the current rules; raise CallRefused if they are invalid."""
         try:
             text = self._files.read(ARTELIGNORE).data
         except FileMissing:
@@ -57,20 +57,20 @@ class ArtelIgnore:
             raise
         except PathError as error:
             raise _unusable(error.message) from None
-        if text != self._known[0]:
-            self._known = text, Ignored(_understood(text))
-        return self._known[1]
+        if text != self._cached[0]:
+            self._cached = text, Ignored(_parsed(text))
+        return self._cached[1]
 
 
 class GitIgnore:
-    """What git would not show, for one listing or search; every folder's rules are read once."""
+    """The `.gitignore` files of all folders, for one listing or search; each is read once."""
 
     def __init__(self, files: Beneath) -> None:
         self._files = files
         self._specs: dict[Parts, GitIgnoreSpec | None] = {}
 
     def hides(self, parts: Parts, *, is_folder: bool) -> bool:
-        """Return whether something in a folder that is shown is left out; the rule nearest to it counts."""
+        """Return whether a path in a visible folder is ignored; the nearest matching rule wins."""
         if parts[-1] == ".git":
             return True
         for depth in range(len(parts) - 1, -1, -1):
@@ -87,7 +87,7 @@ class GitIgnore:
         return self._specs[folder]
 
     def _read(self, folder: Parts) -> "GitIgnoreSpec | None":
-        """Return a folder's rules. Agents may write them, so those that would take long are left out."""
+        """Return a folder's rules, without expensive ones: agents may write this file."""
         try:
             text = self._files.read("/".join((*folder, GITIGNORE))).data.decode()
             return _compiled([line for line in text.splitlines()[:MAX_LINES] if _is_simple(line)])
@@ -95,7 +95,7 @@ class GitIgnore:
             return None
 
 
-def _understood(text: bytes) -> "GitIgnoreSpec":
+def _parsed(text: bytes) -> "GitIgnoreSpec":
     lines = text.decode(errors="surrogateescape").splitlines()
     if len(lines) > MAX_LINES or not all(map(_is_simple, lines)):
         raise _unusable("it has too many lines, or one with too many stars")
@@ -106,7 +106,7 @@ def _understood(text: bytes) -> "GitIgnoreSpec":
 
 
 def _compiled(lines: list[str]) -> "GitIgnoreSpec":
-    from pathspec import GitIgnoreSpec  # here, because few folders have rules, and it takes a while to import
+    from pathspec import GitIgnoreSpec  # a slow import that few folders need
 
     return GitIgnoreSpec.from_lines(lines, backend="simple")
 
@@ -119,5 +119,5 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFC", text).casefold()
 
 
-def _unusable(why: str) -> CallRefused:
-    return CallRefused("refused", f"The user's {ARTELIGNORE} can't be used ({why}), so nothing is allowed")
+def _unusable(reason: str) -> CallRefused:
+    return CallRefused("refused", f"The user's {ARTELIGNORE} is invalid ({reason}), so all calls are refused")

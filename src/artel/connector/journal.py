@@ -1,7 +1,7 @@
-"""The promise that a call changes files at most once: what was begun and what came of it, by the call's id.
+"""The journal of calls that change files, so that each is carried out at most once.
 
-Lines of JSON that are only appended. `making` names a temporary file before there is one; `started` is on the disk
-before anything is changed; `done` holds the answer. A call that was started and has no answer is never tried again.
+An append-only file of JSON lines. A temporary file is recorded before it is created, the start of a call is flushed to
+disk before anything is changed, and its result afterwards. A call that was started and has no result is never retried.
 """
 
 import errno
@@ -19,9 +19,10 @@ MAX_BYTES = 32_000_000
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A call that changes something. `sha256` is what the file is to be, "" if there is to be none, None if no file is.
+    """A call that changes something.
 
-    `what` tells apart two calls that come with the same id.
+    `sha256` is the hash of the file after the call, "" if it is deleted, None if the call does not write one file.
+    `what` is the fingerprint that tells apart two calls with the same id.
     """
 
     call_id: str
@@ -35,7 +36,7 @@ class Entry:
 
 
 class Journal:
-    """The calls of the last 24 hours, as far as there is room; one process writes it."""
+    """The calls of the last 24 hours, at most `max_bytes`; written by one process."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time, max_bytes: int = MAX_BYTES) -> None:
         self._path = path
@@ -47,7 +48,7 @@ class Journal:
         self._rewrite()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._file)
 
     def find(self, call_id: str) -> Entry | None:
@@ -55,28 +56,28 @@ class Journal:
         entry = self._entries.get(call_id)
         return entry if entry is not None and entry.is_started else None
 
-    def making(self, entry: Entry, temporary: str) -> None:
-        """Note a temporary file that is about to be made: should we be killed, it is removed at the next start."""
+    def record_temporary(self, entry: Entry, temporary: str) -> None:
+        """Record a temporary file before it is created; after a crash the next start removes it."""
         self._append(replace(entry, temporary=temporary, at=self._clock()))
 
-    def started(self, entry: Entry, temporary: str | None = None) -> None:
-        """Note that a call is about to change something; it is on the disk when this returns."""
+    def record_start(self, entry: Entry, temporary: str | None = None) -> None:
+        """Record that a call is about to change something, and flush it to disk."""
         self._append(replace(entry, temporary=temporary, is_started=True, at=self._clock()))
         os.fsync(self._file)
 
-    def done(self, call_id: str, result: dict[str, Any]) -> None:
-        """Note what came of a call, so that it can be answered again."""
+    def record_result(self, call_id: str, result: dict[str, Any]) -> None:
+        """Record the result of a call, so that a repeated call gets the same answer."""
         self._append(replace(self._entries[call_id], result=result, temporary=None))
         os.fsync(self._file)
         if self._size > self._max_bytes:
             self._rewrite()
 
-    def leftovers(self) -> list[str]:
-        """Return the temporary files that may still lie about."""
+    def temporary_files(self) -> list[str]:
+        """Return the temporary files that may still exist."""
         return [entry.temporary for entry in self._entries.values() if entry.temporary and entry.result is None]
 
-    def forget_leftovers(self) -> None:
-        """Note that there are none any more; what was never started is forgotten altogether."""
+    def forget_temporary_files(self) -> None:
+        """Record that there are no temporary files; delete calls that were never started."""
         self._entries = {
             call_id: replace(entry, temporary=None) for call_id, entry in self._entries.items() if entry.is_started
         }
@@ -99,35 +100,35 @@ class Journal:
         self._entries[entry.call_id] = entry
 
     def _rewrite(self) -> None:
-        """Write the journal anew, without what is too old, and with half the room that it may take to spare."""
+        """Rewrite the journal without old entries, at most half of `max_bytes` long."""
         oldest, left = self._clock() - KEPT_SECONDS, self._max_bytes // 2
-        kept: list[bytes] = []
+        lines: list[bytes] = []
         for entry in reversed(list(self._entries.values())):
             line = _line(entry)
             left -= len(line)
             if left < 0 or entry.at < oldest:
                 del self._entries[entry.call_id]
             else:
-                kept.append(line)
-        aside = self._path.with_suffix(".new")
-        file = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+                lines.append(line)
+        temporary = self._path.with_suffix(".new")
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
         with open(file, "wb", closefd=False) as stream:
-            stream.writelines(reversed(kept))
+            stream.writelines(reversed(lines))
         os.fsync(file)
-        aside.replace(self._path)
+        temporary.replace(self._path)
         if self._file >= 0:
             os.close(self._file)
-        self._file, self._size = file, sum(map(len, kept))
+        self._file, self._size = file, sum(map(len, lines))
 
 
 def _line(entry: Entry) -> bytes:
-    known = {name: getattr(entry, name) for name in Entry.__slots__}
-    text = json.dumps({name: value for name, value in known.items() if value is not None})
-    return f"\n{text}\n".encode()  # the first ends a line that was torn when the disk was full
+    fields = {name: getattr(entry, name) for name in Entry.__slots__}
+    text = json.dumps({name: value for name, value in fields.items() if value is not None})
+    return f"\n{text}\n".encode()  # the leading newline ends a line that was cut off when the disk was full
 
 
 def _entry(line: bytes) -> Entry | None:
-    """Read a line; one that was torn by a crash is none, and nothing was done on the strength of it."""
+    """Parse a line; return None for one that a crash cut off: nothing was changed yet in that case."""
     try:
         return Entry(**json.loads(line))
     except (ValueError, TypeError):

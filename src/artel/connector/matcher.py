@@ -1,7 +1,7 @@
-"""Finds lines that match a regular expression; a process of its own, because no other way stops one that never ends.
+"""Finds lines that match a regular expression, in a process of its own that can be killed.
 
-Reads a line of JSON with the expression, then files: a line with the number of bytes, and the bytes. Answers each with
-a line of JSON: what was found in it. It opens nothing, imports nothing of ours, and dies by itself when it takes long.
+Reads a JSON line with the expression, then files: a line with the number of bytes, and the bytes. Prints the matches in
+each file as a JSON line. It opens no files, imports nothing of Artel, and its CPU time and memory are limited.
 """
 
 import json
@@ -14,32 +14,32 @@ LINE_CHARACTERS = 500
 
 
 def main() -> None:
-    """Return one file after the other."""
-    given, out = sys.stdin.buffer, sys.stdout.buffer
-    asked = json.loads(given.readline())
-    seconds = int(asked["seconds"]) + 1
+    """Read options and files from standard input, and print the matches."""
+    stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
+    options = json.loads(stdin.readline())
+    seconds = int(options["seconds"]) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     try:
-        expression = re.compile(asked["expression"])
+        expression = re.compile(options["expression"])
     except (re.error, OverflowError, RecursionError) as error:
-        _say(out, {"error": str(error)})
+        _print(stdout, {"error": str(error)})
         return
-    _say(out, {})
-    while header := given.readline():
-        lines = given.read(int(header)).decode(errors="replace").split("\n")
+    _print(stdout, {})
+    while header := stdin.readline():
+        lines = stdin.read(int(header)).decode(errors="replace").split("\n")
         found: list[tuple[int, str]] = []
         for number, line in enumerate(lines, 1):
             if expression.search(line.removesuffix("\r")):
                 found.append((number, line[:LINE_CHARACTERS]))
-                if len(found) >= asked["most"]:
+                if len(found) >= options["most"]:
                     break
-        _say(out, found)
+        _print(stdout, found)
 
 
-def _say(out: object, answer: object) -> None:
-    out.write(json.dumps(answer).encode() + b"\n")  # type: ignore[attr-defined]
-    out.flush()  # type: ignore[attr-defined]
+def _print(stdout: object, answer: object) -> None:
+    stdout.write(json.dumps(answer).encode() + b"\n")  # type: ignore[attr-defined]
+    stdout.flush()  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Questions to the user that calls wait for, and the answers, each bound to exactly what was shown."""
+"""Open questions to the user and their answers, each bound to exactly what was shown."""
 
 import secrets
 import threading
@@ -18,9 +18,9 @@ Kind = Literal["write", "run", "delete", "undo"]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is asked about: a file and the content that it is to have, a command and its words, changes to undo.
+    """What a question is about: a file and its new content, a command line, or changes to undo.
 
-    An answer is for the turn that it was asked for: the same thing of another turn is another question.
+    An answer holds only for the turn that asked: the same change in another turn is another question.
     """
 
     kind: Kind
@@ -31,7 +31,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question as it is shown. `offer` is what may be granted for longer; `old_sha256` what the file is now."""
+    """A question as it is shown; `offer` is the grant that is offered, `old_sha256` the hash of the file as shown."""
 
     ask_id: str
     subject: Subject
@@ -46,7 +46,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the user said."""
+    """The user's answer to a question."""
 
     approved: bool
     holds: Holds = "once"
@@ -54,7 +54,7 @@ class Answer:
 
 
 class Questions:
-    """The open questions, and the answers that no call has come for yet. The first answer to a question counts."""
+    """Open questions, and answers that no call has taken yet; the first answer to a question counts."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -72,12 +72,12 @@ class Questions:
         warning: str = "",
         notice: str = "",
     ) -> tuple[Question, bool]:
-        """Return the question about something, and whether it is new; who asks twice asks the same question."""
+        """Return the open question about a subject, and whether it is new."""
         with self._lock:
             self._expire()
-            known = self._open.get(subject)
-            if known is not None:
-                return known, False
+            existing = self._open.get(subject)
+            if existing is not None:
+                return existing, False
             if len(self._open) >= MAX_OPEN:
                 raise CallRefused("refused", "Too many questions to the user are open. Wait for answers first.")
             expires = self._clock() + EXPIRE_SECONDS
@@ -86,52 +86,53 @@ class Questions:
             return question, True
 
     def answer(self, ask_id: str, answer: Answer) -> Question | None:
-        """Take the user's answer; None if the question is no longer open."""
+        """Store the user's answer and return its question; None if the question is no longer open."""
         with self._lock:
             self._expire()
-            question = next((one for one in self._open.values() if one.ask_id == ask_id), None)
+            question = next((question for question in self._open.values() if question.ask_id == ask_id), None)
             if question is not None:
                 del self._open[question.subject]
                 self._answered[question.subject] = question, answer
             return question
 
     def take(self, subject: Subject) -> tuple[Question, Answer] | None:
-        """Return what the user has said about something, once."""
+        """Remove and return the answer about a subject."""
         with self._lock:
             self._expire()
             return self._answered.pop(subject, None)
 
     def close(self, subject: Subject) -> Question | None:
-        """Take back a question that was answered elsewhere."""
+        """Remove and return the open question about a subject."""
         with self._lock:
             return self._open.pop(subject, None)
 
     def close_stale(self, subject: Subject, old_sha256: str | None) -> Question | None:
-        """Take back a question about a file that is no longer what was shown."""
+        """Remove and return the open question about a file that has changed since it was shown."""
         with self._lock:
-            known = self._open.get(subject)
-            return self._open.pop(subject) if known is not None and known.old_sha256 != old_sha256 else None
+            question = self._open.get(subject)
+            is_stale = question is not None and question.old_sha256 != old_sha256
+            return self._open.pop(subject) if is_stale else None
 
     def close_by_id(self, ask_id: str) -> Question | None:
-        """Take back a question by its id, or an answer to it that no call has come for."""
+        """Remove and return the open question with an id; also drop an answer to it."""
         with self._lock:
             self._answered = {
                 subject: (question, answer)
                 for subject, (question, answer) in self._answered.items()
                 if question.ask_id != ask_id
             }
-            subject = next((one.subject for one in self._open.values() if one.ask_id == ask_id), None)
+            subject = next((subject for subject, question in self._open.items() if question.ask_id == ask_id), None)
             return self._open.pop(subject) if subject is not None else None
 
     def answers(self) -> list[tuple[Question, Answer]]:
-        """Return what was said and not used yet: a server that comes back has to hear it again."""
+        """Return the answers that no call has taken yet, to be sent again after reconnecting."""
         with self._lock:
             self._expire()
             return list(self._answered.values())
 
     def _expire(self) -> None:
         now = self._clock()
-        self._open = {subject: one for subject, one in self._open.items() if one.expires > now}
+        self._open = {subject: question for subject, question in self._open.items() if question.expires > now}
         self._answered = {
             subject: (question, answer)
             for subject, (question, answer) in self._answered.items()

@@ -1,4 +1,4 @@
-"""Which paths agents may read and write: what `Beneath` asks for every path, as asked for and without links."""
+"""Which paths agents may read and write; `Beneath` applies a rule to the requested path and to the resolved one."""
 
 from artel.connector.deadline import Deadline
 from artel.connector.errors import CallRefused
@@ -10,7 +10,7 @@ from artel.paths.policy import Parts, is_protected, is_secret, matches
 
 
 class WriteRule:
-    """Says no to what may not be written, and notes under which names the file goes."""
+    """Raises for paths that may not be written, and collects the names of the file (requested and resolved)."""
 
     def __init__(self, ignored: Ignored, project: Rule, path: str, *, is_approved: bool) -> None:
         self._ignored = ignored
@@ -21,7 +21,7 @@ class WriteRule:
 
     @property
     def is_protected(self) -> bool:
-        """Whether the file is one that the user is asked about in any case."""
+        """Whether the file always needs the user's approval."""
         return any(map(is_protected, self.names))
 
     def __call__(self, parts: Parts) -> None:
@@ -29,14 +29,14 @@ class WriteRule:
             raise WriteDenied(self._path)
         self._project(parts)
         if is_protected(parts) and self.names and parts != self.names[0]:  # the user was shown another name
-            raise CallRefused("refused", f"{self._path} is a link to a protected file: name that file itself")
+            raise CallRefused("refused", f"{self._path} is a link to a protected file. Use the path of the file itself")
         if is_protected(parts) and not self._is_approved:
-            raise CallRefused("approval_needed", f"Writing to {self._path} needs an approval of the user's own")
+            raise CallRefused("approval_needed", f"Writing to {self._path} needs the user's approval")
         if parts not in self.names:
             self.names.append(parts)
 
     def again(self, parts: Parts) -> None:
-        """Say no to every name under which the file was not looked at before it was decided about."""
+        """Raise FileChanged for a name that was not checked before the decision: a link was changed meanwhile."""
         if parts not in self.names:
             raise FileChanged(self._path)
 
@@ -49,8 +49,8 @@ class Rules:
         self._ignore = ArtelIgnore(files)
 
     def reading(self, call: Call, path: str, *, is_folder: bool = False) -> Rule:
-        """Return the rule for reading: what the user has hidden is not there, secrets are not to be read."""
-        ignored, project = self._ignore.now(), _of_project(call, path)
+        """Return the rule for reading: hidden files are reported as missing, secrets as denied."""
+        ignored, project = self._ignore.now(), _project_rule(call, path)
 
         def rule(parts: Parts) -> None:
             if ignored.hides(parts, is_folder=is_folder):
@@ -63,14 +63,14 @@ class Rules:
 
     def writing(self, call: Call, path: str, *, is_approved: bool) -> WriteRule:
         """Return the rule for writing."""
-        return WriteRule(self._ignore.now(), _of_project(call, path), path, is_approved=is_approved)
+        return WriteRule(self._ignore.now(), _project_rule(call, path), path, is_approved=is_approved)
 
     def restoring(self, path: str) -> Rule:
-        """Return the rule for putting back what was there: it was allowed before, or was the user's own."""
+        """Return the rule for undo, without the project's rules: the old content was there before."""
         return WriteRule(self._ignore.now(), everything, path, is_approved=True)
 
     def hidden(self, deadline: Deadline, *, recursive: bool) -> Hidden:
-        """Return what is left out of a listing; of one that goes into folders also what git leaves out."""
+        """Return the filter of a listing; a recursive one also hides what git ignores."""
         git, ignored = GitIgnore(self._files), self._ignore.now()
 
         def is_hidden(parts: Parts, is_folder: bool) -> bool:
@@ -82,8 +82,8 @@ class Rules:
         return is_hidden
 
 
-def _of_project(call: Call, path: str) -> Rule:
-    """Return the project's own rules, for the name that was asked for and for the real one."""
+def _project_rule(call: Call, path: str) -> Rule:
+    """Return the rule of the project's allowed and denied paths."""
     allowed, denied = tuple(call.allowed_paths), tuple(call.denied_paths)
 
     def rule(parts: Parts) -> None:

@@ -1,4 +1,4 @@
-"""What a connector shows to the user, and where it asks; the command line has one."""
+"""The interface between a connector and the terminal that shows calls and asks the user."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from typing import Protocol
 
 from artel.connector.questions import Answer, Question
 
-# Takes the user's answer to a question by its id; says whether the question was still open.
+# Called with a question's id and the user's answer; returns whether the question was still open.
 TakeAnswer = Callable[[str, Answer], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an agent wanted, and what came of it: `ok`, or the code of the refusal."""
+    """A call and its outcome: `ok`, `unchanged`, or the code of the refusal."""
 
     method: str
     name: str
@@ -22,18 +22,18 @@ class Report:
 
     @property
     def is_ok(self) -> bool:
-        """Whether it was carried out."""
+        """Whether the call was carried out."""
         return self.outcome in ("ok", "unchanged")
 
 
 class Screen(Protocol):
-    """Shows what happens. Everything is called in the event loop's thread."""
+    """Shows calls and asks questions; all methods are called in the event loop's thread."""
 
     def begin(self, take: TakeAnswer) -> None:
-        """Begin to listen for answers."""
+        """Start to listen for answers."""
 
     def say(self, sentence: str) -> None:
-        """Show something about the connection."""
+        """Show a message about the connection."""
 
     def show(self, report: Report) -> None:
         """Show a call."""
@@ -42,7 +42,7 @@ class Screen(Protocol):
         """Ask the user."""
 
     def settle(self, question: Question) -> None:
-        """Stop asking: the question was answered elsewhere, or is too old."""
+        """Stop asking: the question was answered elsewhere or has expired."""
 
     def end(self) -> None:
-        """Leave the terminal as it should be for what is printed next."""
+        """Restore the terminal."""

@@ -1,4 +1,4 @@
-"""Puts a connector together and runs it."""
+"""Builds a connector from its parts and runs it."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ from artel.connector.file_reader import Reader
 from artel.connector.file_search import Searcher
 from artel.connector.file_writer import Writer
 from artel.connector.grants import Grants
-from artel.connector.idempotency import Once
+from artel.connector.idempotency import IdempotentCalls
 from artel.connector.journal import Journal
 from artel.connector.questions import EXPIRE_SECONDS, Answer, Question, Questions
 from artel.connector.rules import Rules
@@ -31,13 +31,13 @@ from artel.contract.connector import CALLS, GUIDANCE, MAX_COMMAND_CHARACTERS, PR
 from artel.paths.beneath import Beneath
 from artel.paths.errors import PathError
 
-TAKE_OVER_SECONDS = 15.0  # a connector that is asked to end finishes the calls it has begun
+TAKE_OVER_SECONDS = 15.0  # the other connector finishes its running calls first
 TAKE_OVER_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What the user wants to be served, and how. The token is asked for whenever a line is opened."""
+class ConnectOptions:
+    """The options of `artel connect`; `token` is called for every new connection."""
 
     server: str
     token: Callable[[], str]
@@ -49,28 +49,28 @@ class Order:
     take_over: bool = False
 
 
-async def serve(order: Order, screen: Screen) -> None:
-    """Serve a folder until the user has enough, or there is a reason to end, which is raised."""
+async def serve(options: ConnectOptions, screen: Screen) -> None:
+    """Serve a folder until a signal arrives; raise if the connector can't go on."""
     with ExitStack() as stack:
-        state = StateFolder.of(order.server, order.project_id, order.folder)
-        await hold(state, stack, take_over=order.take_over and parent_pid() is None)
+        state = StateFolder.of(options.server, options.project_id, options.folder)
+        await acquire(state, stack, take_over=options.take_over and parent_pid() is None)
         stack.callback(screen.end)
-        files = stack.enter_context(_opened(order.folder))
-        await _Service(order, screen, state, files, stack).run()
+        files = stack.enter_context(_opened(options.folder))
+        await _Service(options, screen, state, files, stack).run()
 
 
-async def hold(state: StateFolder, stack: ExitStack, *, take_over: bool) -> None:
-    """Become the only connector with this state; with `take_over` the one that is running is asked to end first.
+async def acquire(state: StateFolder, stack: ExitStack, *, take_over: bool) -> None:
+    """Lock the state folder; with `take_over` signal the connector that holds the lock to end, and wait for it.
 
-    One that has only just begun may not have written its number down yet: then we look again until it has.
+    Retry the signal until it is delivered: a connector that has just started may not have written its process id yet.
     """
     deadline = asyncio.get_running_loop().time() + TAKE_OVER_SECONDS
-    is_asked = False
+    is_signalled = False
     while True:
         try:
-            stack.enter_context(state.held())
+            stack.enter_context(state.connector_lock())
         except AlreadyConnected:
-            is_asked = is_asked or (take_over and state.ask_holder_to_leave())
+            is_signalled = is_signalled or (take_over and state.signal_holder_to_leave())
             if not take_over or asyncio.get_running_loop().time() > deadline:
                 raise
         else:
@@ -79,27 +79,30 @@ async def hold(state: StateFolder, stack: ExitStack, *, take_over: bool) -> None
 
 
 class _Service:
-    """The parts of one connector."""
+    """One running connector and its parts."""
 
-    def __init__(self, order: Order, screen: Screen, state: StateFolder, files: Beneath, stack: ExitStack) -> None:
+    def __init__(
+        self, options: ConnectOptions, screen: Screen, state: StateFolder, files: Beneath, stack: ExitStack
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._screen = screen
         journal = Journal(state.path / "journal.jsonl")
         stack.callback(journal.close)
-        once = Once(files, journal)
-        with state.changing():
-            once.tidy()
+        idempotent_calls = IdempotentCalls(files, journal)
+        with state.change_lock():
+            idempotent_calls.remove_temporary_files()
         rules, grants = Rules(files), Grants(state.path / "grants.json")
         self._questions = Questions()
-        self._decider = Decider(order.mode, grants, self._questions, self._soon(self._ask), self._soon(screen.settle))
-        commands = Commands(list(order.commands), state, files, self._decider, grants, once)
-        kept = UndoStore(state.path / "undo")
+        show_question, hide_question = self._threadsafe(self._ask), self._threadsafe(screen.settle)
+        self._decider = Decider(options.mode, grants, self._questions, show_question, hide_question)
+        commands = Commands(list(options.commands), state, files, self._decider, grants, idempotent_calls)
+        undo_store = UndoStore(state.path / "undo")
         searcher = Searcher(files, rules)
         workspace = Workspace(
-            order.user_id,
+            options.user_id,
             Reader(files, rules),
             searcher,
-            Writer(state, files, rules, self._decider, grants, once, kept),
+            Writer(state, files, rules, self._decider, grants, idempotent_calls, undo_store),
             commands,
         )
         calls = Calls(workspace, AuditLog(state.path / "audit.jsonl"), screen.show, self._decider.settle)
@@ -107,20 +110,20 @@ class _Service:
         stack.callback(commands.stop)
         stack.callback(searcher.stop)
         self._connector = Connector(
-            order.server, order.token, _hello(order, state), calls, screen.say, self._undelivered
+            options.server, options.token, _hello(options, state), calls, screen.say, self._undelivered
         )
-        self._telling: set[asyncio.Task[None]] = set()
+        self._sending: set[asyncio.Task[None]] = set()
         self._is_taken_over = False
 
     async def run(self) -> None:
-        """Serve until a signal comes."""
+        """Serve until a signal arrives."""
         self._screen.begin(self._take)
         serving = asyncio.ensure_future(self._connector.run())
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             self._loop.add_signal_handler(number, serving.cancel)
         self._loop.add_signal_handler(LEAVE_SIGNAL, self._leave, serving)
         if os.environ.get(STDIN_VARIABLE):
-            self._loop.add_reader(0, serving.cancel)  # nobody writes there: it is the end
+            self._loop.add_reader(0, serving.cancel)  # nothing is ever written there: readable means closed
         with suppress(asyncio.CancelledError):
             await serving
         if self._is_taken_over:
@@ -131,13 +134,13 @@ class _Service:
         self._is_taken_over = True
         serving.cancel()
 
-    def _soon(self, show: Callable[[Question], None]) -> Callable[[Question], None]:
-        """Return what does the same from another thread."""
+    def _threadsafe(self, function: Callable[[Question], None]) -> Callable[[Question], None]:
+        """Return a function that calls another one in the event loop's thread."""
 
-        def show_soon(question: Question) -> None:
-            self._loop.call_soon_threadsafe(show, question)
+        def call(question: Question) -> None:
+            self._loop.call_soon_threadsafe(function, question)
 
-        return show_soon
+        return call
 
     def _ask(self, question: Question) -> None:
         self._screen.ask(question)
@@ -148,8 +151,8 @@ class _Service:
         if question is None:
             return False
         task = asyncio.ensure_future(self._connector.decide(_decided(question, answer)))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
         return True
 
     def _undelivered(self) -> list[Decided]:
@@ -163,23 +166,23 @@ def _opened(folder: Path) -> Beneath:
         raise FolderUnsuitable(f"{folder} can't be connected: {error.strerror}") from None
 
 
-def _hello(order: Order, state: StateFolder) -> Hello:
+def _hello(options: ConnectOptions, state: StateFolder) -> Hello:
     return Hello(
         protocol=PROTOCOL,
         connector_id=state.connector_id,
-        user_id=order.user_id,
-        project_id=order.project_id,
+        user_id=options.user_id,
+        project_id=options.project_id,
         workspace_name=(state.workspace.name or "/")[:200],
-        read_only=order.mode == "read-only",
-        features=[*(method.removeprefix("workspace/") for method in CALLS), *_guidance(order.folder)],
-        mode=order.mode,
-        commands={command.name: command.line[:MAX_COMMAND_CHARACTERS] for command in order.commands},
-        take_over=order.take_over,
+        read_only=options.mode == "read-only",
+        features=[*(method.removeprefix("workspace/") for method in CALLS), *_guidance(options.folder)],
+        mode=options.mode,
+        commands={command.name: command.line[:MAX_COMMAND_CHARACTERS] for command in options.commands},
+        take_over=options.take_over,
     )
 
 
 def _guidance(folder: Path) -> list[str]:
-    """Return whether the folder has guidance for agents."""
+    """Return the feature name if the folder has an AGENTS.md."""
     with _opened(folder) as files:
         try:
             return [GUIDANCE] if files.stat(GUIDANCE).type == "file" else []

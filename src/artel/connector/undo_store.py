@@ -1,7 +1,7 @@
-"""What files were before agents changed them, to be put back: contents by their hash, and a list of changes.
+"""The contents of files before agents changed them, for undo: contents by their hash, and a list of changes.
 
-The list is lines of JSON, the last line of a change counts. Connector and `artel undo` both write it, each while it
-holds the state folder's lock, and read it again when the other has.
+The list is a file of JSON lines; the last line of a change counts. The connector and `artel undo` both write it while
+they hold the state folder's change lock, and reload it when the other has written.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ KEPT_SECONDS = 7 * 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a turn did to a file. Hashes of contents; "" stands for no file, None for one that could not be kept.
+    """A turn's change to a file, as hashes of contents: "" means no file, None a content that could not be stored.
 
-    `after` is what the agent wrote, last and last but one: after a crash the last may not have happened.
+    `after` are the agent's last two contents: after a crash the last one may not have been written.
     """
 
     number: int
@@ -39,7 +39,7 @@ class Change:
 
 
 class UndoStore:
-    """Keeps old contents for a week, as far as there is room."""
+    """Stores old contents for a week, at most `max_total_bytes`."""
 
     def __init__(
         self, folder: Path, clock: Callable[[], float] = time.time, max_total_bytes: int = MAX_TOTAL_BYTES
@@ -53,11 +53,11 @@ class UndoStore:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def changes(self) -> list[Change]:
-        """Return what can be undone, or done again, the newest first."""
+        """Return all changes that can be undone or redone, the newest first."""
         self._refresh()
         return sorted(self._changes.values(), key=lambda change: change.number, reverse=True)
 
-    def keep(
+    def record(
         self,
         turn: str,
         path: str,
@@ -67,46 +67,50 @@ class UndoStore:
         is_kept: bool = True,
         mode: int | None = None,
     ) -> None:
-        """Note that a file is about to become something else; what it was is kept when the turn first touches it."""
-        self._refresh()
-        known = next(
-            (one for one in self.changes() if (one.turn, one.path) == (turn, path) and not one.is_undone), None
+        """Record a change before it is made; the old content is stored only for the turn's first change of the file."""
+        earlier = next(
+            (
+                change
+                for change in self.changes()
+                if (change.turn, change.path, change.is_undone) == (turn, path, False)
+            ),
+            None,
         )
-        if known is not None:
-            self._note(replace(known, after=(known.after[-1], new_sha256)))
+        if earlier is not None:
+            self._save(replace(earlier, after=(earlier.after[-1], new_sha256)))
             return
-        sha256 = self.hold(before) if is_kept else None
+        sha256 = self.put_content(before) if is_kept else None
         number = max(self._changes, default=0) + 1
-        self._note(Change(number, turn, path, sha256, (new_sha256,), len(before or b""), self._clock(), mode))
-        self._make_room()
+        self._save(Change(number, turn, path, sha256, (new_sha256,), len(before or b""), self._clock(), mode))
+        self._evict()
 
-    def hold(self, content: bytes | None) -> str:
-        """Keep a content; return its name."""
+    def put_content(self, content: bytes | None) -> str:
+        """Store a content; return its hash, "" for no file."""
         if content is None:
             return ""
         sha256 = hashlib.sha256(content).hexdigest()
-        place = self._folder / sha256
-        if not place.exists():
-            aside = self._folder / f"{sha256}.new"
-            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        path = self._folder / sha256
+        if not path.exists():
+            temporary = self._folder / f"{sha256}.new"
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
-            aside.replace(place)
+            temporary.replace(path)
         return sha256
 
     def content(self, sha256: str | None) -> bytes | None:
-        """Return a content that is kept; None if it is not."""
+        """Return a stored content; None if it is missing or damaged."""
         try:
             content = (self._folder / str(sha256)).read_bytes()
         except OSError:
             return None
         return content if hashlib.sha256(content).hexdigest() == sha256 else None
 
-    def turned(self, change: Change, now: str) -> None:
-        """Note that a change was undone, or done again: the way back is the same with the ends swapped."""
-        self._note(replace(change, before=now, after=(change.before or "",), is_undone=not change.is_undone))
+    def record_swap(self, change: Change, now: str) -> None:
+        """Record that a change was undone or redone: the reverse change has `before` and `after` swapped."""
+        self._save(replace(change, before=now, after=(change.before or "",), is_undone=not change.is_undone))
 
-    def _note(self, change: Change) -> None:
+    def _save(self, change: Change) -> None:
         self._changes[change.number] = change
         self._append(change)
 
@@ -130,21 +134,21 @@ class UndoStore:
             self._changes = {change.number: change for change in found if change is not None}
             self._seen = about.st_ino, about.st_size
 
-    def _make_room(self) -> None:
-        """Forget what is too old and what there is no room for, the oldest first, and contents that nobody needs."""
-        oldest, left, kept = self._clock() - KEPT_SECONDS, self._max_total_bytes, dict[int, Change]()
+    def _evict(self) -> None:
+        """Delete changes that are too old or over the size limit, the oldest first, and unreferenced contents."""
+        oldest, left, retained = self._clock() - KEPT_SECONDS, self._max_total_bytes, dict[int, Change]()
         for change in self.changes()[:MAX_CHANGES]:
             left -= change.size
             if change.at >= oldest and left >= 0:
-                kept[change.number] = change
-        if len(kept) == len(self._changes) and self._list.stat().st_size <= MAX_LIST_BYTES:
+                retained[change.number] = change
+        if len(retained) == len(self._changes) and self._list.stat().st_size <= MAX_LIST_BYTES:
             return
-        self._changes = kept
-        ordered = sorted(kept.values(), key=lambda change: change.number)
+        self._changes = retained
+        ordered = sorted(retained.values(), key=lambda change: change.number)
         write_private(self._list, "".join(f"{json.dumps(asdict(change))}\n" for change in ordered))
         about = self._list.stat()
         self._seen = about.st_ino, about.st_size
-        needed = {change.before for change in kept.values()} | {self._list.name}
+        needed = {change.before for change in retained.values()} | {self._list.name}
         for file in self._folder.iterdir():
             if file.name not in needed:
                 file.unlink(missing_ok=True)
@@ -152,7 +156,7 @@ class UndoStore:
 
 def _change(line: bytes) -> Change | None:
     try:
-        known = json.loads(line)
-        return Change(**(known | {"after": tuple(known["after"])}))
+        fields = json.loads(line)
+        return Change(**(fields | {"after": tuple(fields["after"])}))
     except (ValueError, TypeError, KeyError):
         return None

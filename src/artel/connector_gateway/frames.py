@@ -76,7 +76,7 @@ class PerUserSemaphore:
 
 
 def read_message(text: str, structure: int) -> dict[str, Any]:
-    """Parse a JSON-RPC message; raise Misbehaved if it is invalid or more than `structure` characters are structure."""
+    """Parse a JSON-RPC message; raise Misbehaved if it is invalid or has too much structure."""
     if len(text) > structure and not _is_simple(text, structure):
         raise Misbehaved("it sent a message with too many objects and numbers")
     try:
