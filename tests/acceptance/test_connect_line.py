@@ -582,7 +582,7 @@ def test_folders_that_hold_our_own_files_are_refused(connect: Connecting, tmp_pa
     for folder in (tmp_path, tmp_path / "config", tmp_path / "config" / "inner"):
         folder.mkdir(exist_ok=True)
         done = running.artel("connect", str(folder), "--project", "5", "--yes", env=connect.env)
-        assert (done.returncode, "the files of Artel itself" in done.stderr) == (2, True)
+        assert (done.returncode, "Artel's own files" in done.stderr) == (2, True)
     missing = running.artel("connect", str(tmp_path / "none"), "--project", "5", "--yes", env=connect.env)
     assert missing.returncode == 2
 

@@ -102,7 +102,7 @@ def test_without_the_folder_or_the_right_to_write_nothing_is_put_back(desk: Desk
 
         folder.connect("--read-only")
         problem = assert_problem(undo(desk, turn_id=turn), 409, "undo_refused")
-        assert "reading only" in problem["detail"]
+        assert "read-only" in problem["detail"]
         assert folder.files() == NEW
 
 
