@@ -1,7 +1,7 @@
-"""What every memory index promises, on qdrant-edge, Qdrant (both layouts) and Chroma.
+"""The contract of memory indexes: qdrant-edge, Qdrant (both layouts) and Chroma.
 
-Chroma is a parameter when `chromadb` can be imported (it is an extra of 350 MB: `make test-chroma` installs it for
-the maintainers' CI), a real Qdrant server when ARTEL_TEST_QDRANT_URL names one.
+Chroma is tested if `chromadb` is installed (an extra of 350 MB: `make test-chroma` installs it for the maintainers'
+CI), a real Qdrant server if ARTEL_TEST_QDRANT_URL is set.
 """
 
 import ast
@@ -85,7 +85,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 async def store(kind: str, tmp_path: Path) -> AsyncIterator[MemoryStore]:
     store = new_store(kind, tmp_path)
-    for left_over in await store.collections():  # of an earlier run on a real server
+    for left_over in await store.collections():  # from an earlier run on a real server
         await store.drop(left_over)
     yield store
     await store.close()
@@ -130,7 +130,7 @@ def ids(hits: list[Hit]) -> list[str]:
 
 
 @pytest.mark.req("UWS-17.1", "UWS-20.1", "AGT-03.3")
-async def test_a_memory_can_be_found_from_the_moment_it_is_stored(store: MemoryStore) -> None:
+async def test_memory_is_found_as_soon_as_it_is_stored(store: MemoryStore) -> None:
     point = memory("the deployment needs a migration", vector=[1.0, 0, 0, 0], type="lesson", success=False)
     await store.upsert([point])
 
@@ -141,7 +141,7 @@ async def test_a_memory_can_be_found_from_the_moment_it_is_stored(store: MemoryS
     assert await store.count(MINE) == 1
 
 
-async def test_storing_again_replaces(store: MemoryStore) -> None:
+async def test_upsert_replaces_an_existing_memory(store: MemoryStore) -> None:
     first = memory("the old apple", type="old")
     await store.upsert([first, memory("something else")])
     await store.upsert([memory("a plum", id=first.id), memory("a new pear", id=first.id, type="new")])
@@ -152,7 +152,7 @@ async def test_storing_again_replaces(store: MemoryStore) -> None:
     assert await store.search(MINE, "pear", FLAT, 5, Filter(type="old")) == []
 
 
-async def test_a_memory_without_words_or_vector_is_kept(store: MemoryStore) -> None:
+async def test_memory_without_words_or_vector_is_stored(store: MemoryStore) -> None:
     silent, bare = memory("?!…", vector=[0, 0, 0, 1.0]), memory("plain words", vector=None)
     await store.upsert([silent, bare, memory("", vector=None)])
 
@@ -162,7 +162,7 @@ async def test_a_memory_without_words_or_vector_is_kept(store: MemoryStore) -> N
     assert await store.search(MINE, "?!", None, 5) == []
 
 
-async def test_scores_lie_between_0_and_1_best_first_and_ties_go_by_id(store: MemoryStore) -> None:
+async def test_scores_are_between_0_and_1_and_ties_are_ordered_by_id(store: MemoryStore) -> None:
     twins = [memory("red fish", vector=[1.0, 0, 0, 0]) for _ in range(6)]
     other = memory("one red fish and a blue boat", vector=[0.9, 0.1, 0, 0])
     await store.upsert([*reversed(twins), other])
@@ -175,7 +175,7 @@ async def test_scores_lie_between_0_and_1_best_first_and_ties_go_by_id(store: Me
         assert await store.search(MINE, "red fish", vector, 3) == hits[:3]
 
 
-async def test_top_k_is_kept_within_bounds(store: MemoryStore) -> None:
+async def test_top_k_is_limited(store: MemoryStore) -> None:
     await store.upsert([memory(f"number {n}") for n in range(130)])
 
     for vector in (None, FLAT):
@@ -185,7 +185,7 @@ async def test_top_k_is_kept_within_bounds(store: MemoryStore) -> None:
         assert len(await store.search(MINE, "number", vector, 10_000)) == 100
 
 
-async def test_by_words_alone_in_many_languages(store: MemoryStore) -> None:
+async def test_search_by_words_in_many_languages(store: MemoryStore) -> None:
     texts = {
         "кошка": "Моя КОШКА любит молоко",
         "数据库": "我们的数据库在夜间备份",
@@ -221,11 +221,11 @@ async def test_every_store_ranks_like_the_embedded_one(store: MemoryStore, tmp_p
     await edge.close()
 
 
-# Meaning
+# Hybrid search
 
 
 @pytest.mark.req("UWS-19.2", "UWS-20.1")
-async def test_hybrid_finds_the_rare_word_and_the_paraphrase(
+async def test_hybrid_search_finds_the_rare_word_and_the_paraphrase(
     kind: str, tmp_path: Path, embedder: MiniLmEmbedder
 ) -> None:
     texts = [
@@ -252,8 +252,8 @@ async def test_hybrid_finds_the_rare_word_and_the_paraphrase(
     assert paraphrase[0].id == points[1].id
 
 
-async def test_an_empty_collection_answers_without_embedding(store: MemoryStore) -> None:
-    class Untouchable(NoEmbedder):
+async def test_search_of_an_empty_collection_does_not_embed(store: MemoryStore) -> None:
+    class UnexpectedCall(NoEmbedder):
         dimensions = 4
 
         async def embed(self, texts: Any) -> Any:
@@ -261,11 +261,11 @@ async def test_an_empty_collection_answers_without_embedding(store: MemoryStore)
 
     await store.ensure_collection(MINE)
 
-    assert await search_memory(store, Untouchable(), MINE, "anything", 5) == []
-    assert await search_memory(store, Untouchable(), collection_name(9, 9, "nobody"), "anything", 5) == []
+    assert await search_memory(store, UnexpectedCall(), MINE, "anything", 5) == []
+    assert await search_memory(store, UnexpectedCall(), collection_name(9, 9, "nobody"), "anything", 5) == []
 
 
-async def test_a_failing_embedder_leaves_the_words(store: MemoryStore) -> None:
+async def test_failing_embedder_falls_back_to_words(store: MemoryStore) -> None:
     class Broken(NoEmbedder):
         dimensions = 4
 
@@ -287,7 +287,7 @@ async def test_filters_by_type_success_and_date(store: MemoryStore) -> None:
         "early": memory("note", type="chat", success=True, at=NOON - tick),
         "noon": memory("note", type="task", success=False, at=NOON),
         "late": memory("note", type="task", success=True, at=NOON + tick),
-        "naive": memory("note", type="chat", success=False, at=datetime(2026, 3, 2)),  # noqa: DTZ001 - taken as UTC
+        "naive": memory("note", type="chat", success=False, at=datetime(2026, 3, 2)),  # noqa: DTZ001 - interpreted as UTC
     }
     await store.upsert(list(points.values()))
     berlin = NOON.astimezone(timezone(timedelta(hours=1)))
@@ -325,7 +325,7 @@ HOSTILE = [
     "task\u202e",
 ]
 texts = st.one_of(st.text(max_size=30), st.sampled_from(HOSTILE), st.sampled_from(["red fish", "blue fish", "fish"]))
-# Names that a sloppy prefix, pattern or path comparison would take for each other.
+# Names that a wrong comparison of prefixes, patterns or paths would mix up.
 neighbours = st.sampled_from(
     [
         ("user1_project1_a_context", "user1_project11_a_context"),
@@ -361,7 +361,7 @@ def running(kind: str, tmp_path: Path) -> Iterator[tuple[MemoryStore, Callable[.
 @pytest.mark.req("UWS-17.2")
 @settings(max_examples=by_depth(40, 100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pair=neighbours, done=operations, query=texts)
-def test_nothing_done_in_one_collection_is_seen_or_felt_in_another(
+def test_collections_are_isolated(
     running: tuple[MemoryStore, Callable[..., Any]], pair: tuple[str, str], done: list[tuple[Any, ...]], query: str
 ) -> None:
     store, run = running
@@ -370,7 +370,7 @@ def test_nothing_done_in_one_collection_is_seen_or_felt_in_another(
 
 
 async def check_isolation(store: MemoryStore, names: tuple[str, str], done: list[tuple[Any, ...]], query: str) -> None:
-    """Do everything in the store and in two plain dictionaries, and compare."""
+    """Apply the operations to the store and to two dictionaries, then compare."""
     model: list[dict[str, Point]] = [{}, {}]
     for operation, who, *details in done:
         await apply(store, model[who], operation, names[who], details)
@@ -406,7 +406,7 @@ async def compare(store: MemoryStore, expected: dict[str, Point], name: str, que
 
 
 @pytest.mark.req("UWS-17.2")
-async def test_one_id_in_two_collections_is_two_memories(store: MemoryStore) -> None:
+async def test_same_id_in_two_collections_is_two_memories(store: MemoryStore) -> None:
     mine, theirs = memory("my secret"), memory("their secret", collection=THEIRS)
     theirs = Point(mine.id, THEIRS, theirs.text, theirs.vector, theirs.type, theirs.success, theirs.created_at)
     await store.upsert([mine, theirs])
@@ -417,7 +417,7 @@ async def test_one_id_in_two_collections_is_two_memories(store: MemoryStore) -> 
 
 
 @pytest.mark.req("UWS-17.2")
-async def test_other_tenants_words_do_not_move_the_scores(store: MemoryStore) -> None:
+async def test_scores_do_not_depend_on_other_tenants(store: MemoryStore) -> None:
     await store.upsert([memory("rare orchid"), memory("common grass"), memory("common moss")])
     before = await store.search(MINE, "rare common", None, 5)
     await store.upsert([memory("rare rare", collection=THEIRS) for _ in range(50)])
@@ -428,7 +428,7 @@ async def test_other_tenants_words_do_not_move_the_scores(store: MemoryStore) ->
 @pytest.mark.parametrize(
     "name", ["", "ab", "a/b", "../x", "a b c", 'x"y"z', "user1_project1_a_context\n", "кот", "_ab", "ab_", "a" * 201]
 )
-async def test_a_name_that_some_engine_can_not_take_is_refused_by_all(store: MemoryStore, name: str) -> None:
+async def test_invalid_collection_name_is_refused_by_all_stores(store: MemoryStore, name: str) -> None:
     await store.upsert([memory("hello")])
 
     attempts: list[Callable[[], Any]] = [
@@ -458,14 +458,14 @@ triples = st.tuples(st.integers(0, 10**18), st.integers(0, 10**18), agent_names)
 
 
 @pytest.mark.req("UWS-17.1")
-@given(one=triples, other=triples)
-def test_two_agents_never_share_a_collection(one: tuple[int, int, str], other: tuple[int, int, str]) -> None:
-    assert (collection_name(*one) == collection_name(*other)) == (one == other)
-    assert collection_name(*one) == f"user{one[0]}_project{one[1]}_{one[2]}_context"
+@given(first=triples, second=triples)
+def test_two_agents_never_share_a_collection(first: tuple[int, int, str], second: tuple[int, int, str]) -> None:
+    assert (collection_name(*first) == collection_name(*second)) == (first == second)
+    assert collection_name(*first) == f"user{first[0]}_project{first[1]}_{first[2]}_context"
 
 
 @pytest.mark.parametrize("triple", [(1, 1, ""), (1, 1, "A"), (1, 1, "a\n"), (1, 1, "1_a"), (-1, 1, "a"), (1, -1, "a")])
-def test_no_collection_is_named_after_something_that_is_no_agent(triple: tuple[int, int, str]) -> None:
+def test_collection_name_refuses_invalid_agents(triple: tuple[int, int, str]) -> None:
     with pytest.raises(ConfigurationInvalid):
         collection_name(*triple)
 
@@ -474,7 +474,7 @@ def test_no_collection_is_named_after_something_that_is_no_agent(triple: tuple[i
 
 
 @pytest.mark.req("UWS-18.1")
-async def test_a_collection_is_made_once(store: MemoryStore) -> None:
+async def test_ensure_collection_creates_it_once(store: MemoryStore) -> None:
     assert await store.ensure_collection(MINE)
     assert not await store.ensure_collection(MINE)
     await store.upsert([memory("hello", collection=THEIRS)])
@@ -485,7 +485,7 @@ async def test_a_collection_is_made_once(store: MemoryStore) -> None:
 
 
 @pytest.mark.req("UWS-18.1")
-async def test_the_embedded_index_has_indexes_for_what_searches_filter_by(edge: EdgeStore) -> None:
+async def test_embedded_index_has_payload_indexes(edge: EdgeStore) -> None:
     await edge.ensure_collection(MINE)
 
     shard = edge._shard
@@ -495,26 +495,24 @@ async def test_the_embedded_index_has_indexes_for_what_searches_filter_by(edge: 
 
 @pytest.mark.req("UWS-18.1")
 @pytest.mark.parametrize("layout", ["shared", "per_agent"])
-async def test_a_server_is_asked_for_indexes_for_what_searches_filter_by(
-    layout: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_server_collection_gets_payload_indexes(layout: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     store = QdrantStore(":memory:", model="test", dimensions=4, layout=layout)
-    asked: dict[str, Any] = {}
+    indexes: dict[str, Any] = {}
 
-    async def record(_home: str, field: str, schema: Any, **_: Any) -> None:
-        asked[field] = schema
+    async def record(_collection: str, field: str, schema: Any, **_: Any) -> None:
+        indexes[field] = schema
 
     monkeypatch.setattr(store, "_is_server", True)
     monkeypatch.setattr(store._client, "create_payload_index", record)
     await store.ensure_collection(MINE)
     await store.close()
 
-    assert {"collection", "type", "success", "created_at"} <= set(asked)
-    assert asked["collection"].is_tenant is (layout == "shared")
+    assert {"collection", "type", "success", "created_at"} <= set(indexes)
+    assert indexes["collection"].is_tenant is (layout == "shared")
 
 
 @pytest.mark.req("UWS-21.1")
-async def test_clearing_forgets_everything_and_keeps_the_collection(store: MemoryStore) -> None:
+async def test_clear_deletes_memories_but_keeps_the_collection(store: MemoryStore) -> None:
     await store.upsert([memory(f"text {n}") for n in range(20)])
     await store.upsert([memory("theirs", collection=THEIRS)])
     await store.clear(MINE)
@@ -528,7 +526,7 @@ async def test_clearing_forgets_everything_and_keeps_the_collection(store: Memor
     assert ids(await store.search(MINE, "text", FLAT, 5)) == [again.id]
 
 
-async def test_what_is_not_there_is_empty_and_can_be_removed(store: MemoryStore) -> None:
+async def test_missing_collection_is_empty_and_can_be_deleted(store: MemoryStore) -> None:
     assert await store.count(MINE) == 0
     assert await store.search(MINE, "text", FLAT, 5) == []
     await store.delete(MINE, [uuid7()])
@@ -540,7 +538,7 @@ async def test_what_is_not_there_is_empty_and_can_be_removed(store: MemoryStore)
     assert await store.collections() == []
 
 
-async def test_a_dropped_collection_is_gone_and_can_come_back(store: MemoryStore) -> None:
+async def test_dropped_collection_can_be_created_again(store: MemoryStore) -> None:
     await store.upsert([memory("old"), memory("theirs", collection=THEIRS)])
     await store.drop(MINE)
     assert await store.collections() == [THEIRS]
@@ -551,7 +549,7 @@ async def test_a_dropped_collection_is_gone_and_can_come_back(store: MemoryStore
     assert await store.count(MINE) == 1
 
 
-async def test_renaming_takes_every_memory_along(store: MemoryStore) -> None:
+async def test_rename_moves_every_memory(store: MemoryStore) -> None:
     points = [memory(f"word{n}", vector=at_angle(n / 400), type=f"t{n % 3}") for n in range(600)]
     await store.upsert([*points, memory("bystander", collection=THEIRS)])
     new = collection_name(1, 1, "agent_reviewer")
@@ -565,7 +563,7 @@ async def test_renaming_takes_every_memory_along(store: MemoryStore) -> None:
     assert await store.count(new) == 599
 
 
-async def test_an_interrupted_renaming_can_be_repeated(store: MemoryStore) -> None:
+async def test_interrupted_rename_can_be_repeated(store: MemoryStore) -> None:
     new = collection_name(1, 1, "agent_reviewer")
     moved, left = memory("moved already", collection=new), memory("left behind")
     await store.upsert([moved, left])
@@ -577,12 +575,12 @@ async def test_an_interrupted_renaming_can_be_repeated(store: MemoryStore) -> No
     assert set(ids(await store.search(new, "x", FLAT, 5))) == {moved.id, left.id}
 
 
-async def test_a_vector_of_another_length_is_a_mistake(store: MemoryStore) -> None:
+async def test_vector_of_wrong_length_is_an_error(store: MemoryStore) -> None:
     with pytest.raises(ValueError, match="3 dimensions"):
         await store.upsert([memory("x", vector=[1.0, 2.0, 3.0])])
 
 
-async def test_without_an_embedder_vectors_are_not_looked_at(kind: str, tmp_path: Path) -> None:
+async def test_without_an_embedder_only_words_count(kind: str, tmp_path: Path) -> None:
     store = new_store(kind, tmp_path, dimensions=0)
     point = memory("only words count", vector=None)
     await store.upsert([point])
@@ -594,7 +592,7 @@ async def test_without_an_embedder_vectors_are_not_looked_at(kind: str, tmp_path
     await store.close()
 
 
-async def test_a_closed_store_says_so(kind: str, tmp_path: Path) -> None:
+async def test_closed_store_is_unavailable(kind: str, tmp_path: Path) -> None:
     store = new_store(kind, tmp_path)
     assert await store.healthy()
     await store.close()
@@ -605,7 +603,7 @@ async def test_a_closed_store_says_so(kind: str, tmp_path: Path) -> None:
         await store.ensure_collection(MINE)
 
 
-async def test_a_new_agents_collection_is_no_reason_to_rebuild_the_others(store: MemoryStore) -> None:
+async def test_new_collection_does_not_require_a_rebuild(store: MemoryStore) -> None:
     await store.upsert([memory("hello")])
     await store.rebuilt()
 
@@ -618,7 +616,7 @@ async def test_a_new_agents_collection_is_no_reason_to_rebuild_the_others(store:
 
 @pytest.mark.req("AGT-03.3")
 @pytest.mark.parametrize("kind", ON_DISK)
-async def test_memories_outlive_the_process_that_stored_them(kind: str, tmp_path: Path) -> None:
+async def test_memories_are_persistent(kind: str, tmp_path: Path) -> None:
     store = new_store(kind, tmp_path)
     points = [memory(f"kept {n}") for n in range(300)]
     await store.upsert(points)
@@ -635,7 +633,7 @@ async def test_memories_outlive_the_process_that_stored_them(kind: str, tmp_path
 
 
 @pytest.mark.parametrize("kind", ON_DISK)
-async def test_another_model_makes_the_index_anew(kind: str, tmp_path: Path) -> None:
+async def test_another_model_recreates_the_index(kind: str, tmp_path: Path) -> None:
     store = new_store(kind, tmp_path)
     await store.upsert([memory("seen by the old model")])
     await store.close()
@@ -649,7 +647,7 @@ async def test_another_model_makes_the_index_anew(kind: str, tmp_path: Path) -> 
     await again.close()
 
 
-async def test_a_collection_on_a_server_that_another_model_made_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_server_collection_of_another_model_is_recreated(monkeypatch: pytest.MonkeyPatch) -> None:
     store = QdrantStore(":memory:", model="old", dimensions=4, layout="per_agent")
     await store.upsert([memory("seen by the old model")])
     again = QdrantStore(":memory:", model="new", dimensions=2, layout="per_agent")
@@ -663,11 +661,11 @@ async def test_a_collection_on_a_server_that_another_model_made_is_made_anew(mon
     await again.close()
 
 
-async def test_a_collection_on_a_server_that_is_not_ours_is_left_alone() -> None:
+async def test_foreign_server_collection_is_not_touched() -> None:
     store = QdrantStore(":memory:", model="test", dimensions=4, layout="per_agent")
     await store._client.create_collection(MINE, vectors_config={})
 
-    with pytest.raises(ConfigurationInvalid, match="didn't make"):
+    with pytest.raises(ConfigurationInvalid, match="didn't create"):
         await store.ensure_collection(MINE)
     assert await store._client.collection_exists(MINE)
     await store.close()
@@ -693,7 +691,7 @@ asyncio.run(main())
 
 
 def killed_writer(folder: Path) -> list[str]:
-    """Return the ids that a process had said it stored when it was killed."""
+    """Return the ids that a process reported as stored before it was killed."""
     command = [sys.executable, "-c", WRITER, str(folder), MINE]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout
@@ -704,19 +702,19 @@ def killed_writer(folder: Path) -> list[str]:
 
 
 @pytest.mark.req("AGT-03.3")
-async def test_what_a_killed_process_had_stored_is_there(tmp_path: Path) -> None:
+async def test_memories_survive_a_killed_process(tmp_path: Path) -> None:
     stored = killed_writer(tmp_path / "memory")
     store = EdgeStore(tmp_path / "memory", model="test", dimensions=4)
     assert await store.count(MINE) >= len(stored) >= 450
     await store.delete(MINE, stored)
-    assert await store.count(MINE) <= 3  # what it stored, and had not said
+    assert await store.count(MINE) <= 3  # stored but not reported yet
     await store.upsert([memory("life goes on")])
     assert await store.search(MINE, "life", None, 5)
     await store.close()
 
 
 @pytest.mark.parametrize("damage", ["edge_config.json", "wal/first-index", "segments/*/vector_storage-bm25/deleted/*"])
-async def test_a_broken_shard_is_set_aside_and_made_anew(tmp_path: Path, damage: str) -> None:
+async def test_broken_shard_is_moved_aside_and_recreated(tmp_path: Path, damage: str) -> None:
     store = EdgeStore(tmp_path / "memory", model="test", dimensions=4)
     await store.upsert([memory("soon lost")])
     await store.rebuilt()
@@ -734,13 +732,13 @@ async def test_a_broken_shard_is_set_aside_and_made_anew(tmp_path: Path, damage:
 
     still = EdgeStore(tmp_path / "memory", model="test", dimensions=4)
     assert await still.count(MINE) == 1
-    assert still.needs_rebuild  # until somebody says that it is done
+    assert still.needs_rebuild  # until rebuilt() is called
     await still.rebuilt()
     assert not still.needs_rebuild
     await still.close()
 
 
-async def test_a_shard_that_another_process_uses_is_left_alone(edge: EdgeStore, tmp_path: Path) -> None:
+async def test_locked_shard_is_not_touched(edge: EdgeStore, tmp_path: Path) -> None:
     await edge.upsert([memory("in use")])
     second = EdgeStore(tmp_path / "memory", model="test", dimensions=4)
 
@@ -752,23 +750,23 @@ async def test_a_shard_that_another_process_uses_is_left_alone(edge: EdgeStore, 
     assert not list((tmp_path / "memory").glob("broken-*"))
 
 
-async def test_dead_points_are_cleared_away_when_the_shard_is_opened(tmp_path: Path) -> None:
+async def test_shard_is_compacted_when_it_is_opened(tmp_path: Path) -> None:
     store = EdgeStore(tmp_path / "memory", model="test", dimensions=4)
-    kept = memory("kept", collection=THEIRS)
-    await store.upsert([kept, *(memory(f"dead {n}") for n in range(3_000))])
+    living = memory("kept", collection=THEIRS)
+    await store.upsert([living, *(memory(f"dead {n}") for n in range(3_000))])
     await store.clear(MINE)
     await store.close()
     segments = set((tmp_path / "memory" / "shard" / "segments").iterdir())
 
     again = EdgeStore(tmp_path / "memory", model="test", dimensions=4)
-    assert ids(await again.search(THEIRS, "kept", FLAT, 5)) == [kept.id]
+    assert ids(await again.search(THEIRS, "kept", FLAT, 5)) == [living.id]
     await again.upsert([memory("new life")])
     assert await again.count(MINE) == 1
     await again.close()
     assert set((tmp_path / "memory" / "shard" / "segments").iterdir()).isdisjoint(segments)
 
 
-# Waiting
+# Concurrency and deadlines
 
 
 async def test_searches_do_not_wait_for_a_writer(edge: EdgeStore) -> None:
@@ -786,7 +784,7 @@ async def test_searches_do_not_wait_for_a_writer(edge: EdgeStore) -> None:
     await writing
 
 
-async def test_a_call_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
+async def test_call_fails_after_its_deadline(tmp_path: Path) -> None:
     store = EdgeStore(tmp_path / "memory", model="test", dimensions=4, deadline_seconds=0.05)
     await store.ensure_collection(MINE)
     go_on = threading.Event()
@@ -798,12 +796,12 @@ async def test_a_call_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_more_waiting_calls_than_allowed_are_refused(edge: EdgeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_calls_beyond_the_queue_limit_are_refused(edge: EdgeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "MAX_WAITING", 3)
     go_on = threading.Event()
     accepted = [asyncio.create_task(edge._writer.run(go_on.wait, 10)) for _ in range(3)]
     await asyncio.sleep(0)
-    with pytest.raises(MemoryUnavailable, match="too much"):
+    with pytest.raises(MemoryUnavailable, match="overloaded"):
         await edge.upsert([memory("hello")])
     go_on.set()
 
@@ -811,9 +809,9 @@ async def test_more_waiting_calls_than_allowed_are_refused(edge: EdgeStore, monk
     await edge.upsert([memory("hello")])
 
 
-async def test_a_panic_of_the_engine_is_an_error_like_any_other(edge: EdgeStore) -> None:
+async def test_panic_of_the_engine_is_memory_unavailable(edge: EdgeStore) -> None:
     class Panic(BaseException):
-        """What PyO3 makes of one."""
+        """As PyO3 raises it."""
 
     def panic() -> None:
         raise Panic("index out of bounds")
@@ -821,11 +819,11 @@ async def test_a_panic_of_the_engine_is_an_error_like_any_other(edge: EdgeStore)
     with pytest.raises(MemoryUnavailable) as caught:
         await edge._readers.run(panic)
     assert caught.value.kind is Kind.UNAVAILABLE
-    with pytest.raises(ZeroDivisionError):  # a mistake of ours is not hidden
+    with pytest.raises(ZeroDivisionError):  # our own bugs are not hidden
         await edge._readers.run(lambda: 1 // 0)
 
 
-async def test_a_server_that_is_not_there_is_an_error_in_time() -> None:
+async def test_unreachable_server_is_memory_unavailable() -> None:
     store = QdrantStore("http://127.0.0.1:1", model="test", dimensions=4, deadline_seconds=2)
 
     attempts: list[Callable[[], Any]] = [
@@ -844,7 +842,7 @@ async def test_a_server_that_is_not_there_is_an_error_in_time() -> None:
     await store.close()
 
 
-async def test_a_server_that_does_not_answer_is_an_error_in_time() -> None:
+async def test_silent_server_is_memory_unavailable_after_the_deadline() -> None:
     connected = asyncio.Event()
 
     async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -865,7 +863,7 @@ async def test_a_server_that_does_not_answer_is_an_error_in_time() -> None:
     server.close()
 
 
-async def test_a_server_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_old_server_is_a_configuration_error(monkeypatch: pytest.MonkeyPatch) -> None:
     store = QdrantStore(":memory:", model="test", dimensions=4)
     info = await store._client.info()
 
@@ -879,17 +877,17 @@ async def test_a_server_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch
     await store.close()
 
 
-# Choosing
+# Providers
 
 
 @pytest.mark.req("AGT-03.3")
-def test_an_unknown_provider_is_refused_by_name(tmp_path: Path) -> None:
+def test_unknown_provider_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationInvalid, match=r"'pinecone'.*qdrant, chroma"):
         make_store(MemorySettings(tmp_path, provider="pinecone"), NoEmbedder())
 
 
 @pytest.mark.req("AGT-03.3")
-async def test_qdrant_is_the_default_embedded_or_by_url(tmp_path: Path) -> None:
+async def test_qdrant_is_the_default_embedded_or_remote(tmp_path: Path) -> None:
     embedded = make_store(MemorySettings(tmp_path), NoEmbedder())
     remote = make_store(MemorySettings(tmp_path, url="http://127.0.0.1:1", layout="per_agent"), NoEmbedder())
 
@@ -902,9 +900,9 @@ async def test_qdrant_is_the_default_embedded_or_by_url(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("AGT-03.3")
-def test_chroma_is_chosen_by_name_and_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "chromadb" else there(name))
+def test_missing_chroma_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "chromadb" else find_spec(name))
 
     with pytest.raises(ConfigurationInvalid, match=r"pip install 'artel-ai\[chroma\]'"):
         make_store(MemorySettings(tmp_path, provider="chroma"), NoEmbedder())
@@ -924,8 +922,8 @@ print(*(heavy & sys.modules.keys()))
 
 # The gate
 
-MEMORY = Path(__file__).parents[2] / "src" / "artel" / "memory"
-# What the stores may take from the engines: shards, clients, schemas, types. What selects points is missing.
+PACKAGE = Path(bm25.__file__).parent
+# The engine names that the stores may use: shards, clients, schemas, types; nothing that selects points.
 ALLOWED = {
     "edge.py": {"EdgeShard", "Point", "UpdateOperation"},
     "shard.py": {
@@ -956,58 +954,60 @@ ALLOWED = {
         "models",
     },
 }
-# Calls that read or change points, with the place of the argument that says which ones.
+# Calls that read or change points, with the index of the argument that selects the points.
 SELECTING = {
     "count": 1, "delete": 1, "facet": None, "query_batch_points": 1, "retrieve": 1, "scroll": 1, "upsert": 1,
 }  # fmt: skip
 
 
-def taken_from_engines(tree: ast.AST) -> set[str]:
-    """Return every name of an engine's module that a file uses."""
-    taken, modules = set(), {"models", "edge", "qdrant_edge", "qdrant_client"}
+def engine_names(tree: ast.AST) -> set[str]:
+    """Return every name of an engine's module that a syntax tree uses."""
+    names, modules = set(), {"models", "edge", "qdrant_edge", "qdrant_client"}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith(("qdrant_edge", "qdrant_client")):
-            taken |= {name.name for name in node.names}
+            names |= {name.name for name in node.names}
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
-            taken.add(node.attr)
+            names.add(node.attr)
         if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("UpdateOperation"):
-            taken.add(f"UpdateOperation.{node.attr}")
-    return taken
+            names.add(f"UpdateOperation.{node.attr}")
+    return names
 
 
 @pytest.mark.req("UWS-17.2")
 @pytest.mark.parametrize("file", ["edge.py", "shard.py", "qdrant.py"])
 def test_only_the_gate_builds_filters_and_requests(file: str) -> None:
-    taken = taken_from_engines(ast.parse((MEMORY / file).read_text(encoding="utf-8")))
+    names = engine_names(ast.parse((PACKAGE / file).read_text(encoding="utf-8")))
 
-    assert {name for name in taken if name != "UpdateOperation" or file == "edge.py"} <= ALLOWED[file]
+    assert {name for name in names if name != "UpdateOperation" or file == "edge.py"} <= ALLOWED[file]
 
 
 @pytest.mark.req("UWS-17.2")
-def test_no_other_module_reaches_an_engine() -> None:
-    for path in MEMORY.glob("*.py"):
+def test_no_other_module_uses_an_engine() -> None:
+    for path in PACKAGE.glob("*.py"):
         if path.name not in {"gate.py", *ALLOWED}:
-            assert taken_from_engines(ast.parse(path.read_text(encoding="utf-8"))) == set(), path.name
+            assert engine_names(ast.parse(path.read_text(encoding="utf-8"))) == set(), path.name
 
 
 @pytest.mark.req("UWS-17.2")
-def test_every_request_to_a_server_says_whose_points_through_the_gate() -> None:
-    tree = ast.parse((MEMORY / "qdrant.py").read_text(encoding="utf-8"))
+def test_every_server_request_is_scoped_by_the_gate() -> None:
+    tree = ast.parse((PACKAGE / "qdrant.py").read_text(encoding="utf-8"))
     seen = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("self._client."):
             method = node.func.attr  # type: ignore[attr-defined]
-            if (place := SELECTING.get(method)) is not None:
+            if (index := SELECTING.get(method)) is not None:
                 seen.add(method)
-                which = ast.unparse(node.args[place])
-                assert which in {"some", "requests"} or "gate." in which or which.startswith(("source.", "target.")), (
-                    ast.unparse(node)
-                )
+                selector = ast.unparse(node.args[index])
+                assert (
+                    selector in {"some", "requests"}
+                    or "gate." in selector
+                    or selector.startswith(("source.", "target."))
+                ), ast.unparse(node)
     assert seen == {"count", "delete", "query_batch_points", "retrieve", "scroll", "upsert"}
 
 
 @pytest.mark.req("UWS-17.2")
-def test_a_gate_can_not_be_made_without_a_collection() -> None:
+def test_gate_requires_a_collection() -> None:
     from artel.vector_index.gate import EdgeGate, QdrantGate
 
     for gate in (EdgeGate, QdrantGate):
@@ -1039,16 +1039,16 @@ def test_a_gate_can_not_be_made_without_a_collection() -> None:
         ("… !? _ \x00", []),
     ],
 )
-def test_words_of_a_text(text: str, expected: list[str]) -> None:
+def test_tokens_of_a_text(text: str, expected: list[str]) -> None:
     assert list(bm25.tokens(text)) == expected
 
 
-def test_a_words_number_is_the_same_in_every_process() -> None:
+def test_term_numbers_are_stable() -> None:
     assert bm25.query_vector("cat Кошка 数据").indices == [336722692, 2666296096, 3138554730]
 
 
 @given(text=st.text(max_size=300))
-def test_a_documents_terms_are_in_order_and_weigh_something(text: str) -> None:
+def test_document_terms_are_sorted_and_have_positive_weights(text: str) -> None:
     vector = bm25.document_vector(text)
 
     assert vector.indices == sorted(set(vector.indices))
@@ -1057,10 +1057,10 @@ def test_a_documents_terms_are_in_order_and_weigh_something(text: str) -> None:
     assert set(bm25.query_vector(text).indices) <= set(vector.indices)
 
 
-def test_a_word_weighs_more_the_more_often_it_occurs_and_the_shorter_the_text() -> None:
+def test_weight_grows_with_frequency_and_shrinks_with_length() -> None:
     def weight(text: str) -> float:
         vector = bm25.document_vector(text)
         return dict(zip(vector.indices, vector.values, strict=True))[bm25.query_vector("cat").indices[0]]
 
     assert weight("cat cat") > weight("cat") > weight("cat " + "other " * 500)
-    assert bm25.rarity(100, 1) > bm25.rarity(100, 50) > 0
+    assert bm25.idf(100, 1) > bm25.idf(100, 50) > 0

@@ -1,4 +1,4 @@
-"""The embedders: MiniLM against a plain implementation of the same model, and what surrounds the mathematics."""
+"""Embedders: MiniLM compared with a simple implementation, batching, caching and errors."""
 
 import asyncio
 import ctypes
@@ -60,7 +60,7 @@ def vectors_of(model: MiniLm, texts: Sequence[str]) -> Any:
 
 
 class Reference:
-    """BERT as the paper has it: double precision, padded to the longest, masked, one step a line."""
+    """A simple implementation of BERT: double precision, padded and masked."""
 
     def __init__(self, folder: Path) -> None:
         self.weights = {name: w.astype(np.float64) for name, w in load_file(folder / "model.safetensors").items()}
@@ -104,7 +104,7 @@ class Reference:
         return pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
 
 
-def test_it_computes_what_the_model_is_defined_to(model: MiniLm, folder: Path) -> None:
+def test_vectors_equal_those_of_the_reference(model: MiniLm, folder: Path) -> None:
     expected = Reference(folder).embed(TEXTS)
 
     found = vectors_of(model, TEXTS)
@@ -115,7 +115,7 @@ def test_it_computes_what_the_model_is_defined_to(model: MiniLm, folder: Path) -
     assert np.allclose(np.linalg.norm(found, axis=1), 1, atol=1e-5)
 
 
-def test_sentences_that_mean_the_same_are_closer(model: MiniLm) -> None:
+def test_paraphrases_are_closer_than_unrelated_texts(model: MiniLm) -> None:
     question, paraphrase, related, unrelated = vectors_of(
         model,
         [
@@ -134,7 +134,7 @@ def test_sentences_that_mean_the_same_are_closer(model: MiniLm) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(texts=st.lists(st.text(max_size=60) | st.sampled_from(TEXTS[:4]), min_size=1, max_size=5))
-def test_company_does_not_change_a_vector(model: MiniLm, texts: list[str]) -> None:
+def test_vector_does_not_depend_on_the_batch(model: MiniLm, texts: list[str]) -> None:
     together = vectors_of(model, [*texts, "some longer company " * 20])[:-1]
     alone = np.array([vectors_of(model, [text])[0] for text in texts])
 
@@ -148,14 +148,14 @@ def test_the_same_text_gives_the_same_vector(model: MiniLm, folder: Path) -> Non
     assert np.array_equal(first, vectors_of(MiniLm(folder), TEXTS))
 
 
-def test_no_more_than_256_tokens_count(model: MiniLm) -> None:
+def test_text_is_truncated_to_256_tokens(model: MiniLm) -> None:
     long = "alpha beta gamma " * 400
 
     assert len(model.tokens(long)) == 256
     assert np.array_equal(vectors_of(model, [long]), vectors_of(model, [long + "delta"]))
 
 
-def test_the_matrix_library_keeps_to_one_thread(model: MiniLm) -> None:
+def test_blas_uses_one_thread(model: MiniLm) -> None:
     assert model
     for library in Path(np.__file__).parent.with_name("numpy.libs").glob("libscipy_openblas*"):
         assert ctypes.CDLL(str(library)).scipy_openblas_get_num_threads64_() == 1
@@ -164,7 +164,7 @@ def test_the_matrix_library_keeps_to_one_thread(model: MiniLm) -> None:
 # The embedder
 
 
-async def test_many_texts_are_embedded_in_small_batches_in_order(
+async def test_texts_are_embedded_in_small_batches_in_order(
     embedder: MiniLmEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batches: list[list[int]] = []
@@ -182,7 +182,7 @@ async def test_many_texts_are_embedded_in_small_batches_in_order(
     assert max(len(batch) for batch in batches) == 32
 
 
-async def test_a_question_does_not_wait_for_a_batch(embedder: MiniLmEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_query_does_not_wait_for_a_batch(embedder: MiniLmEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go_on = threading.Event(), threading.Event()
     real = embedder._embed
 
@@ -202,31 +202,29 @@ async def test_a_question_does_not_wait_for_a_batch(embedder: MiniLmEmbedder, mo
     assert len(await indexing) == 2
 
 
-async def test_questions_are_remembered_a_few_of_them(
-    embedder: MiniLmEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    embedder._recent = embedders._Recent(2)
-    asked: list[int] = []
+async def test_single_texts_are_cached(embedder: MiniLmEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder._cache = embedders._VectorCache(2)
+    lengths: list[int] = []
     real = embedder._tokens
 
     def tokens(texts: list[str]) -> list[list[int]]:
-        asked.extend(map(len, texts))
+        lengths.extend(map(len, texts))
         return real(texts)
 
     monkeypatch.setattr(embedder, "_tokens", tokens)
-    for question in ("a", "bb", "a", "ccc", "a", "bb"):  # the third pushes bb out
+    for question in ("a", "bb", "a", "ccc", "a", "bb"):  # the third evicts bb
         assert np.allclose((await embedder.embed([question]))[0], (await embedder.embed([question]))[0])
 
-    assert asked == [1, 2, 3, 2]
+    assert lengths == [1, 2, 3, 2]
     with pytest.raises(ValueError, match="read-only"):
         (await embedder.embed(["a"]))[0][0] = 7
 
 
-async def test_nothing_to_embed_is_nothing(embedder: MiniLmEmbedder) -> None:
+async def test_no_texts_give_no_vectors(embedder: MiniLmEmbedder) -> None:
     assert await embedder.embed([]) == []
 
 
-async def test_it_is_loaded_when_it_is_first_needed(folder: Path) -> None:
+async def test_model_is_loaded_on_first_use(folder: Path) -> None:
     embedder = MiniLmEmbedder()
     assert embedder._model is None
 
@@ -241,7 +239,7 @@ async def test_it_is_loaded_when_it_is_first_needed(folder: Path) -> None:
         await embedder.embed(["too late"])
 
 
-async def test_without_the_weights_it_says_how_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_model_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("artel.vector_index.minilm.PACKAGE", "not_installed")
     embedder = MiniLmEmbedder(tmp_path)
 
@@ -252,7 +250,7 @@ async def test_without_the_weights_it_says_how_to_get_them(tmp_path: Path, monke
     await embedder.close()
 
 
-async def test_weights_that_are_not_the_published_ones_are_refused(tmp_path: Path, folder: Path) -> None:
+async def test_weights_with_wrong_checksum_are_refused(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"not the model")
     (tmp_path / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
     embedder = MiniLmEmbedder(tmp_path)
@@ -262,7 +260,7 @@ async def test_weights_that_are_not_the_published_ones_are_refused(tmp_path: Pat
     await embedder.close()
 
 
-async def test_a_broken_tokenizer_is_an_error_like_any_other(tmp_path: Path, folder: Path) -> None:
+async def test_broken_tokenizer_is_embeddings_unavailable(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "model.safetensors").symlink_to(folder / "model.safetensors")
     (tmp_path / "tokenizer.json").write_text("{")
     embedder = MiniLmEmbedder(tmp_path)
@@ -272,14 +270,14 @@ async def test_a_broken_tokenizer_is_an_error_like_any_other(tmp_path: Path, fol
     await embedder.close()
 
 
-def test_a_folder_goes_before_the_package(tmp_path: Path, folder: Path) -> None:
+def test_folder_has_priority_over_the_package(tmp_path: Path, folder: Path) -> None:
     assert find_model(tmp_path) == folder
     for name in ("model.safetensors", "tokenizer.json"):
         (tmp_path / name).touch()
     assert find_model(tmp_path) == tmp_path
 
 
-async def test_no_embedder_makes_no_vectors() -> None:
+async def test_no_embedder_raises() -> None:
     assert NoEmbedder().dimensions == 0
     with pytest.raises(EmbeddingsUnavailable):
         await NoEmbedder().embed(["hello"])
@@ -289,7 +287,7 @@ async def test_no_embedder_makes_no_vectors() -> None:
 
 
 class FakeLiteLlm:
-    """Return vectors that tell the text's length, in the wrong order, as providers may."""
+    """A fake that returns vectors in another order than requested, as providers may."""
 
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
@@ -314,7 +312,7 @@ def litellm(monkeypatch: pytest.MonkeyPatch) -> FakeLiteLlm:
     return fake
 
 
-async def test_a_provider_is_asked_in_batches_and_its_vectors_become_unit_vectors(litellm: FakeLiteLlm) -> None:
+async def test_provider_is_called_in_batches_and_vectors_are_normalized(litellm: FakeLiteLlm) -> None:
     embedder = LiteLlmEmbedder("ollama/some-model", dimensions=2)
     texts = ["x" * (n + 1) for n in range(70)]
     vectors = await embedder.embed(texts)
@@ -328,7 +326,7 @@ async def test_a_provider_is_asked_in_batches_and_its_vectors_become_unit_vector
     await embedder.close()
 
 
-async def test_a_provider_that_fails_hangs_or_answers_nonsense_is_unavailable(litellm: FakeLiteLlm) -> None:
+async def test_failing_or_hanging_provider_is_embeddings_unavailable(litellm: FakeLiteLlm) -> None:
     with pytest.raises(EmbeddingsUnavailable, match="3 dimensions"):
         await LiteLlmEmbedder("ollama/some-model", dimensions=3).embed(["hello"])
     litellm.hangs = True
@@ -340,7 +338,7 @@ async def test_a_provider_that_fails_hangs_or_answers_nonsense_is_unavailable(li
     assert "sk-" not in caught.value.detail
 
 
-def test_known_models_have_known_dimensions(tmp_path: Path) -> None:
+def test_dimensions_of_known_models(tmp_path: Path) -> None:
     chosen = make_embedder(MemorySettings(tmp_path, embedding_model="text-embedding-3-small"))
 
     assert (chosen.name, chosen.dimensions) == ("text-embedding-3-small", 1536)
@@ -348,6 +346,6 @@ def test_known_models_have_known_dimensions(tmp_path: Path) -> None:
         LiteLlmEmbedder("ollama/some-model")
 
 
-def test_the_built_in_model_is_the_default(tmp_path: Path) -> None:
+def test_built_in_model_is_the_default(tmp_path: Path) -> None:
     assert isinstance(make_embedder(MemorySettings(tmp_path)), MiniLmEmbedder)
     assert isinstance(make_embedder(MemorySettings(tmp_path, embedding_model="all-MiniLM-L6-v2")), MiniLmEmbedder)

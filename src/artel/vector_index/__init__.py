@@ -1,1 +1,1 @@
-"""What agents remember, made searchable: the index, which can be lost and is rebuilt from the rows."""
+"""The vector index of memories, which can always be rebuilt from the database, and the embedders."""

@@ -1,7 +1,7 @@
-"""BM25 as sparse vectors: the same words give the same numbers in every store and every process.
+"""BM25 as sparse vectors; the same words give the same numbers in every store and process.
 
-A document carries the weights of its terms, a query carries ones; how rare a term is in the collection (idf) is the
-engine's part, because it changes with every memory.
+A document's vector has the weights of its terms, a query's vector has ones. The engine applies the idf of a term,
+because it changes with every memory.
 """
 
 import math
@@ -15,17 +15,17 @@ from hashlib import blake2b
 from itertools import islice, pairwise
 
 MAX_TOKENS = 10_000  # of a document
-MAX_QUERY_TERMS = 64  # every term is a list to walk through
+MAX_QUERY_TERMS = 64  # every term costs the engine one posting list
 MAX_TOKEN_LENGTH = 64
 SATURATION = 1.2  # BM25's k1
-LENGTH_SHARE = 0.75  # BM25's b
-USUAL_LENGTH = 128.0  # tokens; fixed, so that a document's numbers depend on nothing else
+LENGTH_WEIGHT = 0.75  # BM25's b
+AVERAGE_LENGTH = 128.0  # tokens; fixed, so that a document's vector doesn't depend on other documents
 
 # Scripts without spaces between words: Thai, Lao, Khmer, Han, Kana, Hangul.
 _UNSPACED = (
     "\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
-# Python's \w leaves out vowel signs and accents that are characters of their own, and would cut words at them.
+# Python's \w excludes combining vowel signs and accents and would split words at them.
 _MARKS = (
     "\u0300-\u036f\u0591-\u05bd\u05bf\u0610-\u061a\u064b-\u065f\u0670"
     "\u0900-\u0963\u0966-\u0dff\u0f00-\u0fff\u1000-\u109f"
@@ -35,14 +35,14 @@ _RUN = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|(?:(?![_{_UNSPACED}])[\w{_MARK
 
 @dataclass(frozen=True, slots=True)
 class SparseVector:
-    """Terms by number, in rising order, with their weights."""
+    """Term numbers in ascending order and their weights."""
 
     indices: list[int]
     values: list[float]
 
 
 def tokens(text: str) -> Iterator[str]:
-    """Return the words of a text, whatever the case; runs of scripts without spaces as overlapping pairs."""
+    """Yield the case-folded words of a text; scripts without spaces yield overlapping pairs of characters."""
     for run in _RUN.finditer(unicodedata.normalize("NFKC", text).casefold()):
         word = run.group()
         if run["unspaced"] and len(word) > 1:
@@ -52,16 +52,16 @@ def tokens(text: str) -> Iterator[str]:
 
 
 def document_vector(text: str) -> SparseVector:
-    """Return a document's terms, weighted by how often they occur and how long the document is."""
+    """Return a document's terms, weighted by frequency and document length."""
     counts = Counter(map(_number, islice(tokens(text), MAX_TOKENS)))
-    length = 1 - LENGTH_SHARE + LENGTH_SHARE * counts.total() / USUAL_LENGTH
+    length = 1 - LENGTH_WEIGHT + LENGTH_WEIGHT * counts.total() / AVERAGE_LENGTH
     indices = sorted(counts)
     values = [counts[index] * (SATURATION + 1) / (counts[index] + SATURATION * length) for index in indices]
     return SparseVector(indices, values)
 
 
 def query_vector(text: str) -> SparseVector:
-    """Return a query's different terms; of a very long one the first."""
+    """Return the distinct terms of a query, at most MAX_QUERY_TERMS."""
     distinct = dict.fromkeys(map(_number, islice(tokens(text), MAX_TOKENS)))
     indices = sorted(islice(distinct, MAX_QUERY_TERMS))
     return SparseVector(indices, [1.0] * len(indices))
@@ -69,13 +69,13 @@ def query_vector(text: str) -> SparseVector:
 
 def word_score(query: str, text: str) -> float:
     """Return how well a text matches a query by words, without idf; 0 if they share no word."""
-    wanted, document = query_vector(query), document_vector(text)
+    terms, document = query_vector(query), document_vector(text)
     weights = dict(zip(document.indices, document.values, strict=True))
-    return sum(weights.get(index, 0.0) for index in wanted.indices)
+    return sum(weights.get(index, 0.0) for index in terms.indices)
 
 
-def rarity(documents: int, with_term: int) -> float:
-    """Return the idf of a term, by the formula that Qdrant uses."""
+def idf(documents: int, with_term: int) -> float:
+    """Return the inverse document frequency of a term, by Qdrant's formula."""
     return math.log((documents - with_term + 0.5) / (with_term + 0.5) + 1)
 
 

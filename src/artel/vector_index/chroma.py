@@ -1,7 +1,7 @@
-"""The index in Chroma, for those who have it already: an extra, imported only when it is chosen.
+"""The index in Chroma, an optional dependency that is imported only when it is configured.
 
-Embedded Chroma has no sparse vectors. Each memory's document is therefore the list of its terms as numbers, which
-Chroma's own full-text index finds, and the words are ranked here: the same numbers, so the same order as elsewhere.
+Embedded Chroma has no sparse vectors. Each memory's document is therefore the list of its BM25 terms as numbers, found
+by Chroma's full-text index and scored here, so that the ranking is the same as in other stores.
 """
 
 import importlib
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from artel.errors import ArtelError, ConfigurationInvalid
-from artel.vector_index.bm25 import document_vector, query_vector, rarity
-from artel.vector_index.ranking import bounded, by_words, candidates, fuse
+from artel.vector_index.bm25 import document_vector, idf, query_vector
+from artel.vector_index.ranking import best_by_words, candidate_count, clamp_top_k, fuse
 from artel.vector_index.store import (
     EVERYTHING,
     Filter,
@@ -33,7 +33,7 @@ PAGE = 1_000  # below Chroma's largest batch
 
 
 class ChromaStore:
-    """A folder with a Chroma database, one Chroma collection for each of ours; one thread does everything."""
+    """A Chroma database in a folder, with one Chroma collection per agent; all calls run in one thread."""
 
     def __init__(
         self, folder: Path, *, model: str, dimensions: int, deadline_seconds: float = DEADLINE_SECONDS
@@ -42,19 +42,19 @@ class ChromaStore:
             raise ConfigurationInvalid("The memory provider chroma isn't installed: pip install 'artel-ai[chroma]'")
         self._folder = folder
         self._model, self._dimensions = f"{model}/{dimensions}", dimensions
-        self._opened: Any = None
-        self._known: dict[str, Any] = {}
+        self._open_client: Any = None
+        self._collections: dict[str, Any] = {}
         self._worker = Worker(
             "memory index (Chroma)", MemoryUnavailable, deadline_seconds=deadline_seconds, is_failure=_is_failure
         )
         self.needs_rebuild = False
 
     async def rebuilt(self) -> None:
-        """Say that every memory has been indexed again."""
+        """Record that every memory has been indexed again."""
         self.needs_rebuild = False
 
     async def ensure_collection(self, name: str) -> bool:
-        """Make the collection; return whether it was missing. Chroma indexes all metadata by itself."""
+        """Create the collection if missing; return whether it was missing. Chroma indexes all metadata by itself."""
         return await self._worker.run(self._ensure, check_collection(name))
 
     async def upsert(self, points: Sequence[Point]) -> None:
@@ -64,30 +64,30 @@ class ChromaStore:
     async def search(
         self, collection: str, text: str, vector: Vector | None, top_k: int, where: Filter = EVERYTHING
     ) -> list[Hit]:
-        """Search by words, and by meaning too when there is a vector."""
+        """Search by words, and also by meaning if there is a vector."""
         check_collection(collection)
-        if bounded(top_k) == 0:
+        if clamp_top_k(top_k) == 0:
             return []
         return await self._worker.run(self._search, collection, text, vector, top_k, where)
 
     async def delete(self, collection: str, ids: Iterable[str]) -> None:
-        """Forget some memories."""
+        """Delete some memories."""
         await self._worker.run(self._delete, check_collection(collection), list(set(ids)))
 
     async def clear(self, collection: str) -> None:
-        """Forget every memory of the collection, which stays."""
+        """Delete every memory but keep the collection."""
         await self._worker.run(self._clear, check_collection(collection))
 
     async def drop(self, collection: str) -> None:
-        """Remove the collection and what is in it."""
+        """Delete the collection and its memories."""
         await self._worker.run(self._drop, check_collection(collection))
 
     async def rename(self, old: str, new: str) -> None:
-        """Copy every memory to the other name, then drop the old one."""
+        """Move every memory to the new name, then drop the old collection."""
         await self._worker.run(self._rename, check_collection(old), check_collection(new))
 
     async def count(self, collection: str) -> int:
-        """Return how many memories the collection holds."""
+        """Return the number of memories in the collection."""
         return await self._worker.run(self._count, check_collection(collection))
 
     async def collections(self) -> list[str]:
@@ -95,7 +95,7 @@ class ChromaStore:
         return await self._worker.run(lambda: sorted(each.name for each in self._client().list_collections()))
 
     async def healthy(self) -> bool:
-        """Open the database if it isn't open, and ask it something."""
+        """Return whether the database can be opened and responds."""
         try:
             await self._worker.run(lambda: self._client().heartbeat())
         except ArtelError:
@@ -103,7 +103,7 @@ class ChromaStore:
         return True
 
     async def close(self) -> None:
-        """Finish what is running and close the database."""
+        """Finish running calls and close the database."""
         if not self._worker.closed:
             try:
                 await self._worker.run(self._close)
@@ -111,37 +111,37 @@ class ChromaStore:
                 await self._worker.close()
 
     def _client(self) -> Any:
-        if self._opened is None:
+        if self._open_client is None:
             chromadb: Any = importlib.import_module("chromadb")
             self.needs_rebuild = not (self._folder / "chroma.sqlite3").exists()
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # By default its settings, which name classes to import, are read from .env in the current folder too.
-            quiet = chromadb.Settings(_env_file=None, anonymized_telemetry=False)
-            self._opened = chromadb.PersistentClient(str(self._folder), quiet)
-        return self._opened
+            # By default Chroma also reads settings, which name classes to import, from .env in the current folder.
+            settings = chromadb.Settings(_env_file=None, anonymized_telemetry=False)
+            self._open_client = chromadb.PersistentClient(str(self._folder), settings)
+        return self._open_client
 
     def _close(self) -> None:
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
-            self._known.clear()
+        if self._open_client is not None:
+            self._open_client.close()
+            self._open_client = None
+            self._collections.clear()
 
     def _find(self, name: str) -> Any:
-        """Return Chroma's collection, or None when there is none for this model."""
-        if name not in self._known:
-            there = {each.name: each.metadata for each in self._client().list_collections()}
-            if (there.get(name) or {}).get("model") != self._model:
+        """Return Chroma's collection, or None if there is none for this model."""
+        if name not in self._collections:
+            metadata = {each.name: each.metadata for each in self._client().list_collections()}
+            if (metadata.get(name) or {}).get("model") != self._model:
                 return None
-            self._known[name] = self._client().get_collection(name, embedding_function=None)
-        return self._known[name]
+            self._collections[name] = self._client().get_collection(name, embedding_function=None)
+        return self._collections[name]
 
     def _ensure(self, name: str) -> bool:
         if self._find(name) is not None:
             return False
-        if name in {each.name for each in self._client().list_collections()}:  # it was made for another model
+        if name in {each.name for each in self._client().list_collections()}:  # created for another model
             self._client().delete_collection(name)
             self.needs_rebuild = True
-        self._known[name] = self._client().create_collection(
+        self._collections[name] = self._client().create_collection(
             name,
             embedding_function=None,
             metadata={"model": self._model},
@@ -157,7 +157,7 @@ class ChromaStore:
                 vectors = [checked_vector(point.vector, self._dimensions) for point in some]
                 self._find(name).upsert(
                     ids=[point.id for point in some],
-                    # Chroma wants a vector of everybody; who has none gets one that no search looks at.
+                    # Chroma requires a vector for each memory; searches filter out this placeholder by "dense".
                     embeddings=[vector or [1.0] * max(self._dimensions, 1) for vector in vectors],
                     metadatas=[_metadata(*pair) for pair in zip(some, vectors, strict=True)],
                     documents=[_document(point.text) for point in some],
@@ -170,8 +170,8 @@ class ChromaStore:
         words = _by_words(collection, text, where)
         dense = checked_vector(vector, self._dimensions)
         if dense is None:
-            return by_words(words, top_k)
-        limit = candidates(top_k)
+            return best_by_words(words, top_k)
+        limit = candidate_count(top_k)
         best = sorted(words, key=lambda hit: (-hit.score, hit.id))[:limit]
         return fuse([best, _by_meaning(collection, dense, limit, where)], top_k)
 
@@ -188,7 +188,7 @@ class ChromaStore:
     def _drop(self, name: str) -> None:
         if self._find(name) is not None:
             self._client().delete_collection(name)
-            del self._known[name]
+            del self._collections[name]
 
     def _rename(self, old: str, new: str) -> None:
         source = self._find(old)
@@ -222,30 +222,31 @@ def _document(text: str) -> str:
 
 
 def _by_words(collection: Any, text: str, where: Filter) -> list[Hit]:
-    wanted = [f"{index:08x}" for index in query_vector(text).indices]
-    if not wanted:
+    terms = [f"{index:08x}" for index in query_vector(text).indices]
+    if not terms:
         return []
-    holds = [{"$contains": f" {term}:"} for term in wanted]
+    conditions = [{"$contains": f" {term}:"} for term in terms]
     found = collection.get(
-        where_document=holds[0] if len(holds) == 1 else {"$or": holds}, include=["documents", "metadatas"]
+        where_document=conditions[0] if len(conditions) == 1 else {"$or": conditions},
+        include=["documents", "metadatas"],
     )
-    weights = [_weights(document, wanted) for document in found["documents"]]
+    weights = [_weights(document, terms) for document in found["documents"]]
     with_term = Counter(term for document in weights for term in document)
     total = collection.count()
-    rare = {term: rarity(total, with_term[term]) for term in wanted}
+    idfs = {term: idf(total, with_term[term]) for term in terms}
     return [
-        Hit(memory_id, sum(rare[term] * weight for term, weight in document.items()))
+        Hit(memory_id, sum(idfs[term] * weight for term, weight in document.items()))
         for memory_id, document, metadata in zip(found["ids"], weights, found["metadatas"], strict=True)
-        if document and _passes(metadata, where)
+        if document and _matches(metadata, where)
     ]
 
 
-def _weights(document: str, wanted: list[str]) -> dict[str, float]:
+def _weights(document: str, terms: list[str]) -> dict[str, float]:
     weights = dict(term.split(":") for term in document.split())
-    return {term: float(weights[term]) for term in wanted if term in weights}
+    return {term: float(weights[term]) for term in terms if term in weights}
 
 
-def _passes(metadata: dict[str, Any], where: Filter) -> bool:
+def _matches(metadata: dict[str, Any], where: Filter) -> bool:
     return (
         where.type in (None, metadata["type"])
         and where.success in (None, bool(metadata["success"]))

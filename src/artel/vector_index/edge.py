@@ -1,4 +1,4 @@
-"""The embedded index: qdrant-edge in the process, one shard for the server."""
+"""The embedded index: qdrant-edge in this process, one shard for the server."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from artel.errors import ArtelError
 from artel.vector_index.gate import EdgeGate, hits, memory_ids
-from artel.vector_index.ranking import bounded, by_words, candidates, fuse
+from artel.vector_index.ranking import best_by_words, candidate_count, clamp_top_k, fuse
 from artel.vector_index.shard import ShardFolder
 from artel.vector_index.store import EVERYTHING, Filter, Hit, MemoryUnavailable, Point, Vector, by_collection
 from artel.vector_index.worker import Worker
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 DEADLINE_SECONDS = 5.0
 WRITE_DEADLINE_SECONDS = 60.0
 READERS = 2
-UPSERT_POINTS = 64  # converting points holds the interpreter lock: 2 ms for so many
-# Flushing holds it too, until the disk is done: 15 ms for so many points, 60 to 300 for ten times as many. What was not
-# flushed yet is in the engine's log and survives a kill.
+UPSERT_POINTS = 64  # converting that many points holds the interpreter lock for 2 ms
+# Flushing also holds the interpreter lock until the disk is done: 15 ms for that many points, 60 to 300 for ten times
+# as many. Unflushed points are in the engine's write-ahead log and survive a kill.
 FLUSH_AFTER_POINTS = 1_000
 
 
 class EdgeStore:
-    """A shard in a folder; searches run beside one writer, which is also the one that opens and closes."""
+    """A shard in a folder; searches run concurrently with one writer thread, which also opens and closes it."""
 
     def __init__(
         self, folder: Path, *, model: str, dimensions: int, deadline_seconds: float = DEADLINE_SECONDS
@@ -34,7 +34,7 @@ class EdgeStore:
         self._dimensions = dimensions
         self._deadline_seconds = deadline_seconds
         self._shard: EdgeShard | None = None
-        self._known: set[str] = set()
+        self._ensured: set[str] = set()
         self._unflushed = 0
         name = "memory index"
         self._readers = Worker(name, MemoryUnavailable, threads=READERS, deadline_seconds=deadline_seconds)
@@ -42,69 +42,69 @@ class EdgeStore:
 
     @property
     def needs_rebuild(self) -> bool:
-        """Whether the shard was made anew, so that every memory has to be indexed again."""
+        """Whether the shard was recreated, so that every memory has to be indexed again."""
         return self._folder.needs_rebuild
 
     async def rebuilt(self) -> None:
-        """Say that every memory has been indexed again."""
-        await self._opened()
+        """Record that every memory has been indexed again."""
+        await self._open_shard()
         await self._writer.run(self._folder.rebuilt)
 
     async def ensure_collection(self, name: str) -> bool:
-        """Mark the collection as existing; return whether it was missing."""
+        """Create the collection's marker if missing; return whether it was missing."""
         return await self._writer.run(self._ensure, EdgeGate(name, self._dimensions), name)
 
     async def upsert(self, points: Sequence[Point]) -> None:
-        """Store points, a few at a time so that others get their turn."""
+        """Store points, a few at a time so that other threads can run."""
         await self._writer.run(self._upsert, by_collection(points))
 
     async def search(
         self, collection: str, text: str, vector: Vector | None, top_k: int, where: Filter = EVERYTHING
     ) -> list[Hit]:
-        """Search by words, and by meaning too when there is a vector."""
+        """Search by words, and also by meaning if there is a vector."""
         gate = EdgeGate(collection, self._dimensions)
-        if bounded(top_k) == 0:
+        if clamp_top_k(top_k) == 0:
             return []
-        return await self._readers.run(_search, await self._opened(), gate, text, vector, top_k, where)
+        return await self._readers.run(_search, await self._open_shard(), gate, text, vector, top_k, where)
 
     async def delete(self, collection: str, ids: Iterable[str]) -> None:
-        """Forget some memories."""
+        """Delete some memories."""
         gate = EdgeGate(collection, self._dimensions)
-        if wanted := list(ids):
-            await self._writer.run(self._update, gate.delete(wanted), len(wanted))
+        if deleted := list(ids):
+            await self._writer.run(self._update, gate.delete(deleted), len(deleted))
 
     async def clear(self, collection: str) -> None:
-        """Forget every memory of the collection, which stays."""
+        """Delete every memory but keep the collection."""
         await self._writer.run(self._update, EdgeGate(collection, self._dimensions).clear())
 
     async def drop(self, collection: str) -> None:
-        """Remove the collection and what is in it."""
+        """Delete the collection and its memories."""
         await self._writer.run(self._drop, EdgeGate(collection, self._dimensions), collection)
 
     async def rename(self, old: str, new: str) -> None:
-        """Copy every memory to the other name, then drop the old one."""
+        """Move every memory to the new name, then drop the old collection."""
         await self._writer.run(self._rename, old, new)
 
     async def count(self, collection: str) -> int:
-        """Return how many memories the collection holds."""
+        """Return the number of memories in the collection."""
         request = EdgeGate(collection, self._dimensions).count()
-        return await self._readers.run((await self._opened()).count, request)
+        return await self._readers.run((await self._open_shard()).count, request)
 
     async def collections(self) -> list[str]:
         """Return the names of all collections, sorted."""
-        marked = await self._readers.run((await self._opened()).facet, EdgeGate.collections())
-        return sorted(str(mark.value) for mark in marked.hits if mark.count)  # a mark that is gone counts 0
+        markers = await self._readers.run((await self._open_shard()).facet, EdgeGate.collections())
+        return sorted(str(marker.value) for marker in markers.hits if marker.count)  # deleted markers count 0
 
     async def healthy(self) -> bool:
-        """Open the shard if it isn't open, and ask it something."""
+        """Return whether the shard can be opened and responds."""
         try:
-            await self._readers.run((await self._opened()).info)
+            await self._readers.run((await self._open_shard()).info)
         except ArtelError:
             return False
         return True
 
     async def close(self) -> None:
-        """Finish what is running, write everything out and let go of the folder."""
+        """Finish running calls, flush the shard and release the folder."""
         await self._readers.close()
         if not self._writer.closed:
             try:
@@ -112,7 +112,7 @@ class EdgeStore:
             finally:
                 await self._writer.close()
 
-    async def _opened(self) -> "EdgeShard":
+    async def _open_shard(self) -> "EdgeShard":
         if self._shard is not None:
             return self._shard
         return await self._writer.run_within(self._deadline_seconds, self._open)
@@ -142,12 +142,12 @@ class EdgeStore:
             self._unflushed = 0
 
     def _ensure(self, gate: EdgeGate, name: str) -> bool:
-        if name in self._known:
+        if name in self._ensured:
             return False
         missing = self._open().count(gate.marker_count()) == 0
         if missing:
             self._store([gate.marker()])
-        self._known.add(name)
+        self._ensured.add(name)
         return missing
 
     def _upsert(self, points: dict[str, list[Point]]) -> None:
@@ -162,7 +162,7 @@ class EdgeStore:
     def _drop(self, gate: EdgeGate, name: str) -> None:
         self._update(gate.clear())
         self._update(gate.unregister())
-        self._known.discard(name)
+        self._ensured.discard(name)
 
     def _rename(self, old: str, new: str) -> None:
         if old == new:
@@ -178,8 +178,8 @@ class EdgeStore:
 def _search(
     shard: "EdgeShard", gate: EdgeGate, text: str, vector: Vector | None, top_k: int, where: Filter
 ) -> list[Hit]:
-    request = gate.searches(text, vector, candidates(top_k), where)
+    request = gate.searches(text, vector, candidate_count(top_k), where)
     if request is None:
         return []
-    found = [hits(answer) for answer in shard.query_batch(request)]
-    return fuse(found, top_k) if gate.by_meaning(vector) else by_words(found[0], top_k)
+    found = [hits(result) for result in shard.query_batch(request)]
+    return fuse(found, top_k) if gate.by_meaning(vector) else best_by_words(found[0], top_k)

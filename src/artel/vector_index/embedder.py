@@ -1,4 +1,4 @@
-"""Turns texts into vectors: in the process, by a provider, or not at all."""
+"""Embedders: in this process, by a provider, or none."""
 
 import asyncio
 import importlib.util
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from artel.vector_index.minilm import Array
 
 MAX_BATCH = 32
-MAX_BATCH_TOKENS = 256  # 0.1 s of one core; more at once is hardly faster
-THREADS = 2  # a batch is one call at a time, so that a question never waits for the memories that are being indexed
+MAX_BATCH_TOKENS = 256  # 0.1 s of one core; larger batches are hardly faster
+THREADS = 2  # so that a query doesn't wait for a batch of memories being indexed
 CACHED_TEXTS = 256
 LOAD_AND_EMBED_SECONDS = 30.0
 PROVIDER_SECONDS = 20.0
@@ -29,39 +29,39 @@ log = get_logger(__name__)
 
 
 class Embedder(Protocol):
-    """Texts in, unit vectors out; raises `EmbeddingsUnavailable`."""
+    """Turns texts into unit vectors."""
 
     @property
     def name(self) -> str:
-        """The model's name; vectors of two models don't mix."""
+        """The name of the model; vectors of different models are not comparable."""
 
     @property
     def dimensions(self) -> int:
-        """How long its vectors are; 0 when there are none."""
+        """The number of dimensions; 0 if there is no model."""
 
     async def embed(self, texts: Sequence[str]) -> "list[Array]":
-        """Return one vector for each text."""
+        """Return one vector per text; raise EmbeddingsUnavailable."""
 
     async def close(self) -> None:
-        """Let go of threads and connections."""
+        """Release threads and connections."""
 
 
 class NoEmbedder:
-    """Makes no vectors: memory is searched by words alone."""
+    """No embedding model: memory is searched by words only."""
 
     name = "none"
     dimensions = 0
 
     async def embed(self, texts: Sequence[str]) -> "list[Array]":
-        """Refuse."""
+        """Raise EmbeddingsUnavailable."""
         raise EmbeddingsUnavailable(f"There is no embedding model for {len(texts)} texts.")
 
     async def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
-class _Recent:
-    """The vectors of the last few single texts: a question is often asked again, or of several agents."""
+class _VectorCache:
+    """An LRU cache of vectors of single texts, since the same query is often searched for several agents."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -73,14 +73,14 @@ class _Recent:
         return self._vectors.get(text)
 
     def put(self, text: str, vector: "Array") -> None:
-        vector.flags.writeable = False  # whoever gets it shares it
+        vector.flags.writeable = False  # callers share it
         self._vectors[text] = vector
         while len(self._vectors) > self._size:
             self._vectors.popitem(last=False)
 
 
 class MiniLmEmbedder:
-    """all-MiniLM-L6-v2 on threads of its own, loaded when it is first needed."""
+    """all-MiniLM-L6-v2 on its own threads, loaded on first use."""
 
     name = "all-MiniLM-L6-v2"
     dimensions = DIMENSIONS
@@ -88,7 +88,7 @@ class MiniLmEmbedder:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._model: MiniLm | None = None
-        self._recent = _Recent(CACHED_TEXTS)
+        self._cache = _VectorCache(CACHED_TEXTS)
         self._loading = threading.Lock()
         self._worker = Worker(
             "embedding model",
@@ -99,24 +99,24 @@ class MiniLmEmbedder:
 
     @staticmethod
     def installed(folder: Path | None = None) -> bool:
-        """Return whether the model's files are there; nothing is loaded."""
+        """Return whether the model's files exist, without loading them."""
         return find_model(folder) is not None
 
     async def embed(self, texts: Sequence[str]) -> "list[Array]":
-        """Embed a batch at a time, so that others get their turn in between."""
-        if len(texts) == 1 and (known := self._recent.get(texts[0])) is not None:
-            return [known]
+        """Return one vector per text; between batches other callers get their turn."""
+        if len(texts) == 1 and (cached := self._cache.get(texts[0])) is not None:
+            return [cached]
         tokens = await self._worker.run(self._tokens, list(texts))
         vectors: dict[int, Array] = {}
         for batch in _batches([len(text) for text in tokens]):
             found = await self._worker.run(self._embed, [tokens[index] for index in batch])
             vectors.update(zip(batch, found, strict=True))
         if len(texts) == 1:
-            self._recent.put(texts[0], vectors[0])
+            self._cache.put(texts[0], vectors[0])
         return [vectors[index] for index in range(len(texts))]
 
     async def close(self) -> None:
-        """Finish what is running and forget the model."""
+        """Finish running calls and unload the model."""
         await self._worker.close()
         self._model = None
 
@@ -142,7 +142,7 @@ class MiniLmEmbedder:
 
 
 class LiteLlmEmbedder:
-    """A model of any provider that LiteLLM knows; imported when it is first needed (2 s, 174 MB)."""
+    """A model of any provider that LiteLLM supports; LiteLLM is imported on first use (2 s, 174 MB)."""
 
     def __init__(
         self, model: str, *, dimensions: int | None = None, deadline_seconds: float = PROVIDER_SECONDS
@@ -150,43 +150,43 @@ class LiteLlmEmbedder:
         self.name = model
         self.dimensions = dimensions or _known_dimensions(model)
         self._deadline_seconds = deadline_seconds
-        self._recent = _Recent(CACHED_TEXTS)
+        self._cache = _VectorCache(CACHED_TEXTS)
 
     async def embed(self, texts: Sequence[str]) -> "list[Array]":
-        """Ask the provider, a batch at a time."""
-        if len(texts) == 1 and (known := self._recent.get(texts[0])) is not None:
-            return [known]
+        """Return one vector per text from the provider, in batches."""
+        if len(texts) == 1 and (cached := self._cache.get(texts[0])) is not None:
+            return [cached]
         vectors = []
         for start in range(0, len(texts), MAX_BATCH):
-            vectors += await self._ask(list(texts[start : start + MAX_BATCH]))
+            vectors += await self._request(list(texts[start : start + MAX_BATCH]))
         if len(texts) == 1:
-            self._recent.put(texts[0], vectors[0])
+            self._cache.put(texts[0], vectors[0])
         return vectors
 
     async def close(self) -> None:
-        """Nothing to do: LiteLLM keeps its connections to itself."""
+        """Do nothing: LiteLLM manages its connections."""
 
-    async def _ask(self, texts: list[str]) -> "list[Array]":
+    async def _request(self, texts: list[str]) -> "list[Array]":
         import numpy as np
 
         litellm = await asyncio.to_thread(_litellm)
         try:
             async with asyncio.timeout(self._deadline_seconds):
-                answer = await litellm.aembedding(model=self.name, input=texts, max_retries=0)
-            ordered = sorted(answer.data, key=lambda item: item["index"])
+                response = await litellm.aembedding(model=self.name, input=texts, max_retries=0)
+            ordered = sorted(response.data, key=lambda item: item["index"])
             vectors = [np.asarray(item["embedding"], dtype=np.float32) for item in ordered]
-        except Exception as failure:  # LiteLLM raises whatever the provider's library raises
+        except Exception as failure:  # LiteLLM passes on the exceptions of provider libraries
             log.warning("embedding_failed", model=self.name, error=f"{type(failure).__name__}: {failure}"[:300])
             raise EmbeddingsUnavailable(
                 f"The embedding model {self.name} can't be reached.", retry_after=5
             ) from failure
         if [len(vector) for vector in vectors] != [self.dimensions] * len(texts):
-            raise EmbeddingsUnavailable(f"The embedding model {self.name} did not answer {self.dimensions} dimensions.")
+            raise EmbeddingsUnavailable(f"The embedding model {self.name} did not return {self.dimensions} dimensions.")
         return [vector / max(float(np.linalg.norm(vector)), 1e-12) for vector in vectors]
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Return the positions of texts that are embedded together: few texts, and not too long in all."""
+    """Yield batches of text indexes, limited by count and total number of tokens."""
     batch: list[int] = []
     tokens = 0
     for index, length in enumerate(lengths):
@@ -200,20 +200,22 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _litellm() -> Any:
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or importing it goes to the network
-    os.environ["LITELLM_MODE"] = "PRODUCTION"  # or importing it loads a .env file, of whatever folder it is in
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # otherwise importing it makes a network request
+    os.environ["LITELLM_MODE"] = "PRODUCTION"  # otherwise importing it loads .env from the current folder
     import litellm
 
     return litellm
 
 
 def _known_dimensions(model: str) -> int:
-    """Look the model up in LiteLLM's table without importing LiteLLM."""
+    """Return the dimensions from LiteLLM's model table, without importing LiteLLM."""
     spec = importlib.util.find_spec("litellm")
-    for place in (spec.submodule_search_locations or []) if spec else []:
-        table = Path(place) / "model_prices_and_context_window_backup.json"
+    for path in (spec.submodule_search_locations or []) if spec else []:
+        table = Path(path) / "model_prices_and_context_window_backup.json"
         if table.is_file():
             size = json.loads(table.read_bytes()).get(model, {}).get("output_vector_size")
             if size:
                 return int(size)
-    raise ConfigurationInvalid(f"How many dimensions the embedding model {model} has isn't known; set it.")
+    raise ConfigurationInvalid(
+        f"The number of dimensions of the embedding model {model} is unknown. Set ARTEL_EMBEDDING_DIMENSIONS."
+    )

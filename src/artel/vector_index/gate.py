@@ -1,8 +1,8 @@
-"""The one place that builds requests to an index that many tenants share.
+"""The only module that builds requests to an index that tenants share.
 
-A gate is made for one collection, and whatever it builds carries that collection's key: no other module builds
-filters or requests (a test reads the syntax trees of the stores). Points get ids of their own per collection, so
-that not even an id taken from another tenant reaches a point of that tenant.
+A gate belongs to one collection, and all its requests are filtered by that collection. No other module builds filters
+or requests; a test checks the syntax trees of the stores. Point ids are derived from the collection too, so that the
+id of another tenant's memory never selects a point of that tenant.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,28 +34,28 @@ PAGE = 256
 
 
 class _Gate:
-    """What the gates of both engines share; their classes are named alike, but for the range."""
+    """The common part of both gates; the engines' classes have the same names, except for the range."""
 
     def __init__(self, engine: ModuleType, range_class: str, collection: str, dimensions: int) -> None:
         self._engine: Any = engine
         self._range: Any = getattr(engine, range_class)
         self._collection = check_collection(collection)
         self._dimensions = dimensions
-        # Every collection numbers its words differently, so that an engine's list of the points that hold a word has
-        # points of one tenant only: searching takes half as long at 100,000 points, however many the others have.
+        # Every collection numbers its words differently, so that a posting list of the engine has points of one tenant
+        # only: that halves the search time at 100,000 points and makes it independent of other tenants.
         self.salt = int.from_bytes(_digest(b"artel.words", self._collection)[:4], "little")
 
     @property
     def marker_id(self) -> str:
-        """The id of the point that says that the collection exists, even when it is empty."""
+        """The id of the marker, a point that exists as long as the collection, even when it is empty."""
         return _uuid(b"artel.marker", self._collection)
 
     def by_meaning(self, vector: Vector | None) -> bool:
-        """Return whether a search with this vector goes by meaning too."""
+        """Return whether a search with this vector also uses meaning."""
         return vector is not None and self._dimensions > 0
 
     def _point_id(self, memory_id: str) -> str:
-        return _uuid(b"artel.memory", f"{self._collection}/{memory_id}")  # no collection's name has a /
+        return _uuid(b"artel.memory", f"{self._collection}/{memory_id}")  # collection names contain no /
 
     def _scope(self, where: Filter = EVERYTHING, *others: Any) -> Any:
         engine = self._engine
@@ -75,7 +75,7 @@ class _Gate:
             COLLECTION: self._collection,
             ID: point.id,
             TYPE: point.type,
-            SUCCESS: int(point.success),  # a number: qdrant-edge 0.9 can't match true and false
+            SUCCESS: int(point.success),  # a number: qdrant-edge 0.9 can't match booleans
             CREATED_AT: microseconds(point.created_at),
         }
 
@@ -83,28 +83,28 @@ class _Gate:
         words, dense = document_vector(point.text), checked_vector(point.vector, self._dimensions)
         vectors: dict[str, Any] = {} if dense is None else {DENSE: dense}
         if words.indices:
-            vectors[SPARSE] = self._numbered(words, self.salt)
+            vectors[SPARSE] = self._sparse_vector(words, self.salt)
         return vectors
 
     def _queries(self, text: str, vector: Vector | None) -> list[tuple[str, Any]]:
-        """Return which vectors to search in, and for what: the words first, then the meaning if there is one."""
+        """Return the named vectors to search and the query for each: words first, then meaning."""
         words, dense = query_vector(text), checked_vector(vector, self._dimensions)
         queries: list[tuple[str, Any]] = []
         if words.indices:
-            queries.append((SPARSE, self._numbered(words, self.salt)))
+            queries.append((SPARSE, self._sparse_vector(words, self.salt)))
         if dense is not None:
             queries.append((DENSE, dense))
         return queries
 
-    def _numbered(self, words: Any, salt: int) -> Any:
+    def _sparse_vector(self, words: Any, salt: int) -> Any:
         pairs = sorted((index ^ salt, value) for index, value in zip(words.indices, words.values, strict=True))
         return self._engine.SparseVector(indices=[index for index, _ in pairs], values=[value for _, value in pairs])
 
-    def _adopted(self, record: Any, source: "_Gate") -> tuple[str, dict[str, Any], dict[str, Any]]:
-        """Return the id, vectors and payload that a point of another collection has in this one."""
+    def _copied(self, record: Any, source: "_Gate") -> tuple[str, dict[str, Any], dict[str, Any]]:
+        """Return the id, vectors and payload of a copy of another collection's point in this one."""
         vectors = dict(record.vector or {})
         if SPARSE in vectors:
-            vectors[SPARSE] = self._numbered(vectors[SPARSE], source.salt ^ self.salt)
+            vectors[SPARSE] = self._sparse_vector(vectors[SPARSE], source.salt ^ self.salt)
         return self._point_id(record.payload[ID]), vectors, {**record.payload, COLLECTION: self._collection}
 
 
@@ -119,21 +119,21 @@ class EdgeGate(_Gate):
     def searches(
         self, text: str, vector: Vector | None, limit: int, where: Filter
     ) -> "qdrant_edge.QueryBatchRequest | None":
-        """Return the searches for a text; none when it has no words and no vector."""
+        """Return the searches for a text and vector; none if there are neither words nor a vector."""
         import qdrant_edge as edge
 
         scope = self._scope(where)
-        # Rare means rare in this collection: other tenants' words must not move the scores.
-        rare_here = edge.SearchParams(idf=edge.IdfParams(corpus=self._scope()))
+        # Compute idf within this collection: other tenants' words must not change the scores.
+        idf_params = edge.SearchParams(idf=edge.IdfParams(corpus=self._scope()))
         queries = [
             edge.QueryRequest(
-                query=edge.Query.Nearest(wanted, using=using),
+                query=edge.Query.Nearest(query, using=using),
                 filter=scope,
                 limit=limit,
                 with_payload=[ID],
-                params=rare_here if using == SPARSE else None,
+                params=idf_params if using == SPARSE else None,
             )
-            for using, wanted in self._queries(text, vector)
+            for using, query in self._queries(text, vector)
         ]
         return edge.QueryBatchRequest(queries) if queries else None
 
@@ -144,20 +144,20 @@ class EdgeGate(_Gate):
         return edge.CountRequest(filter=self._scope(), exact=True)
 
     def marker_count(self) -> "qdrant_edge.CountRequest":
-        """Return the request for the number of marks: one or none."""
+        """Return the request for the number of markers: one or none."""
         import qdrant_edge as edge
 
-        mark = edge.FieldCondition(key=REGISTERED, match=edge.MatchValue(value=self._collection))
-        return edge.CountRequest(filter=edge.Filter(must=[mark]), exact=True)
+        marker = edge.FieldCondition(key=REGISTERED, match=edge.MatchValue(value=self._collection))
+        return edge.CountRequest(filter=edge.Filter(must=[marker]), exact=True)
 
     def page(self) -> "qdrant_edge.ScrollRequest":
-        """Return the request for some whole points, whichever come first."""
+        """Return the request for the first points with payload and vectors."""
         import qdrant_edge as edge
 
         return edge.ScrollRequest(filter=self._scope(), limit=PAGE, with_payload=True, with_vector=True)
 
     def point(self, point: Point) -> "qdrant_edge.Point":
-        """Return a memory as the engine takes it."""
+        """Return a memory in the engine's format."""
         import qdrant_edge as edge
 
         return edge.Point(self._point_id(point.id), self._vectors(point), self._payload(point))
@@ -166,11 +166,11 @@ class EdgeGate(_Gate):
         """Return copies of another collection's points for this one."""
         import qdrant_edge as edge
 
-        return [edge.Point(*self._adopted(record, source)) for record in records]
+        return [edge.Point(*self._copied(record, source)) for record in records]
 
     @staticmethod
     def upsert(points: "Sequence[qdrant_edge.Point]") -> "qdrant_edge.UpdateOperation":
-        """Return the operation that stores points, whosever they are."""
+        """Return the operation that stores points of any collection."""
         import qdrant_edge as edge
 
         return edge.UpdateOperation.upsert_points(list(points))
@@ -179,8 +179,8 @@ class EdgeGate(_Gate):
         """Return the operation that deletes some points."""
         import qdrant_edge as edge
 
-        mine = edge.HasIdCondition({self._point_id(memory_id) for memory_id in ids})
-        return edge.UpdateOperation.delete_points_by_filter(self._scope(EVERYTHING, mine))
+        condition = edge.HasIdCondition({self._point_id(memory_id) for memory_id in ids})
+        return edge.UpdateOperation.delete_points_by_filter(self._scope(EVERYTHING, condition))
 
     def clear(self) -> "qdrant_edge.UpdateOperation":
         """Return the operation that deletes every point."""
@@ -189,27 +189,27 @@ class EdgeGate(_Gate):
         return edge.UpdateOperation.delete_points_by_filter(self._scope())
 
     def marker(self) -> "qdrant_edge.Point":
-        """Return the point that says that the collection exists."""
+        """Return the marker of the collection."""
         import qdrant_edge as edge
 
         return edge.Point(self.marker_id, {}, {REGISTERED: self._collection})
 
     def unregister(self) -> "qdrant_edge.UpdateOperation":
-        """Return the operation that takes the mark away."""
+        """Return the operation that deletes the marker."""
         import qdrant_edge as edge
 
         return edge.UpdateOperation.delete_points([self.marker_id])
 
     @staticmethod
     def collections() -> "qdrant_edge.FacetRequest":
-        """Return the request for the names of all collections, which reads nothing but marks."""
+        """Return the request for the names of all collections, which reads only markers."""
         import qdrant_edge as edge
 
         return edge.FacetRequest(key=REGISTERED, limit=1_000_000, exact=True)
 
 
 class QdrantGate(_Gate):
-    """Builds what is sent to a Qdrant server."""
+    """Builds the requests to a Qdrant server."""
 
     def __init__(self, collection: str, dimensions: int) -> None:
         from qdrant_client import models
@@ -217,25 +217,25 @@ class QdrantGate(_Gate):
         super().__init__(models, "Range", collection, dimensions)
 
     def searches(self, text: str, vector: Vector | None, limit: int, where: Filter) -> "list[models.QueryRequest]":
-        """Return the searches for a text; none when it has no words and no vector."""
+        """Return the searches for a text and vector; none if there are neither words nor a vector."""
         from qdrant_client import models
 
         scope = self._scope(where)
-        rare_here = models.SearchParams(idf=models.IdfCorpusParams(corpus=self._scope()))
+        idf_params = models.SearchParams(idf=models.IdfCorpusParams(corpus=self._scope()))
         return [
             models.QueryRequest(
-                query=wanted,
+                query=query,
                 using=using,
                 filter=scope,
                 limit=limit,
                 with_payload=[ID],
-                params=rare_here if using == SPARSE else None,
+                params=idf_params if using == SPARSE else None,
             )
-            for using, wanted in self._queries(text, vector)
+            for using, query in self._queries(text, vector)
         ]
 
     def point(self, point: Point) -> "models.PointStruct":
-        """Return a memory as Qdrant takes it."""
+        """Return a memory in Qdrant's format."""
         from qdrant_client import models
 
         return models.PointStruct(
@@ -246,37 +246,37 @@ class QdrantGate(_Gate):
         """Return copies of another collection's points for this one."""
         from qdrant_client import models
 
-        adopted = [self._adopted(record, source) for record in records]
-        return [models.PointStruct(id=id_, vector=vectors, payload=payload) for id_, vectors, payload in adopted]
+        copied = [self._copied(record, source) for record in records]
+        return [models.PointStruct(id=id_, vector=vectors, payload=payload) for id_, vectors, payload in copied]
 
     def all(self) -> "models.Filter":
-        """Return the filter that lets every point of the collection through, and no other."""
+        """Return the filter for all points of the collection."""
         everything: models.Filter = self._scope()
         return everything
 
     def some(self, ids: Iterable[str]) -> "models.Filter":
-        """Return the filter that lets some points of the collection through."""
+        """Return the filter for some points of the collection."""
         from qdrant_client import models
 
-        mine: models.Filter = self._scope(
+        selected: models.Filter = self._scope(
             EVERYTHING, models.HasIdCondition(has_id=[self._point_id(memory_id) for memory_id in ids])
         )
-        return mine
+        return selected
 
     def marker(self) -> "models.PointStruct":
-        """Return the point that says that the collection exists."""
+        """Return the marker of the collection."""
         from qdrant_client import models
 
         return models.PointStruct(id=self.marker_id, vector={}, payload={REGISTERED: self._collection})
 
 
 def hits(points: Iterable[Any]) -> list[Hit]:
-    """Return the memories that an engine found, under the ids that they were stored with."""
+    """Convert points found by an engine to hits with memory ids."""
     return [Hit(point.payload[ID], float(point.score)) for point in points]
 
 
 def memory_ids(records: Iterable[Any]) -> list[str]:
-    """Return the ids that points were stored with."""
+    """Return the memory ids of points."""
     return [record.payload[ID] for record in records]
 
 

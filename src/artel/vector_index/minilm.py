@@ -1,7 +1,7 @@
-"""all-MiniLM-L6-v2 in numpy: six layers of BERT, no torch, one thread.
+"""all-MiniLM-L6-v2 in numpy: six layers of BERT without torch, on one thread.
 
-The texts of a batch are laid end to end instead of being padded to the longest: the layers work on one long list of
-tokens, attention on each text by itself. So nothing is computed for padding, and there is no padding to mask.
+The texts of a batch are concatenated instead of padded: the layers work on one long list of tokens, attention on each
+text by itself. So there is neither computation for padding nor a mask.
 """
 
 import ctypes
@@ -30,19 +30,19 @@ EPSILON = 1e-12
 
 
 class EmbeddingsUnavailable(ArtelError):
-    """Texts can't be turned into vectors; memory is searched by words alone."""
+    """Texts can't be embedded; memory is searched by words only."""
 
     kind = Kind.UNAVAILABLE
     code = "embeddings_unavailable"
 
 
 def find_model(folder: Path | None) -> Path | None:
-    """Return where the model's files are: in the folder, or in the installed package (which isn't imported)."""
+    """Return the folder of the model's files: the given one, or the installed package's (without importing it)."""
     spec = importlib.util.find_spec(PACKAGE)
-    packaged = [Path(place) / "model" for place in (spec.submodule_search_locations or [])] if spec else []
-    for place in [*([folder] if folder else []), *packaged]:
-        if (place / "model.safetensors").is_file() and (place / "tokenizer.json").is_file():
-            return place
+    packaged = [Path(path) / "model" for path in (spec.submodule_search_locations or [])] if spec else []
+    for candidate in [*([folder] if folder else []), *packaged]:
+        if (candidate / "model.safetensors").is_file() and (candidate / "tokenizer.json").is_file():
+            return candidate
     return None
 
 
@@ -87,14 +87,14 @@ class _Layer:
 
 
 class MiniLm:
-    """The model, loaded: texts in, unit vectors out."""
+    """The loaded model."""
 
     def __init__(self, folder: Path) -> None:
-        _one_thread()
+        _use_one_thread()
         _check(folder / "model.safetensors")
         weights = _load(folder / "model.safetensors")
         self._tokenizer = _tokenizer(folder / "tokenizer.json")
-        # Every token is of type 0, so that its row can be added once and for all.
+        # Every token has type 0, so its embedding is added to the positions once.
         self._words: Array = weights["embeddings.word_embeddings.weight"]
         self._positions: Array = (
             weights["embeddings.position_embeddings.weight"][:MAX_TOKENS]
@@ -104,12 +104,12 @@ class MiniLm:
         self._layers = [_layer(weights, f"encoder.layer.{number}") for number in range(LAYERS)]
 
     def tokens(self, text: str) -> list[int]:
-        """Return the numbers of a text's tokens, at most `MAX_TOKENS` with the two that frame it."""
+        """Return the token ids of a text, at most `MAX_TOKENS` including the two special tokens."""
         ids: list[int] = self._tokenizer.encode(text).ids
         return ids
 
     def embed(self, texts: Sequence[Sequence[int]]) -> "list[Array]":
-        """Return one unit vector for each text, given as tokens."""
+        """Return one unit vector per text, given as token ids."""
         import numpy as np
 
         lengths = [len(text) for text in texts]
@@ -130,7 +130,7 @@ def _pooled(x: "Array") -> "Array":
 
 
 def _attend(x: "Array", ends: Sequence[int]) -> "Array":
-    """Let the tokens of each text look at each other; x holds their queries, keys and values side by side."""
+    """Compute self-attention within each text; x has queries, keys and values side by side."""
     import numpy as np
 
     width = x.shape[1] // 3
@@ -177,7 +177,7 @@ def _layer(weights: "dict[str, Array]", name: str) -> _Layer:
 
     parts = [_linear(weights, f"{name}.attention.self.{part}") for part in ("query", "key", "value")]
     root = np.float32(np.sqrt(DIMENSIONS // HEADS))
-    parts[0] = _Linear(parts[0].weight / root, parts[0].bias / root)  # the scores' scale, paid once
+    parts[0] = _Linear(parts[0].weight / root, parts[0].bias / root)  # scales the attention scores in advance
     return _Layer(
         query_key_value=_Linear(
             np.ascontiguousarray(np.concatenate([part.weight for part in parts], axis=1)),
@@ -194,7 +194,7 @@ def _layer(weights: "dict[str, Array]", name: str) -> _Layer:
 def _linear(weights: "dict[str, Array]", name: str) -> _Linear:
     import numpy as np
 
-    # Turned round in memory, not only in name: a short text is twice as fast.
+    # Transposed in memory, not as a view: short texts are twice as fast.
     return _Linear(np.ascontiguousarray(weights[f"{name}.weight"].T), weights[f"{name}.bias"])
 
 
@@ -228,9 +228,9 @@ def _check(path: Path) -> None:
         )
 
 
-def _one_thread() -> None:
-    """Keep numpy's matrix library to one thread, so that the turns have the other cores."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # counts only if numpy isn't imported yet
+def _use_one_thread() -> None:
+    """Limit numpy's BLAS to one thread, so that turns have the other cores."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # effective only before numpy is imported
     import numpy as np
 
     libraries = Path(np.__file__).parent.with_name("numpy.libs")

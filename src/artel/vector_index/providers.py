@@ -1,4 +1,4 @@
-"""Makes the index and the embedder that the configuration asks for."""
+"""Creation of the configured index and embedder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,19 +14,19 @@ PROVIDERS = ("qdrant", "chroma")
 
 @dataclass(frozen=True, slots=True)
 class MemorySettings:
-    """Where memories are indexed, and by which model."""
+    """Settings of the index and the embedding model."""
 
     data_dir: Path
     provider: str = "qdrant"
-    url: str | None = None  # of a Qdrant server; without one Qdrant runs in the process
+    url: str | None = None  # of a Qdrant server; None runs Qdrant in this process
     api_key: str | None = None
     layout: Literal["shared", "per_agent"] = "shared"
-    embedding_model: str | None = None  # for LiteLLM; without one the built-in model, if it is installed
+    embedding_model: str | None = None  # for LiteLLM; None is the built-in model, if it is installed
     embedding_dimensions: int | None = None
 
 
 def make_embedder(settings: MemorySettings) -> Embedder:
-    """Return the embedder; nothing is loaded yet."""
+    """Return the configured embedder, without loading the model."""
     if settings.embedding_model not in (None, EMBEDDED_MODEL):
         return LiteLlmEmbedder(settings.embedding_model, dimensions=settings.embedding_dimensions)
     folder = settings.data_dir / "embeddings"
@@ -34,7 +34,7 @@ def make_embedder(settings: MemorySettings) -> Embedder:
 
 
 def make_store(settings: MemorySettings, embedder: Embedder) -> MemoryStore:
-    """Return the index; it is opened when it is first used."""
+    """Return the configured index, which opens on first use."""
     model, dimensions = embedder.name, embedder.dimensions
     if settings.provider == "chroma":
         from artel.vector_index.chroma import ChromaStore
@@ -42,7 +42,7 @@ def make_store(settings: MemorySettings, embedder: Embedder) -> MemoryStore:
         return ChromaStore(settings.data_dir / "chroma", model=model, dimensions=dimensions)
     if settings.provider != "qdrant":
         raise ConfigurationInvalid(
-            f"There is no memory provider {settings.provider!r}: choose one of {', '.join(PROVIDERS)}."
+            f"Unknown memory provider {settings.provider!r}. Choose one of {', '.join(PROVIDERS)}."
         )
     if settings.url is None:
         from artel.vector_index.edge import EdgeStore

@@ -1,39 +1,38 @@
-"""How the answers of several searches become one: the same for every engine, and always in the same order."""
+"""Ranking of hits, deterministic and the same for every engine."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from artel.vector_index.store import MAX_TOP_K, Hit
 
-CANDIDATES = 50  # of each search: enough for the fusion, cheap to fetch
-# Small, as Qdrant has it: a memory that only one search finds, but finds first, must not drown among those that both
-# searches find somewhere in the middle.
+CANDIDATES = 50  # per search: enough for the fusion and cheap to fetch
+# Small, as in Qdrant: the first hit of only one search must not rank below middling hits of both searches.
 RRF_K = 2
 
 
-def bounded(top_k: int) -> int:
-    """Return how many hits may be asked for at once."""
+def clamp_top_k(top_k: int) -> int:
+    """Return top_k limited to 0..MAX_TOP_K."""
     return min(max(top_k, 0), MAX_TOP_K)
 
 
-def candidates(top_k: int) -> int:
-    """Return how many candidates each search fetches; more than asked for, so that ties are broken by us."""
-    return max(CANDIDATES, 2 * bounded(top_k))
+def candidate_count(top_k: int) -> int:
+    """Return how many hits each search fetches: more than top_k, so that ties are broken here."""
+    return max(CANDIDATES, 2 * clamp_top_k(top_k))
 
 
 def fuse(searches: Sequence[Iterable[Hit]], top_k: int) -> list[Hit]:
-    """Return the best of several searches by reciprocal rank (1 is first in all of them); ties go by id."""
+    """Merge searches by reciprocal rank fusion (score 1 is first in all of them); ties are ordered by id."""
     scores: defaultdict[str, float] = defaultdict(float)
     for hits in searches:
-        for rank, hit in enumerate(_in_order(hits)):
+        for rank, hit in enumerate(_sorted(hits)):
             scores[hit.id] += RRF_K / (RRF_K + rank) / len(searches)
-    return _in_order(Hit(memory_id, score) for memory_id, score in scores.items())[: bounded(top_k)]
+    return _sorted(Hit(memory_id, score) for memory_id, score in scores.items())[: clamp_top_k(top_k)]
 
 
-def by_words(hits: Iterable[Hit], top_k: int) -> list[Hit]:
-    """Return the best of a search by words alone, its open-ended scores pressed between 0 and 1."""
-    return [Hit(hit.id, hit.score / (1 + hit.score)) for hit in _in_order(hits)[: bounded(top_k)]]
+def best_by_words(hits: Iterable[Hit], top_k: int) -> list[Hit]:
+    """Return the best hits of a search by words, with their unbounded scores mapped to 0..1."""
+    return [Hit(hit.id, hit.score / (1 + hit.score)) for hit in _sorted(hits)[: clamp_top_k(top_k)]]
 
 
-def _in_order(hits: Iterable[Hit]) -> list[Hit]:
+def _sorted(hits: Iterable[Hit]) -> list[Hit]:
     return sorted(hits, key=lambda hit: (-hit.score, hit.id))

@@ -1,4 +1,4 @@
-"""Searches one collection the way that agents do: nothing is embedded when there is nothing to find."""
+"""Search of one collection with embedding of the query."""
 
 from artel.errors import ArtelError
 from artel.logs import get_logger
@@ -11,7 +11,7 @@ log = get_logger(__name__)
 async def search_memory(
     store: MemoryStore, embedder: Embedder, collection: str, query: str, top_k: int, where: Filter = EVERYTHING
 ) -> list[Hit]:
-    """Return the best memories for a query; without an embedder, or when it fails, by words alone."""
+    """Return the best memories for a query; without an embedder, or if it fails, by words only."""
     if not query.strip() or await store.count(collection) == 0:
         return []
     return await store.search(collection, query, await _vector(embedder, query), top_k, where)

@@ -1,4 +1,4 @@
-"""Threads for engines that block: few, with a bounded queue, and nobody waits for ever."""
+"""Threads for blocking engines, with a bounded queue and a deadline for every call."""
 
 import asyncio
 import contextvars
@@ -18,12 +18,12 @@ log = get_logger(__name__)
 
 
 def is_engine_failure(failure: Exception) -> bool:
-    """Tell what a Rust engine raises, which is a plain exception, from mistakes of ours, which never are."""
+    """Return whether an exception is the engine's: Rust engines raise plain Exception, our own bugs never do."""
     return type(failure) is Exception or isinstance(failure, OSError | ImportError)
 
 
 class Worker:
-    """Runs one engine's calls on its threads and turns the engine's own failures into one error."""
+    """Runs the calls of one engine in threads and turns the engine's failures into one error class."""
 
     def __init__(
         self,
@@ -43,19 +43,19 @@ class Worker:
         self.closed = False
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run the call on a thread; one that outlives the deadline goes on, but nobody waits for it."""
+        """Run the call in a thread; after the deadline raise the error, while the call continues."""
         return await self.run_within(self._deadline_seconds, call, *args, **kwargs)
 
     async def run_within(self, seconds: float, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run the call with a deadline of its own."""
+        """Run the call with another deadline."""
         if self.closed:
             raise self._error(f"The {self._name} is closed.")
         if self._waiting >= MAX_WAITING:
-            raise self._error(f"The {self._name} has too much to do. Try again in a moment.", retry_after=1)
+            raise self._error(f"The {self._name} is overloaded. Try again in a moment.", retry_after=1)
         self._waiting += 1
         context = contextvars.copy_context()
         future = asyncio.get_running_loop().run_in_executor(
-            self._threads, context.run, lambda: self._translated(call, *args, **kwargs)
+            self._threads, context.run, lambda: self._call(call, *args, **kwargs)
         )
         future.add_done_callback(self._done)
         try:
@@ -68,16 +68,16 @@ class Worker:
             ) from None
 
     async def close(self) -> None:
-        """Take no more calls and let those that were accepted finish."""
+        """Refuse new calls and wait for accepted ones."""
         self.closed = True
         await asyncio.to_thread(self._threads.shutdown, wait=True)
 
-    def _translated(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def _call(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return call(*args, **kwargs)
         except ArtelError:
             raise
-        except BaseException as failure:  # a panic of a Rust engine is no Exception
+        except BaseException as failure:  # a panic of a Rust engine is not an Exception
             if isinstance(failure, Exception) and not self._is_failure(failure):
                 raise
             log.warning("worker_call_failed", worker=self._name, error=str(failure))
@@ -86,4 +86,4 @@ class Worker:
     def _done(self, future: asyncio.Future[Any]) -> None:
         self._waiting -= 1
         if not future.cancelled():
-            future.exception()  # seen, even when nobody waits any more
+            future.exception()  # mark as retrieved, also when the caller has timed out
