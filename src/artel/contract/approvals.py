@@ -1,4 +1,4 @@
-"""What the HTTP API says of approvals, of calls of tools, and of taking back what they did."""
+"""Approvals, audited tool calls and undo in the HTTP API."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -9,24 +9,24 @@ Holds = Literal["once", "session", "always"]
 
 
 class TaskChange(BaseModel):
-    """What the user wants otherwise in one task of a plan."""
+    """The user's change of one task of a plan."""
 
     model_config = ConfigDict(extra="forbid")
 
     id: str = Field(max_length=64, examples=["2"])
-    drop: bool = Field(False, description="Leave the task out.")
+    drop: bool = Field(False, description="Remove the task from the plan.")
     agent: str | None = Field(None, max_length=63, examples=["agent_writer"])
     description: str | None = Field(None, max_length=4_000)
 
 
 class ApprovalChanges(BaseModel):
-    """What else the user decides with an approval."""
+    """Additional choices with an approval."""
 
     model_config = ConfigDict(extra="forbid")
 
-    tasks: list[TaskChange] = Field(default_factory=list, max_length=20, description="For plans: what to change.")
+    tasks: list[TaskChange] = Field(default_factory=list, max_length=20, description="For plans: changes of tasks.")
 
-    holds: Holds = Field("once", description="For how long writes like this one are approved, at the connector.")
+    holds: Holds = Field("once", description="For connector writes: how long similar writes are approved.")
 
 
 class NewDecision(BaseModel):
@@ -35,13 +35,13 @@ class NewDecision(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     decision: Literal["approve", "reject"] = Field(examples=["approve"])
-    feedback: str = Field("", max_length=2_000, description="What the agent should know, when it is refused.")
-    instruction: str = Field("", max_length=2_000, description="For plans: what every task should know.")
+    feedback: str = Field("", max_length=2_000, description="Message to the agent on rejection.")
+    instruction: str = Field("", max_length=2_000, description="For plans: instruction for every task.")
     changes: ApprovalChanges = Field(default_factory=ApprovalChanges)
 
 
 class ApprovalState(BaseModel):
-    """What the user is asked, and what they said."""
+    """An approval and the user's decision."""
 
     id: str
     project_id: int
@@ -61,7 +61,7 @@ class ApprovalState(BaseModel):
 
 
 class AuditedCall(BaseModel):
-    """A call of a tool, as it is on record; contents are kept as size and hash."""
+    """A tool call in the audit log; contents are stored as size and hash."""
 
     id: str
     session_id: str | None
@@ -80,39 +80,41 @@ class AuditedCall(BaseModel):
 
 
 class NewUndo(BaseModel):
-    """What to take back: what a turn has changed, the newest change of a file, or the newest turn."""
+    """What to undo: a turn's changes, the last change of a file, or by default the last turn."""
 
     model_config = ConfigDict(extra="forbid")
 
-    turn_id: str | None = Field(None, max_length=64, pattern=r"^[0-9a-zA-Z-]+$", description="Of this turn.")
+    turn_id: str | None = Field(
+        None, max_length=64, pattern=r"^[0-9a-zA-Z-]+$", description="Undo the changes of this turn."
+    )
     path: str | None = Field(
-        None, min_length=1, max_length=1024, pattern=r"^[^\x00-\x1f\x7f]+$", description="Only this file."
+        None, min_length=1, max_length=1024, pattern=r"^[^\x00-\x1f\x7f]+$", description="Undo only this file."
     )
 
 
 class UndoneFile(BaseModel):
-    """What became of a file that an agent had changed."""
+    """Result of the undo for one file."""
 
     path: str
     turn_id: str
     outcome: Literal["restored", "removed", "changed_since", "not_kept", "failed"] = Field(
-        description="It is as it was; it was made by the agent and is gone; or it stays as it is, and why."
+        description="restored; removed (the agent had created it); or why the file was not touched."
     )
 
 
 class Undone(BaseModel):
-    """What was taken back, file by file."""
+    """Result of an undo, per file."""
 
     files: list[UndoneFile]
 
 
 class ToolShown(BaseModel):
-    """A tool that agents of the project can have."""
+    """A tool that is available to the project's agents."""
 
     name: str
     level: str
     description: str
     enabled: bool
-    problem: str | None = None  # why no tool can be used: stored settings that must be corrected
+    problem: str | None = None  # why all tools are disabled: the stored settings are invalid
     requires_approval: bool
     parameters: dict[str, Any]

@@ -1,4 +1,4 @@
-"""What the chat takes and answers over HTTP."""
+"""Request and response bodies of the chat."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -10,7 +10,7 @@ from artel.contract.http import MAX_ID, Answer, Request, Session
 MAX_CONTENT_CHARACTERS = 200_000
 Content = Annotated[
     str,
-    # Something that can be seen, and nothing that a database can't hold.
+    # At least one visible character, and no NUL, which databases can't store.
     Field(min_length=1, max_length=MAX_CONTENT_CHARACTERS, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$"),
 ]
 TargetName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
@@ -26,20 +26,20 @@ class NewMessage(Request):
         default=None, description="Name, name without `agent_`, or id of an agent.", examples=["coder"]
     )
     idempotency_key: IdempotencyKey | None = Field(
-        default=None, description="The same key answers the same turn.", examples=["b2c9e3f0"]
+        default=None, description="A repeated request with the same key returns the same turn.", examples=["b2c9e3f0"]
     )
 
 
 class Fork(Request):
-    """Where to begin another session from."""
+    """Message at which to fork a session."""
 
     message_id: Annotated[str, Field(max_length=64)] = Field(
-        description="The last message that the new session has.", examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"]
+        description="Last message of the new session.", examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"]
     )
 
 
 class ContextItem(Answer):
-    """Something that the agent was reminded of."""
+    """A memory that was added to the agent's prompt."""
 
     memory_id: str
     type: str = Field(examples=["conversation"])
@@ -48,12 +48,12 @@ class ContextItem(Answer):
 
 
 class Usage(Answer):
-    """What a turn has cost."""
+    """Tokens and cost of a turn."""
 
     model: str = Field(examples=["gpt-4"])
     input_tokens: int = 0
     output_tokens: int = 0
-    cost_usd: float | None = Field(default=0.0, description="Null when a price is not known.")
+    cost_usd: float | None = Field(default=0.0, description="Null if a price is unknown.")
     calls: int = 0
 
 
@@ -73,7 +73,7 @@ class MessageResponse(Answer):
 
 
 class MessageAccepted(Answer):
-    """The turn goes on; its events tell the rest."""
+    """The turn was accepted; its events report the progress."""
 
     session_id: str
     turn_id: str
@@ -87,32 +87,32 @@ class ChatMessage(Answer):
     """A message of a session's history."""
 
     id: str
-    number: int = Field(description="Its place in the session's order of time.", examples=[1])
+    number: int = Field(description="Position in the session.", examples=[1])
     turn_id: str | None
-    role: str = Field(description="user, assistant, or system for the note of a failure.", examples=["assistant"])
+    role: str = Field(description="user, assistant, or system for a failure notice.", examples=["assistant"])
     content: str
     agent_id: int | None
     agent: str | None = Field(examples=["agent_coder"])
     status: str = Field(
-        description="ok; failed for the note of a failure; cut_off for the part of an answer that was written before"
-        " it ended early; retried for what was sent again later. Later prompts have only what is ok.",
+        description="ok; failed for a failure notice; cut_off for a partial answer; retried for messages that were sent"
+        " again later. Later prompts contain only messages with status ok.",
         examples=["ok"],
     )
-    error_code: str | None = Field(description="Why there is no answer, or only a part of it.", examples=["timeout"])
-    retry_of: str | None = Field(description="The turn whose message was sent again with this one.")
+    error_code: str | None = Field(description="Why the answer is missing or incomplete.", examples=["timeout"])
+    retry_of: str | None = Field(description="Turn whose message was sent again.")
     tokens: int
     timestamp: datetime
 
 
 class SessionWithMessages(Session):
-    """A session with its latest messages, oldest of them first."""
+    """A session with its latest messages, oldest first."""
 
-    last_event: int = Field(description="The number of its newest event.", examples=[7])
+    last_event: int = Field(description="Number of the newest event.", examples=[7])
     messages: list[ChatMessage]
 
 
 class TurnState(Answer):
-    """Where a turn stands."""
+    """State of a turn."""
 
     id: str
     session_id: str
@@ -126,16 +126,16 @@ class TurnState(Answer):
     started_at: datetime | None
     finished_at: datetime | None
     duration_ms: int
-    retry_of: str | None = Field(description="The turn whose message was sent again with this one.")
+    retry_of: str | None = Field(description="Turn whose message was sent again.")
 
 
 class Found(Answer):
-    """A message or a session that was searched for."""
+    """A search result: a message or a session."""
 
     kind: Literal["message", "session"]
     session_id: str
     project_id: int
     message_id: str | None
     role: str | None
-    text: str = Field(description="The message around the words, or the session's title.")
+    text: str = Field(description="Excerpt of the message around the match, or the session's title.")
     timestamp: datetime

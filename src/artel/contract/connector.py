@@ -1,9 +1,9 @@
-"""What the server and a connector say to each other: JSON-RPC 2.0 over a WebSocket (subprotocol `artel.connector.v1`).
+"""Protocol between server and connector: JSON-RPC 2.0 over a WebSocket (subprotocol `artel.connector.v1`).
 
-The connector opens with `hello`. After that the server asks (`workspace/read` …) and the connector answers, with one
-exception: `workspace/decided` tells that the user has answered a question at the connector. The other way round
-`workspace/answered` tells the connector that a question was answered elsewhere, so that it stops asking. Both are
-notifications with the same fields. Unknown fields are ignored: two versions may talk to each other.
+The connector starts with `hello`. Then the server sends requests (`workspace/read` …) and the connector responds.
+There are two notifications with the same fields: `workspace/decided` (connector to server: the user has answered a
+question at the connector) and `workspace/answered` (server to connector: a question was answered elsewhere, stop
+asking). Unknown fields are ignored, for compatibility between versions.
 """
 
 from dataclasses import dataclass
@@ -13,24 +13,24 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, m
 from typing_extensions import TypedDict
 
 PROTOCOL = "artel.connector.v1"
-GUIDANCE = "AGENTS.md"  # a file, and the feature of a connector whose folder has it
+GUIDANCE = "AGENTS.md"  # file name, and name of the feature of a connector whose folder contains it
 PING_SECONDS = 10.0
 DEAD_SECONDS = 30.0
-MAX_FRAME_BYTES = 24_000_000  # a file of ten million bytes, with what JSON adds to it
+MAX_FRAME_BYTES = 24_000_000  # a file of ten million bytes with JSON escapes
 MAX_HELLO_BYTES = 65_536
 MAX_ERROR_CHARACTERS = 10_000
-MAX_ENTRIES = 10_000  # of a listing or an undo, as the connector itself limits them
+MAX_ENTRIES = 10_000  # in a listing or an undo; the connector has the same limit
 MAX_MATCHES = 1_000
 MAX_CONTENT_BYTES = 10_000_000
 MAX_COMMAND_CHARACTERS = 1_000
 
-# Why a line was closed by the server (WebSocket close codes of our own).
-CLOSE_REFUSED = 4400  # the hello is no hello, or says something that is not so; or the project was deleted
-CLOSE_LOGIN_OVER = 4401  # the token that the line was opened with is good no more; come back with another
+# WebSocket close codes of the server.
+CLOSE_REFUSED = 4400  # invalid hello, or the project was deleted
+CLOSE_LOGIN_OVER = 4401  # the token is no longer valid; reconnect with another
 CLOSE_OTHER_CONNECTOR = 4409  # another connector serves the project
-CLOSE_TAKEN_OVER = 4410  # another connector has taken over; don't come back
-CLOSE_MISBEHAVED = 4413  # too many or too large messages, or no JSON-RPC
-CLOSE_TRY_LATER = 1013  # the server can't take it now (a code of WebSocket's own)
+CLOSE_TAKEN_OVER = 4410  # another connector has taken over; do not reconnect
+CLOSE_MISBEHAVED = 4413  # too many or too large messages, or not JSON-RPC
+CLOSE_TRY_LATER = 1013  # the server is busy (standard WebSocket code)
 
 Method = Literal[
     "workspace/read",
@@ -43,7 +43,7 @@ Method = Literal[
     "workspace/run",
     "workspace/undo",
 ]
-# What a call may be refused for; `error` says it in words.
+# Error codes of a call; `error` is the message.
 Code = Literal[
     "path_traversal_blocked",
     "invalid_path",
@@ -52,19 +52,19 @@ Code = Literal[
     "read_failed",
     "write_failed",
     "file_changed",
-    "not_unique",  # an edit whose text is there more than once, or not at all
+    "not_unique",  # the text to edit occurs more than once or not at all
     "workspace_gone",
     "wrong_user",
     "old_epoch",
     "read_only",
-    "asks",  # the user is being asked; `ask_id` says under which name
-    "refused",  # the user said no, or a rule at the connector does
-    "approval_needed",  # only with an approval of the user's, which the call does not carry
+    "asks",  # the user is being asked; `ask_id` identifies the question
+    "refused",  # by the user or a rule at the connector
+    "approval_needed",  # the call needs an approval and has none
     "no_command",
     "too_late",
-    "unknown",  # whether it was done before the line broke can't be told any more
+    "unknown",  # the connection broke; whether the call was executed is unknown
     "failed",
-    # Said by the server in the connector's place.
+    # Set by the server.
     "offline",
     "timed_out",
 ]
@@ -82,7 +82,7 @@ class _Message(BaseModel):
 
 
 class Hello(_Message):
-    """Who the connector is, and for whom it works."""
+    """First message of a connector: its identity, user and project."""
 
     protocol: str
     connector_id: str = Field(min_length=8, max_length=64)
@@ -91,7 +91,7 @@ class Hello(_Message):
     workspace_name: str = Field(min_length=1, max_length=200)
     read_only: bool = False
     features: Annotated[list[Annotated[str, Field(max_length=50)]], Field(max_length=20)] = []
-    # How plain writes are decided ("yes": all are let through), the names of commands, and whether to take over.
+    # How plain writes are approved ("yes": all are), the named commands, and whether to replace another connector.
     mode: Literal["read-only", "yes", "terminal", "browser", "both"] = "terminal"
     commands: Annotated[dict[CommandName, Command], Field(max_length=50)] = {}
     take_over: bool = False
@@ -104,9 +104,9 @@ class Welcome(_Message):
 
 
 class Approval(_Message):
-    """The user has approved this very call, in the browser or through the API.
+    """The user's approval of exactly this call, in the browser or through the API.
 
-    The hashes are those of what they were shown: of the file ("" if there was none), and of what it is to be.
+    The hashes are of the file that the user was shown ("" if there was none) and of its new content.
     """
 
     id: str
@@ -115,12 +115,12 @@ class Approval(_Message):
     new_sha256: str | None = None
 
     def is_for(self, old_sha256: str | None, new_sha256: str) -> bool:
-        """Return whether it was given for this change; a hash that it does not have may be any."""
+        """Return whether the approval covers this change; a missing hash matches any."""
         return self.old_sha256 in (None, old_sha256) and self.new_sha256 in (None, new_sha256)
 
 
 class Call(_Message):
-    """What every call carries. `call_id` is the id of the JSON-RPC request too."""
+    """Common fields of calls. `call_id` is also the id of the JSON-RPC request."""
 
     call_id: str
     user_id: int
@@ -129,14 +129,14 @@ class Call(_Message):
     turn_id: str = ""
     agent: str = ""
     approval: Approval | None = None
-    # The project's rules for this tool. The server has checked the name that was asked for, the connector checks the
-    # real one too; one that doesn't know these fields ignores them.
+    # The project's rules for this tool. The server checks the requested path, the connector also the resolved one.
+    # Connectors that don't know these fields ignore them.
     allowed_paths: Globs = []
     denied_paths: Globs = []
 
 
 class ReadCall(Call):
-    """`workspace/read`: a file; some lines of it with `first_line` and `lines`."""
+    """`workspace/read`: read a file, or a range of lines with `first_line` and `lines`."""
 
     path: str
     first_line: int | None = None
@@ -144,7 +144,7 @@ class ReadCall(Call):
 
 
 class WriteCall(Call):
-    """`workspace/write`: a file as a whole. `if_match` is the SHA-256 that it must have now, "" if it must be new."""
+    """`workspace/write`: write a whole file. `if_match` is its expected SHA-256; "" means that it must not exist."""
 
     path: str
     content: str
@@ -153,7 +153,7 @@ class WriteCall(Call):
 
 
 class EditCall(Call):
-    """`workspace/edit`: replace a text that is in the file exactly once."""
+    """`workspace/edit`: replace a text that occurs exactly once in the file."""
 
     path: str
     old: str
@@ -162,7 +162,7 @@ class EditCall(Call):
 
 
 class ListCall(Call):
-    """`workspace/list`: what is in a folder; `pattern` is a glob for names."""
+    """`workspace/list`: list a folder; `pattern` is a glob for names."""
 
     path: str = "."
     recursive: bool = False
@@ -170,7 +170,7 @@ class ListCall(Call):
 
 
 class SearchCall(Call):
-    """`workspace/search`: lines with a text, or that match a regular expression."""
+    """`workspace/search`: find lines that contain a text or match a regular expression."""
 
     query: str
     path: str = "."
@@ -180,29 +180,27 @@ class SearchCall(Call):
 
 
 class StatCall(Call):
-    """`workspace/stat`: what is at a path; `with_sha256` also the hash of a file, if it is not too big."""
+    """`workspace/stat`: describe a path; `with_sha256` adds the hash of a file unless it is too large."""
 
     path: str
     with_sha256: bool = False
 
 
 class DeleteCall(Call):
-    """`workspace/delete`: remove a file; only with an approval."""
+    """`workspace/delete`: delete a file; needs an approval."""
 
     path: str
     if_match: str | None = None
 
 
 class RunCall(Call):
-    """`workspace/run`: run a command that the user has named."""
+    """`workspace/run`: run one of the user's named commands."""
 
     name: str
 
 
 class UndoCall(Call):
-    """`workspace/undo`: put back what a turn has changed, or one file of it; with `again` what was put back before
-    is done again.
-    """
+    """`workspace/undo`: undo a turn's changes, or those of one file; `again` repeats an earlier undo."""
 
     of_turn: str | None = None
     path: str | None = None
@@ -223,7 +221,7 @@ CALLS: dict[str, type[Call]] = {
 
 
 class Result(_Message):
-    """What came of a call. What else there is depends on the method; a failed call has `error` and `code`."""
+    """Result of a call. Further fields depend on the method; a failed call has `error` and `code`."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -233,13 +231,13 @@ class Result(_Message):
 
     @property
     def more(self) -> dict[str, Any]:
-        """What it says beyond whether it went well."""
-        known = type(self).model_fields
-        said = {name: getattr(self, name) for name in known if name in self.model_fields_set and name not in _DEPENDS}
-        return {name: value for name, value in {**said, **(self.model_extra or {})}.items() if value is not None}
+        """All fields except `success`, `error` and `code`, without None."""
+        names = [name for name in type(self).model_fields if name in self.model_fields_set - _COMMON_FIELDS]
+        fields = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in {**fields, **(self.model_extra or {})}.items() if value is not None}
 
 
-_DEPENDS = frozenset({"success", "error", "code"})
+_COMMON_FIELDS = frozenset({"success", "error", "code"})
 _Error = Annotated[
     str, BeforeValidator(lambda error: error[:MAX_ERROR_CHARACTERS] if isinstance(error, str) else error)
 ]
@@ -249,7 +247,7 @@ _Number = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
 class FileEntry(TypedDict):
-    """Something in a folder."""
+    """An entry of a folder."""
 
     path: _Path
     type: _Line
@@ -258,13 +256,13 @@ class FileEntry(TypedDict):
 
 
 class PathEntry(TypedDict):
-    """Something of which only the place is told."""
+    """An entry of which only the path is given."""
 
     path: _Path
 
 
 class MatchEntry(TypedDict):
-    """A line that was found."""
+    """A matching line."""
 
     path: _Path
     line: _Number
@@ -272,7 +270,7 @@ class MatchEntry(TypedDict):
 
 
 class UndoneEntry(TypedDict):
-    """What became of a file whose change was undone."""
+    """Result of an undo for one file."""
 
     path: _Path
     turn_id: _Line
@@ -280,10 +278,10 @@ class UndoneEntry(TypedDict):
 
 
 class Answer(Result):
-    """What the server takes of a connector's answer: known fields of bounded size. Any answer may be `asks`."""
+    """A connector's result as the server parses it: known fields of bounded size. Any result may be `asks`."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
-    needed: ClassVar[str | None] = None  # without which a call has not succeeded
+    needed: ClassVar[str | None] = None  # field that a successful result must have
 
     error: _Error | None = None
     ask_id: _Line | None = None
@@ -294,17 +292,17 @@ class Answer(Result):
     warning: Annotated[str, Field(max_length=1_000)] | None = None
     notice: Annotated[str, Field(max_length=1_000)] | None = None
     expires_seconds: float | None = None
-    where: _Line | None = None  # where the user is asked: the server's own word
+    where: _Line | None = None  # where the user is asked; set by the server
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Self:
+    def _is_complete(self) -> Self:
         if self.success and self.needed is not None and getattr(self, self.needed) is None:
             raise ValueError(f"{self.needed} is missing")
         return self
 
 
 class ReadAnswer(Answer):
-    """A file, or some lines of it."""
+    """Content of a file or of some of its lines."""
 
     needed = "content"
 
@@ -319,7 +317,7 @@ class ReadAnswer(Answer):
 
 
 class StatAnswer(Answer):
-    """What is at a path."""
+    """Description of a path."""
 
     path: _Path | None = None
     type: _Line | None = None
@@ -329,7 +327,7 @@ class StatAnswer(Answer):
 
 
 class ListAnswer(Answer):
-    """What is in a folder."""
+    """Entries of a folder."""
 
     needed = "files"
 
@@ -340,7 +338,7 @@ class ListAnswer(Answer):
 
 
 class SearchAnswer(Answer):
-    """The lines that were found."""
+    """Matching lines."""
 
     needed = "matches"
 
@@ -361,7 +359,7 @@ class WriteAnswer(Answer):
 
 
 class RunAnswer(Answer):
-    """What a command has printed."""
+    """Output of a command."""
 
     name: _Line | None = None
     output: Annotated[str, Field(max_length=100_000)] | None = None
@@ -370,18 +368,18 @@ class RunAnswer(Answer):
 
 
 class UndoAnswer(Answer):
-    """What became of each file."""
+    """Result of an undo per file."""
 
     files: Annotated[list[UndoneEntry], Field(max_length=MAX_ENTRIES, fail_fast=True)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerLimit:
-    """What the answer to a method may be: its fields, its characters, and those of them outside of strings."""
+    """Limits of a method's result: its model, its length, and its length outside of strings."""
 
     model: type[Answer]
     characters: int = 512_000
-    structure: int = 10_000  # brackets, commas, numbers: what objects in memory are made of
+    structure: int = 10_000  # brackets, commas, numbers: they become objects in memory
 
 
 ANSWERS: dict[str, AnswerLimit] = {
@@ -398,24 +396,24 @@ ANSWERS: dict[str, AnswerLimit] = {
 
 
 class Asks(Result):
-    """The answer to a call that the user is asked about; `grant` is what an answer may hold for beyond this call.
+    """Result of a call that needs the user's decision; `grant` is what a decision may cover beyond this call.
 
-    What is asked is bound to the hashes: of the file now ("" if there is none, None if it is too big), and of what it
-    is to be (for a command: of the command).
+    The question is bound to two hashes: of the current file ("" if there is none, None if it is too large), and of the
+    new content (for a command: of the command).
     """
 
     ask_id: str
-    diff: str = ""  # as unified diff, bounded; for a command the command
+    diff: str = ""  # unified diff of bounded size; for a command, the command
     grant: str | None = None
     old_sha256: str | None = None
     new_sha256: str | None = None
-    warning: str | None = None  # what would be lost for good; such a question has risk `high` and offers no grant
-    notice: str | None = None  # about hidden characters in the part of the change that the diff does not show
+    warning: str | None = None  # data that can't be restored; such a question has risk `high` and no grant
+    notice: str | None = None  # hidden characters in the part of the change that the diff does not show
     expires_seconds: float = 300.0
 
 
 def lost_for_good(verb: str, size: int) -> str:
-    """Return the warning about a file that is too large to be shown and kept, or can't be read."""
+    """Return the warning about a file that is unreadable or too large to be shown and backed up."""
     return f"Would {verb} {size:,} bytes that are not shown and can't be undone."
 
 
@@ -423,7 +421,7 @@ DECIDED, ANSWERED = "workspace/decided", "workspace/answered"
 
 
 class Decided(_Message):
-    """The user has answered a question that a call had answered with `asks`."""
+    """The user's decision on a question of an `asks` result."""
 
     ask_id: str
     decision: Literal["approve", "reject"]
@@ -431,7 +429,7 @@ class Decided(_Message):
 
 
 class ConnectorState(BaseModel):
-    """Whether somebody's folder can be reached, for `GET /my/projects/{id}/connector`."""
+    """State of a project's connector, for `GET /my/projects/{id}/connector`."""
 
     online: bool
     connector_id: str | None = None
@@ -448,7 +446,7 @@ def request(method: str, call: BaseModel, request_id: str) -> dict[str, JsonValu
 
 
 def answer(request_id: Any, result: BaseModel) -> dict[str, JsonValue]:
-    """Return a JSON-RPC answer."""
+    """Return a JSON-RPC response."""
     return {"jsonrpc": "2.0", "id": request_id, "result": result.model_dump(mode="json", exclude_none=True)}
 
 

@@ -1,4 +1,4 @@
-"""Messages on the bus: CloudEvents 1.0 in JSON. Unknown fields are ignored: two versions may run side by side."""
+"""Messages on the bus: CloudEvents 1.0 in JSON. Unknown fields are ignored, for compatibility between versions."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -51,33 +51,33 @@ Dollars = Annotated[float, Field(ge=0)]
 
 
 class InvalidMessage(ArtelError):
-    """What came, or was to be sent, is no message of ours."""
+    """A received or outgoing message is not valid."""
 
     kind = Kind.INVALID
     code = "invalid_message"
 
 
 class Part(BaseModel):
-    """A piece of a message: it can't be changed, and takes no number that JSON can't write."""
+    """Base of message parts: immutable, without NaN and Infinity."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False, hide_input_in_errors=True)
 
 
 class Requirements(Part):
-    """What a node must be able to do to take a command."""
+    """Capabilities that a node needs for a command."""
 
     capabilities: tuple[Name, ...] = ()
 
 
 class Limits(Part):
-    """What a command may cost."""
+    """Cost and time limits of a command."""
 
     cost_usd: Dollars | None = None
     timeout_ms: Count | None = None
 
 
 class CommandContext(Part):
-    """Where in a larger piece of work a command belongs."""
+    """Process and step that a command belongs to."""
 
     process_id: str | None = None
     step: str | None = None
@@ -86,14 +86,14 @@ class CommandContext(Part):
 
 
 class RetryPolicy(Part):
-    """How often the sender wants a failed command to be tried again."""
+    """How often a failed command is retried."""
 
     max_retries: Count = 3
     backoff_seconds: Annotated[float, Field(ge=0)] = 1
 
 
 class Command(Part):
-    """Do something."""
+    """A request to perform an action."""
 
     action: Name
     params: dict[str, JsonValue] = Field(default_factory=dict)
@@ -106,7 +106,7 @@ class Command(Part):
 
 
 class Metrics(Part):
-    """What a command has used."""
+    """Resources used by a command."""
 
     llm_calls: Count = 0
     tool_calls: Count = 0
@@ -114,7 +114,7 @@ class Metrics(Part):
 
 
 class Result(Part):
-    """It is done."""
+    """The result of a successful command."""
 
     status: Literal["SUCCESS"] = "SUCCESS"
     output: JsonValue = None
@@ -123,7 +123,7 @@ class Result(Part):
 
 
 class ErrorInfo(Part):
-    """What went wrong, with a name from google.rpc.Code."""
+    """An error with a code of google.rpc.Code."""
 
     code: ErrorCode
     message: str
@@ -132,14 +132,14 @@ class ErrorInfo(Part):
 
 
 class Error(Part):
-    """It could not be done."""
+    """The result of a failed command."""
 
     error: ErrorInfo
     execution_time_ms: Count = 0
 
 
 class Event(Part):
-    """Something has happened."""
+    """A notification of something that happened."""
 
     event_type: Name
     event_data: dict[str, JsonValue] = Field(default_factory=dict)
@@ -148,7 +148,7 @@ class Event(Part):
 
 
 class Control(Part):
-    """A signal to nodes, which overtakes their work."""
+    """A control signal to nodes, with priority over commands."""
 
     control_type: ControlType
     reason: str | None = None
@@ -170,14 +170,14 @@ _TYPES: Mapping[type[Data], MessageType] = MappingProxyType({data: name for name
 
 
 class Envelope(Part):
-    """One message: who says what, when, about which task."""
+    """A message with its CloudEvents attributes."""
 
     specversion: Literal["1.0"] = "1.0"
     id: Name = Field(default_factory=uuid7)
     source: Name
     type: MessageType
     time: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
-    subject: str | None = Field(default=None, description="The id of the task.")
+    subject: str | None = Field(default=None, description="Id of the task.")
     traceparent: str | None = None
     datacontenttype: Annotated[str, Field(pattern=r"^application/json(;.*)?$")] = "application/json"
     data: Data
@@ -185,7 +185,7 @@ class Envelope(Part):
     @field_validator("data", mode="before")
     @classmethod
     def _of_its_type(cls, value: Any, info: ValidationInfo) -> Data:
-        """Read the data as what `type` says that it is, and as nothing that merely looks alike."""
+        """Validate the data with the model of `type`."""
         if (name := info.data.get("type")) is None:
             raise ValueError("can't be read without a known type")
         return _DATA[name].model_validate(value)
@@ -200,7 +200,7 @@ class Envelope(Part):
         traceparent: str | None = None,
         message_id: str | None = None,
     ) -> Self:
-        """Wrap data into a message: a new one, unless the id of one that is sent again is given."""
+        """Wrap data in a message; pass `message_id` to send a message again."""
         return cls(
             id=message_id or uuid7(),
             source=source,
@@ -211,7 +211,7 @@ class Envelope(Part):
         )
 
     def to_bytes(self) -> bytes:
-        """Write the message; raise InvalidMessage when it is too large or holds what JSON can't."""
+        """Serialize the message; raise InvalidMessage if it is too large or not valid JSON."""
         try:
             body = self.model_dump_json(exclude_none=True).encode()
         except (ValueError, RecursionError) as problem:
@@ -221,14 +221,14 @@ class Envelope(Part):
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Self:
-        """Read a message; whatever is wrong with it, raise InvalidMessage."""
+        """Parse a message or raise InvalidMessage."""
         _check_size(body)
         try:
             return cls.model_validate(from_json(body, allow_inf_nan=False))
         except ValidationError as problem:
-            raise InvalidMessage(f"The message is not valid: {_places(problem)}") from problem
+            raise InvalidMessage(f"The message is not valid: {_field_errors(problem)}") from problem
         except (ValueError, RecursionError) as problem:
-            raise InvalidMessage(f"The message is no JSON: {problem}") from problem
+            raise InvalidMessage(f"The message is not JSON: {problem}") from problem
 
 
 def _check_size(body: bytes) -> None:
@@ -236,6 +236,6 @@ def _check_size(body: bytes) -> None:
         raise InvalidMessage(f"The message has {len(body)} bytes; at most {MAX_BYTES} are allowed.")
 
 
-def _places(problem: ValidationError) -> str:
-    places = (f"{'.'.join(map(str, error['loc'])) or 'message'}: {error['msg']}" for error in problem.errors()[:5])
-    return "; ".join(places)
+def _field_errors(problem: ValidationError) -> str:
+    errors = (f"{'.'.join(map(str, error['loc'])) or 'message'}: {error['msg']}" for error in problem.errors()[:5])
+    return "; ".join(errors)

@@ -1,4 +1,4 @@
-"""What happens in a session, as it is stored and streamed. `type` is the event's name, the fields are its data."""
+"""Events of sessions and projects, as stored and streamed. `type` is the event's name, the fields are its data."""
 
 import json
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class EventData(BaseModel):
 
 
 class MessageCreated(EventData):
-    """A message of the user was accepted."""
+    """A user's message was accepted."""
 
     type = "message_created"
     message_id: str
@@ -28,7 +28,7 @@ class MessageCreated(EventData):
 
 
 class DirectAgentCall(EventData):
-    """A turn goes straight to an agent."""
+    """A turn was sent directly to an agent."""
 
     type = "direct_agent_call"
     agent_id: int
@@ -36,7 +36,7 @@ class DirectAgentCall(EventData):
 
 
 class AgentStatusChanged(EventData):
-    """An agent began or ended work."""
+    """An agent's status changed."""
 
     type = "agent_status_changed"
     agent_id: int
@@ -54,19 +54,19 @@ class ContextRetrieved(EventData):
 
 
 class MessageCompleted(EventData):
-    """An answer, or the note of a failure, is in the history."""
+    """An answer or a failure notice was stored."""
 
     type = "message_completed"
     message_id: str
     role: str
     content: str
     agent_id: int | None
-    status: str = "ok"  # or failed, or cut_off for a part of an answer
+    status: str = "ok"  # or failed, or cut_off for a partial answer
     error_code: str | None = None
 
 
 class TaskPlanCreated(EventData):
-    """The orchestrator has a plan."""
+    """The orchestrator created a plan."""
 
     type = "task_plan_created"
     plan_id: str
@@ -80,7 +80,7 @@ class TaskPlanCreated(EventData):
 
 
 class PlanRequest(EventData):
-    """A plan is carried out only if the user approves it, or lets it cost more; the turn waits."""
+    """A plan or a higher budget needs the user's approval; the turn waits."""
 
     type = "plan_request"
     approval_id: str
@@ -93,18 +93,18 @@ class PlanRequest(EventData):
 
 
 class TaskProgress(EventData):
-    """A task goes on."""
+    """A task made progress."""
 
     type = "task_progress"
     task_id: str
     state: str
     elapsed_seconds: float
     phase: str
-    workflow_id: str | None = None  # of tasks of a plan, and of the plan itself
+    workflow_id: str | None = None  # set for plans and their tasks
 
 
 class TaskStarted(EventData):
-    """A task of an agent has begun."""
+    """An agent started a task."""
 
     type = "task_started"
     task_id: str
@@ -112,7 +112,7 @@ class TaskStarted(EventData):
 
 
 class TaskCompleted(EventData):
-    """A task has its result."""
+    """A task was completed."""
 
     type = "task_completed"
     task_id: str
@@ -121,7 +121,7 @@ class TaskCompleted(EventData):
 
 
 class TaskFailed(EventData):
-    """A task has failed."""
+    """A task failed."""
 
     type = "task_failed"
     task_id: str
@@ -137,7 +137,7 @@ class TaskCancelled(EventData):
 
 
 class TurnCompleted(EventData):
-    """A turn has ended well."""
+    """A turn was completed."""
 
     type = "turn_completed"
     status: str
@@ -145,7 +145,7 @@ class TurnCompleted(EventData):
 
 
 class TurnFailed(EventData):
-    """A turn has ended badly."""
+    """A turn failed."""
 
     type = "turn_failed"
     status: str
@@ -161,7 +161,7 @@ class TurnCancelled(EventData):
 
 
 class ToolCalled(EventData):
-    """An agent calls a tool."""
+    """An agent called a tool."""
 
     type = "tool_called"
     task_id: str
@@ -171,7 +171,7 @@ class ToolCalled(EventData):
 
 
 class ToolReturned(EventData):
-    """A tool has answered."""
+    """A tool returned a result."""
 
     type = "tool_result"
     task_id: str
@@ -183,7 +183,7 @@ class ToolReturned(EventData):
 
 
 class ToolRequest(EventData):
-    """An agent may call a tool only if the user approves it; the run waits."""
+    """A tool call needs the user's approval; the run waits."""
 
     type = "tool_request"
     approval_id: str
@@ -197,7 +197,7 @@ class ToolRequest(EventData):
 
 
 class ApprovalResolved(EventData):
-    """The user has decided."""
+    """The user decided an approval."""
 
     type = "approval_resolved"
     approval_id: str
@@ -206,7 +206,7 @@ class ApprovalResolved(EventData):
 
 
 class ApprovalTimeoutWarning(EventData):
-    """Somebody should decide soon."""
+    """An approval expires soon."""
 
     type = "approval_timeout_warning"
     approval_id: str
@@ -214,14 +214,14 @@ class ApprovalTimeoutWarning(EventData):
 
 
 class ApprovalTimeout(EventData):
-    """Nobody has decided in time."""
+    """An approval expired."""
 
     type = "approval_timeout"
     approval_id: str
 
 
 class ApprovalRequired(EventData):
-    """Somewhere in the project a run waits for the user."""
+    """A run in the project waits for the user's approval."""
 
     type = "approval_required"
     approval_id: str
@@ -231,7 +231,7 @@ class ApprovalRequired(EventData):
 
 
 class ConnectorOnline(EventData):
-    """The user's files can be reached."""
+    """A connector came online."""
 
     type = "connector_online"
     connector_id: str
@@ -240,14 +240,14 @@ class ConnectorOnline(EventData):
 
 
 class ConnectorOffline(EventData):
-    """The user's files can't be reached any more."""
+    """A connector went offline."""
 
     type = "connector_offline"
     connector_id: str
 
 
 class AlertRaised(EventData):
-    """Something needs a look."""
+    """An alert was raised."""
 
     type = "alert"
     alert_id: str
@@ -257,7 +257,7 @@ class AlertRaised(EventData):
 
 
 class AlertResolved(EventData):
-    """What an alert told of is over."""
+    """An alert was resolved."""
 
     type = "alert_resolved"
     kind: str
@@ -266,7 +266,7 @@ class AlertResolved(EventData):
 
 @dataclass(frozen=True)
 class StoredEvent:
-    """An event with its number in the session, or in the project."""
+    """A stored event with its number in the session or project."""
 
     number: int
     type: str
@@ -278,10 +278,10 @@ class StoredEvent:
 
     @cached_property
     def frame(self) -> bytes:
-        """The event as it is streamed; made once, however many read it."""
+        """The event as a server-sent event; cached for all readers."""
         if self.session_id is None:
-            place: dict[str, Any] = {"project_id": self.project_id}
+            ids: dict[str, Any] = {"project_id": self.project_id}
         else:
-            place = {"session_id": self.session_id, "turn_id": self.turn_id}
-        data = json.dumps({**place, "timestamp": self.timestamp.isoformat(), **self.data}, ensure_ascii=False)
+            ids = {"session_id": self.session_id, "turn_id": self.turn_id}
+        data = json.dumps({**ids, "timestamp": self.timestamp.isoformat(), **self.data}, ensure_ascii=False)
         return f"id: {self.number}\nevent: {self.type}\ndata: {data}\n\n".encode()

@@ -1,4 +1,4 @@
-"""What the HTTP API takes and answers. Requests refuse unknown fields; text never holds what a database can't."""
+"""Request and response bodies of the HTTP API. Requests refuse unknown fields and text that no database can store."""
 
 import math
 from datetime import datetime
@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 MAX_ID = 2**63 - 1
-MAX_JSON_INTEGER = 2**53 - 1  # beyond it, programs that read JSON numbers as floats take one for another
+MAX_JSON_INTEGER = 2**53 - 1  # larger integers lose precision in programs that read JSON numbers as floats
 MAX_EMAIL_CHARACTERS = 254
 MIN_PASSWORD_CHARACTERS = 8
 MAX_PASSWORD_CHARACTERS = 256
@@ -26,7 +26,7 @@ MAX_SETTINGS_DEPTH = 16
 MAX_INTEGER_BITS = 1024
 MAX_FIELDS = 64
 
-# Tools of an agent that is made without naming any: it reads the user's files, and has its task workspace and memory.
+# Default tools of a new agent: read the user's files, and use its task workspace and memory.
 WORKSPACE_READING = ("tool_read_file", "tool_list_directory", "tool_search_files", "tool_stat")
 TASK_WORKSPACE = ("write_file", "read_file", "list_files", "get_workspace_info")
 MEMORY = ("memory_read", "memory_write")
@@ -35,10 +35,10 @@ DEFAULT_TOOLS = (*WORKSPACE_READING, *TASK_WORKSPACE, *MEMORY)
 T = TypeVar("T")
 
 
-def json_characters(value: JsonValue, deepest: int, depth: int = 0) -> int:
-    """Return about how many characters the value takes; raise on what can't be stored everywhere."""
-    if depth > deepest:
-        raise ValueError(f"must not be nested deeper than {deepest} levels")
+def json_characters(value: JsonValue, max_depth: int, depth: int = 0) -> int:
+    """Return the approximate length of the value as JSON; raise ValueError if it can't be stored."""
+    if depth > max_depth:
+        raise ValueError(f"must not be nested deeper than {max_depth} levels")
     match value:
         case str():
             if not is_encodable(value):
@@ -48,11 +48,11 @@ def json_characters(value: JsonValue, deepest: int, depth: int = 0) -> int:
             raise ValueError("must not contain NaN or Infinity")
         case dict():
             return sum(
-                json_characters(key, deepest) + json_characters(item, deepest, depth + 1) + 2
+                json_characters(key, max_depth) + json_characters(item, max_depth, depth + 1) + 2
                 for key, item in value.items()
             )
         case list():
-            return sum(json_characters(item, deepest, depth + 1) + 1 for item in value)
+            return sum(json_characters(item, max_depth, depth + 1) + 1 for item in value)
         case int() if value.bit_length() > MAX_INTEGER_BITS:
             raise ValueError("must not contain integers of more than 300 digits")
         case _:
@@ -66,7 +66,7 @@ def _bounded(settings: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def is_encodable(text: str) -> bool:
-    """Return whether it is text: a lone surrogate is none, and no database or answer can hold it."""
+    """Return whether the text can be encoded as UTF-8, that is, has no lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -76,7 +76,7 @@ def is_encodable(text: str) -> bool:
 
 def _normal_email(email: str) -> str:
     normal = email.lower()
-    if len(normal) > MAX_EMAIL_CHARACTERS:  # some letters are two in lower case
+    if len(normal) > MAX_EMAIL_CHARACTERS:  # lower-casing can add characters
         raise ValueError(f"must have at most {MAX_EMAIL_CHARACTERS} characters")
     return normal
 
@@ -90,25 +90,25 @@ def _good_password(password: SecretStr) -> SecretStr:
 
 
 def _whole(value: Any) -> Any:
-    """Take 3.0 for 3, as JSON Schema does; anything else stays for the type to judge."""
+    """Convert 3.0 to 3, as JSON Schema does; leave anything else to the type's validation."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _all_different(names: list[str]) -> list[str]:
     if len(set(names)) != len(names):
-        raise ValueError("must not name anything twice")
+        raise ValueError("must not contain duplicates")
     return names
 
 
 def _unset() -> Any:
-    """Stand in for a field that a PATCH does not mention: never read, because unset fields are left out."""
+    """Return the placeholder of a field that a PATCH omits; it is never read, because unset fields are excluded."""
     return None
 
 
-# The patterns are part of the OpenAPI document: what they refuse is refused by any client that validates.
+# The patterns are in the OpenAPI document, so that clients can validate with them.
 _VISIBLE_LINE = r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"
 _ANY_TEXT = r"^[^\x00]*$"
-_TOKEN = r"^[a-z][a-z0-9_.-]{0,62}$"  # noqa: S105 - a pattern for names, no secret
+_TOKEN = r"^[a-z][a-z0-9_.-]{0,62}$"  # noqa: S105 - a pattern for names, not a secret
 
 Email = Annotated[
     str,
@@ -125,19 +125,19 @@ ProjectSettings = Annotated[
     dict[str, JsonValue],
     AfterValidator(_bounded),
     Field(
-        description="Settings of the project, as one JSON object of at most 16,384 characters. What is said of tools, "
-        "plans (`tools`, `approval_seconds`, `plans`, `monthly_budget_usd`) must make sense, else it is refused."
+        description="Settings of the project: a JSON object of at most 16,384 characters. The settings for tools and "
+        "plans (`tools`, `approval_seconds`, `plans`, `monthly_budget_usd`) are validated."
     ),
 ]
 AgentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$", description="Unique in the project.")]
 Role = Annotated[str, Field(min_length=1, max_length=64, pattern=_VISIBLE_LINE)]
-# Never a URL, nor a path upwards: a model's library might go there.
+# No URLs and no `..`: a provider's library might request them.
 ModelName = Annotated[
     str,
     Field(
         max_length=200,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+:@-]*(/[A-Za-z0-9_+@-][A-Za-z0-9_.+:@-]*)*$",
-        description="A model as LiteLLM names it: `gpt-4o`, `anthropic/claude-sonnet-4-5`, `ollama/llama3:8b`.",
+        description="Model name of LiteLLM: `gpt-4o`, `anthropic/claude-sonnet-4-5`, `ollama/llama3:8b`.",
     ),
 ]
 Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)]
@@ -150,7 +150,7 @@ NameList = Annotated[
     Field(max_length=64, json_schema_extra={"uniqueItems": True}),
 ]
 ConcurrencyLimit = Annotated[
-    int, Field(ge=1, le=10, description="How many tasks the agent may run at once."), BeforeValidator(_whole)
+    int, Field(ge=1, le=10, description="Maximum number of concurrent tasks."), BeforeValidator(_whole)
 ]
 RowId = Annotated[int, Field(ge=0, le=MAX_JSON_INTEGER), BeforeValidator(_whole)]
 Title = Annotated[str, Field(min_length=1, max_length=200, pattern=_VISIBLE_LINE)]
@@ -158,21 +158,21 @@ Runtime = Literal["local", "node"]
 
 
 class Request(BaseModel):
-    """A body that somebody sends: strict, and closed to unknown fields."""
+    """A request body: strict, without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
 
     @model_validator(mode="before")
     @classmethod
     def _not_too_many_fields(cls, body: Any) -> Any:
-        # Each unknown field is an error of its own, which costs far more than the bytes that name it.
+        # Each unknown field creates a validation error, which costs far more memory than the field itself.
         if isinstance(body, dict) and len(body) > MAX_FIELDS:
             raise ValueError(f"must not have more than {MAX_FIELDS} fields")
         return body
 
 
 class Answer(BaseModel):
-    """A body that the server sends."""
+    """A response body."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -181,13 +181,13 @@ class Page(Answer, Generic[T]):
     """One page of a list."""
 
     items: list[T]
-    total: int = Field(description="How many there are in all.", examples=[1])
+    total: int = Field(description="Total number of items on all pages.", examples=[1])
     limit: int = Field(examples=[50])
     offset: int = Field(examples=[0])
 
 
 class FieldError(Answer):
-    """Where in the request something is wrong, and what."""
+    """An invalid field of a request."""
 
     field: str = Field(examples=["body.name"])
     message: str = Field(examples=["Field required"])
@@ -199,10 +199,10 @@ class Problem(Answer):
     type: str = Field(examples=["urn:artel:problem:project_not_found"])
     title: str = Field(examples=["Not Found"])
     status: int = Field(examples=[404])
-    detail: str = Field(description="What is wrong and what to do.", examples=["Project not found"])
-    code: str = Field(description="Stable, for programs.", examples=["project_not_found"])
+    detail: str = Field(description="What happened and what to do.", examples=["Project not found"])
+    code: str = Field(description="Stable error code for programs.", examples=["project_not_found"])
     request_id: str = Field(examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
-    errors: list[FieldError] | None = Field(default=None, description="Only for invalid requests.")
+    errors: list[FieldError] | None = Field(default=None, description="Invalid fields of the request.")
 
 
 class Registration(Request):
@@ -216,30 +216,28 @@ class Token(Answer):
     """A bearer token."""
 
     access_token: str
-    token_type: Literal["bearer"] = "bearer"  # noqa: S105 - the kind of token, no secret
+    token_type: Literal["bearer"] = "bearer"  # noqa: S105 - the kind of token, not a secret
     expires_in: int = Field(description="Seconds from now.", examples=[604800])
 
 
 class Registered(Token):
-    """The account that was made, and a first token for it."""
+    """The new account and its first token."""
 
     user_id: int = Field(examples=[1])
 
 
 class BrowserSignIn(Request):
-    """What signs a browser in: a one-time code, a token, or e-mail address and password."""
+    """Credentials of a browser: a one-time code, a token, or e-mail address and password."""
 
     code: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,100}$")] | None = Field(
-        default=None, description="The one-time code in a link of `artel up` or `artel link`."
+        default=None, description="One-time code from a link of `artel up` or `artel link`."
     )
     token: SecretStr | None = Field(default=None, min_length=1, max_length=8192)
     email: Annotated[str, Field(max_length=MAX_EMAIL_CHARACTERS)] | None = Field(
         default=None, examples=["ada@example.org"]
     )
     password: SecretStr | None = Field(default=None, examples=["correct horse battery staple"])
-    replace: bool = Field(
-        default=False, description="Whether somebody else who is signed in here is signed out for it."
-    )
+    replace: bool = Field(default=False, description="Whether to sign out another account that is signed in here.")
 
     @model_validator(mode="after")
     def _one_proof(self) -> Self:
@@ -250,57 +248,57 @@ class BrowserSignIn(Request):
 
 
 class PasswordChange(Request):
-    """The password of an account, and the one that replaces it."""
+    """The old and the new password of an account."""
 
     old_password: SecretStr = Field(max_length=MAX_PASSWORD_CHARACTERS, examples=["an old passphrase of mine"])
     new_password: Password = Field(examples=["seven green bottles on the wall"])
 
 
 class SignInCode(Answer):
-    """A code that signs a browser in once, at `/#code=…`."""
+    """A one-time code that signs a browser in at `/#code=…`."""
 
     code: str
     expires_in: int = Field(description="Seconds from now.", examples=[60])
 
 
 class LoginSession(Answer):
-    """Where you are signed in."""
+    """A login of the account."""
 
     id: str = Field(examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
     kind: Literal["browser", "cli", "token"]
-    label: str = Field(description="What the client called itself.", examples=["artel/0.1.0"])
+    label: str = Field(description="User-Agent of the client.", examples=["artel/0.1.0"])
     created_at: datetime
-    last_used_at: datetime = Field(description="To the minute.")
+    last_used_at: datetime = Field(description="Updated at most once a minute.")
     expires_at: datetime
-    is_current: bool = Field(description="Whether it is the one of this request.")
+    is_current: bool = Field(description="Whether it is the login of this request.")
 
 
 class Account(Answer):
-    """Who the token speaks for."""
+    """An account."""
 
     user_id: int = Field(examples=[1])
     email: str | None = Field(examples=["ada@example.org"])
     is_admin: bool
     created_at: datetime
-    demo: bool = Field(False, description="Whether no model is configured, so that the demo brain answers.")
+    demo: bool = Field(False, description="Whether the demo brain answers, because no model is configured.")
 
 
 class BrowserState(Answer):
-    """Who is signed in with the browser's cookie, if anybody."""
+    """The account that is signed in with the browser's cookie, if any."""
 
     account: Account | None
-    registration_open: bool = Field(description="Whether anybody may make an account with `POST /auth/register`.")
+    registration_open: bool = Field(description="Whether anybody may register with `POST /auth/register`.")
 
 
 class UserLimits(Request):
-    """What an administrator lets a user spend and store. What is left out stays; null is the server's default."""
+    """Limits of a user. Omitted fields do not change; null is the server's default."""
 
     monthly_budget_usd: Annotated[float, Field(ge=-1, le=1_000_000_000, allow_inf_nan=False)] | None = Field(
-        default_factory=_unset, description="In a month, over all projects; -1 is no limit.", examples=[20]
+        default_factory=_unset, description="Monthly budget over all projects; -1 is no limit.", examples=[20]
     )
     storage_bytes: Annotated[int, Field(ge=-1, le=MAX_JSON_INTEGER), BeforeValidator(_whole)] | None = Field(
         default_factory=_unset,
-        description="Messages, memories and files of task workspaces; -1 is no limit.",
+        description="Storage for messages, memories and task workspaces; -1 is no limit.",
         examples=[1_000_000_000],
     )
 
@@ -308,13 +306,13 @@ class UserLimits(Request):
 class UserAccount(Account):
     """An account as administrators see it."""
 
-    monthly_budget_usd: float | None = Field(description="null is the server's default, -1 no limit.")
-    storage_bytes: int | None = Field(description="null is the server's default, -1 no limit.")
-    spent_usd: float = Field(description="In this month, as far as a limit was set.")
+    monthly_budget_usd: float | None = Field(description="null is the server's default, -1 is no limit.")
+    storage_bytes: int | None = Field(description="null is the server's default, -1 is no limit.")
+    spent_usd: float = Field(description="Amount spent this month; counted only while the user has a limit.")
 
 
 class NewAgent(Request):
-    """An agent to make; only name, role, model and system_prompt are required."""
+    """A new agent; only name, role, model and system_prompt are required."""
 
     name: AgentName = Field(examples=["agent_reviewer"])
     role: Role = Field(examples=["reviewer"])
@@ -330,7 +328,7 @@ class NewAgent(Request):
 
 
 class AgentChanges(Request):
-    """What to change of an agent; fields that are left out stay as they are."""
+    """Changes of an agent; omitted fields do not change."""
 
     name: AgentName = Field(default_factory=_unset)
     role: Role = Field(default_factory=_unset)
@@ -352,7 +350,7 @@ class Agent(Answer):
     project_id: int = Field(examples=[1])
     parent_agent_id: int | None = Field(
         default=None,
-        description="The agent that created it; the project's orchestrator, which is never listed, if no other did.",
+        description="Agent that created it, or the project's orchestrator, which is never listed.",
         examples=[1],
     )
     name: str = Field(examples=["agent_coder"])
@@ -371,14 +369,14 @@ class Agent(Answer):
 
 
 class NewProject(Request):
-    """A project to make."""
+    """A new project."""
 
     name: ProjectName = Field(examples=["Website"])
     settings: ProjectSettings = Field(default_factory=dict, examples=[{}])
 
 
 class ProjectChanges(Request):
-    """What to change of a project; fields that are left out stay as they are, `settings` is replaced as a whole."""
+    """Changes of a project; omitted fields do not change, `settings` is replaced as a whole."""
 
     name: ProjectName = Field(default_factory=_unset, examples=["Website, second attempt"])
     settings: ProjectSettings = Field(default_factory=_unset)
@@ -390,7 +388,7 @@ class Project(Answer):
     id: int = Field(examples=[1])
     name: str = Field(examples=["Website"])
     settings: dict[str, JsonValue] = Field(examples=[{}])
-    is_default: bool = Field(description="The project that is used where none is named.")
+    is_default: bool = Field(description="Whether new sessions without a project use it.")
     created_at: datetime
     updated_at: datetime
 
@@ -402,20 +400,20 @@ class ProjectWithAgents(Project):
 
     @property
     def team(self) -> list[Agent]:
-        """The agents that the project's orchestrator works with: not those that other agents created."""
+        """Agents that the orchestrator works with: without those created by other agents."""
         listed = {agent.id for agent in self.agents}
         return [agent for agent in self.agents if agent.parent_agent_id not in listed]
 
 
 class NewSession(Request):
-    """A session to begin; without a project it is in the user's default project."""
+    """A new session, by default in the user's default project."""
 
     project_id: RowId = Field(default_factory=_unset, examples=[1])
     title: Title = Field(default_factory=_unset, examples=["A new landing page"])
 
 
 class SessionChanges(Request):
-    """What to change of a session."""
+    """Changes of a session."""
 
     title: Title = Field(default_factory=_unset, examples=["The landing page, again"])
 
@@ -438,15 +436,15 @@ class Health(Answer):
 
 
 class PartHealth(Answer):
-    """Whether one part of the server works."""
+    """Health of one component of the server."""
 
     name: str = Field(examples=["database"])
     ok: bool
-    detail: str | None = Field(default=None, description="What is wrong and what to do.")
+    detail: str | None = Field(default=None, description="What happened and what to do.")
 
 
 class Readiness(Answer):
-    """Whether the server can take requests."""
+    """Whether the server can serve requests."""
 
     status: Literal["ready", "not_ready"]
     parts: list[PartHealth]

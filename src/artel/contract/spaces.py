@@ -1,4 +1,4 @@
-"""What worker spaces answer over HTTP."""
+"""Response bodies for worker spaces."""
 
 from datetime import datetime
 from typing import Literal
@@ -9,7 +9,7 @@ from artel.contract.http import Answer
 
 
 class AgentStatusAnswer(Answer):
-    """How an agent is doing."""
+    """Status of an agent."""
 
     agent_id: int = Field(examples=[2])
     status: str = Field(description="idle, processing, at_capacity or error", examples=["idle"])
@@ -20,7 +20,7 @@ class AgentStatusAnswer(Answer):
 
 
 class AgentFiguresAnswer(Answer):
-    """The figures of an agent since its worker space began."""
+    """Statistics of an agent since its worker space started."""
 
     agent_id: int = Field(examples=[2])
     tasks_processed: int
@@ -31,7 +31,7 @@ class AgentFiguresAnswer(Answer):
 
 
 class SpaceSample(Answer):
-    """The figures of a worker space at a moment."""
+    """Statistics of a worker space at one point in time."""
 
     at: datetime
     active_tasks: int
@@ -40,7 +40,7 @@ class SpaceSample(Answer):
 
 
 class SpaceState(Answer):
-    """The figures of a worker space."""
+    """Statistics of a worker space."""
 
     user_id: int
     project_id: int
@@ -56,11 +56,13 @@ class SpaceState(Answer):
     orchestrated_calls_count: int
     direct_average_ms: float
     orchestrated_average_ms: float
-    history: list[SpaceSample] = Field(description="Every 30 seconds while the space is used, for an hour.")
+    history: list[SpaceSample] = Field(
+        description="Samples of the last hour, every 30 seconds while the space is in use."
+    )
 
 
 class HealthDetail(Answer):
-    """Something that is wrong."""
+    """A health problem."""
 
     part: str = Field(examples=["agent_error"])
     severity: str = Field(examples=["warning"])
@@ -68,15 +70,15 @@ class HealthDetail(Answer):
 
 
 class SpaceHealth(Answer):
-    """How a worker space is doing."""
+    """Health of a worker space."""
 
     status: Literal["healthy", "degraded", "unhealthy"]
     details: list[HealthDetail]
-    notes: list[str] = Field(description="Nothing is wrong, but could be better.")
+    notes: list[str] = Field(description="Hints that do not affect the status.")
 
 
 class Alert(Answer):
-    """Something in a project that needs a look, from when it began to when it was over."""
+    """An alert of a project."""
 
     id: str = Field(examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
     project_id: int = Field(examples=[1])
@@ -84,4 +86,4 @@ class Alert(Answer):
     severity: str = Field(examples=["warning"])
     message: str = Field(examples=["Agent 2 has failed several times in a row."])
     raised_at: datetime
-    resolved_at: datetime | None = Field(description="When it was over; null while it is not.")
+    resolved_at: datetime | None = Field(description="Null while the alert is open.")

@@ -1,4 +1,4 @@
-"""What happened in a session, as a user sees it again."""
+"""Timeline of a session: messages, tool calls, approvals, plans, file changes, notices."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -12,28 +12,30 @@ Kind = Literal["message", "tool_call", "approval", "plan", "file_change", "notic
 
 
 class TimelineToolCall(Answer):
-    """A call of a tool that changed no file of the user."""
+    """A tool call that changed no file of the user."""
 
     agent_id: int | None
     agent: str = Field(examples=["agent_coder"])
     tool: str = Field(examples=["tool_read_file"])
-    arguments: dict[str, Any] = Field(description="Long values are shortened; contents are kept as size and hash.")
+    arguments: dict[str, Any] = Field(description="Long values are shortened; contents are stored as size and hash.")
     status: str = Field(description="sent, done, unchanged, failed, refused, unknown or cancelled", examples=["done"])
     error: str | None
     approval_id: str | None
 
 
 class TimelineApproval(Answer):
-    """What the user was asked, and what they decided."""
+    """An approval and the user's decision."""
 
     kind: str = Field(description="tool, plan or budget", examples=["tool"])
     agent_id: int | None
     tool: str = Field(examples=["tool_write_file"])
     arguments: dict[str, Any] = Field(description="Long values are shortened.")
-    details: dict[str, Any] = Field(description="What the user was shown, such as the diff; long values are shortened.")
+    details: dict[str, Any] = Field(
+        description="Details shown to the user, such as the diff; long values are shortened."
+    )
     risk: str
     status: str = Field(description="pending, approved, used, rejected, expired or withdrawn", examples=["used"])
-    holds: str | None = Field(description="For how long such writes were approved.")
+    holds: str | None = Field(description="How long similar writes were approved.")
     feedback: str | None
     where: str | None = Field(description="Where the user was asked: terminal, browser or both.")
     expires_at: datetime
@@ -47,44 +49,44 @@ class TimelinePlan(Answer):
     status: str = Field(examples=["completed"])
     tasks: int = Field(examples=[3])
     tasks_done: int = Field(examples=[3])
-    cost: float | None = Field(description="In dollars; null when a price is not known.")
+    cost: float | None = Field(description="In dollars; null if a price is unknown.")
 
 
 class FileOutcome(Answer):
-    """What became of a file that was to be put back."""
+    """Result of an undo for one file."""
 
     path: str
     outcome: str = Field(examples=["restored"])
 
 
 class TimelineFileChange(Answer):
-    """A file of the user that an agent has changed, or that the user has put back."""
+    """A change of a user's file by an agent, or its undo by the user."""
 
-    agent: str = Field(description="Empty for what the user has put back.", examples=["agent_coder"])
+    agent: str = Field(description="Empty for an undo by the user.", examples=["agent_coder"])
     action: Literal["write", "edit", "delete", "undo"]
-    path: str | None = Field(description="None if all changes of the turn were put back.", examples=["src/app.py"])
-    status: str = Field(description="done; of an undo also sent, failed, refused, unknown", examples=["done"])
-    added: int | None = Field(description="Lines, if the user was shown what would change.")
-    removed: int | None = Field(description="Lines, if the user was shown what would change.")
-    undone: bool = Field(description="Whether it was put back since.")
-    files: list[FileOutcome] = Field(description="Of an undo: what became of each file.")
+    path: str | None = Field(description="Null if all changes of the turn were undone.", examples=["src/app.py"])
+    status: str = Field(description="done; for an undo also sent, failed, refused, unknown", examples=["done"])
+    added: int | None = Field(description="Number of lines, if a diff was shown.")
+    removed: int | None = Field(description="Number of lines, if a diff was shown.")
+    undone: bool = Field(description="Whether the change was undone later.")
+    files: list[FileOutcome] = Field(description="For an undo: the result per file.")
     approval_id: str | None
 
 
 class TimelineNotice(Answer):
-    """Why a message has no answer, or only a part of one."""
+    """Why an answer is missing or incomplete."""
 
     code: str | None = Field(description="interrupted, cancelled, timeout, budget_exceeded, …", examples=["cancelled"])
 
 
 class TimelineItem(Answer):
-    """Something that happened; the field that is called like its kind has the rest."""
+    """An entry of the timeline; the field with the name of its kind has the details."""
 
     id: str
     kind: Kind
     at: datetime
     turn_id: str | None
-    text: str = Field(description="What happened, in words.", examples=["agent_coder wrote src/app.py."])
+    text: str = Field(description="Description of the entry.", examples=["agent_coder wrote src/app.py."])
     message: ChatMessage | None = None
     tool_call: TimelineToolCall | None = None
     approval: TimelineApproval | None = None

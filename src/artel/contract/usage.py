@@ -1,4 +1,4 @@
-"""What calls to models have taken, as the API shows it."""
+"""Usage of model calls in the HTTP API."""
 
 from datetime import date
 
@@ -8,19 +8,19 @@ from artel.contract.http import Answer, Page
 
 
 class UsageSum(Answer):
-    """Calls to models, their tokens and their cost."""
+    """Number, tokens and cost of model calls."""
 
     calls: int = Field(examples=[12])
     input_tokens: int = Field(examples=[15_300])
     output_tokens: int = Field(examples=[2_400])
-    cost_usd: float = Field(description="Of the calls whose price is known.", examples=[0.42])
-    unpriced_calls: int = Field(description="Calls whose price is not known.", examples=[0])
+    cost_usd: float = Field(description="Cost of the calls with a known price.", examples=[0.42])
+    unpriced_calls: int = Field(description="Calls without a known price.", examples=[0])
 
 
 class UsageGroup(UsageSum):
-    """What belongs together; fields that were not asked for are null."""
+    """Usage of one group; fields that are not grouped by are null."""
 
-    day: date | None = Field(default=None, description="The day on which the turn ended, in UTC.")
+    day: date | None = Field(default=None, description="Day on which the turn ended (UTC).")
     project_id: int | None = None
     agent_id: int | None = None
     agent: str | None = Field(default=None, description="Empty for the orchestrator.", examples=["agent_coder"])
@@ -28,8 +28,8 @@ class UsageGroup(UsageSum):
 
 
 class UsageReport(Page[UsageGroup]):
-    """What your calls took, by group, and in all."""
+    """Your usage by group and in total."""
 
     first_day: date
     last_day: date
-    sum: UsageSum = Field(description="Of all groups, also of those on other pages.")
+    sum: UsageSum = Field(description="Total of all groups on all pages.")

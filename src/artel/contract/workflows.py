@@ -1,4 +1,4 @@
-"""What the HTTP API says of workflows."""
+"""Response bodies for workflows."""
 
 from datetime import datetime
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 
 class WorkflowTaskState(BaseModel):
-    """One task of a workflow; costs are in dollars, None where nobody knows the price."""
+    """A task of a workflow; costs are in dollars, null if a price is unknown."""
 
     id: str = Field(examples=["1"])
     agent: str = Field(examples=["agent_coder"])
@@ -25,7 +25,7 @@ class WorkflowTaskState(BaseModel):
 
 
 class WorkflowState(BaseModel):
-    """A request to the orchestrator: its plan, its price, how it goes and what came of it."""
+    """A request to the orchestrator: its plan, cost, status and answer."""
 
     id: str
     project_id: int
@@ -37,13 +37,13 @@ class WorkflowState(BaseModel):
     plan_id: str | None
     planned_by: str | None = Field(examples=["model"], description="model, cache, fallback or user.")
     tasks: list[WorkflowTaskState]
-    estimated_cost: float | None = Field(description="What is expected; None when a price is not known.")
+    estimated_cost: float | None = Field(description="Expected cost; null if a price is unknown.")
     estimated_cost_low: float | None
     estimated_cost_high: float | None
     estimated_duration: float | None
-    agreed_cost: float | None = Field(description="What it may cost at most.")
-    cost: float | None = Field(description="What it has cost, planning and merging included.")
-    approval_id: str | None = Field(None, description="What you are asked, if it waits for you.")
+    agreed_cost: float | None = Field(description="Approved maximum cost.")
+    cost: float | None = Field(description="Actual cost, including planning and merging.")
+    approval_id: str | None = Field(None, description="Pending approval, if the workflow waits for you.")
     answer: str | None
     error: str | None
     error_code: str | None

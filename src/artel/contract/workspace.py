@@ -1,4 +1,4 @@
-"""What the HTTP API answers about task workspaces."""
+"""Response bodies for task workspaces."""
 
 from datetime import datetime
 from typing import Literal
@@ -9,28 +9,28 @@ from artel.contract.http import Answer
 
 
 class WorkspaceRecord(Answer):
-    """What is known of a task workspace from the moment that it is assigned."""
+    """Record of a task workspace, available as soon as it is assigned."""
 
-    workspace_id: int = Field(serialization_alias="workspaceId", description="The id of the agent whose it is.")
+    workspace_id: int = Field(serialization_alias="workspaceId", description="Id of the agent that owns it.")
     workspace_path: str = Field(
         serialization_alias="workspacePath",
-        description="Where it lies, relative to the server's data folder.",
+        description="Path relative to the server's data folder.",
         examples=["workspaces/2"],
     )
-    created_at: datetime = Field(serialization_alias="createdAt", description="When it was assigned.")
+    created_at: datetime = Field(serialization_alias="createdAt", description="Time of assignment.")
     lazy_created: bool = Field(
-        serialization_alias="lazyCreated", description="Whether the first write has made the folder."
+        serialization_alias="lazyCreated", description="Whether the folder exists, which the first write creates."
     )
 
 
 class WorkspaceInfo(Answer):
-    """What a task workspace holds."""
+    """Content statistics of a task workspace."""
 
-    agent_id: int = Field(description="The agent whose task workspace it is: the agent itself, or an ancestor.")
+    agent_id: int = Field(description="Agent that owns the task workspace: the agent itself or an ancestor.")
     file_count: int = Field(examples=[2])
     dir_count: int = Field(examples=[1])
-    total_size: int = Field(description="Bytes in all files.", examples=[2048])
-    last_modified: datetime | None = Field(description="When the newest file was written; null if there is none.")
+    total_size: int = Field(description="Bytes of all files.", examples=[2048])
+    last_modified: datetime | None = Field(description="Time of the last write; null if there are no files.")
     record: WorkspaceRecord
 
 
@@ -40,5 +40,5 @@ class WorkspaceFile(Answer):
     name: str = Field(examples=["plan.md"])
     path: str = Field(description="Relative to the task workspace.", examples=["notes/plan.md"])
     type: Literal["file", "directory", "link", "other"]
-    size: int = Field(description="Bytes; 0 unless it is a file.", examples=[1024])
+    size: int = Field(description="Bytes; 0 if it is not a file.", examples=[1024])
     modified: datetime
