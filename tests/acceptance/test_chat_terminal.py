@@ -153,7 +153,7 @@ def test_what_is_said_before_a_question_is_shown_whole(talker: Talker, folder: F
         terminal.until("[y/s/a/n] ")
         assert folder.files() == {}
         terminal.type("y")
-        assert "begins again" not in terminal.until("It is done.")
+        assert "starts again" not in terminal.until("It is done.")
 
 
 @pytest.mark.req("CLI-01.6")
@@ -240,7 +240,7 @@ def test_where_only_the_connector_asks_the_chat_says_so(talker: Talker, script: 
         with talker.terminal() as terminal:
             terminal.until(PROMPT)
             terminal.type(f"{talker.mark} write")
-            terminal.until("Answer in the terminal in which `artel connect` runs: it asks only there.")
+            terminal.until("Answer in the terminal where `artel connect` runs; it asks only there.")
             connector.until("n(o) ")
             connector.type("y")
             terminal.until("It is done.")
@@ -350,7 +350,7 @@ def test_the_commands_about_files_cost_and_models(talker: Talker, folder: Folder
         terminal.until(PROMPT)
         do("/diff", "No file was changed in this session.")
         do("/files", "No file was changed in this session.")
-        do("/undo", "No file was changed in this session that could be put back.")
+        do("/undo", "This session has no changes to undo.")
         terminal.type(f"{talker.mark} write")
         terminal.until("[y/s/a/n] ")
         do("y", "It is done.")
@@ -362,8 +362,8 @@ def test_the_commands_about_files_cost_and_models(talker: Talker, folder: Folder
         assert re.search(r"tokens in, [\d,]+ out", do("/cost", "Last turn ", "This session "))
         do("/retry", "Once more.")
         do("/model", "agent_coder ", "gpt-4")
-        do("/model gpt-4o-mini", "agent_coder thinks with gpt-4o-mini")
-        do("/model writer gpt-4o", "agent_writer thinks with gpt-4o")
+        do("/model gpt-4o-mini", "agent_coder now uses gpt-4o-mini")
+        do("/model writer gpt-4o", "agent_writer now uses gpt-4o")
         do("/model nobody gpt-4o", "This project has no agent called nobody.")
         assert "Sessions" in do("/help", "Talk", "/resume N")
 
@@ -379,7 +379,7 @@ def test_the_commands_about_titles_and_the_clipboard(talker: Talker, script: ByM
     with talker.terminal() as terminal:
         terminal.until(PROMPT)
         terminal.type("/copy")
-        terminal.until("Nothing was answered yet.")
+        terminal.until("No answer yet.")
         terminal.type(f"{talker.mark} question")
         terminal.until("is 42.")
         terminal.until(PROMPT)
@@ -390,16 +390,16 @@ def test_the_commands_about_titles_and_the_clipboard(talker: Talker, script: ByM
         terminal.type("/rename")
         terminal.until("/rename TITLE")
         terminal.type("/rename The great question")
-        terminal.until("This session is called The great question now.")
+        terminal.until("Renamed the session to The great question.")
         terminal.type("/plan")
-        terminal.until("Nothing was planned in this session.")
+        terminal.until("This session has no plan.")
     assert [one["title"] for one in talker.person.get("/my/chat/sessions")["items"]] == ["The great question"]
 
     dumb = Terminal("chat", "--agent", "coder", env=talker.env)
     with dumb:
         dumb.until(PROMPT)
         dumb.type("/copy")
-        dumb.until("Nothing was copied")
+        dumb.until("Not copied")
         assert "\x1b]52" not in dumb.raw
 
 
@@ -411,13 +411,13 @@ def test_a_session_is_resumed_by_its_number(talker: Talker) -> None:
         terminal.until("You said")
         terminal.until(PROMPT)
         terminal.type("/new")
-        terminal.until("A new session.")
+        terminal.until("Started a new session.")
         terminal.until(PROMPT)
         terminal.type(f"{talker.mark} about dogs")
         terminal.until("You said")
         terminal.until(PROMPT)
         terminal.type("/resume")
-        listed = terminal.until("To go on with one: /resume N")
+        listed = terminal.until("To continue one: /resume N")
         assert re.search(r"\*  1 +just now +\S+ about dogs\n +2 +just now +\S+ about cats", listed)
         assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}", listed)
         terminal.until(PROMPT)
@@ -455,7 +455,7 @@ def test_a_chat_connects_the_folder_it_is_started_in(talker: Talker, site: Path,
     script[talker.mark] = [*written(), Say(pieces=["slow\n\n"] * 500, pause=0.02)]
     with talker.terminal(folder=str(site), columns=300) as terminal:
         shown = terminal.until(PROMPT).split()
-        said = f"Folder {site} connected: agents ask before they write. (--no-folder to leave it out) {PROMPT}"
+        said = f"Folder {site} connected: agents ask before they write. (--no-folder turns this off) {PROMPT}"
         assert " ".join(shown).endswith(said.strip())
         terminal.type(f"{talker.mark} write")
         terminal.until("write src/a.py? [y/s/a/n] ")
@@ -483,7 +483,7 @@ def test_a_chat_connects_no_folder_where_it_should_not(talker: Talker, site: Pat
         assert "Folder" not in terminal.until(PROMPT)
         assert not talker.is_connected()
     with talker.terminal(folder=str(site), HOME=str(site)) as terminal:
-        terminal.until("Folder  none: this folder is more than a project")
+        terminal.until("Folder  none: it is or contains your home folder")
         terminal.until(PROMPT)
         assert not talker.is_connected()
     with talker.terminal(folder=str(site.parent)) as terminal:  # Artel's own files are in it
@@ -511,6 +511,6 @@ def test_a_chat_says_when_another_connector_has_taken_over(talker: Talker, site:
                 terminal.type("/agents")
                 return " ".join(terminal.until(PROMPT).split())
 
-            assert eventually(lambda: "is not connected any more: Another connector has taken over" in said())
+            assert eventually(lambda: "is no longer connected: Another connector has taken over" in said())
             assert terminal.end(pressing=CTRL_D)[0] == 0
             assert talker.is_connected()

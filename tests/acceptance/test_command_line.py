@@ -122,7 +122,7 @@ def test_agents_from_making_to_deleting(logged_in: Terminal, tmp_path: Path) -> 
     assert "--model must not be empty" in logged_in.run("agents", "update", number, "--model", "", code=2)
     assert logged_in.json("agents", "show", "reviewer") == logged_in.json("agents", "show", "agent_reviewer")
     assert "Its agents: agent_coder" in logged_in.run("agents", "show", "nobody", code=3)
-    assert "what to change" in logged_in.run("agents", "update", number, code=2)
+    assert "nothing to change" in logged_in.run("agents", "update", number, code=2)
     assert logged_in.json("agents", "delete", number, "--yes") == {"deleted": made["id"]}
     assert "Agent not found" in logged_in.run("agents", "show", number, code=3)
 
@@ -131,7 +131,7 @@ def test_agents_from_making_to_deleting(logged_in: Terminal, tmp_path: Path) -> 
 def test_projects_are_named_in_every_command(logged_in: Terminal, tmp_path: Path) -> None:
     made = logged_in.json("projects", "create", "Website")
     logged_in.run("projects", "create", "Shop")
-    known = f"No project is called Nope. Say --project NUMBER. Yours: {made['id']} (Website)"
+    unknown = f"No project is called Nope. Use --project NUMBER. Yours: {made['id']} (Website)"
     work = tmp_path / "work"
     work.mkdir()
 
@@ -142,13 +142,13 @@ def test_projects_are_named_in_every_command(logged_in: Terminal, tmp_path: Path
         ("chat", "hello"),
         ("connect", str(work), "--yes"),
     ):
-        assert known in logged_in.run(*command, "--project", "Nope", code=3)
+        assert unknown in logged_in.run(*command, "--project", "Nope", code=3)
     assert len(logged_in.json("agents", "list", "--project", "Website")) == 4
     assert logged_in.json("agents", "list", "-p", str(made["id"])) == logged_in.json("agents", "list", "-p", "Website")
     assert logged_in.json("agents", "show", "coder", "-p", "Website")["project_id"] == made["id"]
     assert logged_in.json("projects", "show", "Website") == made
     assert "must not be empty" in logged_in.run("projects", "update", "Website", "--name", "", code=2)
-    assert known in logged_in.run("projects", "show", "Nope", code=3)
+    assert unknown in logged_in.run("projects", "show", "Nope", code=3)
     assert logged_in.json("projects", "delete", "Website", "--yes") == {"deleted": made["id"]}
 
 
@@ -202,7 +202,7 @@ def test_a_token_that_can_not_be_sent_is_not_printed(terminal: Terminal, token: 
 def test_an_address_that_is_none_is_said_to_be_none(terminal: Terminal, person: Person, address: str) -> None:
     terminal.env |= {"ARTEL_TOKEN": person.token, "ARTEL_SERVER": address}
 
-    assert "no address of a server" in terminal.run("projects", "list", code=6)
+    assert "not a valid server address" in terminal.run("projects", "list", code=6)
 
 
 def test_a_token_is_never_sent_to_another_server(logged_in: Terminal) -> None:

@@ -86,7 +86,7 @@ def test_a_write_that_changes_nothing_is_not_asked_about_and_done_once(at_termin
     edited = line.ok("edit", path="src/a.py", old="two", new="two", turn_id="t1")
 
     assert [(one["unchanged"], one["is_new"], one["size"]) for one in (same, edited)] == [(True, False, len(OLD))] * 2
-    terminal.until("agent_coder did not change src/a.py: it already says this")
+    terminal.until("agent_coder did not change src/a.py: it already has this content")
     (connect.work / "src" / "a.py").write_text(NEW)
     assert line.ok("write", **WRITE | {"content": OLD}, call_id="c1") == same  # from the journal
     assert content(connect) == NEW
@@ -229,7 +229,7 @@ def test_a_lasting_grant_is_kept_listed_and_revoked(connect: Connecting, at_term
     assert artel("grants", "revoke", "2", env=connect.env).returncode == 3
     assert "write src/*.py" in artel("grants", "revoke", "1", env=connect.env).stdout
     assert again.call("write", **WRITE)["code"] == "asks"
-    assert "Nothing is always allowed" in artel("grants", "list", env=connect.env).stdout
+    assert "No grants." in artel("grants", "list", env=connect.env).stdout
 
 
 def test_grants_are_never_for_protected_names_deletes_or_links(connect: Connecting, at_terminal: At) -> None:
@@ -453,7 +453,7 @@ def test_questions_are_asked_one_after_the_other(at_terminal: At) -> None:
     terminal.type("y")
     assert line.other()["params"]["ask_id"] == second["ask_id"]
     terminal.press(CTRL_D)
-    terminal.until("Nobody answers here any more")
+    terminal.until("Input closed")
     assert line.ok("write", **WRITE)
 
 
@@ -643,7 +643,7 @@ def test_default_asks_in_the_terminal_and_the_browser(connect: Connecting) -> No
         assert line.other()["params"]["decision"] == "reject"
         line.ok("write", path="b.txt", content="x", turn_id="t1", approval={"id": "a"})
         line.ok("undo", of_turn="t1")
-        terminal.until("agent_coder took back b.txt")
+        terminal.until("agent_coder undid b.txt")
         assert "asks to" not in terminal.screen
         assert terminal.screen.count("wants to write a.txt") == 1
 
@@ -651,7 +651,7 @@ def test_default_asks_in_the_terminal_and_the_browser(connect: Connecting) -> No
 @pytest.mark.req("CLI-01.9")
 def test_without_a_terminal_the_browser_asks_and_a_line_says_so(connect: Connecting) -> None:
     assert connect.line().hello["mode"] == "browser"
-    assert "No terminal to ask in: writes are asked for in the browser" in connect.printed()
+    assert "No terminal to ask in: approve writes in the browser" in connect.printed()
     connect.stop()
     connect.start("--ask", "terminal")
     code, printed = connect.ended()

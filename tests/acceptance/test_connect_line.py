@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from artel.cli.own_connector import OwnConnector, Place
+from artel.cli.own_connector import ConnectorTarget, OwnConnector
 from artel.client.credentials import Credentials
 from artel.connector.service import acquire
 from artel.connector.state_folder import StateFolder
@@ -256,7 +256,7 @@ async def test_the_connector_of_artel_up_is_logged_in_anew_when_its_token_has_ex
         return True
 
     own = OwnConnector(connect.work, quiet=True)
-    own.start(Place(connect.server.url, 5, token, 0, is_free))
+    own.start(ConnectorTarget(connect.server.url, 5, token, 0, is_free))
     try:
         line = await asyncio.to_thread(connect.server.line)
         connect.server.token = "the next"
@@ -522,7 +522,7 @@ async def test_connector_of_artel_up_comes_back_when_the_other_leaves(
         return not is_taken
 
     own = OwnConnector(connect.work, quiet=True)
-    own.start(Place(connect.server.url, 5, partial(_token, connect), 3600, is_free))
+    own.start(ConnectorTarget(connect.server.url, 5, partial(_token, connect), 3600, is_free))
     try:
         await asyncio.to_thread(connect.server.line)
         refused = await asyncio.to_thread(running.artel, *connect.arguments(["--yes"]), env=connect.env)
@@ -553,7 +553,7 @@ async def test_connector_of_artel_up_waits_until_the_one_that_holds_the_folder_e
 
     await asyncio.to_thread(connect.line, "--yes")
     own = OwnConnector(connect.work, quiet=True)
-    holder = own.start(Place(connect.server.url, 5, partial(_token, connect), 3600, is_free))
+    holder = own.start(ConnectorTarget(connect.server.url, 5, partial(_token, connect), 3600, is_free))
     try:
         assert holder == f"`artel connect` (process {connect.processes[0].pid})"
         await asyncio.to_thread(connect.stop)

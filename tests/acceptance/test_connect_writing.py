@@ -342,7 +342,7 @@ def test_undo_on_the_command_line_needs_no_server(line: Line, connect: Connectin
     assert artel("undo", *folder, env=connect.env).returncode == 3
     for what in ("t1", "file.txt"):
         twice = artel("undo", what, *folder, env=connect.env)
-        assert (twice.returncode, twice.stderr) == (3, "artel: It is undone already; --again does it again.\n")
+        assert (twice.returncode, twice.stderr) == (3, "artel: It is already undone. To redo it, add --again.\n")
     assert connect.files() == {"file.txt": OLD.encode()}
     again = artel("undo", "t2", "--again", *folder, env=connect.env)
     assert again.returncode == 0

@@ -66,7 +66,7 @@ def test_a_plan_that_waits_is_shown_asked_about_and_followed_to_its_end(console:
     lines = without_status(rest).splitlines()
     assert [line for line in lines if line.startswith("  c  agent_coder is done")]
     assert "All of it, in one." in lines
-    assert lines[-1].startswith("[It cost $")
+    assert lines[-1].startswith("[Cost: $")
 
 
 def test_ctrl_c_leaves_a_plan_that_goes_on(console: Console) -> None:
@@ -75,14 +75,14 @@ def test_ctrl_c_leaves_a_plan_that_goes_on(console: Console) -> None:
 
     with _follow(console, workflow["id"]) as terminal:
         shown = without_status(terminal.until("  c  agent_coder, after b"))
-        assert "  a  agent_coder, done before: " in shown
-        assert "  b  agent_coder, after a, at work: " in shown
-        terminal.until("1 of 3 tasks done; at work: agent_coder (b)")
+        assert "  a  agent_coder, already done: " in shown
+        assert "  b  agent_coder, after a, running: " in shown
+        terminal.until("1 of 3 tasks done; running: agent_coder (b)")
         terminal.press(CTRL_C)
         code, rest = terminal.end()
 
     assert code == 130
-    assert f"You left it; it goes on. To see it again: artel workflows follow {workflow['id']}" in rest
+    assert f"The workflow continues. To follow it again: artel workflows follow {workflow['id']}" in rest
     assert not hold.abandoned.is_set()
     with _follow(console, workflow["id"]) as terminal:
         terminal.until("1 of 3 tasks done")
@@ -100,7 +100,7 @@ def test_ctrl_c_at_the_question_decides_nothing(console: Console) -> None:
         terminal.press(CTRL_C)
         code, rest = terminal.end()
 
-    assert (code, "You left it; it goes on." in rest) == (130, True)
+    assert (code, "The workflow continues." in rest) == (130, True)
     assert console.workflow(waits["id"])["status"] == "awaiting_approval"
 
 
@@ -134,8 +134,8 @@ def test_money_is_asked_for_and_calls_are_named(console: Console) -> None:
         shown = terminal.until("delete old.txt? [y/n] ")
         assert "agent_coder wants to delete old.txt:" in shown
         terminal.type("n Keep it.")
-        shown += without_status(terminal.until("Go on? y(es)"))
-        assert "The plan is about to cost more than agreed" in shown
+        shown += without_status(terminal.until("Continue? y(es)"))
+        assert "The plan will cost more than agreed" in shown
         assert "  a  agent_coder, waits for you: " in shown
         terminal.type("y")
         code, rest = terminal.end()

@@ -218,7 +218,7 @@ def test_up_connects_a_folder_and_asks_in_the_browser(tmp_path: Path) -> None:
     assert again.stop() == 0
 
     for folder, why in (
-        ("/", "more than a project"),
+        ("/", "your home folder"),
         (str(tmp_path), "the server's own data"),
         ("/no/where", "no folder"),
     ):

@@ -20,7 +20,7 @@ from tests.terminal import CTRL_C, CTRL_D, Terminal, without_status
 # What a client sees does not depend on the database.
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True, scope="session")
 
-QUESTION = "Carry it out? y(es) / i(nstruct everybody) / c(hange it) / n(o) "
+QUESTION = "Run the plan? y(es) / i(nstruct all tasks) / c(hange it) / n(o) "
 CHAIN = {"a": "", "b": "a", "c": "b"}
 
 
@@ -90,10 +90,10 @@ def test_a_plan_is_shown_with_its_price_approved_watched_and_answered(console: C
     assert code == 0
     lines = _seen(rest).splitlines()
     for task in "abcd":
-        begins = next(n for n, line in enumerate(lines) if line.startswith(f"  {task}  agent_coder begins:"))
+        begins = next(n for n, line in enumerate(lines) if line.startswith(f"  {task}  agent_coder started:"))
         done = next(n for n, line in enumerate(lines) if line.startswith(f"  {task}  agent_coder is done after"))
         assert begins < done < lines.index("All of it, in one.")
-    assert re.fullmatch(r"\[It cost \$0\.\d+, estimated about \$0\.\d\d, at most \$\d+\.\d\d\.\]", lines[-1])
+    assert re.fullmatch(r"\[Cost: \$0\.\d+, estimated: about \$0\.\d\d, at most \$\d+\.\d\d\.\]", lines[-1])
     assert sorted(console.team.asked) == ["a", "b", "c", "d"]
 
 
@@ -105,7 +105,7 @@ def test_what_one_agent_can_answer_is_answered_without_ceremony_and_as_it_is_wri
         terminal.type(f"{console.team.mark} Please do it all.")
         assert "The plan" not in terminal.until("agent_coder:\nBegun")
         hold.release()
-        assert "[It cost" not in terminal.until("\n> ")
+        assert "[Cost:" not in terminal.until("\n> ")
 
 
 def test_a_plan_that_is_cheap_and_small_is_shown_and_not_asked_about(console: Console) -> None:
@@ -118,8 +118,8 @@ def test_a_plan_that_is_cheap_and_small_is_shown_and_not_asked_about(console: Co
     shown = _seen(rest)
     assert code == 0
     assert shown.startswith("The plan: 2 tasks, ")
-    assert "Carry it out?" not in shown
-    assert shown.index("  b  agent_coder is done") < shown.index("\nAll of it, in one.\n[It cost")
+    assert "Run the plan?" not in shown
+    assert shown.index("  b  agent_coder is done") < shown.index("\nAll of it, in one.\n[Cost:")
 
 
 def test_in_a_conversation_the_merged_answer_is_the_orchestrators(console: Console) -> None:
@@ -128,7 +128,7 @@ def test_in_a_conversation_the_merged_answer_is_the_orchestrators(console: Conso
         terminal.type(f"{console.team.mark} Please do it all.")
         terminal.until(QUESTION)
         terminal.type("y")
-        assert "orchestrator:\nAll of it, in one.\n[It cost" in _seen(terminal.until("\n> "))
+        assert "orchestrator:\nAll of it, in one.\n[Cost:" in _seen(terminal.until("\n> "))
         terminal.press(CTRL_D)
         assert terminal.end()[0] == 0
 
@@ -139,7 +139,7 @@ def test_that_the_answer_is_being_made_is_told_before_its_first_word(console: Co
     with console.chat() as terminal:
         terminal.until(QUESTION)
         terminal.type("y")
-        terminal.until("orchestrator puts the results together")
+        terminal.until("orchestrator combines the results")
         merging.release()
         code, rest = terminal.end()
 
@@ -150,7 +150,7 @@ def test_an_instruction_goes_to_every_task(console: Console) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)
         terminal.type("i")
-        terminal.until("What should everybody know? (Enter: back) ")
+        terminal.until("Instruction for all tasks? (Enter: back) ")
         terminal.type("")
         terminal.until(QUESTION)
         terminal.type("i Write in French.")
@@ -167,15 +167,15 @@ def test_a_plan_is_changed_before_it_is_approved(console: Console) -> None:
         terminal.type("c")
         terminal.until("(Enter: back) ")
         for wrong, why in [
-            ("d z", "Say which task: a, b, c, d."),
-            ("a b nobody", "There is no agent called nobody. There are: agent_coder, agent_analyzer"),
-            ("x a", "Say d, a or t"),
+            ("d z", "Unknown task. Tasks: a, b, c, d."),
+            ("a b nobody", "There is no agent called nobody. Agents: agent_coder, agent_analyzer"),
+            ("x a", "Type d, a or t"),
         ]:
             terminal.type(wrong)
             assert why in terminal.until("(Enter: back) ")
         terminal.type("d a")
         changed = terminal.until("(Enter: back) ")
-        assert "The plan as you want it: 3 tasks, to be priced again\n" in changed
+        assert "The changed plan: 3 tasks, price not estimated yet\n" in changed
         assert f"  b  agent_coder: {mark} do b." in changed
         terminal.type("a b writer")
         terminal.until("  b  agent_writer:")
@@ -201,7 +201,9 @@ def test_a_plan_that_the_month_may_not_pay_for_says_what_is_left(console: Consol
     console.team.needs = {"1": ""}
     with console.chat("--project", str(console.project["id"])) as terminal:
         shown = _seen(terminal.until(QUESTION))
-        assert re.search(r"Of the project's month \$0\.49\d+ are left: the plan may end partly done\.\n", shown)
+        assert re.search(
+            r"Only \$0\.49\d+ of the project's monthly budget is left: the plan may end incomplete\.\n", shown
+        )
         terminal.type("y")
         code, rest = terminal.end()
 
@@ -212,7 +214,7 @@ def test_a_rejected_plan_runs_nothing(console: Console) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)
         terminal.type("n")
-        terminal.until("Why not? (it is planned anew; Enter: nothing is done) ")
+        terminal.until("Why not? (a reason makes a new plan; Enter: only reject it) ")
         terminal.type("")
         code, rest = terminal.end()
 
@@ -228,7 +230,7 @@ def test_feedback_makes_another_plan_which_is_asked_about_with_what_is_different
         terminal.type("n Only two tasks, please")
         second = _seen(terminal.until(QUESTION))
         assert "The plan: 2 tasks" in second
-        assert "What is different:" in second
+        assert "Changes:" in second
         assert "  z: new, for agent_coder" in second
         terminal.type("y")
         assert terminal.end()[0] == 0
@@ -269,7 +271,7 @@ def test_a_decision_elsewhere_settles_the_question(console: Console) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)
         console.decide(console.waiting()["approval_id"])
-        terminal.until("No answer is needed any more")
+        terminal.until("No answer needed")
         code, rest = terminal.end()
 
     assert (code, "All of it, in one." in rest) == (0, True)
@@ -285,7 +287,7 @@ def test_a_line_that_is_cut_at_the_question_loses_nothing(console: Console) -> N
             code, rest = terminal.end()
 
     shown = _seen(rest)
-    assert (code, shown.count("All of it, in one."), shown.count("Carry it out?")) == (0, 1, 0)
+    assert (code, shown.count("All of it, in one."), shown.count("Run the plan?")) == (0, 1, 0)
     assert all(shown.count(f"  {task}  agent_coder is done") == 1 for task in DIAMOND)
 
 
@@ -294,7 +296,7 @@ def test_a_question_that_nobody_answers_in_time_says_how_it_ended(console: Conso
     assert console.person.http.patch(f"/my/projects/{console.project['id']}", json=settings).status_code == 200
     with console.chat() as terminal:
         terminal.until(QUESTION)
-        terminal.until("No answer is needed any more")
+        terminal.until("No answer needed")
         code, rest = terminal.end()
 
     assert (code, "Nobody decided about the plan in time" in rest) == (1, True)
@@ -327,7 +329,7 @@ def test_a_plan_that_runs_says_how_far_it_is_and_is_cancelled_by_ctrl_c(console:
     with console.chat() as terminal:
         terminal.until(QUESTION)
         terminal.type("y")
-        terminal.until("1 of 3 tasks done; at work: agent_coder (b)")
+        terminal.until("1 of 3 tasks done; running: agent_coder (b)")
         eventually(lambda: hold.arrived)
         terminal.press(CTRL_C)
         code, rest = terminal.end()
@@ -336,7 +338,7 @@ def test_a_plan_that_runs_says_how_far_it_is_and_is_cancelled_by_ctrl_c(console:
     assert hold.abandoned.wait(10)
     workflow = console.newest()
     assert console.statuses(workflow) == {"a": "completed", "b": "cancelled", "c": "cancelled"}
-    assert f"To do what is missing: artel workflows retry {workflow['id'][-8:]}" in rest
+    assert f"To run the missing tasks: artel workflows retry {workflow['id'][-8:]}" in rest
 
 
 @pytest.mark.req("CHT-08.2")
@@ -362,10 +364,10 @@ def test_a_plan_that_would_cost_more_asks_with_the_figures(console: Console, wor
     with console.chat() as terminal:
         terminal.until(QUESTION)
         terminal.type("y")
-        asked = _seen(terminal.until("Go on? y(es) / n(o: what is done is the answer) "))
-        assert re.search(r"\$\d+\.\d+ agreed, \$\d+\.\d+ spent\. It asks for \$\d+\.\d+ in all\.", asked)
+        asked = _seen(terminal.until("Continue? y(es) / n(o: answer with the finished tasks) "))
+        assert re.search(r"\$\d+\.\d+ agreed, \$\d+\.\d+ spent, \$\d+\.\d+ needed in total\.", asked)
         terminal.type("c")
-        terminal.until("Go on? ")
+        terminal.until("Continue? ")
         terminal.type(word)
         assert terminal.end()[0] == 0
 
@@ -403,7 +405,7 @@ def test_without_a_terminal_nobody_approves_and_how_to_is_said(console: Console)
 
 def test_as_json_in_a_terminal_nobody_is_asked(console: Console) -> None:
     with console.chat("--json") as terminal:
-        terminal.until("Waiting for your approval to carry out a plan")
+        terminal.until("Waiting for your approval of a plan")
         console.decide(console.waiting()["approval_id"])
         code, rest = terminal.end()
 
@@ -445,7 +447,7 @@ def test_workflows_are_listed_shown_and_say_what_they_wait_for(console: Console)
     assert console.json("workflows", "show", done["id"]) == done
     for command in ("show", "follow", "cancel", "retry"):
         assert "Workflow not found" in console.run("workflows", command, uuid7(), code=3)
-        assert "which workflow" in console.run("workflows", command, "", code=2)
+        assert "missing workflow id" in console.run("workflows", command, "", code=2)
 
 
 def test_a_workflow_is_cancelled_once(console: Console) -> None:
@@ -453,9 +455,9 @@ def test_a_workflow_is_cancelled_once(console: Console) -> None:
     console.ask("Something else.")
     waits = console.waiting()
 
-    assert "It is cancelled." in console.run("workflows", "cancel", waits["id"])
+    assert "Cancelled." in console.run("workflows", "cancel", waits["id"])
     assert console.json("workflows", "cancel", waits["id"])["status"] == "cancelled"
-    assert "It was over already: completed." in console.run("workflows", "cancel", done["id"])
+    assert "Not cancelled: the workflow is already completed." in console.run("workflows", "cancel", done["id"])
     assert "nothing to try again" in console.run("workflows", "retry", done["id"], code=5)
 
 
@@ -475,10 +477,10 @@ def test_a_retry_is_followed_to_its_end(console: Console) -> None:
 
     shown = _seen(rest)
     assert code == 0
-    assert "  a  agent_coder, done before: " in shown
-    assert "  a  agent_coder begins" not in shown
-    assert shown.index("  b  agent_coder is done") < shown.index("  c  agent_coder begins")
-    assert "\nAll of it, in one.\n[It cost" in shown
+    assert "  a  agent_coder, already done: " in shown
+    assert "  a  agent_coder started" not in shown
+    assert shown.index("  b  agent_coder is done") < shown.index("  c  agent_coder started")
+    assert "\nAll of it, in one.\n[Cost:" in shown
     assert console.team.asked == ["a", "b", "b", "c"]
 
 
@@ -515,7 +517,7 @@ def test_ctrl_c_cancels_a_retry(console: Console) -> None:
     hold = Hold()
     console.team.does = {"b": hold}
     with Terminal("workflows", "retry", workflow["id"], env=console.env) as terminal:
-        terminal.until("  b  agent_coder begins")
+        terminal.until("  b  agent_coder started")
         eventually(lambda: hold.arrived)
         terminal.press(CTRL_C)
         code, _ = terminal.end()
@@ -549,7 +551,7 @@ def test_a_retry_of_what_became_too_dear_asks_for_the_money(console: Console) ->
     assert console.ended(first["id"])["status"] == "partial"
 
     with Terminal("workflows", "retry", first["id"], env=console.env) as terminal:
-        assert "The plan is about to cost more than agreed" in _seen(terminal.until("Go on? "))
+        assert "The plan will cost more than agreed" in _seen(terminal.until("Continue? "))
         terminal.type("y")
         assert terminal.end()[0] == 0
 
@@ -604,7 +606,7 @@ def test_a_retry_whose_line_is_cut_is_begun_once_and_loses_nothing(console: Cons
     with CutLine(int(console.env["ARTEL_SERVER"].rsplit(":", 1)[1])).running() as line:
         console.env["ARTEL_SERVER"] = line.url
         with Terminal("workflows", "retry", workflow["id"], env=console.env) as terminal:
-            terminal.until("  b  agent_coder begins")
+            terminal.until("  b  agent_coder started")
             line.cut()
             hold.release()
             code, rest = terminal.end()
@@ -621,7 +623,7 @@ def test_the_chat_shows_how_the_last_plan_stands(console: Console) -> None:
         terminal.type(f"{console.team.mark} Please do it all.")
         terminal.until(QUESTION)
         terminal.type("y")
-        terminal.until("[It cost ")
+        terminal.until("[Cost: ")
         terminal.until("> ")
         terminal.type("/plan")
         shown = terminal.until("\n> ")

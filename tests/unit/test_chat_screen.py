@@ -144,7 +144,7 @@ def test_an_answer_that_overtakes_the_end_of_a_task_waits_for_it(capsys: pytest.
     screen = ChatScreen(NoConversation(), Watched(), direct=False, live=True)
     done = [("task_completed", {"task_id": name, "result": "", "duration": 1.0}) for name in "ab"]
     for kind, data in [("task_plan_created", PLAN), done[0], PIECE, done[1], WHOLE]:
-        turn.take(ServerEvent(kind, {"turn_id": "t"} | data))
+        turn.apply(ServerEvent(kind, {"turn_id": "t"} | data))
         screen.show(turn)
         shown.append(capsys.readouterr())
     screen.end(turn)
@@ -160,7 +160,7 @@ def test_an_answer_of_one_task_waits_until_it_is_known_whose_it_is(capsys: pytes
     screen = ChatScreen(conversation, Watched(), direct=False, live=True, in_chat=True)
     started = ("task_started", {"task_id": "a", "agent_id": 7})
     for kind, data in [("task_plan_created", PLAN | {"tasks": PLAN["tasks"][:1]}), PIECE, started]:
-        turn.take(ServerEvent(kind, {"turn_id": "t"} | data))
+        turn.apply(ServerEvent(kind, {"turn_id": "t"} | data))
         screen.show(turn)
         shown.append(capsys.readouterr().out)
 
@@ -169,7 +169,7 @@ def test_an_answer_of_one_task_waits_until_it_is_known_whose_it_is(capsys: pytes
 
 @pytest.mark.req("CLI-01.2")
 @pytest.mark.parametrize(
-    ("old", "words"), [("b", "No change: notes.txt already says this."), ("", "notes.txt is empty then.")]
+    ("old", "words"), [("b", "No change: notes.txt already has this content."), ("", "notes.txt will be empty.")]
 )
 def test_a_write_without_a_diff_is_not_shown_as_new_text(old: str, words: str) -> None:
     notes: list[str] = []

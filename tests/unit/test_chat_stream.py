@@ -147,7 +147,7 @@ def test_a_turn_is_followed_to_its_end() -> None:
         completed("Hello"),
         ENDED,
     ):
-        turn.take(event)
+        turn.apply(event)
         seen.append((turn.phase, turn.answer.text))
 
     assert [phase for phase, _ in seen[:3]] == ["waits for its turn", "thinks", "uses tool_stat"]
@@ -158,8 +158,8 @@ def test_a_turn_is_followed_to_its_end() -> None:
 def test_a_failed_turn_tells_why_and_has_no_answer() -> None:
     turn = Turn()
     note = {"message_id": "x", "role": "system", "content": "It broke.", "agent_id": 7}
-    turn.take(ServerEvent("message_completed", TURN | note, 1))
-    turn.take(ServerEvent("turn_failed", TURN | {"status": "timeout", "code": "timeout", "error": "Too long."}, 2))
+    turn.apply(ServerEvent("message_completed", TURN | note, 1))
+    turn.apply(ServerEvent("turn_failed", TURN | {"status": "timeout", "code": "timeout", "error": "Too long."}, 2))
 
     assert (turn.succeeded, turn.status, turn.error, turn.answer.text) == (False, "timeout", "Too long.", "")
 
@@ -272,7 +272,7 @@ def test_an_answer_that_is_no_stream_is_taken_as_it_is() -> None:
     document = {"turn_id": "t", "message_id": "m", "content": "Hello", "agent_id": 7, "usage": {"model": "demo"}}
     turn = Turn()
     for event in read(Line(Response(document=document)))[0]:
-        turn.take(event)
+        turn.apply(event)
 
     assert (turn.answer.text, turn.succeeded, turn.usage) == ("Hello", True, {"model": "demo"})
 
@@ -368,7 +368,7 @@ PLAN: dict[str, Any] = {
 def told(*events: tuple[str, dict[str, Any]], plan: dict[str, Any] = PLAN) -> Turn:
     turn = Turn()
     for kind, data in [("task_plan_created", plan), *events]:
-        turn.take(ServerEvent(kind, TURN | data, 1))
+        turn.apply(ServerEvent(kind, TURN | data, 1))
     return turn
 
 
@@ -399,12 +399,12 @@ def test_what_tasks_write_is_not_the_answer_unless_there_is_only_one() -> None:
 
 def test_only_the_decision_that_is_waited_for_ends_the_waiting() -> None:
     turn = told(("tool_request", {"approval_id": "1", "task_id": "a", "tool": "tool_write_file", "agent_id": 7}))
-    turn.take(ServerEvent("approval_resolved", TURN | {"approval_id": "0", "decision": "approve"}, 3))
+    turn.apply(ServerEvent("approval_resolved", TURN | {"approval_id": "0", "decision": "approve"}, 3))
     assert turn.approval is not None
     assert turn.plan is not None
     assert turn.plan.tasks["a"].status == "waiting"
 
-    turn.take(ServerEvent("approval_resolved", TURN | {"approval_id": "1", "decision": "approve"}, 4))
+    turn.apply(ServerEvent("approval_resolved", TURN | {"approval_id": "1", "decision": "approve"}, 4))
 
     assert turn.approval is None
 
@@ -413,7 +413,7 @@ def test_a_plan_that_was_made_in_an_earlier_turn_is_known_from_the_question() ->
     turn = Turn()
     details = {"estimated_cost_low": 0.01, "estimated_cost_high": 0.2, "unknown_prices": ["odd"]}
     asked = {"approval_id": "1", "workflow_id": "w", "plan": {"tasks": PLAN["tasks"]}, "details": details}
-    turn.take(ServerEvent("plan_request", TURN | asked, 1))
+    turn.apply(ServerEvent("plan_request", TURN | asked, 1))
 
     assert turn.plan is not None
     assert (list(turn.plan.tasks), turn.plan.high, turn.plan.unknown_prices) == (["a", "b"], 0.2, ["odd"])

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artel.cli.plan_question import until
-from artel.cli.plan_screen import PlanScreen, how_it_went
-from artel.cli.plan_text import at_most, described, duration, money, price
+from artel.cli.plan_question import deadline
+from artel.cli.plan_screen import PlanScreen, cost_summary
+from artel.cli.plan_text import at_most, duration, money, plan_text, price
 from artel.cli.visible_text import one_line
 from artel.client.plan import Plan, PlanTask
 from artel.contract.approvals import TaskChange
@@ -52,12 +52,12 @@ def test_prices_and_times() -> None:
     assert price(0.00123, 0.5) == "about $0.0012, at most $0.50"
     assert price(0.0, 0.0) == "$0"
     assert at_most(5.552) == "$5.56"
-    assert price(None, 0.2) == "no known price"
+    assert price(None, 0.2) == "price unknown"
     assert [duration(seconds) for seconds in (0.4, 89.4, 90, 5399, 7200)] == ["0 s", "89 s", "2 min", "90 min", "2.0 h"]
 
 
 def test_a_plan_says_who_does_what_after_what_and_for_how_much() -> None:
-    assert described(plan()).splitlines() == [
+    assert plan_text(plan()).splitlines() == [
         "The plan: 3 tasks, about $0.02, at most $0.18, about 40 s",
         "  1  agent_researcher: Find examples. ($0.01)",
         "  2  agent_writer, after 1: Write the text. ($0.02)",
@@ -69,14 +69,14 @@ def test_a_price_that_nobody_knows_is_said() -> None:
     odd = plan(TASKS[0])
     odd.unknown_prices = ["odd-model"]
 
-    assert described(odd).startswith("The plan: 1 task, the price of odd-model is not known, about 40 s\n")
+    assert plan_text(odd).startswith("The plan: 1 task, price of odd-model unknown, about 40 s\n")
 
 
 def test_nothing_of_what_is_agreed_to_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     words = " ".join(f"word{number}" for number in range(200))
 
-    shown = described(plan(replace(TASKS[0], description=words)))
+    shown = plan_text(plan(replace(TASKS[0], description=words)))
 
     assert " ".join(shown.split("agent_researcher:")[1].split()) == f"{words} ($0.01)"
     assert max(len(line) for line in shown.splitlines()[1:]) <= 40
@@ -84,7 +84,7 @@ def test_nothing_of_what_is_agreed_to_is_cut_off(monkeypatch: pytest.MonkeyPatch
 
 @given(st.text(), st.text(min_size=1))
 def test_a_task_can_neither_pretend_to_be_two_nor_steer_the_terminal(description: str, name: str) -> None:
-    shown = described(plan(PlanTask(name, "agent_coder", f"x{description}\n  9  agent_coder: nothing\x1b[2J")))
+    shown = plan_text(plan(PlanTask(name, "agent_coder", f"x{description}\n  9  agent_coder: nothing\x1b[2J")))
 
     tasks = shown.splitlines()[2 if " hidden character" in shown.split("\n")[1] else 1 :]
     assert all(line.startswith("     ") for line in tasks[1:])
@@ -93,7 +93,7 @@ def test_a_task_can_neither_pretend_to_be_two_nor_steer_the_terminal(description
 
 @pytest.mark.req("SEC-03.1")
 def test_hidden_characters_of_a_plan_are_escaped_and_announced() -> None:
-    shown = described(plan(PlanTask("a", "agent_coder", "Delete \u202eeverything\x9d")))
+    shown = plan_text(plan(PlanTask("a", "agent_coder", "Delete \u202eeverything\x9d")))
 
     assert "The plan has 2 hidden characters (U+202E, U+009D); they are shown as \\u202e.\n" in shown
     assert "Delete \\u202eeverything\\x9d" in shown
@@ -103,8 +103,8 @@ def test_how_long_there_is_to_decide_is_said_by_the_clock_of_this_machine() -> N
     now = datetime.now().astimezone()
     later = now.astimezone(UTC) + timedelta(days=3)
 
-    assert until({"expires_at": now.astimezone(UTC).isoformat()}) == f"until {now:%H:%M:%S}"
-    assert until({"expires_at": later.isoformat()}) == f"until {later.astimezone():%Y-%m-%d %H:%M}"
+    assert deadline({"expires_at": now.astimezone(UTC).isoformat()}) == f"until {now:%H:%M:%S}"
+    assert deadline({"expires_at": later.isoformat()}) == f"until {later.astimezone():%Y-%m-%d %H:%M}"
 
 
 def test_a_line_is_cut_where_it_may_be() -> None:
@@ -130,9 +130,9 @@ class Watcher:
 def test_a_line_tells_that_a_task_begins_and_how_it_ends() -> None:
     watcher, now = Watcher(), plan()
     watcher.screen.show(now)
-    assert watcher.said == [described(now)]
+    assert watcher.said == [plan_text(now)]
 
-    assert watcher.see(now, "1", "running") == ["  1  agent_researcher begins: Find examples."]
+    assert watcher.see(now, "1", "running") == ["  1  agent_researcher started: Find examples."]
     assert watcher.see(now, "1", "running") == []
     assert watcher.see(now, "1", "waiting") == []
     assert watcher.see(now, "1", "running") == []
@@ -148,8 +148,8 @@ def test_another_plan_is_shown_too_and_what_was_done_before_is_not_told_again() 
 
     watcher.screen.show(again)
 
-    assert watcher.said[1:] == [described(again)]
-    assert "  1  agent_researcher, done before: Find examples. ($0.01)" in watcher.said[1]
+    assert watcher.said[1:] == [plan_text(again)]
+    assert "  1  agent_researcher, already done: Find examples. ($0.01)" in watcher.said[1]
 
 
 def test_a_plan_of_one_task_or_that_nobody_watches_is_shown_only_when_it_is_asked_about() -> None:
@@ -158,14 +158,14 @@ def test_a_plan_of_one_task_or_that_nobody_watches_is_shown_only_when_it_is_aske
         watcher.see(now, "1", "running")
         assert (watcher.said, watcher.screen.was_shown) == ([], False)
         watcher.screen.show_whole(now, ["2: left\nout"])
-        assert watcher.said == [described(now), "What is different:\n  2: left out"]
+        assert watcher.said == [plan_text(now), "Changes:\n  2: left out"]
 
 
 def test_the_status_says_how_far_it_is() -> None:
     screen, now = PlanScreen(lambda _: None, watched=True), plan()
     assert screen.at_work(now) == "0 of 3 tasks done"
     now.tasks["1"] = replace(now.tasks["1"], status="running")
-    assert screen.at_work(now) == "0 of 3 tasks done; at work: agent_researcher (1)"
+    assert screen.at_work(now) == "0 of 3 tasks done; running: agent_researcher (1)"
     for task in TASKS:
         now.tasks[task.id] = replace(task, status="completed")
     assert screen.at_work(now) is None
@@ -173,7 +173,7 @@ def test_the_status_says_how_far_it_is() -> None:
 
 
 WORKFLOW_ID = "0193a1b2-0000-7000-8000-00000badcafe"
-COST = "It cost $0.05, estimated about $0.04, at most $0.20."
+COST = "Cost: $0.05, estimated: about $0.04, at most $0.20."
 SENT_AGAIN = "To send it again: /retry"
 MISSING = "artel workflows retry 0badcafe"
 
@@ -183,24 +183,24 @@ MISSING = "artel workflows retry 0badcafe"
     ("status", "task", "is_in_chat", "said"),
     [
         ("completed", "completed", False, f"[{COST}]"),
-        ("partial", "completed", False, f"[{COST} To do what is missing: {MISSING}]"),
+        ("partial", "completed", False, f"[{COST} To run the missing tasks: {MISSING}]"),
         ("cancelled", "cancelled", True, f"[{COST} {SENT_AGAIN}]"),
-        ("partial", "completed", True, f"[{COST} {SENT_AGAIN}; to keep what is done: {MISSING}]"),
+        ("partial", "completed", True, f"[{COST} {SENT_AGAIN}; to keep the finished tasks: {MISSING}]"),
     ],
 )
 def test_the_end_says_what_it_cost(status: str, task: str, is_in_chat: bool, said: str) -> None:
     figures = {"cost": 0.05, "estimated_cost": 0.04, "estimated_cost_low": 0.01, "estimated_cost_high": 0.2}
     workflow = {"id": WORKFLOW_ID, "status": status, "tasks": [{"status": task}], **figures}
 
-    assert how_it_went(workflow, is_in_chat=is_in_chat) == said
+    assert cost_summary(workflow, is_in_chat=is_in_chat) == said
 
 
 def test_the_end_says_that_the_cost_is_not_known() -> None:
     figures = {"cost": None, "estimated_cost": None, "estimated_cost_low": 0.01, "estimated_cost_high": 0.2}
 
-    said = how_it_went({"id": WORKFLOW_ID, "status": "completed", "tasks": [], **figures}, is_in_chat=False)
+    said = cost_summary({"id": WORKFLOW_ID, "status": "completed", "tasks": [], **figures}, is_in_chat=False)
 
-    assert said == "[What it cost is not known, estimated no known price.]"
+    assert said == "[Cost: unknown, estimated: price unknown.]"
 
 
 @st.composite

@@ -105,9 +105,9 @@ def test_tables_and_facts_show_hidden_characters(capsys: pytest.CaptureFixture[s
     assert printed.err == "The table has 2 hidden characters (U+202E, U+009D); they are shown as \\u202e.\n"
 
     show({"name": "a\u200bb"}, False)
-    show({}, False, "Made project 1 (a\u2066b).")
+    show({}, False, "Created project 1 (a\u2066b).")
     printed = capsys.readouterr()
-    assert printed.out.splitlines() == ["name               a\\u200bb", "Made project 1 (a\\u2066b)."]
+    assert printed.out.splitlines() == ["name               a\\u200bb", "Created project 1 (a\\u2066b)."]
     assert printed.err == "This has 1 hidden character (U+200B); it is shown as \\u200b.\n"
 
     table([{"name": "a\u200bb"}], ("name",), True, "")

@@ -12,25 +12,25 @@ from artel.cli.output import AsJson, Project, Server, Yes, confirm, show, table
 if TYPE_CHECKING:
     from artel.client.api_client import ApiClient
 
-app = typer.Typer(help="The agents of a project.", no_args_is_help=True, cls=QuickGroup)
+app = typer.Typer(help="Manage the agents of a project.", no_args_is_help=True, cls=QuickGroup)
 
 Agent = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name or number.", show_default=False)]
 Name = Annotated[str | None, typer.Option("--name", help="Unique in the project.")]
-Role = Annotated[str | None, typer.Option("--role", help="What the agent is, such as reviewer.")]
-Model = Annotated[str | None, typer.Option("--model", help="The model it thinks with, such as gpt-4.")]
+Role = Annotated[str | None, typer.Option("--role", help="The agent's role, such as reviewer.")]
+Model = Annotated[str | None, typer.Option("--model", help="The model, such as gpt-4.")]
 Prompt = Annotated[str | None, typer.Option("--prompt", help="The system prompt.")]
 PromptFile = Annotated[
     Path | None, typer.Option("--prompt-file", help="A file with the system prompt.", exists=True, dir_okay=False)
 ]
 Temperature = Annotated[float | None, typer.Option("--temperature", help="0 to 2.", min=0, max=2)]
-MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="Longest answer, in tokens.", min=1)]
-Concurrency = Annotated[int | None, typer.Option("--concurrency-limit", help="Tasks at once, 1 to 10.", min=1, max=10)]
+MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="Maximum length of an answer, in tokens.", min=1)]
+Concurrency = Annotated[int | None, typer.Option("--concurrency-limit", help="Parallel tasks, 1 to 10.", min=1, max=10)]
 Tool = Annotated[list[str] | None, typer.Option("--tool", help="A tool it may use; repeat for more.")]
-Capability = Annotated[list[str] | None, typer.Option("--capability", help="Something it can do; repeat for more.")]
-Memory = Annotated[bool | None, typer.Option("--memory/--no-memory", help="Whether it remembers.")]
+Capability = Annotated[list[str] | None, typer.Option("--capability", help="A capability; repeat for more.")]
+Memory = Annotated[bool | None, typer.Option("--memory/--no-memory", help="Whether it uses memory.")]
 Runtime = Annotated[str | None, typer.Option("--runtime", help="local or node.")]
 
-# Which field of an agent an option sets.
+# The field of an agent that each option sets.
 _FIELDS = {
     "name": "name",
     "role": "role",
@@ -56,8 +56,8 @@ def list_agents(project: Project = None, server: Server = None, as_json: AsJson 
 @app.command("create")
 def create_agent(
     name: Annotated[str, typer.Argument(help="Unique in the project: a-z, 0-9, _ and -.")],
-    role: Annotated[str, typer.Option("--role", help="What the agent is, such as reviewer.")],
-    model: Annotated[str, typer.Option("--model", help="The model it thinks with, such as gpt-4.")],
+    role: Annotated[str, typer.Option("--role", help="The agent's role, such as reviewer.")],
+    model: Annotated[str, typer.Option("--model", help="The model, such as gpt-4.")],
     prompt: Prompt = None,
     prompt_file: PromptFile = None,
     temperature: Temperature = None,
@@ -74,17 +74,17 @@ def create_agent(
     """Add an agent to a project."""
     body = _body(locals())
     if "system_prompt" not in body:
-        raise typer.BadParameter("say what the agent is told: --prompt or --prompt-file")
+        raise typer.BadParameter("missing system prompt: use --prompt or --prompt-file")
     with connect(server) as client:
-        made = client.call("POST", f"/my/projects/{project_number(client, project)}/agents", json=body)
-    show(made, as_json, f"Made agent {made['id']} ({made['name']}) in project {made['project_id']}.")
+        created = client.call("POST", f"/my/projects/{project_number(client, project)}/agents", json=body)
+    show(created, as_json, f"Created agent {created['id']} ({created['name']}) in project {created['project_id']}.")
 
 
 @app.command("show")
 def show_agent(agent: Agent, project: Project = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show an agent."""
     with connect(server) as client:
-        found = client.call("GET", _place(client, project, agent))
+        found = client.call("GET", _agent_path(client, project, agent))
     show(found, as_json)
 
 
@@ -107,12 +107,12 @@ def update_agent(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change an agent; what is not named stays as it is."""
+    """Change an agent; options that are not given stay unchanged."""
     body = _body(locals())
     if not body:
-        raise typer.BadParameter("say what to change, for example --model gpt-4o")
+        raise typer.BadParameter("nothing to change: give an option, for example --model gpt-4o")
     with connect(server) as client:
-        changed = client.call("PATCH", _place(client, project, agent), json=body)
+        changed = client.call("PATCH", _agent_path(client, project, agent), json=body)
     show(changed, as_json, f"Changed agent {changed['id']} ({changed['name']}).")
 
 
@@ -123,27 +123,27 @@ def delete_agent(
     """Delete an agent."""
     confirm(f"Delete agent {agent}?", yes)
     with connect(server) as client:
-        place = _place(client, project, agent)
-        client.call("DELETE", place)
-    show({"deleted": int(place.rpartition("/")[2])}, as_json, f"Deleted agent {agent}.")
+        path = _agent_path(client, project, agent)
+        client.call("DELETE", path)
+    show({"deleted": int(path.rpartition("/")[2])}, as_json, f"Deleted agent {agent}.")
 
 
-def _place(client: "ApiClient", project: str | None, agent: str) -> str:
-    """Return the address of an agent by its name, its name without `agent_`, or its number."""
+def _agent_path(client: "ApiClient", project: str | None, agent: str) -> str:
+    """Return the URL path of an agent by its name (with or without `agent_`) or its number."""
     from artel.client.conversation import NoSuchAgent
 
     agents = f"/my/projects/{project_number(client, project)}/agents"
     if agent.isdecimal():
         return f"{agents}/{agent}"
-    known = {str(one["name"]): one["id"] for one in client.all_items(agents)}
-    number = known.get(agent, known.get(f"agent_{agent}"))
+    ids = {str(item["name"]): item["id"] for item in client.all_items(agents)}
+    number = ids.get(agent, ids.get(f"agent_{agent}"))
     if number is None:
-        raise NoSuchAgent(f"This project has no agent called {agent}. Its agents: {', '.join(known)}.")
+        raise NoSuchAgent(f"This project has no agent called {agent}. Its agents: {', '.join(ids)}.")
     return f"{agents}/{number}"
 
 
 def _body(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of an agent that the options of a command name."""
+    """Return the fields of an agent that are set by the options of a command."""
     fields = {field: options[option] for option, field in _FIELDS.items()}
     fields["system_prompt"] = _prompt(options["prompt"], options["prompt_file"])
     for option, field in (_FIELDS | {"prompt": "system_prompt"}).items():
@@ -154,5 +154,5 @@ def _body(options: dict[str, Any]) -> dict[str, Any]:
 
 def _prompt(prompt: str | None, file: Path | None) -> str | None:
     if prompt is not None and file is not None:
-        raise typer.BadParameter("say --prompt or --prompt-file, not both")
+        raise typer.BadParameter("use --prompt or --prompt-file, not both")
     return file.read_text(encoding="utf-8") if file else prompt

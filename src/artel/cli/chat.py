@@ -16,41 +16,45 @@ if TYPE_CHECKING:
 
 def chat(
     message: Annotated[
-        str | None, typer.Argument(help="What to say; else it is asked for, or read from standard input.")
+        str | None,
+        typer.Argument(help="The message. Default: a conversation, or the piped input."),
     ] = None,
     project: Project = None,
-    session: Annotated[str | None, typer.Option("--session", help="The session to go on with; else the last.")] = None,
-    agent: Annotated[
-        str | None, typer.Option("--agent", "-a", help="Who is spoken to, such as coder; else the orchestrator.")
+    session: Annotated[
+        str | None, typer.Option("--session", help="The session to continue. Default: the last one.")
     ] = None,
-    new: Annotated[bool, typer.Option("--new", help="Begin another session.")] = False,
+    agent: Annotated[
+        str | None,
+        typer.Option("--agent", "-a", help="The agent, such as coder. Default: the orchestrator."),
+    ] = None,
+    new: Annotated[bool, typer.Option("--new", help="Start a new session.")] = False,
     folder: Annotated[
         Path | None,
         typer.Option(help="The folder that agents may work in, if none is connected.  [default: the current one]"),
     ] = None,
-    no_folder: Annotated[bool, typer.Option("--no-folder", help="Connect no folder.")] = False,
+    no_folder: Annotated[bool, typer.Option("--no-folder", help="Do not connect a folder.")] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Talk to the agents of a project: one message, or a conversation in the terminal."""
     if new and session is not None:
-        raise typer.BadParameter("say --new or --session, not both")
+        raise typer.BadParameter("use --new or --session, not both")
     interactive = message is None and sys.stdin.isatty()
     if interactive and as_json:
-        raise typer.BadParameter("say what to ask: artel chat MESSAGE --json")
+        raise typer.BadParameter("--json needs a message: artel chat MESSAGE --json")
     if folder is not None and (no_folder or not interactive):
         raise typer.BadParameter(
-            "--folder is for a conversation in the terminal. To connect a folder: artel connect DIR"
+            "--folder works only in a conversation in the terminal. To connect a folder: artel connect DIR"
         )
     content = "" if interactive else _content(message)
     with connect(server) as client:
-        # Imported here: the HTTP client takes a tenth of a second to import, and `artel --help` must not.
+        # Imported here because httpx takes 0.1 s to import, which `artel --help` should not need.
         from artel.client.conversation import Conversation
         from artel.client.last_sessions import LastSessions
 
-        conversation = Conversation.open(client, project, session, new=new, remembered=LastSessions())
+        conversation = Conversation.open(client, project, session, new=new, last_sessions=LastSessions())
         if interactive:
-            _converse(conversation, agent, folder, connects=not no_folder)
+            _converse(conversation, agent, folder, connect_folder=not no_folder)
         else:
             from artel.cli.chat_question import ask
 
@@ -59,23 +63,23 @@ def chat(
                 raise typer.Exit(code)
 
 
-def _converse(conversation: "Conversation", agent: str | None, folder: Path | None, *, connects: bool) -> None:
+def _converse(conversation: "Conversation", agent: str | None, folder: Path | None, *, connect_folder: bool) -> None:
     from artel.cli.chat_folder import ChatFolder
     from artel.cli.chat_prompt import ChatPrompt
     from artel.client.credentials import config_folder
 
-    connected = ChatFolder(conversation.api, conversation.project_id, folder) if connects else None
+    chat_folder = ChatFolder(conversation.api, conversation.project_id, folder) if connect_folder else None
     try:
-        if connected is not None:
-            connected.start()
-        ChatPrompt(conversation, agent, config_folder() / "chat_history", connected).run()
+        if chat_folder is not None:
+            chat_folder.start()
+        ChatPrompt(conversation, agent, config_folder() / "chat_history", chat_folder).run()
     finally:
-        if connected is not None:
-            connected.stop()
+        if chat_folder is not None:
+            chat_folder.stop()
 
 
 def _content(message: str | None) -> str:
     text = sys.stdin.read() if message in (None, "-") else message or ""
     if not text.strip():
-        raise typer.BadParameter("there is nothing to say: the message is empty")
+        raise typer.BadParameter("the message is empty")
     return text.rstrip("\n")

@@ -1,4 +1,4 @@
-"""What the commands of `artel chat` print and do with the current conversation."""
+"""The slash commands of `artel chat`, and Tab completion."""
 
 import base64
 from collections.abc import Iterable
@@ -15,27 +15,28 @@ from artel.errors import ArtelError, Kind
 if TYPE_CHECKING:
     from artel.client.conversation import Conversation
 
-LISTED = 20
-LOOKED_AT = 100  # of the newest calls of the project, for /undo and /diff
-LOOKED_AT_MESSAGES = 100  # of the newest messages of the session, for /cost
+MAX_SESSIONS = 20
+MAX_CALLS = 100  # newest calls of the project, searched by /undo, /diff and /files
+MAX_MESSAGES = 100  # newest messages of the session, searched by /cost and /copy
 TITLE_CHARACTERS = 50
-MAX_COPIED_BYTES = 70_000  # terminals take about 100,000 characters of base64
-STAYS = {
-    "changed_since": "was changed since, and stays",
-    "not_kept": "could not be kept, and stays",
+MAX_COPIED_BYTES = 70_000  # terminals accept about 100,000 characters of base64
+OUTCOMES = {
+    "removed": "was removed",
+    "changed_since": "was not put back: it was changed since",
+    "not_kept": "was not put back: its old content was not saved",
     "failed": "could not be put back",
 }
 
 
 class WrongCommand(ArtelError):
-    """A command of the chat that can't be carried out as it was typed."""
+    """A chat command that can't be run as typed."""
 
     kind = Kind.INVALID
     code = "wrong_command"
 
 
 def show_sessions(conversation: "Conversation") -> None:
-    """List the sessions of the project, numbered for /resume."""
+    """Print the sessions of the project, numbered for /resume."""
     rows = [
         {
             "": "*" if session["session_id"] == conversation.session_id else "",
@@ -43,72 +44,71 @@ def show_sessions(conversation: "Conversation") -> None:
             "used": ago(session["updated_at"]),
             "title": one_line(session["title"], TITLE_CHARACTERS),
         }
-        for number, session in enumerate(conversation.sessions(LISTED), 1)
+        for number, session in enumerate(conversation.sessions(MAX_SESSIONS), 1)
     ]
     table(rows, ("", "no", "used", "title"), False, "This project has no sessions.")
 
 
-def session_numbered(conversation: "Conversation", text: str) -> str:
-    """Return the id of a session by its number in the list, or by the id itself."""
+def find_session_id(conversation: "Conversation", text: str) -> str:
+    """Return the id of a session, given as its number in /sessions or as an id."""
     if not text.isdecimal():
         return text
-    sessions = conversation.sessions(LISTED)
+    sessions = conversation.sessions(MAX_SESSIONS)
     if not 1 <= int(text) <= len(sessions):
         raise WrongCommand(f"There is no session {text}. /sessions lists them.")
     return str(sessions[int(text) - 1]["session_id"])
 
 
 def last_turn(conversation: "Conversation") -> str:
-    """Return the turn of the newest message."""
-    messages = conversation.messages(LOOKED_AT_MESSAGES)
+    """Return the id of the newest message's turn."""
+    messages = conversation.messages(MAX_MESSAGES)
     turn_id = next((message["turn_id"] for message in reversed(messages) if message["turn_id"]), None)
     if turn_id is None:
-        raise WrongCommand("Nothing was said yet.")
+        raise WrongCommand("No messages yet.")
     return str(turn_id)
 
 
 def undo_last(conversation: "Conversation") -> str:
-    """Put back what the newest turn of this session with changes has changed; return what became of it."""
+    """Undo the newest turn that changed files and is not undone; return the outcome of each file."""
     undone: set[str] = set()
-    for call in conversation.changes(LOOKED_AT):
+    for call in conversation.changes(MAX_CALLS):
         if call["tool"] == "undo":
             undone.add(call["turn_id"])
         elif call["turn_id"] not in undone:
             return "\n".join(_outcome(file) for file in conversation.undo(call["turn_id"])) or "Nothing was put back."
-    raise WrongCommand("No file was changed in this session that could be put back.")
+    raise WrongCommand("This session has no changes to undo.")
 
 
 def _outcome(file: dict[str, Any]) -> str:
-    words = STAYS.get(file["outcome"]) or ("was removed" if file["outcome"] == "removed" else "was put back")
-    return f"{visible(file['path'], keep='')} {words}."
+    return f"{visible(file['path'], keep='')} {OUTCOMES.get(file['outcome'], 'was put back')}."
 
 
 def last_changes(conversation: "Conversation") -> Iterable[tuple[str, str]]:
-    """Yield the lines of the newest turn's changes, each with its style."""
-    calls = [call for call in conversation.changes(LOOKED_AT) if call["tool"] in CHANGING_TOOLS]
+    """Yield the lines of the newest turn's diffs, each with its style."""
+    calls = [call for call in conversation.changes(MAX_CALLS) if call["tool"] in CHANGING_TOOLS]
     if not calls:
         yield "No file was changed in this session.", ""
     for call in reversed([call for call in calls if call["turn_id"] == calls[0]["turn_id"]]):
-        yield _what_was_done(call), "bold"
+        yield _change(call), "bold"
         diff = _diff(conversation, call)
         for line in visible(diff).removesuffix("\n").split("\n") if diff else ():
             yield line, diff_style(line)
 
 
 def changed_files(conversation: "Conversation") -> str:
-    """Return the files that this session has changed, by their last change, newest first."""
+    """Return the files that this session changed, with their last change, newest first."""
     undone: set[str] = set()
     files: dict[str, str] = {}
-    for call in conversation.changes(LOOKED_AT):
+    for call in conversation.changes(MAX_CALLS):
         if call["tool"] == "undo":
             undone.add(call["turn_id"])
         else:
             was_undone = " (put back)" if call["turn_id"] in undone else ""
-            files.setdefault(str(call["arguments"].get("path", "")), f"{_what_was_done(call)}{was_undone}")
+            files.setdefault(str(call["arguments"].get("path", "")), f"{_change(call)}{was_undone}")
     return "\n".join(files.values()) or "No file was changed in this session."
 
 
-def _what_was_done(call: dict[str, Any]) -> str:
+def _change(call: dict[str, Any]) -> str:
     verb = {"tool_write_file": "wrote", "tool_edit_file": "edited"}.get(call["tool"], "deleted")
     return (
         f"{call['agent']} {verb} {visible(str(call['arguments'].get('path', '')), keep='')}, {ago(call['created_at'])}"
@@ -116,17 +116,17 @@ def _what_was_done(call: dict[str, Any]) -> str:
 
 
 def _diff(conversation: "Conversation", call: dict[str, Any]) -> str:
-    """Return the diff that the user approved; what was let through without a question has none here."""
+    """Return the diff of a call, stored with its approval; "" if the call needed none."""
     if call["approval_id"] is None:
         return ""
     return str(conversation.approval(call["approval_id"])["details"].get("diff") or "")
 
 
 def last_plan(conversation: "Conversation") -> str:
-    """Return how the newest plan of the session stands: its price, and task by task."""
+    """Return the status, cost and tasks of the session's newest plan."""
     workflow = conversation.last_workflow()
     if workflow is None or not workflow["tasks"]:
-        return "Nothing was planned in this session."
+        return "This session has no plan."
     tasks = workflow["tasks"]
     done = sum(task["status"] == "completed" for task in tasks)
     title = f"The plan is {workflow['status']}: {done} of {len(tasks)} tasks done, {money(workflow['cost'])} spent"
@@ -134,43 +134,43 @@ def last_plan(conversation: "Conversation") -> str:
 
 
 def _task(task: dict[str, Any]) -> str:
-    why = f" ({task['error']})" if task["error"] else ""
-    return f"  {one_line(task['id'])}  " + one_line(f"{task['status']}, {task['agent']}: {task['description']}{why}")
+    error = f" ({task['error']})" if task["error"] else ""
+    return f"  {one_line(task['id'])}  " + one_line(f"{task['status']}, {task['agent']}: {task['description']}{error}")
 
 
 def rename(conversation: "Conversation", title: str) -> str:
-    """Give the session another title."""
+    """Rename the session; return a confirmation."""
     if not title:
-        raise WrongCommand("Say the new title: /rename TITLE")
-    return f"This session is called {one_line(conversation.rename(title))} now."
+        raise WrongCommand("Missing title: /rename TITLE")
+    return f"Renamed the session to {one_line(conversation.rename(title))}."
 
 
 def copy_last(conversation: "Conversation", out: TextIO) -> str:
-    """Send the last answer to the clipboard of the terminal (OSC 52); return what was done.
+    """Send the last answer to the terminal's clipboard (OSC 52); return a confirmation.
 
-    Hidden characters are escaped there too: what is pasted into a shell is what was read here.
+    Hidden characters are escaped, so that text pasted into a shell is what the user read.
     """
-    messages = conversation.messages(LOOKED_AT_MESSAGES)
-    text = next((visible(one["content"]) for one in reversed(messages) if one["role"] == "assistant"), None)
+    messages = conversation.messages(MAX_MESSAGES)
+    text = next((visible(message["content"]) for message in reversed(messages) if message["role"] == "assistant"), None)
     if text is None:
-        raise WrongCommand("Nothing was answered yet.")
+        raise WrongCommand("No answer yet.")
     data = text.encode()
     if len(data) > MAX_COPIED_BYTES:
-        raise WrongCommand(f"Nothing was copied: the answer has more than {MAX_COPIED_BYTES:,} bytes.")
+        raise WrongCommand(f"Not copied: the answer has more than {MAX_COPIED_BYTES:,} bytes.")
     out.write(f"\x1b]52;c;{base64.b64encode(data).decode()}\x07")
     out.flush()
-    return f"Sent the last answer ({len(text):,} characters) to the clipboard. Not every terminal takes it (OSC 52)."
+    return f"Sent the last answer ({len(text):,} characters) to the clipboard (OSC 52). Not every terminal allows this."
 
 
 def cost(conversation: "Conversation") -> str:
-    """Return what the session and its last turn have used."""
-    messages = conversation.messages(LOOKED_AT_MESSAGES)
+    """Return the cost and tokens of the session and its last turn."""
+    messages = conversation.messages(MAX_MESSAGES)
     turn_ids = list(dict.fromkeys(message["turn_id"] for message in messages if message["turn_id"]))
     usages = [conversation.turn(turn_id)["usage"] or {} for turn_id in turn_ids]
     if not usages:
-        return "Nothing was said yet."
-    whole = "This session" if len(messages) < LOOKED_AT_MESSAGES else f"The last {len(turn_ids)} turns"
-    return f"Last turn     {_used(usages[-1:])}\n{whole:13} {_used(usages)}"
+        return "No messages yet."
+    title = "This session" if len(messages) < MAX_MESSAGES else f"The last {len(turn_ids)} turns"
+    return f"Last turn     {_used(usages[-1:])}\n{title:13} {_used(usages)}"
 
 
 def _used(usages: list[dict[str, Any]]) -> str:
@@ -181,7 +181,7 @@ def _used(usages: list[dict[str, Any]]) -> str:
 
 
 def change_model(conversation: "Conversation", chosen: str | None, text: str) -> str:
-    """Return the models of the agents, or give one another: `MODEL` for the chosen agent, or `AGENT MODEL`."""
+    """Return the models of all agents, or set one: `MODEL` for the chosen agent, or `AGENT MODEL`."""
     agents = conversation.agents()
     if not text:
         width = max((len(agent["name"]) for agent in agents), default=0)
@@ -189,28 +189,28 @@ def change_model(conversation: "Conversation", chosen: str | None, text: str) ->
     first, _, rest = text.partition(" ")
     name, model = (first, rest.strip()) if rest.strip() else (chosen, text)
     if name is None:
-        raise WrongCommand("Say whose model: /model AGENT MODEL, or choose an agent first (@coder).")
+        raise WrongCommand("Missing agent: use /model AGENT MODEL, or choose an agent first (@coder).")
     found = next((agent for agent in agents if name in (agent["name"], agent["name"].removeprefix("agent_"))), None)
     if found is None:
         raise WrongCommand(f"This project has no agent called {name}. /agents lists them.")
     conversation.set_model(found["id"], model)
-    return f"{found['name']} thinks with {one_line(model)} from now on."
+    return f"{found['name']} now uses {one_line(model)}."
 
 
-# Tab
+# Tab completion
 
 
-class Words:
-    """What Tab completes: agents after @, commands after /, else files of the connected or the current folder."""
+class Completions:
+    """Completes agents after @, commands after /, and else files of the connected or the current folder."""
 
     def __init__(self, conversation: "Conversation", commands: Iterable[str], folder: Path | None) -> None:
         self._conversation = conversation
         self._commands = sorted(commands)
         self._agents: list[str] | None = None
-        self._files = Files(_folder(conversation, folder or Path.cwd()))
+        self._files = FileNames(_folder(conversation, folder or Path.cwd()))
 
     def candidates(self, before: str) -> Iterable[str]:
-        """Return what the last word of the text can become."""
+        """Return the completions of the text's last word."""
         word = before[max(before.rfind(space) for space in " \n\t") + 1 :]
         if before.startswith("/") and word == before:
             return [f"/{name} " for name in self._commands if name.startswith(word[1:])]
@@ -222,24 +222,25 @@ class Words:
         if self._agents is None:
             try:
                 names = [str(agent["name"]) for agent in self._conversation.agents()]
-            except ArtelError:  # no completion is worth an error
+            except ArtelError:  # completion must not interrupt typing with an error
                 return []
             self._agents = sorted([name.removeprefix("agent_") for name in names] + ["orchestrator"])
         return self._agents
 
 
-def _folder(conversation: "Conversation", otherwise: Path) -> Path:
+def _folder(conversation: "Conversation", default: Path) -> Path:
+    """Return the folder that is connected to the project on this machine, else the default."""
     from artel.connector.state_folder import StateFolder
 
     for state in StateFolder.all():
         is_ours = (state.server, state.project_id) == (conversation.api.server, conversation.project_id)
         if is_ours and state.is_held():
             return state.workspace
-    return otherwise
+    return default
 
 
-class Files:
-    """Names of files for completion: one folder at a time, without what is hidden or ignored."""
+class FileNames:
+    """Completes file names, one folder at a time, without hidden and ignored files."""
 
     MAX_ENTRIES = 2_000
     MAX_NAMES = 100
@@ -248,7 +249,7 @@ class Files:
         self._root = root
 
     def starting_with(self, word: str) -> list[str]:
-        """Return the paths that a word can become; folders end with a slash."""
+        """Return the paths that start with a word; folders end with a slash."""
         from itertools import islice
 
         from artel.connector.ignore_rules import GitIgnore
@@ -257,14 +258,14 @@ class Files:
         *folders, beginning = word.split("/")
         if any(name in ("", ".", "..") or name.startswith(".") for name in folders) or beginning.startswith("."):
             return []
-        place = self._root.joinpath(*folders)
+        folder = self._root.joinpath(*folders)
         try:
-            if not place.resolve().is_relative_to(self._root.resolve()):
+            if not folder.resolve().is_relative_to(self._root.resolve()):
                 return []
             with Beneath(self._root) as files:
                 ignored = GitIgnore(files)
                 names = []
-                for entry in islice(place.iterdir(), self.MAX_ENTRIES):
+                for entry in islice(folder.iterdir(), self.MAX_ENTRIES):
                     is_folder = entry.is_dir()
                     is_fitting = entry.name.startswith(beginning) and not entry.name.startswith(".")
                     if is_fitting and not ignored.hides((*folders, entry.name), is_folder=is_folder):

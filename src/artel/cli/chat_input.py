@@ -1,6 +1,6 @@
-"""Where the user types in `artel chat`: a line editor in a terminal, plain lines elsewhere.
+"""The line editor of `artel chat`.
 
-prompt_toolkit takes a fifth of a second to import, so this module is imported only for a chat in a terminal.
+prompt_toolkit takes 0.2 s to import, so import this module only for a chat in a terminal.
 """
 
 import json
@@ -27,7 +27,7 @@ Candidates = Callable[[str], Iterable[str]]
 
 
 class ChatInput:
-    """Asks for the next message. A pasted text is one draft; Alt+Enter, or a backslash and Enter, begins a new line."""
+    """Reads messages. A pasted text is one draft; Alt+Enter, or a backslash and Enter, starts a new line."""
 
     def __init__(self, history_file: Path, candidates: Candidates) -> None:
         self._session: PromptSession[str] = PromptSession(
@@ -59,7 +59,7 @@ def _bindings() -> KeyBindings:
             buffer.validate_and_handle()
 
     @bindings.add("escape", "enter")
-    def begin_line(event: KeyPressEvent) -> None:
+    def insert_line_break(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
 
     @bindings.add("c-c")
@@ -77,14 +77,14 @@ def _bindings() -> KeyBindings:
 
 
 class BoundedHistory(History):
-    """What was typed before, in a file that only its owner can read: one JSON string per line, the newest last."""
+    """The history of typed messages, in a file with mode 0600: one JSON string per line, newest last."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
 
     def load_history_strings(self) -> Iterable[str]:
-        """Return the entries, newest first; a history that can't be read is an empty one."""
+        """Return the entries, newest first; none if the file can't be read."""
         try:
             with self._path.open("rb") as file:
                 file.seek(max(0, self._path.stat().st_size - MAX_FILE_BYTES))
@@ -97,7 +97,7 @@ class BoundedHistory(History):
         return reversed(entries)
 
     def store_string(self, string: str) -> None:
-        """Append an entry; a history that can't be written is no reason not to talk."""
+        """Append an entry; ignore write errors, so that the chat still works."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -111,7 +111,7 @@ class BoundedHistory(History):
 
 
 def _entry(line: str) -> str:
-    """Return an entry; older files have lines as they were typed."""
+    """Return an entry; old files have plain lines instead of JSON."""
     try:
         entry = json.loads(line)
     except ValueError:
@@ -126,7 +126,7 @@ class _WordCompleter(Completer):
         self._candidates = candidates
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002
-        """Yield what the text before the cursor can become."""
+        """Yield the completions of the word before the cursor."""
         before = document.text_before_cursor
         word = before[max(before.rfind(space) for space in " \n\t") + 1 :]
         for number, candidate in enumerate(self._candidates(before)):

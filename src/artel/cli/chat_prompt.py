@@ -1,8 +1,7 @@
-"""The chat in a terminal: asks for the next message, and does what it says."""
+"""The interactive loop of `artel chat`: reads messages and commands, and runs them."""
 
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import typer
 
 from artel.cli import chat_commands
 from artel.cli.chat_screen import ChatScreen, print_name
-from artel.cli.chat_turn import run_again, run_turn, unknown_agent
+from artel.cli.chat_turn import retry_turn, run_turn, unknown_agent
 from artel.cli.output import say, table
 from artel.cli.status_line import StatusLine
 from artel.cli.typed_lines import can_ask, is_smart_terminal
@@ -25,35 +24,35 @@ HISTORY, MAX_HISTORY = 10, 100
 ORCHESTRATOR = "orchestrator"
 HELP = """\
 Talk
-  @agent text     talk to an agent; it stays chosen. @orchestrator, or @ alone, goes back to all of them
-  //text          a message that begins with a slash
+  @agent text     talk to an agent, which stays chosen; @orchestrator, or @ alone, goes back to the orchestrator
+  //text          send a message that starts with a slash
   /retry          send the last message again
-  /cancel         cancel what this session is still working on
-  /plan           how the running or the last plan stands
-  /copy           send the last answer to the clipboard
+  /cancel         cancel the running turn of this session
+  /plan           show the status of the last plan
+  /copy           copy the last answer to the clipboard
 Sessions
-  /sessions       the sessions of this project, numbered
-  /resume N       go on with one of them
-  /new            begin another session
-  /rename TITLE   give this session another title
-  /history [N]    the last N messages (10)
+  /sessions       list the sessions of this project
+  /resume N       continue session N of the list
+  /new            start a new session
+  /rename TITLE   rename this session
+  /history [N]    show the last N messages (default: 10)
 Files
-  /files          the files that this session has changed
-  /diff           what the last turn has changed
-  /undo           put that back
+  /files          list the files changed in this session
+  /diff           show the changes of the last turn
+  /undo           undo the changes of the last turn
 Agents
-  /agents         the agents of this project
-  /model [[AGENT] MODEL]  the models of the agents, or give one another
-  /cost           what the session and its last turn have used
+  /agents         list the agents of this project
+  /model [[AGENT] MODEL]  show the models of the agents, or set one
+  /cost           show tokens and cost of the last turn and the session
 Keys
-  Alt+Enter, or \\ and Enter, begins a new line; Tab completes; Ctrl-G opens your editor; the arrows find what you typed
-  Ctrl-C cancels an answer while it is written, drops what is typed, and else leaves; Ctrl-D and /quit leave
-A plan is carried out when you say y; i tells every task something, c changes it, n refuses it, and why.
-A write is done when you say y; s and a allow such writes for longer, n refuses it, and n REASON says why."""
+  Alt+Enter, or \\ and Enter: new line; Tab: complete; Ctrl-G: open your editor; Up and Down: earlier messages
+  Ctrl-C: cancel the answer, clear the draft, or leave; Ctrl-D or /quit: leave
+To a plan answer y to run it, i to add an instruction for all tasks, c to change it, n to reject it.
+To a write answer y to allow it once, s for this session, a always, n to refuse it; n REASON says why."""
 
 
 class ChatPrompt:
-    """A conversation in a terminal."""
+    """An interactive conversation in a terminal."""
 
     def __init__(
         self, conversation: "Conversation", agent: str | None, history_file: Path, folder: "ChatFolder | None"
@@ -68,7 +67,7 @@ class ChatPrompt:
             "agents": lambda _: self._show_agents(),
             "sessions": lambda _: chat_commands.show_sessions(self._conversation),
             "resume": self._resume,
-            "new": lambda _: self._begin_another(),
+            "new": lambda _: self._new_session(),
             "history": self._show_history,
             "cancel": lambda _: self._cancel(),
             "retry": lambda _: self._retry(),
@@ -84,14 +83,14 @@ class ChatPrompt:
         self._read = self._line_editor(history_file) if self._is_smart else input
 
     def _line_editor(self, history_file: Path) -> Callable[[str], str]:
-        from artel.cli.chat_input import ChatInput  # here, because prompt_toolkit takes a while to import
+        from artel.cli.chat_input import ChatInput  # slow to import
 
         folder = self._folder.path if self._folder else None
-        words = chat_commands.Words(self._conversation, [*self._commands, "quit"], folder)
-        return ChatInput(history_file, words.candidates).ask
+        completions = chat_commands.Completions(self._conversation, [*self._commands, "quit"], folder)
+        return ChatInput(history_file, completions.candidates).ask
 
     def run(self) -> None:
-        """Talk until the user leaves."""
+        """Read and run input until the user leaves."""
         _say(f"Project {self._conversation.project_name()}. /help lists the commands, Ctrl-D leaves.")
         if not self._conversation.is_new:
             self._show_history("")
@@ -105,10 +104,10 @@ class ChatPrompt:
                 typer.echo("", err=True)
 
     def _ask(self) -> str | None:
-        """Return the next message, or None when the user leaves."""
+        """Return the next line, or None when the user leaves."""
         try:
-            if self._folder is not None and (news := self._folder.news()):
-                _say(news, is_smart=self._is_smart)
+            if self._folder is not None and (message := self._folder.message()):
+                _say(message, is_smart=self._is_smart)
             line = self._read(f"{visible(self._agent, keep='')}> " if self._agent else "> ")
         except (EOFError, KeyboardInterrupt):
             sys.stdout.write("\n")
@@ -124,22 +123,22 @@ class ChatPrompt:
         elif line.startswith("@"):
             self._talk_to(None if name in ("", ORCHESTRATOR) else name, rest)
         elif line:
-            self._say_to(self._agent, line.removeprefix("/") if line.startswith("//") else line)
+            self._send_to(self._agent, line.removeprefix("/") if line.startswith("//") else line)
 
     def _talk_to(self, agent: str | None, text: str) -> None:
         if text:
-            self._say_to(agent, text)
-        elif agent is not None and not self._is_known(agent):
+            self._send_to(agent, text)
+        elif agent is not None and not self._has_agent(agent):
             raise unknown_agent(self._conversation, agent)
         self._agent = agent
 
-    def _say_to(self, agent: str | None, text: str) -> None:
+    def _send_to(self, agent: str | None, text: str) -> None:
         run_turn(self._conversation, self._screen(direct=agent is not None), text, agent)
 
     def _retry(self) -> None:
         turn_id = chat_commands.last_turn(self._conversation)
         is_direct = self._conversation.turn(turn_id)["mode"] == "direct"
-        run_again(self._conversation, self._screen(direct=is_direct), turn_id)
+        retry_turn(self._conversation, self._screen(direct=is_direct), turn_id)
 
     def _screen(self, *, direct: bool) -> ChatScreen:
         return ChatScreen(
@@ -151,7 +150,7 @@ class ChatPrompt:
             asks=can_ask(),
         )
 
-    def _is_known(self, name: str) -> bool:
+    def _has_agent(self, name: str) -> bool:
         return any(name in (a["name"], a["name"].removeprefix("agent_"), str(a["id"])) for a in self._agents())
 
     def _agents(self) -> list[dict[str, Any]]:
@@ -161,28 +160,27 @@ class ChatPrompt:
         rows = [{key: visible(str(agent[key])) for key in ("name", "role", "model")} for agent in self._agents()]
         table(rows, ("name", "role", "model"), False, "This project has no agents.")
 
-    def _begin_another(self) -> None:
-        self._conversation = self._conversation.another()
-        _say("A new session.")
+    def _new_session(self) -> None:
+        self._conversation = self._conversation.new_session()
+        _say("Started a new session.")
 
     def _resume(self, text: str) -> None:
         if not text:
             chat_commands.show_sessions(self._conversation)
-            _say("To go on with one: /resume N")
+            _say("To continue one: /resume N")
             return
-        self._conversation = self._conversation.resume(chat_commands.session_numbered(self._conversation, text))
+        self._conversation = self._conversation.resume(chat_commands.find_session_id(self._conversation, text))
         _say(f"Session: {self._conversation.session['title']}")
         self._show_history("")
 
     def _copy(self) -> None:
         if not self._is_smart:
-            raise chat_commands.WrongCommand("Nothing was copied: this terminal has no clipboard to send to.")
+            raise chat_commands.WrongCommand("Not copied: this terminal does not support it.")
         _say(chat_commands.copy_last(self._conversation, sys.stdout))
 
     def _show_changes(self) -> None:
-        put = partial(_say, is_smart=self._is_smart)
         for line, style in chat_commands.last_changes(self._conversation):
-            put(line, style)
+            _say(line, style, is_smart=self._is_smart)
 
     def _show_history(self, count: str) -> None:
         messages = self._conversation.messages(min(int(count), MAX_HISTORY) if count.isdecimal() else HISTORY)
@@ -190,7 +188,7 @@ class ChatPrompt:
             who = {"user": "you", "system": "artel"}.get(message["role"]) or message["agent"] or ORCHESTRATOR
             self._show_message(who, message)
         if not messages:
-            _say("Nothing was said yet.")
+            _say("No messages yet.")
 
     def _show_message(self, who: str, message: dict[str, Any]) -> None:
         if not self._is_smart:
@@ -206,11 +204,11 @@ class ChatPrompt:
         typer.echo("")
 
     def _cancel(self) -> None:
-        _say("Cancelled." if self._conversation.cancel_last() else "Nothing is being worked on.")
+        _say("Cancelled." if self._conversation.cancel_last() else "Nothing is running.")
 
 
 def _first_word(text: str) -> tuple[str, str]:
-    """Return the first word of a text that begins with it, and the rest."""
+    """Return the first word of a text ("" if it starts with a space) and the rest."""
     if not text or text[0].isspace():
         return "", text.strip()
     first, *rest = text.split(maxsplit=1)

@@ -1,4 +1,4 @@
-"""One question on the command line, and its answer."""
+"""`artel chat MESSAGE`: one message and its answer."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from artel.cli.chat_screen import ChatScreen
-from artel.cli.chat_turn import described, run_turn
+from artel.cli.chat_turn import run_turn, turn_as_json
 from artel.cli.exit_codes import ExitCode
 from artel.cli.status_line import StatusLine
 from artel.cli.typed_lines import can_ask
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def ask(conversation: "Conversation", content: str, agent: str | None, *, as_json: bool) -> ExitCode:
-    """Say something, print the answer, and say how the command ends."""
+    """Send a message, print the answer, and return the exit code."""
     screen = ChatScreen(
         conversation,
         StatusLine(),
@@ -28,7 +28,7 @@ def ask(conversation: "Conversation", content: str, agent: str | None, *, as_jso
     )
     turn, interrupted = run_turn(conversation, screen, content, agent)
     if as_json:
-        typer.echo(json_text(described(conversation, turn)))
+        typer.echo(json_text(turn_as_json(conversation, turn)))
     if interrupted:
         return ExitCode.INTERRUPTED
     return ExitCode.OK if turn.succeeded else ExitCode.FAILED

@@ -1,10 +1,10 @@
-"""What a turn looks like while it goes on: the answer as it is written, who works, how it ended."""
+"""The terminal output of a turn: its answer while it is written, its progress, its questions and its result."""
 
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-from artel.cli.plan_question import PlanQuestion, elsewhere, is_about_money, until, what_it_asks
-from artel.cli.plan_screen import RETRY, PlanScreen, how_it_went
+from artel.cli.plan_question import PlanQuestion, cost_increase, deadline, how_to_decide, is_cost_increase
+from artel.cli.plan_screen import RETRY, PlanScreen, cost_summary
 from artel.cli.plan_text import money
 from artel.cli.status_line import StatusLine
 from artel.cli.tool_question import ToolQuestion
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from artel.client.plan import Plan
     from artel.client.turn import Answer, Turn
 
-BEGINS_AGAIN = "[the answer begins again]"
+BEGINS_AGAIN = "[the answer starts again]"
 
 
 class AnswerPrinter:
-    """Prints an answer as it grows; one that turns out to be another is printed again from its beginning."""
+    """Prints an answer as it grows; prints it again from the start if its beginning changes."""
 
     def __init__(self, write: TextIO) -> None:
         self._out = write
@@ -36,14 +36,14 @@ class AnswerPrinter:
         """Print what is new in the answer."""
         if not answer.text.startswith(self._source):
             self._source = self._clean = ""
-        last = self._source[-1:]  # what a character looks like may depend on the one before it
+        last = self._source[-1:]  # how a character is shown may depend on the one before it
         self._clean += visible(last + answer.text[len(self._source) :])[len(visible(last)) :]
         self._source = answer.text
         if self._clean.startswith(self._printed):
             self._write(self._clean[len(self._printed) :])
-        elif answer.complete or not self._printed.startswith(self._clean):  # else it may grow to be the same again
+        elif answer.complete or not self._printed.startswith(self._clean):  # else it may grow to the same text again
             self.end_line()
-            is_next = answer.tool_calls != self._tool_calls  # what was said before a tool call is no mistake
+            is_next = answer.tool_calls != self._tool_calls  # text before a tool call is not replaced
             self._write(self._clean if is_next else f"{BEGINS_AGAIN}\n{self._clean}")
         else:
             return
@@ -52,7 +52,7 @@ class AnswerPrinter:
         self._printed = self._clean
 
     def end_line(self) -> None:
-        """End the line, because the answer is over or something else comes; what may follow begins a new one."""
+        """End the current line, if it has text."""
         if not self.at_line_start:
             self._write("\n")
 
@@ -65,13 +65,13 @@ class AnswerPrinter:
 def _printer(*, is_smart: bool) -> "AnswerPrinter | MarkdownPrinter":
     if not is_smart:
         return AnswerPrinter(sys.stdout)
-    from artel.cli.markdown_screen import MarkdownPrinter  # here, because rich takes a while to import
+    from artel.cli.markdown_screen import MarkdownPrinter  # rich is slow to import
 
     return MarkdownPrinter()
 
 
 def print_name(name: str, *, is_smart: bool) -> None:
-    """Print whose words follow."""
+    """Print the name of the author of the text that follows."""
     if not is_smart:
         sys.stdout.write(f"{visible(name, keep='')}:\n")
         return
@@ -83,7 +83,7 @@ def print_name(name: str, *, is_smart: bool) -> None:
 
 
 class ChatScreen:
-    """Shows one turn of a conversation on standard output, and on standard error what is no answer."""
+    """Shows one turn: the answer on standard output, everything else on standard error."""
 
     def __init__(
         self,
@@ -97,33 +97,33 @@ class ChatScreen:
         asks: bool = False,
     ) -> None:
         self._conversation = conversation
-        self._direct = direct  # an agent is spoken to, not the orchestrator
+        self._direct = direct  # the message is for an agent, not the orchestrator
         self._status = status
-        self._live = live  # a terminal: print while it is written
-        self._silent = silent  # somebody else prints the answer
-        self._is_in_chat = in_chat  # each answer has its name above it, and commands can be typed
-        self._asks = asks  # somebody is there who can decide about a plan
+        self._live = live  # print the answer while it is written
+        self._silent = silent  # the caller prints the answer
+        self._is_in_chat = in_chat  # print the author above the answer, and mention slash commands
+        self._asks = asks  # the user can answer questions here
         self._is_smart = is_smart_terminal()
         self._printer = _printer(is_smart=self._is_smart)
-        self._begun = False
-        self._asked: str | None = None
+        self._has_name = False
+        self._asked_id: str | None = None
         self._plans = PlanScreen(self.note, watched=status.enabled)
 
     def show(self, turn: "Turn") -> None:
-        """Show what the last event has changed; a plan is asked about, and its decision waited for."""
+        """Show what the last event changed; ask the user about a pending approval and wait for the answer."""
         if turn.plan is not None:
             self._plans.show(turn.plan)
         if turn.approval is not None:
             self._ask(turn, turn.approval)
-        if turn.answer.text and not self._silent and (turn.answer.complete or (self._live and self._is_its_time(turn))):
+        if turn.answer.text and not self._silent and (turn.answer.complete or self._can_stream(turn)):
             self._status.clear()
-            self._begin(turn)
+            self._print_author(turn)
             self._printer.show(turn.answer)
         if self._status.enabled and not turn.ended and self._printer.at_line_start:
-            self._status.wait_for(self._what_happens(turn))
+            self._status.wait_for(self._progress(turn))
 
     def end(self, turn: "Turn") -> None:
-        """Finish the answer; say on standard error how a turn ended that did not end well."""
+        """Finish the answer; print an error if the turn failed, and the cost of a plan."""
         self._status.clear()
         self._printer.end_line()
         if turn.status == "cancelled":
@@ -132,15 +132,15 @@ class ChatScreen:
             again = f" To send it again: {RETRY}" if self._is_in_chat and not self._plans.was_shown else ""
             self.note(f"artel: {turn.error or f'The turn ended as {turn.status}.'}{again}")
         if turn.plan is not None and self._plans.was_shown:
-            self._tell_cost(turn.plan)
+            self._show_cost(turn.plan)
 
     def leave(self) -> None:
-        """Take the status line away when the turn is left before its end."""
+        """Remove the status line when the turn is left before its end."""
         self._status.clear()
         self._printer.end_line()
 
     def note(self, text: str, style: str = "", *, wrap: bool = True) -> None:
-        """Say something that is not part of an answer; in a terminal lines break between words."""
+        """Print a text that is not part of the answer, on standard error."""
         self._status.clear()
         self._printer.end_line()
         if self._is_smart and sys.stderr.isatty():
@@ -153,67 +153,69 @@ class ChatScreen:
             sys.stderr.write(visible(text) + "\n")
             sys.stderr.flush()
 
-    def _tell_cost(self, plan: "Plan") -> None:
+    def _show_cost(self, plan: "Plan") -> None:
         try:
             workflow = self._conversation.workflow(plan.workflow_id)
-        except ArtelError:  # what it cost is not worth losing an answer for
+        except ArtelError:  # an answer must not fail because of its cost
             return
-        self.note(how_it_went(workflow, is_in_chat=self._is_in_chat), "dim")
+        self.note(cost_summary(workflow, is_in_chat=self._is_in_chat), "dim")
 
-    def _is_its_time(self, turn: "Turn") -> bool:
-        """Return whether the answer can be shown yet: deltas may overtake the events that say who writes it."""
+    def _can_stream(self, turn: "Turn") -> bool:
+        """Return whether to show a partial answer: deltas may overtake the events that name its author."""
+        if not self._live:
+            return False
         if turn.plan is not None and not turn.plan.is_single:
             return turn.plan.is_over
         needs_name = self._is_in_chat and (self._direct or turn.plan is not None)
         return turn.agent_id is not None or not needs_name
 
-    def _begin(self, turn: "Turn") -> None:
-        if self._is_in_chat and not self._begun:
-            print_name(self._who(turn), is_smart=self._is_smart)
-        self._begun = True
+    def _print_author(self, turn: "Turn") -> None:
+        if self._is_in_chat and not self._has_name:
+            print_name(self._author(turn), is_smart=self._is_smart)
+        self._has_name = True
 
     def _ask(self, turn: "Turn", approval: dict[str, Any]) -> None:
-        number = str(approval.get("approval_id"))
-        if number == self._asked:
+        approval_id = str(approval.get("approval_id"))
+        if approval_id == self._asked_id:
             return
-        self._asked = number
+        self._asked_id = approval_id
         if approval.get("tool"):
-            self._ask_about_tool(approval, number)
+            self._ask_about_tool(approval, approval_id)
         elif turn.plan is not None:
-            self._ask_about(turn.plan, approval, number)
+            self._ask_about_plan(turn.plan, approval, approval_id)
 
-    def _ask_about_tool(self, request: dict[str, Any], number: str) -> None:
+    def _ask_about_tool(self, request: dict[str, Any], approval_id: str) -> None:
         if self._asks:
-            agent = request.get("agent_id")
-            who = self._conversation.agent_name(agent) if agent is not None else "An agent"
-            ToolQuestion(self._conversation, request, who, self.note).ask()
+            agent_id = request.get("agent_id")
+            agent = self._conversation.agent_name(agent_id) if agent_id is not None else "An agent"
+            ToolQuestion(self._conversation, request, agent, self.note).ask()
         else:
-            self.note(f"Waiting for your approval to use {request['tool']} ({number}). {elsewhere(number)}")
+            self.note(f"Waiting for your approval of {request['tool']} ({approval_id}). {how_to_decide(approval_id)}")
 
-    def _ask_about(self, plan: "Plan", request: dict[str, Any], number: str) -> None:
-        if is_about_money(request):
-            self.note(what_it_asks(request))
+    def _ask_about_plan(self, plan: "Plan", request: dict[str, Any], approval_id: str) -> None:
+        if is_cost_increase(request):
+            self.note(cost_increase(request))
         else:
             self._plans.show_whole(plan, request["details"].get("changed") or ())
         if (left := request["details"].get("month_left")) is not None:
-            self.note(f"Of the project's month {money(left)} are left: the plan may end partly done.")
+            self.note(f"Only {money(left)} of the project's monthly budget is left: the plan may end incomplete.")
         if self._asks:
             PlanQuestion(self._conversation, request, plan, self.note).ask()
         else:
             self.note(
-                f"Waiting for your approval to carry out a plan ({number}), {until(request)}. {elsewhere(number)}"
+                f"Waiting for your approval of a plan ({approval_id}) {deadline(request)}. {how_to_decide(approval_id)}"
             )
 
-    def _what_happens(self, turn: "Turn") -> str:
+    def _progress(self, turn: "Turn") -> str:
         if turn.approval is not None:
             return "waits for your approval"
         if not turn.phase:
             return "sending"
         if turn.plan is not None and not turn.is_planning and (at_work := self._plans.at_work(turn.plan)):
             return visible(at_work)
-        return visible(f"{self._who(turn)} {turn.phase}")
+        return visible(f"{self._author(turn)} {turn.phase}")
 
-    def _who(self, turn: "Turn") -> str:
+    def _author(self, turn: "Turn") -> str:
         if turn.agent_id is not None:
             return self._conversation.agent_name(turn.agent_id)
         return "the agent" if self._direct else "orchestrator"

@@ -1,4 +1,4 @@
-"""One turn of a chat on the command line: from what was typed to how it ended."""
+"""Running one turn of a chat and showing it."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run_turn(conversation: "Conversation", screen: ChatScreen, content: str, agent: str | None) -> tuple[Turn, bool]:
-    """Say something and show what comes; return the turn, and whether Ctrl-C was pressed, which cancels it."""
+    """Send a message and show its turn; return the turn and whether Ctrl-C cancelled it."""
     try:
         return _run(conversation.send(content, agent), screen)
     except ServerRefused as refused:
@@ -22,8 +22,8 @@ def run_turn(conversation: "Conversation", screen: ChatScreen, content: str, age
         raise
 
 
-def run_again(conversation: "Conversation", screen: ChatScreen, turn_id: str) -> tuple[Turn, bool]:
-    """Send the message of a turn once more, as `run_turn` does."""
+def retry_turn(conversation: "Conversation", screen: ChatScreen, turn_id: str) -> tuple[Turn, bool]:
+    """Send the message of a turn again and show the new turn, as `run_turn` does."""
     return _run(conversation.send_again(turn_id), screen)
 
 
@@ -33,14 +33,14 @@ def _run(stream: TurnStream, screen: ChatScreen) -> tuple[Turn, bool]:
 
 
 def follow_turn(stream: TurnStream, turn: Turn, screen: ChatScreen) -> bool:
-    """Show what comes, to the end of the turn; say whether Ctrl-C was pressed, which cancels it."""
+    """Show the events until the turn ends; return whether Ctrl-C was pressed, which cancels it."""
     interrupted = False
     try:
         while not turn.ended:
             try:
                 _follow(stream, turn, screen)
             except KeyboardInterrupt:
-                if interrupted:  # once more: don't wait for the end
+                if interrupted:  # pressed twice: don't wait for the end
                     raise
                 interrupted = True
                 stream.cancel()
@@ -51,12 +51,12 @@ def follow_turn(stream: TurnStream, turn: Turn, screen: ChatScreen) -> bool:
 
 
 def unknown_agent(conversation: "Conversation", name: str) -> NoSuchAgent:
-    """Return the error that says which agents there are."""
+    """Return the error for an unknown agent, which lists the agents of the project."""
     names = ", ".join(str(agent["name"]) for agent in conversation.agents())
     return NoSuchAgent(f"This project has no agent called {name}. Its agents: {names}.")
 
 
-def described(conversation: "Conversation", turn: Turn) -> dict[str, Any]:
+def turn_as_json(conversation: "Conversation", turn: Turn) -> dict[str, Any]:
     """Return the turn as `--json` prints it."""
     return {
         "session_id": conversation.session_id,
@@ -75,7 +75,7 @@ def described(conversation: "Conversation", turn: Turn) -> dict[str, Any]:
 def _follow(stream: TurnStream, turn: Turn, screen: ChatScreen) -> None:
     try:
         for event in stream.events():
-            turn.take(event)
+            turn.apply(event)
             screen.show(turn)
     except ServerRefused as refused:
         if refused.code not in OUTCOMES:

@@ -1,4 +1,4 @@
-"""What `artel connect` shows: what agents do, line by line; in a terminal also the mode, always, and questions."""
+"""The output of `artel connect`: a line per call, and in a terminal a status line and questions."""
 
 import asyncio
 import os
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from artel.connector.service import ConnectOptions
 
 CLEAR = "\r\x1b[K"
-NARROWEST = 30  # columns; in a terminal that is narrower the last line may stay where it was
+NARROWEST = 30  # columns; in narrower terminals the status line may not be removed completely
 _PAST = {"read": "read", "list": "listed", "stat": "looked at", "search": "searched", "write": "wrote"} | {
     "edit": "edited",
     "delete": "deleted",
     "run": "ran",
-    "undo": "took back",
+    "undo": "undid",
 }
 _DONE = {"write": "written", "run": "run", "delete": "deleted", "undo": "undone"}
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def screen_for(options: "ConnectOptions") -> Screen:
-    """Return a screen that fits where the output goes."""
+    """Return a terminal screen if the user is at a terminal, else a plain one."""
     about = f"{options.folder.resolve().name}, project {options.project_id}: {MODE_WORDS[options.mode]}"
     if sys.stdout.isatty() and sys.stdin.isatty():
         return TerminalScreen(about, asks=options.mode != "browser")
@@ -44,13 +44,13 @@ def screen_for(options: "ConnectOptions") -> Screen:
 
 
 class PlainScreen:
-    """Lines, for a file or another program."""
+    """Plain lines, for a file or another program."""
 
     def __init__(self, about: str) -> None:
         self._about = about
 
-    def begin(self, take: TakeAnswer) -> None:  # noqa: ARG002 - nobody can answer here
-        """Say what is served, and how."""
+    def begin(self, take: TakeAnswer) -> None:  # noqa: ARG002 - there is no input
+        """Print the folder, the project and the mode."""
         self._print(self._about)
 
     def say(self, sentence: str) -> None:
@@ -58,29 +58,29 @@ class PlainScreen:
         self._print(sentence)
 
     def show(self, report: Report) -> None:
-        """Print a call, unless it is asked about: the question says so."""
+        """Print a call, except one that waits for an answer: `ask` prints it."""
         if report.outcome != "asks":
             self._print(_line(report))
 
     def ask(self, question: "Question") -> None:
-        """Print that something waits for an answer elsewhere."""
+        """Print that a call waits for an approval elsewhere."""
         self._print(
             f"{question.agent or 'an agent'} wants to {_wanted(question)}: answer in the browser or in `artel chat`"
         )
 
     def settle(self, question: "Question") -> None:
-        """Nothing is shown that would have to go."""
+        """Do nothing: a printed line stays."""
 
     def end(self) -> None:
-        """Nothing is left on the last line."""
+        """Do nothing: there is no status line."""
 
     def _print(self, text: str) -> None:
-        with suppress(OSError):  # that nobody reads it is no reason to stop
+        with suppress(OSError):  # go on when standard output is closed
             typer.echo(f"{_clock()} {visible(text, keep='')}")
 
 
 class TerminalScreen:
-    """A terminal: the last line says what mode it is, or asks the question that was asked first."""
+    """A terminal whose last line shows the mode, or the oldest open question."""
 
     def __init__(self, about: str, *, asks: bool) -> None:
         self._about = about
@@ -90,22 +90,22 @@ class TerminalScreen:
         self._take: TakeAnswer = lambda *_: False
 
     def begin(self, take: TakeAnswer) -> None:
-        """Listen to what is typed."""
+        """Start to read input, and draw the status line."""
         self._take = take
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._typed)
         self._draw()
 
     def say(self, sentence: str) -> None:
-        """Show a sentence."""
+        """Print a sentence above the status line."""
         self._print(sentence)
 
     def show(self, report: Report) -> None:
-        """Show a call, unless it is asked about: the question says so."""
+        """Print a call, except one that waits for an answer: `ask` shows it."""
         if report.outcome != "asks":
             self._print(_line(report), "" if report.is_ok else "yellow")
 
     def ask(self, question: "Question") -> None:
-        """Show a question once those before it are answered."""
+        """Queue a question; it is shown when the earlier ones are answered."""
         if not self._asks:
             self._print(
                 f"{question.agent or 'an agent'} wants to {_wanted(question)}: answer in the browser or in `artel chat`"
@@ -116,7 +116,7 @@ class TerminalScreen:
             self._show_question()
 
     def settle(self, question: "Question") -> None:
-        """Take a question away that needs no answer any more."""
+        """Remove a question that needs no answer any more."""
         if question not in self._questions:
             return
         is_shown = question is self._questions[0]
@@ -126,15 +126,15 @@ class TerminalScreen:
             self._show_question()
 
     def end(self) -> None:
-        """Take the last line away, so that an error has a line of its own."""
+        """Remove the status line, so that an error starts on its own line."""
         self._write(CLEAR)
 
     def _typed(self) -> None:
-        """Take what was typed; the terminal gives it line by line."""
+        """Handle typed lines as answers to the first question."""
         data = os.read(sys.stdin.fileno(), 4096)
         if not data:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-            self._print("Nobody answers here any more.")
+            self._print("Input closed: questions can no longer be answered here.")
         for line in data.decode(errors="replace").splitlines():
             if self._questions:
                 self._answer(self._questions[0], line.strip())
@@ -144,21 +144,21 @@ class TerminalScreen:
         letter, _, rest = line.partition(" ")
         match letter.lower(), rest.strip():
             case (("n" | "no"), reason):
-                self._give(question, Answer(approved=False, feedback=reason))
+                self._send(question, Answer(approved=False, feedback=reason))
             case (("y" | "yes"), ""):
-                self._give(question, Answer(approved=True))
+                self._send(question, Answer(approved=True))
             case (("s" | "session"), "") if question.offer is not None:
-                self._give(question, Answer(approved=True, holds="session"))
+                self._send(question, Answer(approved=True, holds="session"))
             case (("a" | "always"), "") if question.offer is not None:
-                self._give(question, Answer(approved=True, holds="always"))
+                self._send(question, Answer(approved=True, holds="always"))
             case _:
                 letters = "y, s, a or n" if question.offer is not None else "y or n"
                 self._print(f"Please answer {letters} (n REASON says why).")
 
-    def _give(self, question: "Question", answer: Answer) -> None:
+    def _send(self, question: "Question", answer: Answer) -> None:
         self._questions.popleft()
         if not self._take(question.ask_id, answer):
-            self._print("That was answered elsewhere, or is too old.")
+            self._print("That was answered elsewhere, or has expired.")
         elif not answer.approved:
             why = f" ({answer.feedback})" if answer.feedback else ""
             done = _DONE[question.subject.kind]
@@ -167,7 +167,7 @@ class TerminalScreen:
 
     def _show_question(self) -> None:
         if self._questions:
-            termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before is no answer to this
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)  # discard input typed before the question
             question = self._questions[0]
             self._put(f"{_clock()} {one_line(question.agent) or 'An agent'} wants to {_wanted(question)}:", "bold")
             for sentence in (visible(question.warning), visible(question.notice), *_announcements(question)):
@@ -184,15 +184,15 @@ class TerminalScreen:
         self._draw()
 
     def _put(self, line: str, style: str, *, wrap: bool = True) -> None:
-        """Write a line where the last one was, which has to be drawn again; it breaks between words."""
+        """Print a line over the status line, which must be drawn again."""
         from rich.text import Text
 
         self._write(CLEAR)
-        with suppress(OSError):  # the terminal is gone, and a signal comes
+        with suppress(OSError):  # the terminal was closed: SIGHUP follows
             self._console.print(Text(line, style), soft_wrap=not wrap, width=_columns() if wrap else None)
 
     def _draw(self) -> None:
-        """Write the last line anew: one line, since only one can be taken away again."""
+        """Draw the status line; it must fit on one line, because CLEAR removes only one."""
         if not self._questions:
             about = _cut(self._about, len("…  (Ctrl-C ends)"))
             self._write(f"{CLEAR}\x1b[2m… {about} (Ctrl-C ends)\x1b[0m")
@@ -209,23 +209,23 @@ class TerminalScreen:
 
 
 def _console() -> "Console":
-    from rich.console import Console  # here, because nobody needs it without a terminal
+    from rich.console import Console  # slow to import, and only needed in a terminal
 
     return Console(highlight=False, markup=False, emoji=False)
 
 
 def _line(report: Report) -> str:
-    who, name = report.agent or "an agent", report.name
+    agent, name = report.agent or "an agent", report.name
     what = f"{report.method} {name}".strip()
     if report.outcome == "unchanged":
-        return f"{who} did not change {name}: it already says this"
+        return f"{agent} did not change {name}: it already has this content"
     if report.is_ok:
-        return f"{who} {_PAST.get(report.method, report.method)} {name}".strip()
-    return f"{who} may not {what} ({report.outcome}): {report.error}"
+        return f"{agent} {_PAST.get(report.method, report.method)} {name}".strip()
+    return f"{agent} may not {what} ({report.outcome}): {report.error}"
 
 
 def _announcements(question: "Question") -> list[str]:
-    """Return the sentences about what can't be seen in a question, for above it."""
+    """Return the warnings about hidden characters in a question."""
     shown = "The command" if question.subject.kind == "run" else "The diff"
     return [announcement("The name", question.subject.name), announcement(shown, question.diff)]
 
@@ -244,13 +244,13 @@ def _columns() -> int:
 
 
 def _fits(line: str) -> bool:
-    """Return whether a line and one more character, the answer, fit in the terminal."""
+    """Return whether a line and one character for the answer fit in the terminal."""
     return len(line) < _columns()
 
 
-def _cut(text: str, beside: int) -> str:
-    """Return a text in one line that leaves room for so many characters beside it, and for an answer."""
-    line, most = visible(text, keep=""), _columns() - beside - 1
+def _cut(text: str, reserved: int) -> str:
+    """Return the text cut to one line that leaves room for `reserved` characters and an answer."""
+    line, most = visible(text, keep=""), _columns() - reserved - 1
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 

@@ -1,4 +1,4 @@
-"""From the options of a command to a client for the right server."""
+"""The API client and the project that the options of a command choose."""
 
 from typing import TYPE_CHECKING
 
@@ -7,8 +7,8 @@ if TYPE_CHECKING:
 
 
 def connect(server: str | None) -> "ApiClient":
-    """Return a client for the chosen server, logged in."""
-    # Imported here: an HTTP client takes a tenth of a second to import, and `artel --help` must not.
+    """Return an API client for the chosen server, with the token of its login."""
+    # Imported here because httpx takes 0.1 s to import, which `artel --help` should not need.
     from artel.client.api_client import ApiClient
     from artel.client.credentials import Credentials
 
@@ -17,11 +17,11 @@ def connect(server: str | None) -> "ApiClient":
     return ApiClient(url, credentials.token(url))
 
 
-def project_number(client: "ApiClient", asked: str | None) -> int:
-    """Return the number of the project asked for by name or number, else of the default or the only one."""
+def project_number(client: "ApiClient", project: str | None) -> int:
+    """Return the number of a project by its name or number; without one, of the default or only project."""
     from artel.client.conversation import NoSuchProject, find_project_id
 
-    number = find_project_id(client, asked)
+    number = find_project_id(client, project)
     if number is None:
-        raise NoSuchProject("You have no project yet. Make one: artel projects create NAME")
+        raise NoSuchProject("You have no project yet. Create one: artel projects create NAME")
     return number

@@ -5,17 +5,17 @@ import typer
 from artel.cli.group import QuickGroup
 from artel.cli.output import AsJson, show
 
-app = typer.Typer(help="The database.", no_args_is_help=True, cls=QuickGroup)
+app = typer.Typer(help="Manage the database.", no_args_is_help=True, cls=QuickGroup)
 
 
 @app.callback()
 def database() -> None:
-    """The database."""
+    """Manage the database."""
 
 
 @app.command("upgrade")
 def upgrade_database(as_json: AsJson = False) -> None:
-    """Bring the database to the schema of this version. Embedded servers do it by themselves when they start."""
+    """Upgrade the database to the schema of this version. Embedded servers do this when they start."""
     from artel.container import open_database
     from artel.data_folder import DataFolder
     from artel.db import schema
@@ -28,5 +28,5 @@ def upgrade_database(as_json: AsJson = False) -> None:
     engine = open_database(settings).engine
     before, after = schema.upgrade(engine)
     engine.dispose()
-    sentence = f"The database is at schema {after}, as before." if before == after else f"Upgraded to schema {after}."
+    sentence = f"The database is already at schema {after}." if before == after else f"Upgraded to schema {after}."
     show({"before": before, "after": after}, as_json, sentence)

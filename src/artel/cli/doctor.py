@@ -1,4 +1,4 @@
-"""`artel doctor`: checks each configured part and says what to do about what is wrong."""
+"""`artel doctor`: checks every configured part and suggests fixes."""
 
 import os
 import socket
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from artel.settings import Settings
 
 DEADLINE_SECONDS = 10
-MAX_PROJECTS = 10  # whose connector is looked at
+MAX_PROJECTS = 10  # whose connector is checked
 
 
 class Verdict(StrEnum):
-    """How a part is doing."""
+    """The result of a check."""
 
     OK = "ok"
     WARNING = "warning"
@@ -34,20 +34,20 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found out about one part."""
+    """The result of the check of one part."""
 
     part: str
     verdict: Verdict
     detail: str
     advice: str = ""
-    section: str = "machine"  # or "server": the one that the command line is logged in to
+    section: str = "machine"  # or "server": the server of the login
 
 
 SECTIONS = {"server": "The server you use", "machine": "This machine, if you run a server here"}
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Check the server you use, then every part of a server on this machine; say what to do about what is wrong."""
+    """Check the server you use and the server setup on this machine, and suggest fixes."""
     findings = [*_examine_server(), *_examine()]
     if as_json:
         typer.echo(json_text([asdict(finding) for finding in findings]))
@@ -68,7 +68,7 @@ def _print(finding: Finding) -> None:
 
 
 def _examine_server() -> Iterator[Finding]:
-    """Yield how the server is doing that the other commands talk to. That none runs is no failure of this machine."""
+    """Check the server that the other commands use. A server that is not running is a warning, not a failure."""
     from artel.client.api_client import ApiClient
     from artel.client.credentials import Credentials
 
@@ -78,7 +78,7 @@ def _examine_server() -> Iterator[Finding]:
         with ApiClient(url) as client:
             version = client.call("GET", "/healthz")["version"]
     except (ArtelError, KeyError, TypeError) as error:
-        detail = error.detail if isinstance(error, ArtelError) else f"{url} is no Artel server"
+        detail = error.detail if isinstance(error, ArtelError) else f"{url} is not an Artel server"
         yield Finding("server", Verdict.WARNING, detail, "artel up starts one, artel login chooses another", "server")
         return
     yield Finding("server", Verdict.OK, f"{url}, version {version}", section="server")
@@ -94,7 +94,7 @@ def _examine_login(client: "ApiClient") -> Iterator[Finding]:
     role = ", administrator" if account["is_admin"] else ""
     yield Finding("account", Verdict.OK, f"{account['email'] or account['user_id']}{role}", section="server")
     if account.get("demo"):
-        advice = "docs/how-to/models.md says how to use a real one"
+        advice = "docs/how-to/models.md explains how to add one"
         yield Finding("its models", Verdict.WARNING, "none is configured, the demo brain answers", advice, "server")
     else:
         yield Finding("its models", Verdict.OK, "configured", section="server")
@@ -113,11 +113,11 @@ def _examine() -> Iterator[Finding]:
     from artel.settings import load_settings, unknown_variables
 
     for name in unknown_variables(os.environ):
-        yield Finding(name, Verdict.WARNING, "is no setting of Artel", "docs/reference/settings.md lists them")
+        yield Finding(name, Verdict.WARNING, "is not a setting of Artel", "docs/reference/settings.md lists them")
     try:
         settings = load_settings()
     except ArtelError as error:
-        yield Finding("settings", Verdict.FAILED, error.detail, "correct it, in the environment or in the file")
+        yield Finding("settings", Verdict.FAILED, error.detail, "fix it in the environment or in artel.yaml")
         return
     configure_logs(settings.log_format, "error")
     yield Finding("settings", Verdict.OK, "read")
@@ -127,8 +127,8 @@ def _examine() -> Iterator[Finding]:
         yield Finding(
             "host names",
             Verdict.WARNING,
-            "requests may name any host",
-            'set ARTEL_ALLOWED_HOSTS to the names that this server has, as ["artel.example.org"]',
+            "requests with any host name are accepted",
+            'set ARTEL_ALLOWED_HOSTS to the host names of this server, like ["artel.example.org"]',
         )
     yield from asyncio.run(_services(settings))
     yield _models()
@@ -137,7 +137,7 @@ def _examine() -> Iterator[Finding]:
         yield Finding(
             "tokens",
             Verdict.WARNING,
-            "the secret lies in this machine's data folder",
+            "the secret is in this machine's data folder",
             "set ARTEL_JWT_SECRET to the same value on every server that shares the database",
         )
 
@@ -145,7 +145,7 @@ def _examine() -> Iterator[Finding]:
 def _data_folder(settings: "Settings") -> Finding:
     folder = settings.data_dir
     if not folder.exists():
-        return Finding("data folder", Verdict.OK, f"{folder} will be made on first start")
+        return Finding("data folder", Verdict.OK, f"{folder} will be created on first start")
     if not os.access(folder, os.W_OK | os.X_OK):
         return Finding("data folder", Verdict.FAILED, f"{folder} can't be written to", "set ARTEL_DATA_DIR to another")
     secret, database = folder / "jwt_secret", settings.sqlite_file
@@ -180,10 +180,10 @@ def _models() -> Finding:
 
     brain = BrainRouter(os.environ).describe()
     if brain.mode == "demo":
-        advice = "docs/how-to/models.md says how to use a real one"
+        advice = "docs/how-to/models.md explains how to add one"
         return Finding("models", Verdict.WARNING, "none is configured, the demo brain answers", advice)
-    names = ", ".join(f"{one.name} ({one.address})" if one.address else one.name for one in brain.providers)
-    return Finding("models", Verdict.OK, names)
+    names = [f"{item.name} ({item.address})" if item.address else item.name for item in brain.providers]
+    return Finding("models", Verdict.OK, ", ".join(names))
 
 
 def _memory(settings: "Settings") -> Finding:
@@ -193,7 +193,7 @@ def _memory(settings: "Settings") -> Finding:
     chosen = memory_settings(settings)
     try:
         embedder = make_embedder(chosen)
-        make_store(chosen, embedder)  # opens nothing, but says what is missing
+        make_store(chosen, embedder)  # opens no connection, but raises if something is missing
     except ArtelError as error:
         return Finding("memory", Verdict.FAILED, error.detail, "then check ARTEL_MEMORY_PROVIDER and ARTEL_EMBEDDING_…")
     where = "" if settings.qdrant_url or settings.memory_provider != "qdrant" else ", in the process"
@@ -209,8 +209,8 @@ def _memory(settings: "Settings") -> Finding:
     return Finding(
         "memory",
         Verdict.WARNING,
-        f"{settings.memory_provider}{where}, searched by words alone",
-        "to find memories by meaning too, run: artel memory install-embeddings",
+        f"{settings.memory_provider}{where}, keyword search only",
+        "to search memories by meaning, run: artel memory install-embeddings",
     )
 
 
@@ -232,16 +232,16 @@ async def _services(settings: "Settings") -> list[Finding]:
     for part, url, variable, check in parts:
         if url is None:
             continue
-        place = without_password(url.get_secret_value())
+        address = without_password(url.get_secret_value())
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
-                findings.append(Finding(part, Verdict.OK, f"{place}: {await check(settings)}"))
+                findings.append(Finding(part, Verdict.OK, f"{address}: {await check(settings)}"))
         except ArtelError as error:
-            findings.append(Finding(part, Verdict.FAILED, f"{place}: {error.detail}", f"then check {variable}"))
+            findings.append(Finding(part, Verdict.FAILED, f"{address}: {error.detail}", f"then check {variable}"))
         except TimeoutError:
-            findings.append(Finding(part, Verdict.FAILED, f"{place}: no answer", f"is it running? check {variable}"))
-        except Exception as failure:  # noqa: BLE001 - whatever a client library raises is what we came to report
-            detail = f"{place}: {type(failure).__name__}"
+            findings.append(Finding(part, Verdict.FAILED, f"{address}: no answer", f"is it running? check {variable}"))
+        except Exception as failure:  # noqa: BLE001 - report whatever a client library raises
+            detail = f"{address}: {type(failure).__name__}"
             findings.append(Finding(part, Verdict.FAILED, detail, f"is it running, and is {variable} right?"))
     return findings
 
@@ -252,7 +252,7 @@ async def _check_database(settings: "Settings") -> str:
 
     file = settings.sqlite_file
     if file is not None and not file.exists():
-        return "will be made on first start"
+        return "will be created on first start"
     database = open_database(settings)
     try:
         revision = await database.read(schema.current_revision)

@@ -1,4 +1,4 @@
-"""How the command line ends."""
+"""The exit codes of the command line."""
 
 from enum import IntEnum
 
@@ -6,7 +6,7 @@ from artel.errors import Kind
 
 
 class ExitCode(IntEnum):
-    """Every way to end; scripts may rely on the numbers."""
+    """All exit codes; the numbers are stable, for scripts."""
 
     OK = 0
     FAILED = 1

@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from artel.connector.state_folder import StateFolder
 
 app = typer.Typer(
-    help="What you always allow agents, in the folders you connect.", no_args_is_help=True, cls=QuickGroup
+    help="Permissions that you gave agents for good, in connected folders.", no_args_is_help=True, cls=QuickGroup
 )
 
 
 @app.command("list")
 def list_grants(as_json: AsJson = False) -> None:
-    """List what is always allowed."""
+    """List the grants."""
     rows = [
         {"number": number, "allows": grant.text, "folder": str(state.workspace), "project": state.project_id}
         for number, (state, _, grant) in enumerate(_all(), 1)
     ]
-    table(rows, ("number", "allows", "folder", "project"), as_json, "Nothing is always allowed.")
+    table(rows, ("number", "allows", "folder", "project"), as_json, "No grants.")
 
 
 @app.command("revoke")
@@ -31,16 +31,16 @@ def revoke_grant(
     number: Annotated[int, typer.Argument(help="The number in `artel grants list`.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Take back what is always allowed.
+    """Revoke a grant.
 
-    A connector that runs heeds it at once.
+    A connector that is running stops allowing it at once.
     """
     from artel.connector.errors import NoSuchGrant
 
-    known = _all()
-    if not 1 <= number <= len(known):
+    found = _all()
+    if not 1 <= number <= len(found):
         raise NoSuchGrant(f"There is no grant {number}. List them: artel grants list")
-    _, grants, grant = known[number - 1]
+    _, grants, grant = found[number - 1]
     grants.revoke(grant)
     show({"revoked": grant.text}, as_json, f"No longer allowed: {grant.text}")
 
@@ -49,5 +49,5 @@ def _all() -> "list[tuple[StateFolder, Grants, Grant]]":
     from artel.connector.grants import Grants
     from artel.connector.state_folder import StateFolder
 
-    found = [(state, Grants(state.path / "grants.json")) for state in StateFolder.all()]
-    return [(state, grants, grant) for state, grants in found for grant in grants.lasting()]
+    stores = [(state, Grants(state.path / "grants.json")) for state in StateFolder.all()]
+    return [(state, grants, grant) for state, grants in stores for grant in grants.lasting()]

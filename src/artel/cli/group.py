@@ -1,16 +1,16 @@
-"""The group of commands that ours are in."""
+"""The command groups of the command line."""
 
 from typing import Any, ClassVar
 
 from typer.core import TyperGroup
 
-SHORT = 60  # characters of a command's own text in a list
+SHORT = 60  # maximum characters of a command's help in a list
 
 
 class QuickGroup(TyperGroup):
-    """Return `--help` of its commands without importing pydantic, which takes as long as all the rest.
+    """Shows `--help` without importing pydantic, which takes as long as everything else.
 
-    Typer converts every option that has no value through pydantic; a help option that is not given has none.
+    Typer converts every option without a value with pydantic, so the help option gets a default value.
     """
 
     def get_help_option(self, ctx: Any) -> Any:
@@ -21,7 +21,7 @@ class QuickGroup(TyperGroup):
 
 
 class SectionedGroup(QuickGroup):
-    """Lists its commands in sections, and examples at the end."""
+    """Lists its commands in sections, with examples at the end."""
 
     sections: ClassVar[dict[str, tuple[str, ...]]] = {
         "Start": ("up", "link", "login", "logout"),
@@ -31,14 +31,14 @@ class SectionedGroup(QuickGroup):
         "Operate": ("serve", "doctor", "users", "db", "memory"),
     }
     examples = (
-        "artel up                            start here, and get a link",
+        "artel up                            start a server here and get a login link",
         "artel chat                          talk to the agents of a project",
         'artel chat "Why does it fail?" -a coder',
         "artel connect . -p Website          let agents work in this folder",
     )
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands section by section; what no section names comes last."""
+        """Write the commands section by section; commands without a section come last."""
         named = {name for names in self.sections.values() for name in names}
         others = tuple(name for name in self.list_commands(ctx) if name not in named)
         for title, names in (*self.sections.items(), ("More", others)):
@@ -48,7 +48,7 @@ class SectionedGroup(QuickGroup):
                     formatter.write_dl(rows)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        """Write the examples, each on its line."""
+        """Write the examples, one per line."""
         with formatter.section("Examples"):
             for example in self.examples:
                 formatter.write(f"{'':{formatter.current_indent}}{example}\n")

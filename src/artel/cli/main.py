@@ -42,19 +42,19 @@ app.command(short_help="Start Artel for you and this folder")(serve.up)
 app.command(short_help="Start a server for others")(serve.serve)
 app.command(short_help="Talk to the agents of a project")(chat.chat)
 app.command(short_help="Let agents work in a folder")(connect.connect)
-app.command(short_help="Put back what agents changed")(undo.undo)
+app.command(short_help="Undo file changes of agents")(undo.undo)
 app.command(short_help="Show tokens and cost")(usage.usage)
-app.command(short_help="Say what is wrong, and what to do")(doctor.doctor)
+app.command(short_help="Check the setup and suggest fixes")(doctor.doctor)
 app.command(short_help="Log in to a server")(login.login)
-app.command(short_help="Forget the login to a server")(login.logout)
-app.command(short_help="Print the token, for programs")(login.token)
+app.command(short_help="Log out of a server")(login.logout)
+app.command(short_help="Print your token, for programs")(login.token)
 app.command(short_help="Print a new link that logs you in")(login.link)
 app.command(short_help="Change your password")(login.password)
 app.add_typer(projects.app, name="projects", short_help="Your projects")
 app.add_typer(agents.app, name="agents", short_help="The agents of a project")
 app.add_typer(workflows.app, name="workflows", short_help="Plans: list, follow, retry, cancel")
-app.add_typer(grants.app, name="grants", short_help="What you always allow agents")
-app.add_typer(login.sessions, name="sessions", short_help="Where you are logged in")
+app.add_typer(grants.app, name="grants", short_help="What agents are always allowed to do")
+app.add_typer(login.sessions, name="sessions", short_help="Your logins")
 app.add_typer(users.app, name="users", short_help="The accounts of the server")
 app.add_typer(database.app, name="db", short_help="The database of the server")
 app.add_typer(memory.app, name="memory", short_help="The memory of agents")
@@ -76,41 +76,43 @@ def artel(
 
 
 def main() -> None:
-    """Run the command line, and end with the exit code that fits."""
+    """Run the command line; translate errors to exit codes."""
     try:
         sys.exit(app(standalone_mode=False) or ExitCode.OK)
     except ArtelError as error:
         again = f" Try again in {error.retry_after} s." if error.retry_after else ""
-        _complain(error.code, error.detail + again)
+        _print_error(error.code, error.detail + again)
         sys.exit(OF_KIND[error.kind])
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(ExitCode.INTERRUPTED)
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("artel"):
             raise
-        _complain("server_not_installed", "This command needs the server. Install it: pip install 'artel-ai[server]'")
+        _print_error(
+            "server_not_installed", "This command needs the server. Install it: pip install 'artel-ai[server]'"
+        )
         sys.exit(ExitCode.FAILED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(ExitCode.FAILED)
     except Exception as error:
-        if not hasattr(error, "format_message"):  # what typer raises for wrong usage has it
+        if not hasattr(error, "format_message"):  # usage errors of typer have it
             raise
-        _complain_of_usage(error)
+        _print_usage_error(error)
         sys.exit(ExitCode.USAGE)
 
 
-def _complain(code: str, detail: str) -> None:
+def _print_error(code: str, detail: str) -> None:
     if "--json" in sys.argv:
         typer.echo(json_text({"code": code, "detail": detail}, indent=None), err=True)
     else:
         say(f"artel: {detail}", err=True)
 
 
-def _complain_of_usage(error: Any) -> None:
+def _print_usage_error(error: Any) -> None:
     if "--json" in sys.argv:
-        _complain("usage", error.format_message())
+        _print_error("usage", error.format_message())
     else:
-        shown = io.StringIO()
-        error.show(shown)
-        say(shown.getvalue().removesuffix("\n"), err=True)
+        text = io.StringIO()
+        error.show(text)
+        say(text.getvalue().removesuffix("\n"), err=True)

@@ -1,6 +1,6 @@
-"""Return as Markdown in a terminal, block by block: a finished block is rendered, the one being written is plain.
+"""Markdown in a terminal, block by block: finished blocks are rendered, the one being written is plain text.
 
-Used only where the cursor can be moved; a pipe or a dumb terminal gets the text as it is (`AnswerPrinter`).
+Used only if the cursor can be moved; a pipe or a dumb terminal gets the plain text (`AnswerPrinter`).
 """
 
 import re
@@ -20,7 +20,7 @@ from artel.cli.visible_text import visible
 if TYPE_CHECKING:
     from artel.client.turn import Answer
 
-BEGINS_AGAIN = "[the answer begins again]"
+BEGINS_AGAIN = "[the answer starts again]"
 WIDEST = 120
 LIVE_LINES = 8  # of the block that is being written
 REDRAW_SECONDS = 0.05
@@ -30,7 +30,7 @@ _LANGUAGE = re.compile(r"[\w+#.-]{1,30}")
 
 
 class _Heading(Heading):
-    """A heading at the left, where the text is; rich has it in the middle."""
+    """A left-aligned heading; rich centers headings."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         self.text.justify = "left"
@@ -42,42 +42,42 @@ class _Markdown(Markdown):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console that adds nothing of its own; it heeds NO_COLOR."""
-    made = Console(highlight=False, markup=False, emoji=False, stderr=stderr)
-    made.width = min(made.width, WIDEST)
-    return made
+    """Return a console that does not interpret text (no markup, highlighting or emoji names)."""
+    result = Console(highlight=False, markup=False, emoji=False, stderr=stderr)
+    result.width = min(result.width, WIDEST)
+    return result
 
 
 class MarkdownPrinter:
-    """Prints an answer as it grows; one that turns out to be another is printed again from its beginning."""
+    """Prints an answer as it grows; prints it again from the start if its beginning changes."""
 
     def __init__(self) -> None:
         self._console = console()
-        self._text = ""  # what was shown last: what is printed for good, and the rest
+        self._text = ""  # shown last: finished blocks (_done) and the rest
         self._done = ""
         self._rest = ""
         self._tool_calls = 0  # made when the text last grew
-        self._live = 0  # lines on the screen that belong to the block that is being written
+        self._live = 0  # lines on the screen of the unfinished block
         self._drawn = 0.0
         self._needs_gap = False
 
     @property
     def at_line_start(self) -> bool:
-        """Whether something else may be printed without ending a line first."""
+        """Whether other text can be printed without calling `end_line` first."""
         return self._live == 0
 
     def show(self, answer: "Answer") -> None:
-        """Print the blocks that are finished, and the end of the one that is not."""
+        """Print the finished blocks, and the end of the unfinished one."""
         text = answer.text
         if not text.startswith(self._text):
             if not answer.complete and self._text.startswith(text):
-                return  # it may grow to be the same again
+                return  # it may grow to the same text again
             self._replace(text, is_next=answer.tool_calls != self._tool_calls)
         if len(text) > len(self._text):
             self._tool_calls = answer.tool_calls
         self._text, self._rest = text, text[len(self._done) :]
         if not answer.complete and time.monotonic() - self._drawn < REDRAW_SECONDS:
-            return  # looking for the end of a block takes as long as the block is
+            return  # finding the end of a block takes linear time
         end = len(self._rest) if answer.complete else end_of_blocks(self._rest)
         if end:
             self._finish(end)
@@ -85,18 +85,18 @@ class MarkdownPrinter:
             self._draw()
 
     def _replace(self, text: str, *, is_next: bool) -> None:
-        """Make room for another text: what was said before a tool call stays, what was said wrongly does not count."""
+        """Start another text: text before a tool call stays, other text is marked as replaced."""
         if is_next:
             self.end_line()
         elif text.startswith(self._done):
-            return  # nothing of what differs is printed for good
+            return  # the finished blocks are the same
         else:
             self._clear()
             self._console.print(Text(BEGINS_AGAIN, "dim"))
         self._text = self._done = ""
 
     def end_line(self) -> None:
-        """Render what there is, because the answer is over or something else comes."""
+        """Render the unfinished block, before other output or at the end."""
         if self._rest.strip():
             self._finish(len(self._rest))
         self._clear()
@@ -112,7 +112,7 @@ class MarkdownPrinter:
             self._needs_gap = True
 
     def _draw(self) -> None:
-        """Show the last lines of the block that is being written in place of those shown before."""
+        """Redraw the last lines of the unfinished block."""
         width = self._console.width
         tail = visible(self._rest.strip("\n"))[-LIVE_LINES * width :]
         wrapped = Text(tail).wrap(self._console, width - 1)
@@ -139,7 +139,7 @@ def print_markdown(out: Console, text: str) -> None:
 
 
 def print_block(out: Console, block: str) -> None:
-    """Print one block. Code keeps its lines, however long they are, so that it can be copied; the rest is wrapped."""
+    """Print a block; wrap its text, but not code, so that it can be copied."""
     lines = visible(block.strip("\n")).split("\n")
     fence = _FENCE.match(lines[0])
     if fence is None:
@@ -165,35 +165,35 @@ def _print_without_margins(out: Console, markdown: Markdown) -> None:
 
 
 def split_blocks(text: str) -> list[str]:
-    """Return the blocks of a text: code between fences, and what stands between blank lines outside of lists."""
+    """Return the blocks of a text: fenced code, and text between blank lines outside of lists."""
     ends = [0, *_block_ends(text), len(text)]
     blocks = [text[begin:end].strip("\n") for begin, end in pairwise(ends)]
     return [block for block in blocks if block.strip()]
 
 
 def end_of_blocks(text: str) -> int:
-    """Return how much of a text that still grows is finished."""
+    """Return the length of the finished blocks of a growing text."""
     return max(_block_ends(text), default=0)
 
 
 def _block_ends(text: str) -> Iterator[int]:
-    """Yield where each block of a text ends; not for the last one if it may go on.
+    """Yield the end of each block of a text, except of a last block that may continue.
 
-    A blank line ends a block when what follows is not indented: an indented line may belong to a list above.
+    A blank line ends a block if the next line is not indented: an indented line may belong to a list above.
     """
     fence = ""
     is_after_blank = has_text = False
-    place = 0
+    position = 0
     for line in text.splitlines(keepends=True):
         is_blank = not line.strip()
         opened = None if fence else _FENCE.match(line)
-        goes_on = is_blank or line.startswith((" ", "\t"))
-        if not fence and has_text and (opened or (is_after_blank and not goes_on)):
-            yield place
+        may_continue = is_blank or line.startswith((" ", "\t"))
+        if not fence and has_text and (opened or (is_after_blank and not may_continue)):
+            yield position
             is_after_blank = has_text = False
-        place += len(line)
+        position += len(line)
         if fence and line.endswith("\n") and _closes(fence, line):
-            yield place
+            yield position
             fence, is_after_blank, has_text = "", False, False
             continue
         if opened and line.endswith("\n"):

@@ -11,17 +11,17 @@ from artel.cli.output import AsJson, show
 if TYPE_CHECKING:
     from artel.agent_memory.service import Memories
 
-app = typer.Typer(help="The memory of agents, for the operator of the server.", no_args_is_help=True, cls=QuickGroup)
+app = typer.Typer(help="Manage the memory of agents (for the server operator).", no_args_is_help=True, cls=QuickGroup)
 
 
 @app.command("install-embeddings")
 def install_embeddings(
-    again: Annotated[bool, typer.Option("--again", help="Fetch it even if it is there.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Download it even if it is installed.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Install the built-in embedding model (90 MB).
 
-    With it, memories are found by meaning, not by words alone.
+    With it, memories are found by meaning, not only by keywords.
     """
     from artel.data_folder import DataFolder
     from artel.settings import load_settings
@@ -30,19 +30,19 @@ def install_embeddings(
 
     settings = load_settings()
     folder = settings.data_dir / "embeddings"
-    there = None if again else find_model(folder)
-    if there is None:
+    existing = None if again else find_model(folder)
+    if existing is None:
         DataFolder.open(settings.data_dir)
         install_model(folder)
-    sentence = f"The model is in {there or folder}. " + (
-        "It was there already." if there else "Servers use it from their next start, and index all memories anew."
+    sentence = f"The model is in {existing or folder}. " + (
+        "It was already installed." if existing else "Servers use it, and reindex all memories, when they start again."
     )
-    show({"folder": str(there or folder), "installed": there is None}, as_json, sentence)
+    show({"folder": str(existing or folder), "installed": existing is None}, as_json, sentence)
 
 
 @app.command("reindex")
 def reindex(as_json: AsJson = False) -> None:
-    """Make the index of all memories anew from the database. Servers with an embedded index must be stopped."""
+    """Rebuild the index of all memories from the database. Stop servers with an embedded index first."""
     import asyncio
 
     from artel.container import usable_database, usable_memories
@@ -66,7 +66,7 @@ def reindex(as_json: AsJson = False) -> None:
 
 
 async def _reindex(memories: "Memories", *, quiet: bool) -> int:
-    """Index everything, and return how many memories that was."""
+    """Rebuild the index; return the number of memories."""
     total = await memories.rebuild_index()
     while await memories.indexer.step():
         if not quiet:

@@ -1,4 +1,4 @@
-"""What commands print: tables and sentences for people, JSON for programs."""
+"""Output of commands: tables and text for people, JSON for programs."""
 
 import os
 import re
@@ -13,25 +13,25 @@ import typer
 from artel.cli.visible_text import announcement, json_text, visible
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
-DAYS_TOLD = 20
+MAX_DAYS_AGO = 20
 SHORT_CHARACTERS = 8
-LEAST_CELL = 4  # characters of the last column of a table, however narrow the terminal is
-_NAME = re.compile(r" {2,}\S.{0,30}? {2,}|\s*")  # of an entry in a list, with the space around it
+LEAST_CELL = 4  # minimum width of the last column of a table
+_NAME = re.compile(r" {2,}\S.{0,30}? {2,}|\s*")  # of a list entry, with the space around it
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Server = Annotated[
     str | None,
-    typer.Option("--server", help="The server's URL; else ARTEL_SERVER, the last login, or this machine."),
+    typer.Option("--server", help="The server's URL. Default: ARTEL_SERVER, the last login, or this machine."),
 ]
 Project = Annotated[
     str | None,
-    typer.Option("--project", "-p", help="The project's number or name; else your default project, or the only one."),
+    typer.Option("--project", "-p", help="The project's number or name. Default: your default or only project."),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 def say(text: str, *, err: bool = False, below: int | None = None) -> None:
-    """Print text for people: in a terminal lines break between words, below their own beginning or column `below`."""
+    """Print text; in a terminal wrap lines between words, indented to their own text or to column `below`."""
     width = _columns(err=err)
     for line in visible(text).split("\n"):
         name = _NAME.match(line)
@@ -42,7 +42,7 @@ def say(text: str, *, err: bool = False, below: int | None = None) -> None:
 
 
 def _columns(*, err: bool = False) -> int:
-    """Return the width of the terminal that is printed to; 0 where it is none, or does not say."""
+    """Return the width of the terminal, or 0 if the output is not a terminal."""
     stream = sys.stderr if err else sys.stdout
     try:
         return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
@@ -51,7 +51,7 @@ def _columns(*, err: bool = False) -> int:
 
 
 def show(data: Any, as_json: bool, sentence: str | None = None) -> None:
-    """Print what a command answers: the data, or a sentence about it where there is one."""
+    """Print the result of a command: as JSON, as a sentence if there is one, or field by field."""
     if as_json:
         typer.echo(json_text(data))
     elif sentence is not None:
@@ -63,7 +63,7 @@ def show(data: Any, as_json: bool, sentence: str | None = None) -> None:
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool, empty: str) -> None:
-    """Print rows as a table of some of their columns; as JSON, whole."""
+    """Print rows as a table of the given columns, or all their data as JSON."""
     if as_json:
         typer.echo(json_text(list(rows)))
     elif not rows:
@@ -82,7 +82,7 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bo
 
 
 def ago(moment: str | datetime) -> str:
-    """Return how long ago something was, in the unit that fits; after some weeks the date."""
+    """Return how long ago a moment was, such as "5 min ago"; the date if it was long ago."""
     then = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
     seconds = (datetime.now(UTC) - then).total_seconds()
     if seconds < MINUTE:
@@ -91,25 +91,25 @@ def ago(moment: str | datetime) -> str:
         return f"{seconds // MINUTE:.0f} min ago"
     if seconds < DAY:
         return f"{seconds // HOUR:.0f} h ago"
-    return f"{seconds // DAY:.0f} d ago" if seconds < DAYS_TOLD * DAY else f"{then.astimezone():%Y-%m-%d}"
+    return f"{seconds // DAY:.0f} d ago" if seconds < MAX_DAYS_AGO * DAY else f"{then.astimezone():%Y-%m-%d}"
 
 
 def short_id(whole: str) -> str:
-    """Return the end of an id, which is random; its beginning is a time and the same for all of a minute."""
+    """Return the end of a UUIDv7, which is random; its beginning is a timestamp."""
     return whole[-SHORT_CHARACTERS:]
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask before something can't be taken back; without a terminal `--yes` has to be said."""
+    """Ask for confirmation; raise BadParameter without a terminal and `--yes`."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise typer.BadParameter("nobody is there to ask: say --yes")
+        raise typer.BadParameter("can't ask for confirmation without a terminal: use --yes")
     typer.confirm(visible(question), abort=True, err=True)
 
 
 def secret_from_user(prompt: str, *, twice: bool = False) -> str:
-    """Return a password: typed unseen in a terminal, else the first line of standard input."""
+    """Read a password: from the terminal without echo, else the next line of standard input."""
     if sys.stdin.isatty():
         typed: str = typer.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True)
         return typed

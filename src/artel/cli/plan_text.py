@@ -1,4 +1,4 @@
-"""Plans, prices and times in words, for a terminal."""
+"""Plans, prices and durations as text for a terminal."""
 
 import math
 import shutil
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 LEAST_SHOWN = 0.0001
 LEAST_CENTS = 0.01
 WIDEST = 120
-_STATES = {"pending": "", "completed": ", done before", "running": ", at work", "waiting": ", waits for you"}
+_STATES = {"pending": "", "completed": ", already done", "running": ", running", "waiting": ", waits for you"}
 MINUTES_FROM, HOURS_FROM = 90.0, 5400.0
 
 
 def money(dollars: float | None) -> str:
-    """Return an amount as people write it; small ones keep the digits that say something."""
+    """Return an amount such as "$1.23"; amounts under $1 have up to four decimals."""
     if dollars is None:
         return "unknown"
     if 0 < dollars < LEAST_SHOWN:
@@ -29,21 +29,21 @@ def money(dollars: float | None) -> str:
 
 
 def price(expected: float | None, high: float | None) -> str:
-    """Return the one price that is shown of a plan: "about $0.03, at most $0.10"."""
+    """Return the price of a plan: "about $0.03, at most $0.10"."""
     if expected is None or high is None:
-        return "no known price"
+        return "price unknown"
     if high == 0:
         return "$0"
     return f"about {_in_cents(expected, round)}, at most {at_most(high)}"
 
 
 def at_most(dollars: float) -> str:
-    """Return an amount in cents, never less than it is: for what may be spent at most."""
+    """Return an amount rounded up to cents, for a maximum."""
     return _in_cents(dollars, math.ceil)
 
 
 def estimated(workflow: Mapping[str, Any]) -> str:
-    """Return what a workflow was estimated to cost."""
+    """Return the estimated cost of a workflow."""
     return price(workflow["estimated_cost"], workflow["estimated_cost_high"])
 
 
@@ -54,24 +54,24 @@ def _in_cents(dollars: float, rounded: Callable[[float], int]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in the unit that fits."""
+    """Return a duration in seconds, minutes or hours."""
     if seconds < MINUTES_FROM:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < HOURS_FROM else f"{seconds / 3600:.1f} h"
 
 
-def described(plan: "Plan") -> str:
-    """Return a plan with nothing left out, since the user agrees to it: who does what, after what, for how much."""
+def plan_text(plan: "Plan") -> str:
+    """Return the complete plan, which the user approves: each task with its agent, dependencies and cost."""
     unknown = ", ".join(plan.unknown_prices)
-    parts = [_count(plan), f"the price of {unknown} is not known" if unknown else price(plan.expected, plan.high)]
+    parts = [_count(plan), f"price of {unknown} unknown" if unknown else price(plan.expected, plan.high)]
     if plan.seconds:
         parts.append(f"about {duration(plan.seconds)}")
     return _with_tasks(one_line(f"The plan: {', '.join(parts)}"), plan)
 
 
-def described_changed(plan: "Plan") -> str:
-    """Return a plan that the user has changed, whose price nobody knows before the server has looked at it."""
-    return _with_tasks(f"The plan as you want it: {_count(plan)}, to be priced again", plan)
+def changed_plan_text(plan: "Plan") -> str:
+    """Return a plan that the user changed; the server has not estimated its price yet."""
+    return _with_tasks(f"The changed plan: {_count(plan)}, price not estimated yet", plan)
 
 
 def _with_tasks(title: str, plan: "Plan") -> str:

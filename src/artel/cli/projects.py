@@ -9,12 +9,12 @@ from artel.cli.connection import connect, project_number
 from artel.cli.group import QuickGroup
 from artel.cli.output import AsJson, Server, Yes, ago, confirm, show, table
 
-app = typer.Typer(help="Your projects.", no_args_is_help=True, cls=QuickGroup)
+app = typer.Typer(help="Manage your projects.", no_args_is_help=True, cls=QuickGroup)
 
 ProjectName = Annotated[
     str, typer.Argument(metavar="PROJECT", help="The project's name or number.", show_default=False)
 ]
-SettingsOption = Annotated[str | None, typer.Option("--settings", help="Settings of the project, a JSON object.")]
+SettingsOption = Annotated[str | None, typer.Option("--settings", help="The project's settings, as a JSON object.")]
 
 
 @app.command("list")
@@ -28,15 +28,15 @@ def list_projects(server: Server = None, as_json: AsJson = False) -> None:
                 "id": row["id"],
                 "name": row["name"],
                 "default": "*" if row["is_default"] else "",
-                "made": ago(row["created_at"]),
+                "created": ago(row["created_at"]),
             }
             for row in rows
         ]
     table(
         rows,
-        ("id", "name", "default", "made"),
+        ("id", "name", "default", "created"),
         as_json,
-        "No projects yet. Make one: artel projects create NAME",
+        "No projects yet. Create one: artel projects create NAME",
     )
 
 
@@ -47,14 +47,14 @@ def create_project(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a project with the starter pack of agents."""
+    """Create a project with the starter pack of agents."""
     if not name.strip():
         raise typer.BadParameter("the project's name must not be empty")
     body: dict[str, Any] = {"name": name} | _settings(settings)
     with connect(server) as client:
         project = client.call("POST", "/my/projects", json=body)
     agents = ", ".join(agent["name"] for agent in project["agents"])
-    show(project, as_json, f"Made project {project['id']} ({project['name']}) with {agents}.")
+    show(project, as_json, f"Created project {project['id']} ({project['name']}) with {agents}.")
 
 
 @app.command("show")
@@ -81,7 +81,7 @@ def update_project(
         raise typer.BadParameter("--name must not be empty")
     body = ({"name": name} if name is not None else {}) | _settings(settings)
     if not body:
-        raise typer.BadParameter("say what to change: --name or --settings")
+        raise typer.BadParameter("nothing to change: use --name or --settings")
     with connect(server) as client:
         changed = client.call("PATCH", f"/my/projects/{project_number(client, project)}", json=body)
     show(changed, as_json, f"Changed project {changed['id']} ({changed['name']}).")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from artel.auth.accounts import Account
     from artel.container import Container
 
-Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.  [default: 8700]")]
-DataDir = Annotated[Path | None, typer.Option(help="Where the server keeps its files.")]
+Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 chooses a free one.  [default: 8700]")]
+DataDir = Annotated[Path | None, typer.Option(help="Where the server stores its files.")]
 
 
 def up(
@@ -27,22 +27,22 @@ def up(
     folder: Annotated[
         Path | None, typer.Option(help="The folder that agents may work in.  [default: the current one]")
     ] = None,
-    no_folder: Annotated[bool, typer.Option("--no-folder", help="Connect no folder.")] = False,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Let agents read the folder only.")] = False,
+    no_folder: Annotated[bool, typer.Option("--no-folder", help="Do not connect a folder.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Let agents read but not change files.")] = False,
     run: Annotated[
         list[str] | None,
-        typer.Option("--run", metavar="NAME='COMMAND'", help="A command agents may run; repeat for more."),
+        typer.Option("--run", metavar="NAME='COMMAND'", help="A command that agents may run; repeat for more."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start Artel on this machine, for you and this folder: prints a link that logs you in."""
+    """Start Artel on this machine for you and this folder, and print a login link."""
 
     async def serve_folder(container: "Container") -> None:
         from artel.api.server import serve as run_server
         from artel.auth.accounts import ensure_local_account
         from artel.auth.logins import Device, LoginKind, make_code
         from artel.auth.throttle import network_key
-        from artel.cli.own_connector import OwnConnector, Place, why_not
+        from artel.cli.own_connector import ConnectorTarget, OwnConnector, folder_problem
         from artel.connector_gateway.repository import find_connector
         from artel.projects.service import ensure_default_project
 
@@ -51,12 +51,12 @@ def up(
         login = await container.login.begin(account, Device(LoginKind.CLI, "artel up", network_key("127.0.0.1")))
         token = container.login.token_of(login)
         code = await container.database.run(make_code, account.user_id, login.expires_at, login.proof)
-        mine = folder or Path.cwd()
-        problem = "--no-folder" if no_folder else why_not(mine, container.folder.path)
+        workspace = folder or Path.cwd()
+        problem = "--no-folder" if no_folder else folder_problem(workspace, container.folder.path)
         if folder is not None and problem is not None:
             raise typer.BadParameter(f"{folder} can't be connected: {problem}")
         options = [*(["--read-only"] if read_only else []), *(f"--run={command}" for command in run or ())]
-        connector = OwnConnector(mine, options, quiet=as_json)
+        connector = OwnConnector(workspace, options, quiet=as_json)
         connector_login = _ConnectorLogin(container, account)
 
         async def is_free() -> bool:
@@ -67,7 +67,7 @@ def up(
             holder = None
             if problem is None:
                 seconds = container.tokens.lifetime_seconds
-                holder = connector.start(Place(url, project.id, connector_login.token, seconds, is_free))
+                holder = connector.start(ConnectorTarget(url, project.id, connector_login.token, seconds, is_free))
             link = f"{url}/#code={code}"
             if as_json:
                 typer.echo(json.dumps({"url": url, "link": link, "token": token, "project_id": project.id}))
@@ -78,14 +78,14 @@ def up(
                 "Project": f"{visible(project.name, keep='')} ({project.id})",
                 "API": f"{url}/docs",
                 "Data": str(container.folder.path),
-                "Folder": visible(_folder(mine, problem, holder), keep=""),
+                "Folder": visible(_folder(workspace, problem, holder), keep=""),
                 "Models": _models(container),
                 "Talk": "artel chat, in another terminal",
             }
             for name, value in rows.items():
                 say(f"  {name:9} {value}", below=12)
-            again = "artel link" if is_current else f"artel link --server {url}"
-            say(f"\n  The link works once, within a minute. For a new one: {again}. Ctrl-C stops Artel.\n")
+            new_link = "artel link" if is_current else f"artel link --server {url}"
+            say(f"\n  The link works once, within a minute. For a new one: {new_link}. Ctrl-C stops Artel.\n")
 
         try:
             await run_server(container, ready)
@@ -104,7 +104,7 @@ def serve(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start the server, for a machine that serves others."""
+    """Start a server for several users."""
 
     async def run(container: "Container") -> None:
         from artel.api.server import serve as run_server
@@ -118,7 +118,7 @@ def serve(
 
 
 class _ConnectorLogin:
-    """The login of the folder's connector: listed among the user's logins, and ended with the connector."""
+    """The login of the connector of `artel up`, which ends with the connector."""
 
     def __init__(self, container: "Container", account: "Account") -> None:
         self._container = container
@@ -126,7 +126,7 @@ class _ConnectorLogin:
         self._login_id: str | None = None
 
     async def token(self) -> str:
-        """Begin the login, or begin it anew, and return its token."""
+        """Start a new login in place of the old one, and return its token."""
         from artel.auth.logins import Device, LoginKind
         from artel.auth.throttle import network_key
 
@@ -137,13 +137,13 @@ class _ConnectorLogin:
         return self._container.login.token_of(login)
 
     async def end(self) -> None:
-        """End the login, if it is not over."""
+        """End the login, if there is one."""
         from artel.auth.logins import revoke_login
 
-        ended, self._login_id = self._login_id, None
-        if ended is not None:
-            with suppress(ArtelError):  # the user ended it, or the database does not answer: then it expires
-                await self._container.database.run(revoke_login, self._account.user_id, ended)
+        login_id, self._login_id = self._login_id, None
+        if login_id is not None:
+            with suppress(ArtelError):  # already ended by the user, or the database is not reachable: it expires then
+                await self._container.database.run(revoke_login, self._account.user_id, login_id)
 
 
 def _folder(folder: Path, problem: str | None, holder: str | None) -> str:
@@ -164,7 +164,7 @@ def _models(container: "Container") -> str:
 
 
 def _remember(url: str, token: str) -> bool:
-    """Log the command line in to this server; return whether it is the current one, not one on another machine."""
+    """Store the login of the command line; return whether this server is now the current one."""
     from artel.client.credentials import Credentials
 
     credentials = Credentials.load()
@@ -181,10 +181,10 @@ def _run(
 ) -> None:
     """Run a server.
 
-    A personal one, unless the settings say otherwise, logs only warnings, lets nobody register, and needs no permission
-    for models without a known price: who runs it is who pays.
+    A personal server has other defaults: it logs only warnings, registration is closed, and models without a known
+    price are allowed, because its only user pays for them.
     """
-    # Imported here: the server takes half a second to import, and `artel --help` must not.
+    # Imported here because the server takes 0.5 s to import, which `artel --help` should not need.
     import asyncio
 
     import uvloop
@@ -197,15 +197,15 @@ def _run(
     from artel.settings import load_settings
 
     settings = load_settings(**overrides)
-    chosen = "log_level" in settings.model_fields_set
-    configure_logs(settings.log_format, "warning" if is_personal and not chosen else settings.log_level)
+    is_level_set = "log_level" in settings.model_fields_set
+    configure_logs(settings.log_format, "warning" if is_personal and not is_level_set else settings.log_level)
     if is_personal:
         personal = {"registration_open": False, "models_unpriced": ["*"]}
         settings = settings.model_copy(
             update={name: value for name, value in personal.items() if getattr(settings, name) is None}
         )
 
-    async def whole() -> None:
+    async def run_container() -> None:
         container = await Container.open(settings)
         try:
             await run(container)
@@ -213,4 +213,4 @@ def _run(
             await container.close()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(whole())
+        runner.run(run_container())

@@ -1,4 +1,4 @@
-"""One line at the bottom of a terminal that says what is being waited for, and is gone when something comes."""
+"""A line at the bottom of a terminal that shows what is being waited for."""
 
 import shutil
 import sys
@@ -6,19 +6,19 @@ import threading
 import time
 from typing import TextIO
 
-PATIENCE_SECONDS = 1.0
+DELAY_SECONDS = 1.0
 CLEAR = "\r\x1b[K"
-BESIDE = 14  # what is shown beside the text: dots before it, seconds after it
+RESERVED = 14  # columns for the dots before the text and the seconds after it
 
 
 class StatusLine:
-    """Shows its text once nothing has come for a second; without a terminal it shows nothing."""
+    """Shows its text after a second without output; shows nothing without a terminal."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         self._lock = threading.Lock()
         self._text = ""
-        self._begun = 0.0
+        self._started = 0.0
         self._drawn = ""
         self._wake = threading.Event()
         self.enabled = self._stream.isatty()
@@ -26,15 +26,15 @@ class StatusLine:
             threading.Thread(target=self._run, name="status-line", daemon=True).start()
 
     def wait_for(self, text: str) -> None:
-        """Show the text from now on, once a second has passed without anything."""
+        """Set the text, which is shown after a second without output."""
         with self._lock:
             if not self._text:
-                self._begun = time.monotonic()
+                self._started = time.monotonic()
             self._text = text
         self._wake.set()
 
     def clear(self) -> None:
-        """Take the line away, because something is printed."""
+        """Remove the line, before something is printed."""
         with self._lock:
             self._text = ""
             self._wake.clear()
@@ -46,9 +46,9 @@ class StatusLine:
         while True:
             self._wake.wait()
             with self._lock:
-                seconds = time.monotonic() - self._begun
+                seconds = time.monotonic() - self._started
                 line = f"{CLEAR}\x1b[2m… {_fitting(self._text)} ({seconds:.0f} s)\x1b[0m"
-                if self._text and seconds >= PATIENCE_SECONDS and line != self._drawn:
+                if self._text and seconds >= DELAY_SECONDS and line != self._drawn:
                     self._write(line)
                     self._drawn = line
             time.sleep(0.2)
@@ -57,11 +57,11 @@ class StatusLine:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (OSError, ValueError):  # the terminal is gone; whoever prints next finds out
+        except (OSError, ValueError):  # the terminal was closed: the next print fails
             return
 
 
 def _fitting(text: str) -> str:
-    """Return the text so that it stays one line, which is all that can be taken away."""
-    most = max(BESIDE, shutil.get_terminal_size().columns - BESIDE)
+    """Return the text cut to one line, because only one line can be removed."""
+    most = max(RESERVED, shutil.get_terminal_size().columns - RESERVED)
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"

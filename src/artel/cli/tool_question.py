@@ -1,10 +1,10 @@
-"""The question whether an agent may do something with files or commands, asked in `artel chat`."""
+"""The question in `artel chat` whether an agent may use a tool."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from artel.cli.plan_question import elsewhere, until
-from artel.cli.typed_lines import NobodyAnswers, Settled, TypedLines
+from artel.cli.plan_question import deadline, how_to_decide
+from artel.cli.typed_lines import InputClosed, Settled, TypedLines
 from artel.cli.visible_text import announcement, visible
 from artel.errors import ArtelError, Kind
 
@@ -36,7 +36,7 @@ Note = Callable[..., None]
 
 
 class ToolQuestion:
-    """Shows what an agent wants to do, asks until there is a decision, and sends it."""
+    """Shows a tool call, asks until there is a decision, and sends it."""
 
     def __init__(self, conversation: "Conversation", request: dict[str, Any], agent: str, note: Note) -> None:
         self._conversation = conversation
@@ -47,49 +47,49 @@ class ToolQuestion:
         self._note = note
 
     def ask(self) -> None:
-        """Ask; where the connector asks in its terminal only, or nobody answers, say where it is decided."""
+        """Ask until there is a decision; if the connector asks, or the input is closed, print where to decide."""
         self._show()
         if self._details.get("where") == "terminal":
-            self._note("Answer in the terminal in which `artel connect` runs: it asks only there.", "")
+            self._note("Answer in the terminal where `artel connect` runs; it asks only there.", "")
             return
         grant = self._details.get("grant")
         longer = f"s: for this session, a: always ({visible(str(grant), keep='')}), " if grant else ""
-        self._note(f"y: once, {longer}n: no, n REASON: no, and why. You can decide {until(self._request)}.", "dim")
-        lines = TypedLines(lambda: self._conversation.is_asked(self._id))
+        self._note(f"y: once, {longer}n: no, n REASON: no, and why. You can decide {deadline(self._request)}.", "dim")
+        lines = TypedLines(lambda: self._conversation.is_pending(self._id))
         try:
             while not self._is_decided(lines):
                 pass
         except Settled:
             self._note(_OUTCOMES.get(self._conversation.approval_status(self._id), NO_LONGER_NEEDED), "")
-        except NobodyAnswers:
-            self._note(elsewhere(self._id), "")
+        except InputClosed:
+            self._note(how_to_decide(self._id), "")
 
     def _show(self) -> None:
-        given = self._request["arguments"]
-        name = given.get("path") or given.get("name") or ""
+        arguments = self._request["arguments"]
+        name = arguments.get("path") or arguments.get("name") or ""
         verb = _VERBS.get(self._request["tool"])
-        self._what = f"{verb or 'use'} {visible(str(name if verb else self._request['tool']), keep='')}"
-        told = self._details.get("diff")
-        diff = str(_whole(given, has_verb=verb is not None) if told is None else told)
-        self._note(f"{self._agent} wants to {self._what}:", "bold")
-        said = (self._details.get(field) for field in ("reason", "warning", "notice"))
-        for words in (*said, announcement("This", str(name), diff)):
-            if words:
-                self._note(str(words), "yellow")
-        if told == "":
+        self._action = f"{verb or 'use'} {visible(str(name if verb else self._request['tool']), keep='')}"
+        stored_diff = self._details.get("diff")
+        diff = str(_whole(arguments, has_verb=verb is not None) if stored_diff is None else stored_diff)
+        self._note(f"{self._agent} wants to {self._action}:", "bold")
+        warnings = (self._details.get(field) for field in ("reason", "warning", "notice"))
+        for warning in (*warnings, announcement("This", str(name), diff)):
+            if warning:
+                self._note(str(warning), "yellow")
+        if stored_diff == "":
             self._note(self._without_diff(visible(str(name), keep="")), "")
         for line in visible(diff).removesuffix("\n").split("\n") if diff else ():
             self._note(line, diff_style(line), wrap=False)
 
     def _without_diff(self, name: str) -> str:
-        """Return what a write without a diff does: nothing, or it makes an empty file."""
+        """Return the effect of a write with an empty diff: none, or an empty file."""
         if self._details.get("old_sha256") == self._details.get("new_sha256"):
-            return f"No change: {name} already says this."
-        return f"{name} is empty then."
+            return f"No change: {name} already has this content."
+        return f"{name} will be empty."
 
     def _is_decided(self, lines: TypedLines) -> bool:
         grant = self._details.get("grant")
-        word, _, rest = lines.ask(f"{self._what}? [{'y/s/a/n' if grant else 'y/n'}] ").partition(" ")
+        word, _, rest = lines.ask(f"{self._action}? [{'y/s/a/n' if grant else 'y/n'}] ").partition(" ")
         match word.lower(), rest.strip():
             case (("y" | "yes"), ""):
                 return self._decide({"decision": "approve"})
@@ -98,7 +98,7 @@ class ToolQuestion:
             case (("a" | "always"), "") if grant:
                 return self._decide({"decision": "approve", "changes": {"holds": "always"}})
             case (("n" | "no"), why):
-                return self._decide({"decision": "reject", "feedback": why}) and self._say_refused()
+                return self._decide({"decision": "reject", "feedback": why}) and self._show_refusal()
         self._note(f"Please answer {'y, s, a or n' if grant else 'y or n'} (Ctrl-C cancels).", "")
         return False
 
@@ -114,9 +114,9 @@ class ToolQuestion:
             return False
         return True
 
-    def _say_refused(self) -> bool:
+    def _show_refusal(self) -> bool:
         done = _DONE.get(self._request["tool"])
-        self._note(f"You refused: {self._what}. {f'Nothing was {done}' if done else 'It was not done'}.", "")
+        self._note(f"You refused: {self._action}. {f'Nothing was {done}' if done else 'It was not done'}.", "")
         return True
 
 
@@ -125,13 +125,15 @@ def diff_style(line: str) -> str:
     return _COLOURS.get(line[:1], "")
 
 
-def _whole(given: dict[str, Any], *, has_verb: bool) -> str:
-    """Return what would be written as added and removed lines, where there is no diff."""
+def _whole(arguments: dict[str, Any], *, has_verb: bool) -> str:
+    """Return the arguments of a call without a diff: as added and removed lines if it changes a file."""
     if not has_verb:
-        return "\n".join(f"{name}: {value}" for name, value in given.items())
-    if "content" in given:
-        return _marked("+", str(given["content"]))
-    return f"{_marked('-', str(given['old']))}\n{_marked('+', str(given.get('new', '')))}" if "old" in given else ""
+        return "\n".join(f"{name}: {value}" for name, value in arguments.items())
+    if "content" in arguments:
+        return _marked("+", str(arguments["content"]))
+    if "old" not in arguments:
+        return ""
+    return f"{_marked('-', str(arguments['old']))}\n{_marked('+', str(arguments.get('new', '')))}"
 
 
 def _marked(mark: str, text: str) -> str:

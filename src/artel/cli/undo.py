@@ -15,49 +15,49 @@ if TYPE_CHECKING:
     from artel.connector.undo_store import Change
 
 FolderOption = Annotated[
-    Path | None, typer.Option("--folder", help="The connected folder, or one in it; else the current one.")
+    Path | None, typer.Option("--folder", help="The connected folder, or a folder in it. Default: the current one.")
 ]
 
 
 def undo(
     what: Annotated[
-        str | None, typer.Argument(metavar="[TURN|FILE]", help="The turn or the file; else the newest turn.")
+        str | None, typer.Argument(metavar="[TURN|FILE]", help="The turn or the file. Default: the newest turn.")
     ] = None,
     folder: FolderOption = None,
-    again: Annotated[bool, typer.Option("--again", help="Do again what was undone.")] = False,
-    list_changes: Annotated[bool, typer.Option("--list", help="List what can be undone, and change nothing.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Redo what was undone.")] = False,
+    list_changes: Annotated[bool, typer.Option("--list", help="Only list what can be undone.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put back what agents have changed, where nobody has changed it since; with --again, do again what was undone."""
+    """Undo file changes of agents, except in files that were changed since; --again redoes them."""
     from artel.connector.errors import NothingToUndo
 
-    place = folder or Path.cwd()
-    found = [(state, change) for state in _states(place) for change in _changes(state)]
+    directory = folder or Path.cwd()
+    found = [(state, change) for state in _states(directory) for change in _changes(state)]
     if list_changes:
         _list([change for _, change in found], as_json)
         return
-    turn, path = _target(what, [change for _, change in found], place, [state for state, _ in found])
-    asked = [(state, one) for state, one in found if turn in (None, one.turn) and path in (None, one.path)]
-    chosen = [(state, one) for state, one in asked if one.is_undone == again]
-    if not chosen and asked and what and not again:
-        raise NothingToUndo("It is undone already; --again does it again.")
+    turn, path = _target(what, [change for _, change in found], directory, [state for state, _ in found])
+    matching = [pair for pair in found if turn in (None, pair[1].turn) and path in (None, pair[1].path)]
+    chosen = [(state, change) for state, change in matching if change.is_undone == again]
+    if not chosen and matching and what and not again:
+        raise NothingToUndo("It is already undone. To redo it, add --again.")
     if not chosen:
-        about = f" about {what}" if what else ""
-        raise NothingToUndo(f"There is nothing to {'do again' if again else 'undo'}{about}. See: artel undo --list")
+        target = f" for {what}" if what else ""
+        raise NothingToUndo(f"There is nothing to {'redo' if again else 'undo'}{target}. See: artel undo --list")
     state = max(chosen, key=lambda pair: pair[1].at)[0]
     undone = _undone(state, turn, path, again=again)
-    _tell(undone, as_json)
-    if not all(one.outcome in ("restored", "removed") for one in undone):
+    _show_outcome(undone, as_json)
+    if not all(file.outcome in ("restored", "removed") for file in undone):
         raise typer.Exit(1)
 
 
-def _states(place: Path) -> "list[StateFolder]":
+def _states(directory: Path) -> "list[StateFolder]":
     from artel.connector.errors import NothingToUndo
     from artel.connector.state_folder import StateFolder
 
-    states = StateFolder.serving(place)
+    states = StateFolder.serving(directory)
     if not states:
-        raise NothingToUndo(f"{place} is in no folder that was connected. Say which: --folder DIR")
+        raise NothingToUndo(f"{directory} is not in a connected folder. Choose one: --folder DIR")
     return states
 
 
@@ -84,18 +84,18 @@ def _undone(state: "StateFolder", turn: str | None, path: str | None, *, again: 
 
 
 def _target(
-    what: str | None, changes: "list[Change]", place: Path, states: "list[StateFolder]"
+    what: str | None, changes: "list[Change]", directory: Path, states: "list[StateFolder]"
 ) -> tuple[str | None, str | None]:
-    """Return the turn, or the path in the workspace, that is meant."""
+    """Return the turn or the path in the workspace that the argument names."""
     if what is None:
         return None, None
     turns = {change.turn for change in changes if what in (change.turn, short_id(change.turn))}
     if len(turns) == 1:
         return turns.pop(), None
-    there = Path(os.path.normpath(place.resolve() / what))
+    target = Path(os.path.normpath(directory.resolve() / what))
     for state in states:
-        if there.is_relative_to(state.workspace):
-            return None, there.relative_to(state.workspace).as_posix()
+        if target.is_relative_to(state.workspace):
+            return None, target.relative_to(state.workspace).as_posix()
     return None, what
 
 
@@ -112,9 +112,9 @@ def _list(changes: "list[Change]", as_json: bool) -> None:
         }
         for change, at in zip(changes, moments, strict=True)
     ]
-    table(rows, ("turn", "file", "at", "undone"), as_json, "Nothing was changed that could be undone.")
+    table(rows, ("turn", "file", "at", "undone"), as_json, "There is nothing to undo.")
 
 
-def _tell(undone: "list[Undone]", as_json: bool) -> None:
-    rows = [{"path": one.path, "turn": one.turn, "outcome": one.outcome, "error": one.error} for one in undone]
-    show({"files": rows}, as_json, "\n".join(f"{visible(one.text, keep='')}." for one in undone))
+def _show_outcome(undone: "list[Undone]", as_json: bool) -> None:
+    rows = [{"path": file.path, "turn": file.turn, "outcome": file.outcome, "error": file.error} for file in undone]
+    show({"files": rows}, as_json, "\n".join(f"{visible(file.text, keep='')}." for file in undone))

@@ -13,20 +13,22 @@ PAGE = 100
 
 
 def usage(
-    first: Annotated[str | None, typer.Option("--from", help="The first day, like 2026-11-01; else 30 days.")] = None,
-    last: Annotated[str | None, typer.Option("--to", help="The last day; else today.")] = None,
-    group: Annotated[str, typer.Option(help="day, project, agent, model, or several with commas.")] = "day",
+    first: Annotated[
+        str | None, typer.Option("--from", help="First day, like 2026-11-01. Default: 30 days ago.")
+    ] = None,
+    last: Annotated[str | None, typer.Option("--to", help="Last day. Default: today.")] = None,
+    group: Annotated[str, typer.Option(help="Group by day, project, agent, model, or several with commas.")] = "day",
     project: Annotated[
-        str | None, typer.Option("--project", "-p", help="Only of this project: its number or name.")
+        str | None, typer.Option("--project", "-p", help="Only this project: its number or name.")
     ] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the tokens and the cost of your calls to models."""
-    wanted: dict[str, Any] = {"from": first, "to": last, "group": group, "limit": PAGE}
+    """Show the tokens and the cost of your model calls."""
+    options: dict[str, Any] = {"from": first, "to": last, "group": group, "limit": PAGE}
     with connect(server) as client:
-        wanted["project_id"] = None if project is None else project_number(client, project)
-        query = {name: value for name, value in wanted.items() if value is not None}
+        options["project_id"] = None if project is None else project_number(client, project)
+        query = {name: value for name, value in options.items() if value is not None}
         report = client.call("GET", "/my/usage", params=query)
         while len(report["items"]) < report["total"]:
             page = client.call("GET", "/my/usage", params=query | {"offset": len(report["items"])})
@@ -39,7 +41,7 @@ def usage(
     names = [COLUMNS[name] for name in dict.fromkeys(group.split(","))]
     rows = [item | {"agent": item["agent"] or "(orchestrator)"} for item in report["items"]]
     days = f"{report['first_day']} to {report['last_day']}"
-    table(rows, [*names, *SUMS], as_json, f"No calls to models from {days}.")
+    table(rows, [*names, *SUMS], as_json, f"No model calls from {days}.")
     total = report["sum"]
     unpriced = f", and {total['unpriced_calls']} calls without a known price" if total["unpriced_calls"] else ""
     tokens = total["input_tokens"] + total["output_tokens"]

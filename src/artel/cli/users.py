@@ -1,4 +1,4 @@
-"""`artel users …`: for the operator, on the server's machine, straight at the database."""
+"""`artel users …`: for the operator, on the server's machine, with direct access to the database."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MAX_LIMIT = 1_000_000_000
 
-app = typer.Typer(help="Accounts, for the operator of the server.", no_args_is_help=True, cls=QuickGroup)
+app = typer.Typer(help="Manage accounts (for the server operator).", no_args_is_help=True, cls=QuickGroup)
 
 
 @app.command("list")
 def list_users(
-    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=10_000)] = 100,
-    offset: Annotated[int, typer.Option(help="Leave out so many at the beginning.", min=0)] = 0,
+    limit: Annotated[int, typer.Option(help="Maximum number of accounts.", min=1, max=10_000)] = 100,
+    offset: Annotated[int, typer.Option(help="Number of accounts to skip.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
     """List the accounts, oldest first."""
@@ -41,12 +41,12 @@ def list_users(
 
 @app.command("create")
 def create_user(email: Annotated[str, typer.Argument(help="The e-mail address.")], as_json: AsJson = False) -> None:
-    """Make an account. The password is asked for, or read from standard input."""
+    """Create an account. The password is asked for, or read from standard input."""
     from artel.auth.accounts import create_account
 
     address, password_hash = _new_login(email, "Password")
     account = _with_database(lambda database: database.run(create_account, address, password_hash))
-    show({"user_id": account.user_id, "email": account.email}, as_json, f"Made account {account.user_id} ({email}).")
+    show({"user_id": account.user_id, "email": account.email}, as_json, f"Created account {account.user_id} ({email}).")
 
 
 @app.command("set-password")
@@ -61,14 +61,14 @@ def set_password(email: Annotated[str, typer.Argument(help="The e-mail address."
 
 @app.command("limit")
 def limit_user(
-    account: Annotated[str, typer.Argument(help="The e-mail address, or the number that `artel users list` shows.")],
+    account: Annotated[str, typer.Argument(help="The e-mail address, or the number in `artel users list`.")],
     monthly_usd: Annotated[
-        str | None, typer.Option(help="Dollars a month over all projects; `none` or `default`.")
+        str | None, typer.Option(help="Dollars per month over all projects, `none` or `default`.")
     ] = None,
-    storage_mb: Annotated[str | None, typer.Option(help="Megabytes stored; `none` or `default`.")] = None,
+    storage_mb: Annotated[str | None, typer.Option(help="Megabytes of storage, `none` or `default`.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set what a user may spend and store."""
+    """Set the spending and storage limits of a user."""
     from artel.auth.accounts import find_account, set_limits
     from artel.budgets.user_month import catch_up
 
@@ -92,7 +92,7 @@ def limit_user(
 
 
 def _limit(text: str, unit: int, option: str) -> int | None:
-    """Return a limit as it is stored: None is the server's default, -1 no limit."""
+    """Return a limit as stored: None is the server's default, -1 is no limit."""
     if text in ("default", "none"):
         return None if text == "default" else -1
     try:
@@ -106,7 +106,7 @@ def _limit(text: str, unit: int, option: str) -> int | None:
 
 @app.command("delete")
 def delete_user(
-    account: Annotated[str, typer.Argument(help="The e-mail address, or the number that `artel users list` shows.")],
+    account: Annotated[str, typer.Argument(help="The e-mail address, or the number in `artel users list`.")],
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
@@ -118,14 +118,14 @@ def delete_user(
     from artel.container import task_workspaces
     from artel.settings import load_settings
 
-    confirm(f"Delete {account} and everything it has?", yes)
-    gone = _with_database(lambda database: database.run(delete_account, account))
-    task_workspaces(load_settings()).remove(gone)
+    confirm(f"Delete {account} with all its projects and agents?", yes)
+    deleted = _with_database(lambda database: database.run(delete_account, account))
+    task_workspaces(load_settings()).remove(deleted)
     show({"deleted": account}, as_json, f"Deleted {account}.")
 
 
 def _new_login(email: str, prompt: str) -> tuple[str, str]:
-    """Return the address and the hash of the password that the operator types, by the rules of registration."""
+    """Ask for a password; return the e-mail address and the password hash, validated as for a registration."""
     from pydantic import ValidationError
 
     from artel.auth.passwords import hash_password

@@ -1,8 +1,8 @@
-r"""Text of others for a terminal: characters that can't be seen are shown escaped, and nothing is left out.
+r"""Untrusted text in a terminal: hidden characters are shown escaped, nothing is dropped.
 
-A model, a file name or a file can hold characters that move the cursor, hide what follows, change the order in which
-a line reads, or have no width. A terminal gets none of them: they are replaced by `\x9d`, `\u202e`, `\U000e0041`, so
-that what a person reads and approves is what there is. The page does the same (`static/visible.js`).
+Text of models, file names and files can contain characters that move the cursor, hide text, reverse its direction, or
+have no width. They are replaced by `\x9d`, `\u202e`, `\U000e0041`, so that the user reads and approves the actual text.
+The page does the same (`static/visible.js`).
 """
 
 import json
@@ -13,18 +13,18 @@ from artel.client.hidden_characters import HIDDEN_PATTERN, count_hidden, hidden_
 
 
 def visible(text: str, keep: str = "\n\t") -> str:
-    r"""Return the text with its hidden characters escaped, but for those in `keep` (`keep=""` for a name or a path)."""
+    r"""Return the text with hidden characters escaped, except those in `keep` (`keep=""` for a name or a path)."""
     return HIDDEN_PATTERN.sub(lambda found: _shown(found, keep), text)
 
 
 def one_line(text: str, most: int | None = None) -> str:
-    """Return the text in one line, with its hidden characters escaped; cut to `most` characters."""
+    """Return the text in one line with hidden characters escaped, cut to `most` characters."""
     line = " ".join(visible(text.replace("\r\n", "\n")).split())
     return line if most is None or len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
 def announcement(what: str, *texts: str) -> str:
-    r"""Return a sentence for above texts with hidden characters ("The diff has 1 hidden character …"), else ""."""
+    r"""Return a warning to print above texts with hidden characters ("The diff has 1 hidden character …"), else ""."""
     counted = count_hidden(what, *texts)
     if not counted:
         return ""
@@ -34,12 +34,12 @@ def announcement(what: str, *texts: str) -> str:
 
 
 def escaped(character: str) -> str:
-    r"""Return a character as Python writes it in a string: `\x9d`, `\u202e`, `\U000e0041`."""
+    r"""Return a character as a Python escape: `\x9d`, `\u202e`, `\U000e0041`."""
     return character.encode("unicode_escape").decode()
 
 
 def json_text(data: Any, indent: int | None = 2) -> str:
-    """Return data as JSON that a terminal can be given: hidden characters are escaped as JSON does."""
+    """Return data as JSON with hidden characters escaped."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
     return HIDDEN_PATTERN.sub(lambda found: found[0] if found[0] == "\n" else json.dumps(found[0])[1:-1], text)
 

@@ -1,4 +1,4 @@
-"""Following a workflow in a terminal: one that is tried again, or one that goes on by itself."""
+"""Following a running or retried workflow in a terminal."""
 
 import sys
 from typing import TYPE_CHECKING, Any
@@ -19,28 +19,28 @@ from artel.client.turn import Turn
 if TYPE_CHECKING:
     from artel.client.api_client import ApiClient
 
-OVER = frozenset({"completed", "partial", "failed", "rejected", "cancelled", "timeout"})
+ENDED = frozenset({"completed", "partial", "failed", "rejected", "cancelled", "timeout"})
 
 
-def follow_retry(client: "ApiClient", place: str, *, as_json: bool) -> ExitCode:
-    """Try a workflow again, show what happens, and say how the command ends; Ctrl-C cancels it."""
-    workflow = client.call("GET", place)
+def follow_retry(client: "ApiClient", path: str, *, as_json: bool) -> ExitCode:
+    """Retry a workflow, show its progress, and return the exit code; Ctrl-C cancels it."""
+    workflow = client.call("GET", path)
     conversation = _conversation(client, workflow)
     turn = Turn(plan=Plan.to_retry(workflow) if workflow["tasks"] else None)
     interrupted = follow_turn(conversation.retry(workflow), turn, _screen(conversation, as_json=as_json))
     if as_json:
-        show(client.call("GET", place), as_json)
+        show(client.call("GET", path), as_json)
     if interrupted:
         return ExitCode.INTERRUPTED
     return ExitCode.OK if turn.succeeded else ExitCode.FAILED
 
 
-def follow(client: "ApiClient", place: str, *, as_json: bool) -> ExitCode:
-    """Show how a workflow stands, ask what it waits for, show what happens to its end; Ctrl-C only leaves it."""
-    # The session first: what happens after we know how it stands must not be missed.
-    conversation = _conversation(client, client.call("GET", place))
-    workflow = client.call("GET", place)
-    if workflow["status"] in OVER:
+def follow(client: "ApiClient", path: str, *, as_json: bool) -> ExitCode:
+    """Follow a workflow to its end, ask its questions, and return the exit code; Ctrl-C does not cancel it."""
+    # Get the session, and so its event number, before the workflow: events in between must not be missed.
+    conversation = _conversation(client, client.call("GET", path))
+    workflow = client.call("GET", path)
+    if workflow["status"] in ENDED:
         show(workflow, as_json) if as_json else print_workflow(workflow)
         return ExitCode.OK if workflow["status"] in ("completed", "partial") else ExitCode.FAILED
     screen = _screen(conversation, as_json=as_json)
@@ -48,21 +48,21 @@ def follow(client: "ApiClient", place: str, *, as_json: bool) -> ExitCode:
     turn = Turn.of_workflow(workflow)
     try:
         screen.show(turn)
-        for event in conversation.asked(workflow):
-            turn.take(event)
+        for event in conversation.pending_requests(workflow):
+            turn.apply(event)
             screen.show(turn)
         follow_turn(conversation.follow(workflow), turn, screen)
     except KeyboardInterrupt:
         screen.leave()
-        screen.note(f"You left it; it goes on. To see it again: artel workflows follow {workflow['id']}")
+        screen.note(f"The workflow continues. To follow it again: artel workflows follow {workflow['id']}")
         return ExitCode.INTERRUPTED
     if as_json:
-        show(client.call("GET", place), as_json)
+        show(client.call("GET", path), as_json)
     return ExitCode.OK if turn.succeeded else ExitCode.FAILED
 
 
 def _conversation(client: "ApiClient", workflow: dict[str, Any]) -> Conversation:
-    return Conversation.open(client, None, workflow["session_id"], new=False, remembered=LastSessions())
+    return Conversation.open(client, None, workflow["session_id"], new=False, last_sessions=LastSessions())
 
 
 def _screen(conversation: Conversation, *, as_json: bool) -> ChatScreen:

@@ -1,11 +1,11 @@
-"""A workflow in words, for a terminal."""
+"""Workflows as text for a terminal."""
 
 from typing import Any
 
 import typer
 
 from artel.cli.output import say, table
-from artel.cli.plan_question import elsewhere
+from artel.cli.plan_question import how_to_decide
 from artel.cli.plan_text import duration, estimated, money
 from artel.cli.visible_text import one_line
 
@@ -13,7 +13,7 @@ SHOWN_CHARACTERS = 60
 
 
 def print_workflow(workflow: dict[str, Any]) -> None:
-    """Print a workflow: what was asked for, the price, the tasks, what came of it."""
+    """Print a workflow: the request, the price, the tasks and the answer."""
     for name, value in _facts(workflow):
         say(f"{name:12} {value}", below=13)
     if workflow["tasks"]:
@@ -36,14 +36,14 @@ def _facts(workflow: dict[str, Any]) -> list[tuple[str, str]]:
         ("request", one_line(workflow["request"])),
         ("instruction", one_line(workflow["instruction"])),
         ("price", _price(workflow)),
-        ("waits", _how_to_decide(workflow) if workflow["approval_id"] else ""),
+        ("waits", _approval(workflow) if workflow["approval_id"] else ""),
         ("error", one_line(workflow["error"] or "")),
     ]
     return [(name, value) for name, value in facts if value]
 
 
-def _how_to_decide(workflow: dict[str, Any]) -> str:
-    return f"artel workflows follow {workflow['id']} asks you. {elsewhere(workflow['approval_id'])}"
+def _approval(workflow: dict[str, Any]) -> str:
+    return f"for your decision: artel workflows follow {workflow['id']}. {how_to_decide(workflow['approval_id'])}"
 
 
 def _price(workflow: dict[str, Any]) -> str:

@@ -12,27 +12,29 @@ from artel.cli.output import SHORT_CHARACTERS, AsJson, Server, short_id, show, t
 if TYPE_CHECKING:
     from artel.client.api_client import ApiClient
 
-app = typer.Typer(help="What you asked the orchestrator for.", no_args_is_help=True, cls=QuickGroup)
+app = typer.Typer(help="Your requests to the orchestrator and their plans.", no_args_is_help=True, cls=QuickGroup)
 
-WorkflowId = Annotated[str, typer.Argument(help="The workflow's id, or the short one of the list.", show_default=False)]
+WorkflowId = Annotated[
+    str, typer.Argument(help="The workflow's id, or the short id in `artel workflows list`.", show_default=False)
+]
 SHOWN_CHARACTERS = 60
-LOOKED_AT = 100  # of the newest workflows, for a short id
+MAX_WORKFLOWS = 100  # newest ones, searched for a short id
 
 
 @app.command("list")
 def list_workflows(
     project: Annotated[
-        str | None, typer.Option("--project", "-p", help="Only of this project: its number or name.")
+        str | None, typer.Option("--project", "-p", help="Only this project: its number or name.")
     ] = None,
     status: Annotated[
         str | None,
         typer.Option(
             "--status",
-            help="Only these: planning, awaiting_approval, running, completed, partial, failed, rejected, cancelled "
-            "or timeout.",
+            help="Only this status: planning, awaiting_approval, running, completed, partial, failed, rejected, "
+            "cancelled or timeout.",
         ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", help="At most so many, 1 to 100.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", help="Maximum number, 1 to 100.")] = 20,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -52,7 +54,7 @@ def list_workflows(
 def show_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJson = False) -> None:
     """Show a workflow: its price, its tasks, its answer."""
     with connect(server) as client:
-        workflow = client.call("GET", _place(client, workflow_id))
+        workflow = client.call("GET", _workflow_path(client, workflow_id))
     if as_json:
         show(workflow, as_json)
     else:
@@ -63,29 +65,29 @@ def show_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJso
 
 @app.command("follow")
 def follow_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJson = False) -> None:
-    """Follow a workflow to its end, and decide what it asks.
+    """Follow a workflow to its end and answer its questions.
 
-    Ctrl-C leaves it, and it goes on.
+    Ctrl-C stops following; the workflow continues.
     """
     with connect(server) as client:
         from artel.cli.workflow_follow import follow
 
-        code = follow(client, _place(client, workflow_id), as_json=as_json)
+        code = follow(client, _workflow_path(client, workflow_id), as_json=as_json)
     if code is not ExitCode.OK:
         raise typer.Exit(code)
 
 
 @app.command("cancel")
 def cancel_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJson = False) -> None:
-    """Stop a workflow; what is done stays.
+    """Cancel a workflow; finished tasks keep their results.
 
-    A workflow that is over is left as it is.
+    A workflow that has ended is not changed.
     """
     with connect(server) as client:
-        workflow = client.call("POST", f"{_place(client, workflow_id)}/cancel")
+        workflow = client.call("POST", f"{_workflow_path(client, workflow_id)}/cancel")
     is_cancelled = workflow["status"] == "cancelled"
-    said = "It is cancelled." if is_cancelled else f"It was over already: {workflow['status']}. Nothing was cancelled."
-    show(workflow, as_json, said)
+    sentence = "Cancelled." if is_cancelled else f"Not cancelled: the workflow is already {workflow['status']}."
+    show(workflow, as_json, sentence)
 
 
 @app.command("retry")
@@ -95,29 +97,29 @@ def retry_workflow(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try again what did not succeed; the rest is kept."""
+    """Run the tasks again that did not succeed; the others keep their results."""
     with connect(server) as client:
         if wait:
             from artel.cli.workflow_follow import follow_retry
 
-            code = follow_retry(client, _place(client, workflow_id), as_json=as_json)
+            code = follow_retry(client, _workflow_path(client, workflow_id), as_json=as_json)
         else:
-            workflow = client.call("POST", f"{_place(client, workflow_id)}/retry")
-            show(workflow, as_json, f"It goes on. To see how: artel workflows follow {workflow['id']}")
+            workflow = client.call("POST", f"{_workflow_path(client, workflow_id)}/retry")
+            show(workflow, as_json, f"Started. To follow it: artel workflows follow {workflow['id']}")
             code = ExitCode.OK
     if code is not ExitCode.OK:
         raise typer.Exit(code)
 
 
-def _place(client: "ApiClient", workflow_id: str) -> str:
-    """Return the address of a workflow by its id, or by the end of it that `artel workflows list` shows."""
+def _workflow_path(client: "ApiClient", workflow_id: str) -> str:
+    """Return the URL path of a workflow by its id or short id."""
     from urllib.parse import quote
 
     if not workflow_id.strip():
-        raise typer.BadParameter("say which workflow; artel workflows list shows them")
+        raise typer.BadParameter("missing workflow id. To list workflows: artel workflows list")
     if len(workflow_id) == SHORT_CHARACTERS and workflow_id.isalnum():
-        newest = client.call("GET", "/my/workflows", params={"limit": LOOKED_AT})["items"]
-        found = [str(one["id"]) for one in newest if str(one["id"]).endswith(workflow_id)]
+        newest = client.call("GET", "/my/workflows", params={"limit": MAX_WORKFLOWS})["items"]
+        found = [str(workflow["id"]) for workflow in newest if str(workflow["id"]).endswith(workflow_id)]
         workflow_id = found[0] if len(found) == 1 else workflow_id
     return f"/my/workflows/{quote(workflow_id, safe='')}"
 

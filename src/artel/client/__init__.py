@@ -1,1 +1,1 @@
-"""What runs on the user's machine: talks to the server, imports none of it."""
+"""The HTTP client on the user's machine; it imports nothing of the server."""

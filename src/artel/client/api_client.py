@@ -1,4 +1,4 @@
-"""Talks to the HTTP API."""
+"""The client of the HTTP API."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from artel import __version__
 from artel.errors import ArtelError, Kind
 
 TIMEOUT = httpx.Timeout(30, connect=5)
-STREAM_TIMEOUT = httpx.Timeout(40, connect=5)  # a stream says something every 15 seconds
+STREAM_TIMEOUT = httpx.Timeout(40, connect=5)  # the server sends a keepalive every 15 seconds
 MAX_PAGE = 100
 
 _KINDS = {
@@ -27,18 +27,18 @@ _KINDS = {
 
 
 class ServerUnreachable(ArtelError):
-    """Nobody answers at the server's address."""
+    """The connection to the server can't be made."""
 
     kind = Kind.UNAVAILABLE
     code = "server_unreachable"
 
 
 class ConnectionLost(ServerUnreachable):
-    """The connection broke, or nothing came, after something was sent: the server may have done it or not."""
+    """The connection broke or timed out after a request was sent, which the server may have processed."""
 
 
 class ServerRefused(ArtelError):
-    """The server answered with an error."""
+    """The server returned an error."""
 
     def __init__(self, status: int, code: str, detail: str, retry_after: int | None = None) -> None:
         super().__init__(detail, retry_after=retry_after)
@@ -47,7 +47,7 @@ class ServerRefused(ArtelError):
 
 
 class ApiClient:
-    """One server, one user."""
+    """A client for one server and one user."""
 
     def __init__(self, server: str, token: str | None = None) -> None:
         headers = {"User-Agent": f"artel/{__version__}"}
@@ -57,7 +57,9 @@ class ApiClient:
         try:
             self._http = httpx.Client(base_url=server, headers=headers, timeout=TIMEOUT)
         except (httpx.InvalidURL, ValueError) as invalid:
-            raise ServerUnreachable(f"{server} is no address of a server. Try http://127.0.0.1:8700") from invalid
+            raise ServerUnreachable(
+                f"{server} is not a valid server address. Example: http://127.0.0.1:8700"
+            ) from invalid
 
     def __enter__(self) -> Self:
         return self
@@ -66,7 +68,7 @@ class ApiClient:
         self._http.close()
 
     def call(self, method: str, path: str, **options: Any) -> Any:
-        """Return the body of a successful call, or raise what the server said."""
+        """Return the body of the response; raise ServerRefused for an error status."""
         with self._translated():
             response = self._http.request(method, path, **options)
         if response.is_success:
@@ -75,11 +77,11 @@ class ApiClient:
 
     @contextmanager
     def stream(self, method: str, path: str, headers: dict[str, str] | None = None, **options: Any) -> Iterator[Any]:
-        """Open a successful answer that is read as it comes, of type `httpx.Response`."""
-        wanted = {"Accept": "text/event-stream"} | (headers or {})
+        """Open an `httpx.Response` to stream; raise ServerRefused for an error status."""
+        all_headers = {"Accept": "text/event-stream"} | (headers or {})
         with (
             self._translated(),
-            self._http.stream(method, path, headers=wanted, timeout=STREAM_TIMEOUT, **options) as response,
+            self._http.stream(method, path, headers=all_headers, timeout=STREAM_TIMEOUT, **options) as response,
         ):
             if not response.is_success:
                 response.read()
@@ -87,7 +89,7 @@ class ApiClient:
             yield response
 
     def all_items(self, path: str) -> list[Any]:
-        """Return a list as a whole, page by page."""
+        """Return all items of a list, fetched page by page."""
         items: list[Any] = []
         while True:
             page = self.call("GET", path, params={"limit": MAX_PAGE, "offset": len(items)})
@@ -97,11 +99,11 @@ class ApiClient:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Raise our own errors for those of the HTTP client."""
+        """Translate errors of httpx to ours."""
         try:
             yield
-        except httpx.LocalProtocolError as failure:  # its text holds the headers, and those the token
-            raise ServerUnreachable(f"The request to {self.server} can't be sent as it is.") from failure
+        except httpx.LocalProtocolError as failure:  # its text contains the headers, and so the token
+            raise ServerUnreachable(f"The request to {self.server} is invalid and was not sent.") from failure
         except (httpx.TransportError, httpx.InvalidURL) as failure:
             connected = not isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout | httpx.InvalidURL)
             raise (ConnectionLost if connected else ServerUnreachable)(

@@ -1,11 +1,11 @@
-"""A session as a person has it: its messages, the agents that can be spoken to, and what to say next."""
+"""A chat session of the user: its messages, agents, turns, approvals and workflows."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 from artel.client.api_client import ApiClient, ServerRefused
 from artel.client.last_sessions import LastSessions
-from artel.client.plan import request_of
+from artel.client.plan import approval_event
 from artel.client.sse import ServerEvent
 from artel.client.turn_stream import FollowStream, RetryStream, TurnStream
 from artel.errors import ArtelError, Kind
@@ -14,14 +14,14 @@ CHANGING_TOOLS = frozenset({"tool_write_file", "tool_edit_file", "tool_delete_fi
 
 
 class NoSuchProject(ArtelError):
-    """No project of the user has this name, or several have."""
+    """No project, or more than one, has this name."""
 
     kind = Kind.NOT_FOUND
     code = "project_not_found"
 
 
 class NoSuchAgent(ArtelError):
-    """The project has no agent of this name."""
+    """The project has no agent with this name."""
 
     kind = Kind.NOT_FOUND
     code = "agent_not_found"
@@ -33,29 +33,29 @@ class Conversation:
 
     api: ApiClient
     session: dict[str, Any]
-    remembered: LastSessions
+    last_sessions: LastSessions
     is_new: bool = False
     _names: dict[int, str] = field(default_factory=dict)
 
     @classmethod
     def open(
-        cls, api: ApiClient, project: str | None, session_id: str | None, *, new: bool, remembered: LastSessions
+        cls, api: ApiClient, project: str | None, session_id: str | None, *, new: bool, last_sessions: LastSessions
     ) -> "Conversation":
-        """Go on with the session asked for, or with the last one of the project, or begin one."""
+        """Open the given session, else the last one of the project, else a new one."""
         if session_id is not None:
-            return cls(api, api.call("GET", f"/my/chat/sessions/{session_id}"), remembered)
+            return cls(api, api.call("GET", f"/my/chat/sessions/{session_id}"), last_sessions)
         project_id = find_project_id(api, project)
-        last = None if new or project_id is None else remembered.get(api.server, project_id)
+        last = None if new or project_id is None else last_sessions.get(api.server, project_id)
         if last is not None:
             try:
                 session = api.call("GET", f"/my/chat/sessions/{last}")
                 if session["project_id"] == project_id:
-                    return cls(api, session, remembered)
+                    return cls(api, session, last_sessions)
             except ServerRefused as refused:
                 if refused.kind not in (Kind.NOT_FOUND, Kind.INVALID):
                     raise
-        begun = api.call("POST", "/my/chat/sessions", json={} if project_id is None else {"project_id": project_id})
-        return cls(api, begun, remembered, is_new=True)
+        created = api.call("POST", "/my/chat/sessions", json={} if project_id is None else {"project_id": project_id})
+        return cls(api, created, last_sessions, is_new=True)
 
     @property
     def session_id(self) -> str:
@@ -64,29 +64,29 @@ class Conversation:
 
     @property
     def project_id(self) -> int:
-        """The number of the session's project."""
+        """The id of the session's project."""
         return int(self.session["project_id"])
 
     def project_name(self) -> str:
-        """Return what the project is called."""
+        """Return the name of the project."""
         return str(self.api.call("GET", f"/my/projects/{self.project_id}")["name"])
 
     def sessions(self, count: int) -> list[dict[str, Any]]:
-        """Return the sessions of the project that were used last."""
+        """Return the most recently used sessions of the project."""
         page = self.api.call("GET", "/my/chat/sessions", params={"project_id": self.project_id, "limit": count})
         return list(page["items"])
 
     def resume(self, session_id: str) -> "Conversation":
-        """Return another session of the project, which the next `artel chat` goes on with."""
-        self.remembered.remember(self.api.server, self.project_id, session_id)
-        return Conversation(self.api, self.api.call("GET", f"/my/chat/sessions/{session_id}"), self.remembered)
+        """Switch to another session of the project; the next `artel chat` continues it."""
+        self.last_sessions.remember(self.api.server, self.project_id, session_id)
+        return Conversation(self.api, self.api.call("GET", f"/my/chat/sessions/{session_id}"), self.last_sessions)
 
     def agent_name(self, agent_id: int) -> str:
-        """Return what an agent of the project is called; one that can't be found has a number."""
+        """Return the name of an agent, or its number if the name can't be fetched."""
         if agent_id not in self._names:
             try:
                 self._names |= {agent["id"]: str(agent["name"]) for agent in self.agents()}
-            except ArtelError:  # a name is not worth losing an answer for
+            except ArtelError:  # an answer must not fail because of a name
                 self._names[agent_id] = f"agent {agent_id}"
         return self._names.setdefault(agent_id, f"agent {agent_id}")
 
@@ -95,51 +95,50 @@ class Conversation:
         return self.api.all_items(f"/my/projects/{self.project_id}/agents")
 
     def messages(self, count: int) -> list[dict[str, Any]]:
-        """Return the newest messages, oldest of them first."""
+        """Return the newest messages in chronological order."""
         page = self.api.call("GET", f"/my/chat/{self.session_id}/messages", params={"last": count})
         return list(page["items"])
 
     def send(self, content: str, agent: str | None) -> TurnStream:
-        """Say something, to an agent or to the orchestrator; nothing is sent before the events are read."""
-        self.remembered.remember(self.api.server, self.project_id, self.session_id)
+        """Return the stream of a new turn with an agent or the orchestrator; reading its events sends the message."""
+        self.last_sessions.remember(self.api.server, self.project_id, self.session_id)
         return TurnStream(self.api, self.session_id, content, agent)
 
     def send_again(self, turn_id: str) -> TurnStream:
-        """Send the message of a turn once more; nothing is sent before the events are read."""
+        """Return the stream of a turn that repeats the message of another; reading its events sends it."""
         return TurnStream(self.api, self.session_id, "", retry_of=turn_id)
 
     def turn(self, turn_id: str) -> dict[str, Any]:
-        """Return where a turn stands, and what it has used."""
+        """Return the status and the usage of a turn."""
         return dict(self.api.call("GET", f"/my/chat/{self.session_id}/turns/{turn_id}"))
 
     def changes(self, count: int) -> list[dict[str, Any]]:
-        """Return the calls of this session among the project's newest that have changed files, newest first."""
+        """Return this session's file changes and undos among the newest `count` calls of the project, newest first."""
         page = self.api.call("GET", f"/my/projects/{self.project_id}/audit", params={"limit": count})
         mine = [call for call in page["items"] if call["session_id"] == self.session_id and call["status"] == "done"]
         return [call for call in mine if call["tool"] in CHANGING_TOOLS or call["tool"] == "undo"]
 
     def approval(self, approval_id: str) -> dict[str, Any]:
-        """Return what the user was asked."""
+        """Return an approval."""
         return dict(self.api.call("GET", f"/my/approvals/{approval_id}"))
 
     def undo(self, turn_id: str) -> list[dict[str, Any]]:
-        """Put back what a turn has changed; return what became of each file."""
+        """Undo the file changes of a turn; return the outcome for each file."""
         return list(self.api.call("POST", f"/my/projects/{self.project_id}/undo", json={"turn_id": turn_id})["files"])
 
     def set_model(self, agent_id: int, model: str) -> None:
-        """Give an agent of the project another model."""
+        """Set the model of an agent."""
         self.api.call("PATCH", f"/my/projects/{self.project_id}/agents/{agent_id}", json={"model": model})
 
     def cancel_last(self) -> bool:
-        """Cancel the turn of the newest message; say whether it was still going on."""
+        """Cancel the turn of the newest message; return False if it had already ended."""
         turn_id = next((message["turn_id"] for message in reversed(self.messages(1))), None)
         if turn_id is None:
             return False
-        place = f"/my/chat/{self.session_id}/turns/{turn_id}"
-        if self.api.call("GET", place)["status"] not in ("queued", "running", "waiting"):
+        if self.turn(turn_id)["status"] not in ("queued", "running", "waiting"):
             return False
         try:
-            self.api.call("POST", f"{place}/cancel")
+            self.api.call("POST", f"/my/chat/{self.session_id}/turns/{turn_id}/cancel")
         except ServerRefused as refused:
             if refused.kind is Kind.CONFLICT:
                 return False
@@ -147,71 +146,74 @@ class Conversation:
         return True
 
     def retry(self, workflow: dict[str, Any]) -> RetryStream:
-        """Let a workflow of this session be tried again; nothing is sent before the events are read."""
+        """Return the stream of a retried workflow; reading its events starts the retry."""
         return RetryStream(self.api, workflow)
 
     def follow(self, workflow: dict[str, Any]) -> FollowStream:
-        """Read what happens to a workflow of this session since the session was opened."""
+        """Return the stream of a workflow's events since this session was opened."""
         return FollowStream(self.api, workflow, int(self.session["last_event"]))
 
-    def asked(self, workflow: dict[str, Any]) -> list[ServerEvent]:
-        """Return what the user is asked for a workflow now, as the events that told so; its plan comes last."""
+    def pending_requests(self, workflow: dict[str, Any]) -> list[ServerEvent]:
+        """Return the pending approvals of a workflow as events, tools before the plan."""
         items = self.api.call("GET", "/my/approvals", params={"status": "pending", "limit": 100})["items"]
-        mine = [one for one in items if one["turn_id"] == workflow["turn_id"]]
-        return [request_of(one) for one in sorted(mine, key=lambda one: one["kind"] != "tool")]
+        approvals = [approval for approval in items if approval["turn_id"] == workflow["turn_id"]]
+        return [approval_event(approval) for approval in sorted(approvals, key=lambda item: item["kind"] != "tool")]
 
     def workflow(self, workflow_id: str) -> dict[str, Any]:
-        """Return what became of a request to the orchestrator."""
+        """Return a workflow."""
         return dict(self.api.call("GET", f"/my/workflows/{workflow_id}"))
 
     def last_workflow(self) -> dict[str, Any] | None:
-        """Return what became of the newest request to the orchestrator in this session."""
+        """Return the newest workflow of this session, or None."""
         page = self.api.call("GET", "/my/workflows", params={"session_id": self.session_id, "limit": 1})
         return next((dict(workflow) for workflow in page["items"]), None)
 
     def rename(self, title: str) -> str:
-        """Give the session another title; return it as it is kept."""
+        """Rename the session; return the title as the server stored it."""
         self.session = self.api.call("PATCH", f"/my/chat/sessions/{self.session_id}", json={"title": title})
         return str(self.session["title"])
 
     def decide(self, approval_id: str, decision: dict[str, Any]) -> None:
-        """Decide about what the user is asked."""
+        """Send the user's decision about an approval."""
         self.api.call("POST", f"/my/approvals/{approval_id}/confirm", json=decision)
 
-    def is_asked(self, approval_id: str) -> bool:
-        """Return whether the user has still to decide; who can't be asked has not said that it was settled."""
+    def is_pending(self, approval_id: str) -> bool:
+        """Return whether an approval still waits for a decision; assume so if the server can't be reached."""
         try:
-            return bool(self.api.call("GET", f"/my/approvals/{approval_id}")["status"] == "pending")
+            return bool(self.approval(approval_id)["status"] == "pending")
         except ArtelError as error:
             return error.kind is not Kind.NOT_FOUND
 
     def approval_status(self, approval_id: str) -> str:
-        """Return what became of a question, or "" if that can't be found out."""
+        """Return the status of an approval, or "" if the server can't be reached."""
         try:
             return str(self.approval(approval_id)["status"])
         except ArtelError:
             return ""
 
-    def another(self) -> "Conversation":
-        """Begin another session in the same project."""
-        begun = self.api.call("POST", "/my/chat/sessions", json={"project_id": self.project_id})
-        return Conversation(self.api, begun, self.remembered, is_new=True)
+    def new_session(self) -> "Conversation":
+        """Create another session in the same project."""
+        created = self.api.call("POST", "/my/chat/sessions", json={"project_id": self.project_id})
+        return Conversation(self.api, created, self.last_sessions, is_new=True)
 
 
-def find_project_id(api: ApiClient, asked: str | None) -> int | None:
-    """Return the number of the project asked for, or of the user's own; None leaves it to the server."""
-    if asked is not None and asked.isdecimal():
-        return int(asked)
+def find_project_id(api: ApiClient, name: str | None) -> int | None:
+    """Return the id of a project by its name or number; without one the default or only project, None if none exists.
+
+    Raise NoSuchProject if the name is unknown or the choice is ambiguous.
+    """
+    if name is not None and name.isdecimal():
+        return int(name)
     projects = api.all_items("/my/projects")
-    if asked is None:
+    if name is None:
         chosen = [project for project in projects if project["is_default"]] or projects
         if len(chosen) > 1:
-            raise NoSuchProject(f"You have several projects. Say which: --project NUMBER. {_listed(projects)}")
+            raise NoSuchProject(f"You have several projects. Choose one: --project NUMBER. {_listed(projects)}")
     else:
-        chosen = [project for project in projects if project["name"] == asked]
+        chosen = [project for project in projects if project["name"] == name]
         if len(chosen) != 1:
             found = "Several projects are" if chosen else "No project is"
-            raise NoSuchProject(f"{found} called {asked}. Say --project NUMBER. {_listed(projects)}")
+            raise NoSuchProject(f"{found} called {name}. Use --project NUMBER. {_listed(projects)}")
     return int(chosen[0]["id"]) if chosen else None
 
 

@@ -1,4 +1,4 @@
-"""Logins of the command line: one token per server, in a file that only its owner can read."""
+"""Logins of the command line: one token per server, in a file with mode 0600."""
 
 import json
 import os
@@ -15,7 +15,7 @@ MAX_SERVERS = 20
 
 @dataclass(slots=True)
 class Credentials:
-    """Tokens by server, and the server that was logged in to last."""
+    """Tokens by server, and the server of the last login."""
 
     path: Path
     current: str | None = None
@@ -23,7 +23,7 @@ class Credentials:
 
     @classmethod
     def load(cls, folder: Path | None = None) -> "Credentials":
-        """Read the file; a missing or broken one is an empty one."""
+        """Read the file; a missing or invalid file has no logins."""
         path = (folder or config_folder()) / "credentials.json"
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
@@ -33,14 +33,14 @@ class Credentials:
             return cls(path)
 
     def save(self) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file atomically."""
         write_private(self.path, json.dumps({"current": self.current, "tokens": self.tokens}, indent=2))
 
     def remember(self, server: str, token: str, *, make_current: bool = True) -> None:
-        """Keep a token for a server, which becomes the current one; the oldest of too many is forgotten."""
+        """Store the token of a server and make it the current one; drop the oldest above MAX_SERVERS."""
         self.tokens.pop(server, None)
         self.tokens[server] = token
-        if not make_current and self.current in self.tokens:  # not the one that is forgotten
+        if not make_current and self.current in self.tokens:  # move it to the end, so that it is not dropped
             self.tokens[self.current] = self.tokens.pop(self.current)
         self.tokens = dict(list(self.tokens.items())[-MAX_SERVERS:])
         if make_current:
@@ -49,23 +49,23 @@ class Credentials:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the current server is on another machine, so that one on this machine should not replace it."""
+        """Whether the current server is on another machine: `artel up` must not replace it."""
         return self.current is not None and not is_loopback(self.current)
 
     def forget(self, server: str) -> bool:
-        """Drop the token for a server; say whether there was one."""
-        known = self.tokens.pop(server, None) is not None
+        """Delete the token of a server; return whether there was one."""
+        existed = self.tokens.pop(server, None) is not None
         if self.current == server:
             self.current = next(iter(self.tokens), None)
         self.save()
-        return known
+        return existed
 
-    def server(self, asked: str | None) -> str:
-        """Return the server to talk to: the one asked for, ARTEL_SERVER, the last login, or this machine."""
-        return normal_server(asked or os.environ.get("ARTEL_SERVER") or self.current or DEFAULT_SERVER)
+    def server(self, url: str | None) -> str:
+        """Return the server to use: the given one, ARTEL_SERVER, the last login, or this machine."""
+        return normal_server(url or os.environ.get("ARTEL_SERVER") or self.current or DEFAULT_SERVER)
 
     def token(self, server: str) -> str:
-        """Return ARTEL_TOKEN if it is for this server, or the token of the login to just this server."""
+        """Return ARTEL_TOKEN if it is for this server, else the stored token of this server."""
         given = os.environ.get("ARTEL_TOKEN")
         is_for_it = server == self.server(None)
         token = ((given if is_for_it else None) or self.tokens.get(server) or "").strip()
@@ -77,12 +77,12 @@ class Credentials:
         if not token:
             raise NotAuthenticated(f"Not logged in to {server}. Run: artel login --server {server}")
         if not (token.isascii() and token.isprintable()):
-            raise NotAuthenticated("The token has characters that no token has. Check ARTEL_TOKEN.")
+            raise NotAuthenticated("The token contains invalid characters. Check ARTEL_TOKEN.")
         return token
 
 
 def normal_server(url: str) -> str:
-    """Return the form in which servers are compared; passwords go in clear to this machine only."""
+    """Return the normalized URL of a server: https unless it is on this machine, no trailing slash."""
     if "://" not in url:
         url = f"http://{url}" if is_loopback(f"http://{url}") else f"https://{url}"
     return url.rstrip("/")
@@ -98,18 +98,18 @@ def is_loopback(url: str) -> bool:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
+    """Write a file with mode 0600 atomically."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.stem}.{secrets.token_hex(8)}")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    temporary = path.with_name(f".{path.stem}.{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
-    aside.replace(path)
+    temporary.replace(path)
 
 
 def config_folder() -> Path:
-    """Return the folder of the command line's own files."""
-    import platformdirs  # here, because most commands find ARTEL_CONFIG_DIR or never ask
+    """Return the config folder of the command line."""
+    import platformdirs  # slow to import, and not every command needs it
 
     configured = os.environ.get("ARTEL_CONFIG_DIR")
     return Path(configured) if configured else platformdirs.user_config_path("artel", appauthor=False)

@@ -1,12 +1,12 @@
-"""Characters of a text that can't be seen: which they are, and how many a text has."""
+"""Detection of invisible characters in texts."""
 
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 
-# Control characters (C0, DEL, C1), line and paragraph separators, bidirectional controls, and everything that Unicode
-# lets a program leave out of a rendered text (Default_Ignorable_Code_Point), a blank Braille sign, lone surrogates.
+# Control characters (C0, DEL, C1), line and paragraph separators, bidirectional controls, everything with the Unicode
+# property Default_Ignorable_Code_Point, the blank Braille pattern, lone surrogates.
 # static/visible.js has the same list.
 HIDDEN = (
     "\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
@@ -15,11 +15,11 @@ HIDDEN = (
 )
 HIDDEN_PATTERN = re.compile(f"[{HIDDEN}]")
 _EMOJI_STYLE = "\ufe0f"
-MAX_NAMED = 5  # code points in a sentence
+MAX_NAMED = 5  # code points named in a message
 
 
 def hidden_characters(text: str) -> Iterator[str]:
-    r"""Yield the hidden characters of the text in their order; line ends (\n, \r\n) and tabs are none."""
+    r"""Yield the hidden characters of the text in order; line ends (\n, \r\n) and tabs do not count."""
     for found in HIDDEN_PATTERN.finditer(text):
         ends_line = found[0] == "\r" and text[found.end() : found.end() + 1] == "\n"
         if not (found[0] in "\n\t" or ends_line or is_emoji_style(found)):
@@ -27,7 +27,7 @@ def hidden_characters(text: str) -> Iterator[str]:
 
 
 def count_hidden(what: str, *texts: str) -> str:
-    """Return how many hidden characters texts have ("The diff has 1 hidden character (U+202E)"), "" if none."""
+    """Return a count such as "The diff has 1 hidden character (U+202E)", or "" if there are none."""
     found = Counter(character for text in texts for character in hidden_characters(text))
     if not found:
         return ""
@@ -38,9 +38,9 @@ def count_hidden(what: str, *texts: str) -> str:
 
 
 def is_emoji_style(found: re.Match[str]) -> bool:
-    """Return whether the character only makes the symbol before it an emoji, as in most warning signs.
+    """Return whether the character is a variation selector that makes the symbol before it an emoji.
 
-    The symbols of ASCII (`=`, `|`, `~` …) are never emoji: after one of them it would go unseen in code.
+    ASCII symbols (`=`, `|`, `~` …) are never emoji: after one of them it would be invisible in code.
     """
     before = found.string[found.start() - 1 : found.start()]
     return found[0] == _EMOJI_STYLE and before > "\x7f" and unicodedata.category(before) in ("So", "Sm")

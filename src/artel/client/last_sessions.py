@@ -1,32 +1,32 @@
-"""Which session was spoken in last, per server and project, so that `artel chat` goes on there."""
+"""The last used session per server and project, which `artel chat` continues."""
 
 import json
 from pathlib import Path
 
 from artel.client.credentials import config_folder, write_private
 
-MAX_REMEMBERED = 200
+MAX_SESSIONS = 200
 
 
 class LastSessions:
-    """A small file in the config folder; without it, or when it is broken, every conversation begins anew."""
+    """A file in the config folder; if it is missing or invalid, every chat starts a new session."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._path = (folder or config_folder()) / "sessions.json"
 
     def get(self, server: str, project_id: int) -> str | None:
-        """Return the session that was used last."""
+        """Return the id of the last used session."""
         return self._read().get(f"{server} {project_id}")
 
     def remember(self, server: str, project_id: int, session_id: str) -> None:
-        """Note the session that is used now; that it can't be noted is no reason not to talk."""
+        """Store the last used session; ignore write errors, so that the chat still works."""
         sessions = self._read()
         key = f"{server} {project_id}"
         if sessions.get(key) == session_id:
             return
         sessions.pop(key, None)
         sessions[key] = session_id
-        newest = dict(list(sessions.items())[-MAX_REMEMBERED:])
+        newest = dict(list(sessions.items())[-MAX_SESSIONS:])
         try:
             write_private(self._path, json.dumps(newest, indent=2))
         except OSError:

@@ -1,4 +1,4 @@
-"""A plan as a client sees it: its tasks and who does them, what it may cost, how far it is."""
+"""The client's view of a plan: tasks, agents, estimated cost and progress."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ ENDED = frozenset({"completed", "failed", "aborted", "cancelled", "timeout"})
 
 @dataclass(frozen=True, slots=True)
 class PlanTask:
-    """One task of a plan."""
+    """A task of a plan."""
 
     id: str
     agent: str
@@ -34,13 +34,13 @@ class PlanTask:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more happens to it."""
+        """Whether the task has a final status."""
         return self.status in ENDED
 
 
 @dataclass(slots=True)
 class Plan:
-    """What is known of a plan after the events so far."""
+    """The state of a plan after the events so far."""
 
     workflow_id: str
     tasks: dict[str, PlanTask]
@@ -51,12 +51,12 @@ class Plan:
 
     @classmethod
     def of_event(cls, data: Mapping[str, Any]) -> "Plan":
-        """Return the plan that an event tells of: one that was made, or one that the user is asked about."""
-        asked = data.get("plan")
-        figures = data if asked is None else data["details"]
+        """Return the plan in a `task_plan_created` or `plan_request` event."""
+        requested = data.get("plan")
+        figures = data if requested is None else data["details"]
         return cls(
             str(data["workflow_id"]),
-            _tasks(data["tasks"] if asked is None else asked["tasks"]),
+            _tasks(data["tasks"] if requested is None else requested["tasks"]),
             figures.get("estimated_cost"),
             figures.get("estimated_cost_high"),
             figures.get("estimated_duration"),
@@ -65,7 +65,7 @@ class Plan:
 
     @classmethod
     def to_retry(cls, workflow: Mapping[str, Any]) -> "Plan":
-        """Return the plan of a workflow that is tried again: what is not done is to be done."""
+        """Return the plan of a workflow that is retried, with unfinished tasks reset to pending."""
         plan = cls.of_workflow(workflow)
         for task in list(plan.tasks.values()):
             if task.status != "completed":
@@ -74,7 +74,7 @@ class Plan:
 
     @classmethod
     def of_workflow(cls, workflow: Mapping[str, Any]) -> "Plan":
-        """Return the plan of a workflow as it stands."""
+        """Return the plan of a workflow."""
         is_known = workflow["estimated_cost"] is not None
         return cls(
             str(workflow["id"]),
@@ -86,20 +86,20 @@ class Plan:
 
     @property
     def is_single(self) -> bool:
-        """Whether what its one task says is the answer itself."""
+        """Whether the plan has one task, whose result is the answer."""
         return len(self.tasks) == 1
 
     @property
     def is_over(self) -> bool:
-        """Whether every task has ended, so that the answer can be written."""
+        """Whether every task has ended."""
         return all(task.has_ended for task in self.tasks.values())
 
-    def take(self, event: ServerEvent) -> None:
-        """Take what happens to a task."""
+    def apply(self, event: ServerEvent) -> None:
+        """Update the task that the event is about."""
         task, status = self.tasks.get(str(event.data.get("task_id"))), _STATUSES.get(event.type)
         if task is None or status is None:
             return
-        if task.has_ended and event.type != "task_started":  # notes may come after the end that they led to
+        if task.has_ended and event.type != "task_started":  # late events of a task that has ended
             return
         task = replace(task, status=status)
         if task.has_ended:
@@ -107,43 +107,43 @@ class Plan:
         self.tasks[task.id] = task
 
     def drop(self, task_id: str) -> None:
-        """Leave a task out; what depended on it depends on what that depended on."""
-        gone = self.tasks.pop(task_id)
+        """Remove a task; tasks that depended on it inherit its dependencies."""
+        dropped = self.tasks.pop(task_id)
         for task in list(self.tasks.values()):
             if task_id in task.depends_on:
-                needed = [one for one in task.depends_on if one != task_id]
-                self.tasks[task.id] = replace(task, depends_on=tuple(dict.fromkeys([*needed, *gone.depends_on])))
+                needed = [other for other in task.depends_on if other != task_id]
+                self.tasks[task.id] = replace(task, depends_on=tuple(dict.fromkeys([*needed, *dropped.depends_on])))
 
-    def give(self, task_id: str, agent: str) -> None:
-        """Let another agent do a task."""
+    def assign(self, task_id: str, agent: str) -> None:
+        """Assign a task to another agent."""
         self.tasks[task_id] = replace(self.tasks[task_id], agent=agent)
 
     def describe(self, task_id: str, text: str) -> None:
-        """Say anew what a task is."""
+        """Replace the description of a task."""
         self.tasks[task_id] = replace(self.tasks[task_id], description=text)
 
 
-def request_of(approval: Mapping[str, Any]) -> ServerEvent:
-    """Return the event that asked for what is still to be decided: about a tool, a plan, or its money."""
-    asked, details = approval["arguments"], approval["details"]
-    same = {name: approval[name] for name in ("turn_id", "details", "expires_at")} | {"approval_id": approval["id"]}
+def approval_event(approval: Mapping[str, Any]) -> ServerEvent:
+    """Return the `tool_request` or `plan_request` event of a pending approval."""
+    arguments, details = approval["arguments"], approval["details"]
+    common = {name: approval[name] for name in ("turn_id", "details", "expires_at")} | {"approval_id": approval["id"]}
     if approval["kind"] == "tool":
         call = {name: approval[name] for name in ("agent_id", "tool", "arguments", "risk")}
-        return ServerEvent("tool_request", same | call | {"task_id": details.get("task_id")})
-    plan = {"workflow_id": asked["workflow_id"], "plan": {"tasks": asked["tasks"]}}
-    return ServerEvent("plan_request", same | plan)
+        return ServerEvent("tool_request", common | call | {"task_id": details.get("task_id")})
+    plan = {"workflow_id": arguments["workflow_id"], "plan": {"tasks": arguments["tasks"]}}
+    return ServerEvent("plan_request", common | plan)
 
 
-def _tasks(told: Iterable[Mapping[str, Any]]) -> dict[str, PlanTask]:
+def _tasks(tasks: Iterable[Mapping[str, Any]]) -> dict[str, PlanTask]:
     return {
         str(task["id"]): PlanTask(
             str(task["id"]),
             str(task["agent"]),
             str(task["description"]),
-            tuple(str(one) for one in task.get("depends_on") or ()),
+            tuple(str(task_id) for task_id in task.get("depends_on") or ()),
             task.get("estimated_cost"),
             str(task.get("status") or "pending"),
             task.get("error"),
         )
-        for task in told
+        for task in tasks
     }

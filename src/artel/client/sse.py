@@ -1,4 +1,4 @@
-"""Server-sent events as the API sends them, taken apart wherever the network cut them."""
+"""Parser of server-sent events."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """One event; only what is stored has a number."""
+    """An event; only stored events have a number."""
 
     type: str
     data: dict[str, Any]
@@ -16,7 +16,7 @@ class ServerEvent:
 
 
 def read_events(pieces: Iterable[bytes]) -> Iterator[ServerEvent]:
-    """Return the events in pieces of a byte stream; one that the stream's end cuts off is dropped."""
+    """Yield the events of a byte stream; drop an incomplete event at its end."""
     fields: dict[bytes, bytes] = {}
     for line in _lines(pieces):
         if line:
@@ -30,7 +30,7 @@ def read_events(pieces: Iterable[bytes]) -> Iterator[ServerEvent]:
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    rest: list[bytes] = []  # of one line, joined once: a long line comes in many pieces
+    rest: list[bytes] = []  # pieces of an incomplete line, joined once: quadratic time otherwise
     for piece in pieces:
         *whole, last = piece.split(b"\n")
         for line in whole:
@@ -40,7 +40,7 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _event(fields: dict[bytes, bytes]) -> ServerEvent | None:
-    """Return the event of these fields, unless it is a comment or something that is not ours."""
+    """Return the event of these fields, or None for comments and invalid events."""
     try:
         data = json.loads(fields[b"data"])
         number = int(fields[b"id"]) if b"id" in fields else None

@@ -1,4 +1,4 @@
-"""A turn as a client sees it: the answer that grows, who works on it, how it ended."""
+"""The client's view of a turn: the growing answer, the agent, the phase and the result."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,37 +13,37 @@ PHASES = {
     "direct_agent_call": "thinks",
     "task_started": "thinks",
     "tool_result": "thinks",
-    "connection_lost": "is out of reach: connecting again",
+    "connection_lost": "is not reachable, reconnecting",
 }
 PROGRESS = {
     "planning": "plans",
-    "retry": "begins again",
-    "resumed": "goes on",
-    "understand": "reads what is asked",
+    "retry": "starts again",
+    "resumed": "continues",
+    "understand": "reads the request",
     "plan": "plans",
     "execute": "thinks",
     "tool_call": "uses a tool",
     "writing": "writes",
     "critique": "checks the answer",
     "finish": "finishes",
-    "merging": "puts the results together",
+    "merging": "combines the results",
 }
 
 
 @dataclass(slots=True)
 class Answer:
-    """A message that is being written: deltas add to it, a snapshot replaces it, the stored one is the last word."""
+    """A message that is being streamed: deltas extend it, snapshots and the stored message replace it."""
 
     n: int = 0
     text: str = ""
     complete: bool = False
-    # A piece is missing; what comes can't be appended until a snapshot or the whole message says what it was.
+    # A delta was lost: ignore deltas until a snapshot or the whole message comes.
     broken: bool = False
-    # Made so far: what is written after one replaces what was said before it.
+    # Tool calls so far: the text after a call replaces the text before it.
     tool_calls: int = 0
 
     def add(self, n: int, text: str) -> None:
-        """Take a delta; one that is contained already is dropped."""
+        """Append a delta; ignore one that is already contained."""
         if self.complete or self.broken or n <= self.n:
             return
         if n > self.n + 1:
@@ -52,29 +52,29 @@ class Answer:
         self.n, self.text = n, self.text + text
 
     def replace(self, n: int, text: str) -> None:
-        """Take a snapshot."""
+        """Replace the text by a snapshot."""
         if not self.complete:
             self.n, self.text, self.broken = n, text, False
 
     def finish(self, text: str) -> None:
-        """Take the message as it was stored."""
+        """Replace the text by the stored message."""
         self.text, self.complete, self.broken = text, True, False
 
 
 @dataclass(slots=True)
 class Turn:
-    """What is known of a turn after the events so far."""
+    """The state of a turn after the events so far."""
 
     id: str | None = None
     message_id: str | None = None
     answer: Answer = field(default_factory=Answer)
     agent_id: int | None = None
     phase: str = ""
-    # An approval that the turn waits for.
+    # The approval that the turn waits for.
     approval: dict[str, Any] | None = None
-    # What the orchestrator does, if it answers.
+    # The plan, if the orchestrator answers.
     plan: Plan | None = None
-    is_planning: bool = False  # also when there was a plan before
+    is_planning: bool = False  # also when an earlier plan is replaced
     ended: bool = False
     status: str = "queued"
     usage: dict[str, Any] = field(default_factory=dict)
@@ -83,11 +83,11 @@ class Turn:
 
     @classmethod
     def of_workflow(cls, workflow: Mapping[str, Any]) -> "Turn":
-        """Return the turn that works on a workflow, as far as that tells of it."""
+        """Return the turn of a running workflow."""
         is_planning = workflow["status"] == "planning"
         return cls(
             id=str(workflow["turn_id"]),
-            phase=PROGRESS["planning"] if is_planning else "is at work",
+            phase=PROGRESS["planning"] if is_planning else "is working",
             plan=Plan.of_workflow(workflow) if workflow["tasks"] and not is_planning else None,
             is_planning=is_planning,
             status="running",
@@ -95,11 +95,11 @@ class Turn:
 
     @property
     def succeeded(self) -> bool:
-        """Whether there is an answer to rely on."""
+        """Whether the turn ended with an answer."""
         return self.status in ("completed", "partial")
 
-    def take(self, event: ServerEvent) -> None:
-        """Take the next event of this turn."""
+    def apply(self, event: ServerEvent) -> None:
+        """Update the turn with its next event."""
         data = event.data
         self.id = self.id or data.get("turn_id")
         match event.type:
@@ -121,7 +121,7 @@ class Turn:
         data = event.data
         self.phase = "writes"
         if data.get("task_id") not in (None, self.id) and not (self.plan and self.plan.is_single):
-            return  # a task of a plan, whose result is not yet the answer
+            return  # the result of one of several tasks is not the answer
         if data["message_id"] != self.message_id:
             self.message_id, self.answer = data["message_id"], Answer()
         write = self.answer.add if event.type == "message_delta" else self.answer.replace
@@ -130,13 +130,13 @@ class Turn:
     def _wait(self, event: ServerEvent) -> None:
         self.approval, self.status = event.data, "waiting"
         if event.type == "tool_request":
-            self._take_task(event)
+            self._update_plan(event)
         elif self.plan is None:  # the plan was made in an earlier turn
             self.plan = Plan.of_event(event.data)
 
     def _complete(self, data: dict[str, Any]) -> None:
         if data["role"] != "assistant" or data.get("status") == "cut_off":
-            return  # the note of a failure, or what was streamed before it: the turn's end tells it too
+            return  # a failure message or a partial answer: the event that ends the turn has the error
         if data["message_id"] != self.message_id:
             self.message_id, self.answer = data["message_id"], Answer()
         self.agent_id = data.get("agent_id")
@@ -148,30 +148,30 @@ class Turn:
         self.error_code, self.error = data.get("code"), data.get("error")
 
     def _follow(self, event: ServerEvent) -> None:
-        if self.plan is None or self.plan.is_single:  # else nobody writes the answer alone
+        if self.plan is None or self.plan.is_single:  # several tasks: the answer has no single agent
             self.agent_id = event.data.get("agent_id") or self.agent_id
         if event.type == "tool_called":
             self.answer.tool_calls += 1
         if event.type in ("approval_resolved", "approval_timeout"):
-            self._decided(event.data.get("approval_id"))
-        self._take_task(event)
+            self._clear_approval(event.data.get("approval_id"))
+        self._update_plan(event)
         if event.type == "task_progress":
             self.is_planning = event.data.get("phase") == "planning"
         if event.type not in ("message_created", "connection_lost"):
             self.status = "running"
         self.phase = _phase(event) or self.phase
 
-    def _take_task(self, event: ServerEvent) -> None:
+    def _update_plan(self, event: ServerEvent) -> None:
         if self.plan is not None:
-            self.plan.take(event)
+            self.plan.apply(event)
 
-    def _decided(self, approval_id: str | None) -> None:
+    def _clear_approval(self, approval_id: str | None) -> None:
         if self.approval is not None and self.approval.get("approval_id") == approval_id:
             self.approval = None
 
 
 def _phase(event: ServerEvent) -> str | None:
-    """Return what an event says about what is being done, for people."""
+    """Return the phase that an event starts, as text for the user."""
     data = event.data
     match event.type:
         case "context_retrieved":

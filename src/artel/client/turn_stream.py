@@ -1,4 +1,4 @@
-"""One message to a session, and everything that happens because of it, over as many connections as it takes."""
+"""The events of a turn, read over as many connections as it takes."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -10,13 +10,13 @@ from artel.client.turn import ENDINGS
 from artel.errors import Kind
 from artel.ids import uuid7
 
-OUTCOMES = frozenset({"agent_failed", "timeout"})  # refusals that say how the turn ended
-CONNECTION_LOST = "connection_lost"  # our own: the server has no say in it
-PATIENCE_SECONDS = 30.0  # without a word from a server that had the message
+OUTCOMES = frozenset({"agent_failed", "timeout"})  # error codes that mean the turn has ended
+CONNECTION_LOST = "connection_lost"  # made by the client, not sent by the server
+RECONNECT_SECONDS = 30.0  # give up when the server was not reachable for so long
 
 
 class TurnStream:
-    """Sends the message once, however often the line breaks, and reads the events of its turn without a hole."""
+    """Sends a message exactly once and reads all events of its turn, reconnecting when the connection breaks."""
 
     def __init__(
         self,
@@ -28,13 +28,16 @@ class TurnStream:
         retry_of: str | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Take what to send; with `retry_of` the server sends the message of that turn again."""
+        """Prepare the request; with `retry_of` the server repeats the message of that turn."""
         self._api = api
-        self._place = f"/my/chat/{session_id}"
+        self._path = f"/my/chat/{session_id}"
         key = uuid7()
-        self._request: dict[str, Any] = {"method": "POST", "path": f"{self._place}/message"}
+        self._request: dict[str, Any] = {"method": "POST", "path": f"{self._path}/message"}
         if retry_of is not None:
-            self._request |= {"path": f"{self._place}/turns/{retry_of}/retry", "headers": {"Idempotency-Key": key}}
+            self._request |= {
+                "path": f"{self._path}/turns/{retry_of}/retry",
+                "headers": {"Idempotency-Key": key},
+            }
         else:
             target = {"target_agent": agent} if agent else {}
             self._request["json"] = {"content": content, "idempotency_key": key} | target
@@ -45,70 +48,74 @@ class TurnStream:
         self.turn_id: str | None = None
 
     def events(self) -> Iterator[ServerEvent]:
-        """Return what happens, to the end of the turn. When left early it can be called again, and goes on."""
+        """Yield the events until the turn ends. Calling it again continues after the last event read."""
         waited, pause = 0.0, 0.1
         while not self._ended:
             try:
                 for event in self._connection():
                     waited, pause = 0.0, 0.1
                     yield event
-                trouble: ServerUnreachable | ServerRefused = ConnectionLost(
-                    f"{self._api.server} ended the stream too early."
+                error: ServerUnreachable | ServerRefused = ConnectionLost(
+                    f"{self._api.server} closed the stream before the turn ended."
                 )
             except (ServerUnreachable, ServerRefused) as failure:
-                if not self._passes(failure):
+                if not self._is_temporary(failure):
                     raise
-                trouble = failure
+                error = failure
             if self._ended:
                 return
             yield ServerEvent(CONNECTION_LOST, {})
-            if waited >= PATIENCE_SECONDS:
-                raise trouble
+            if waited >= RECONNECT_SECONDS:
+                raise error
             self._sleep(pause)
             waited, pause = waited + pause, min(pause * 2, 3.0)
 
     def cancel(self) -> None:
-        """Ask the server to stop working on the message; an answer that is finished stays."""
-        if self.turn_id is None:  # interrupted before the server said which turn it is
+        """Cancel the turn on the server, unless it has ended."""
+        if self.turn_id is None:  # not known yet: the same idempotency key returns it
             headers = self._request.get("headers", {}) | {"Prefer": "respond-async"}
             accepted = self._api.call(**self._request | {"headers": headers})
             self.turn_id = accepted["turn_id"]
         try:
-            self._api.call("POST", f"{self._place}/turns/{self.turn_id}/cancel")
+            self._api.call("POST", f"{self._path}/turns/{self.turn_id}/cancel")
         except ServerRefused as refused:
             if refused.kind is not Kind.CONFLICT:
                 raise
 
-    def _passes(self, failure: ServerUnreachable | ServerRefused) -> bool:
-        """Return whether the trouble may pass: the server has, or may have, the message and does not answer now."""
+    def _is_temporary(self, failure: ServerUnreachable | ServerRefused) -> bool:
+        """Return whether to reconnect: the server may have the message and is unavailable now."""
         if isinstance(failure, ConnectionLost):
             self._sent = True
         return self._sent and failure.kind is Kind.UNAVAILABLE and failure.code not in OUTCOMES
 
     def _connection(self) -> Iterator[ServerEvent]:
-        """Return the events that one connection brings."""
+        """Yield the events of one connection."""
         if self.turn_id is None:
             call = self._request
         else:
-            call = {"method": "GET", "path": f"{self._place}/events", "headers": {"Last-Event-ID": str(self._last)}}
+            call = {
+                "method": "GET",
+                "path": f"{self._path}/events",
+                "headers": {"Last-Event-ID": str(self._last)},
+            }
         with self._api.stream(**call) as response:
             self._sent = True
             if not response.headers.get("content-type", "").startswith("text/event-stream"):
                 response.read()
-                yield from self._answered(response.json())
+                yield from self._read_document(response.json())
                 return
             yield from self._read(response)
 
     def _read(self, response: Any) -> Iterator[ServerEvent]:
-        """Return what is new in a stream, to the end of the turn."""
+        """Yield the new events of a stream until the turn ends."""
         for event in read_events(response.iter_bytes()):
             if self._is_new(event):
                 yield event
             if self._ended:
                 return
 
-    def _answered(self, answer: dict[str, Any]) -> Iterator[ServerEvent]:
-        """Take an answer that is no stream: the turn was accepted, and its events follow, or it is over already."""
+    def _read_document(self, answer: dict[str, Any]) -> Iterator[ServerEvent]:
+        """Yield the events of a turn whose response is JSON: accepted (its events follow), or already completed."""
         self.turn_id = answer["turn_id"]
         if "content" not in answer:
             yield from self._connection()
@@ -119,7 +126,7 @@ class TurnStream:
         yield ServerEvent("turn_completed", turn | {"status": "completed", "usage": answer.get("usage")})
 
     def _is_new(self, event: ServerEvent) -> bool:
-        """Note where the stream stands; say whether the event is one of this turn that was not read before."""
+        """Update the position in the stream; return whether the event is a new one of this turn."""
         turn_id = event.data.get("turn_id")
         if event.number is not None:
             if event.number <= self._last:
@@ -134,7 +141,7 @@ class TurnStream:
 
 
 class FollowStream(TurnStream):
-    """Reads the events of a workflow's turn after a number; whoever stops reading stops nothing else."""
+    """Reads the events of a workflow's turn after an event number; it never cancels the workflow."""
 
     def __init__(
         self, api: ApiClient, workflow: Mapping[str, Any], after: int, *, sleep: Callable[[float], None] = time.sleep
@@ -145,42 +152,42 @@ class FollowStream(TurnStream):
         self._sent = True
 
     def cancel(self) -> None:
-        """Let it go on without us."""
+        """Stop following; the workflow continues."""
         raise KeyboardInterrupt
 
 
 class RetryStream(TurnStream):
-    """Lets a workflow be tried again, once, and reads the events of the turn that this begins."""
+    """Retries a workflow exactly once and reads the events of the new turn."""
 
     def __init__(
         self, api: ApiClient, workflow: Mapping[str, Any], *, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         super().__init__(api, workflow["session_id"], "", sleep=sleep)
-        self._workflow = f"/my/workflows/{workflow['id']}"
-        self._before = workflow["turn_id"]
-        self._tried = False
+        self._workflow_path = f"/my/workflows/{workflow['id']}"
+        self._old_turn_id = workflow["turn_id"]
+        self._has_tried = False
 
     def cancel(self) -> None:
-        """Ask the server to stop; what is done stays."""
-        if self.turn_id is None and self._turn_now() == self._before:
-            raise KeyboardInterrupt  # nothing was begun that could be stopped
-        self._api.call("POST", f"{self._workflow}/cancel")
+        """Cancel the workflow, if its retry has started."""
+        if self.turn_id is None and self._current_turn_id() == self._old_turn_id:
+            raise KeyboardInterrupt  # there is nothing to cancel
+        self._api.call("POST", f"{self._workflow_path}/cancel")
 
     def _connection(self) -> Iterator[ServerEvent]:
-        """Return the events that one connection brings; the first listens before anything can happen."""
+        """Yield the events of one connection; the first one subscribes before it starts the retry, to miss no event."""
         headers = {} if self.turn_id is None else {"Last-Event-ID": str(self._last)}
-        with self._api.stream("GET", f"{self._place}/events", headers=headers) as response:
+        with self._api.stream("GET", f"{self._path}/events", headers=headers) as response:
             if self.turn_id is None:
-                self.turn_id = self._begin()
+                self.turn_id = self._start_retry()
                 self._sent = True
             yield from self._read(response)
 
-    def _begin(self) -> str:
-        """Return the turn that tries again: a new one, or the one of an attempt whose answer was lost."""
-        if self._tried and (now := self._turn_now()) != self._before:
-            return now
-        self._tried = True
-        return str(self._api.call("POST", f"{self._workflow}/retry")["turn_id"])
+    def _start_retry(self) -> str:
+        """Start the retry and return its turn; if the response to an earlier attempt was lost, return that turn."""
+        if self._has_tried and (turn_id := self._current_turn_id()) != self._old_turn_id:
+            return turn_id
+        self._has_tried = True
+        return str(self._api.call("POST", f"{self._workflow_path}/retry")["turn_id"])
 
-    def _turn_now(self) -> str:
-        return str(self._api.call("GET", self._workflow)["turn_id"])
+    def _current_turn_id(self) -> str:
+        return str(self._api.call("GET", self._workflow_path)["turn_id"])
