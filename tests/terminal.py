@@ -1,4 +1,4 @@
-"""Somebody at a real terminal: a pseudo-terminal, keys that are pressed, a screen that is read."""
+"""A pseudo-terminal for tests: press keys, read the screen."""
 
 import fcntl
 import os
@@ -20,9 +20,9 @@ SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*(?:[@-~]|$)|\][^\x07\x1b]*(?:\x07
 
 
 class Terminal:
-    """`artel …` in a terminal of its own; what it printed is read up to what a test waits for.
+    """Runs `artel …` in a pseudo-terminal.
 
-    A dumb terminal gets plain text. Of another one the escape sequences are in `raw`, and left out of what is read.
+    A dumb terminal gets plain text. For others `raw` has the escape sequences; `screen` and `until` leave them out.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Terminal:
     ) -> None:
         self._master, slave = os.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        # Nobody here answers where the cursor is.
+        # This terminal does not answer cursor position requests.
         environment = {**env, "TERM": term, "PROMPT_TOOLKIT_NO_CPR": "1"}
         self._is_dumb = term == "dumb"
         assert running.nursery is not None, "terminals are for tests"
@@ -50,7 +50,7 @@ class Terminal:
 
     @property
     def screen(self) -> str:
-        """Everything that was printed."""
+        """Everything printed so far, without escape sequences."""
         return self.raw if self._is_dumb else SEQUENCE.sub("", self.raw)
 
     @property
@@ -58,7 +58,7 @@ class Terminal:
         return self.screen[self._read_to :]
 
     def paste(self, text: str) -> None:
-        """Paste a text, as terminals do that bracket it; they send a carriage return for a line end."""
+        """Paste a text in bracketed paste mode, with carriage returns as line ends."""
         pasted = text.replace("\n", "\r")
         self.press(f"\x1b[200~{pasted}\x1b[201~")
 
@@ -76,11 +76,11 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     def type(self, line: str) -> None:
-        """Type a line."""
+        """Type a line and press Enter."""
         self.press(f"{line}\n")
 
     def until(self, text: str) -> str:
-        """Wait until the text is on the screen; return what came since the last time, up to its end."""
+        """Wait until the text is printed; return the output since the last call, up to the end of the text."""
         deadline = time.monotonic() + WAIT_SECONDS
         while text not in self._unread:
             if not self._read(deadline):
@@ -90,9 +90,9 @@ class Terminal:
         return found
 
     def end(self, pressing: str = "") -> tuple[int, str]:
-        """Wait until the command ends; return its exit code and what came since the last time.
+        """Wait until the command ends; return its exit code and the output since the last call.
 
-        Keys are pressed again when nothing happens: `input` can miss a Ctrl-C in the moment in which it begins.
+        Keys are pressed again every second: `input` can miss a Ctrl-C when it is just starting.
         """
         deadline = time.monotonic() + WAIT_SECONDS
         self.press(pressing)
@@ -107,12 +107,12 @@ class Terminal:
         return self._process.wait(5), rest
 
     def _read(self, deadline: float) -> bool:
-        """Read what there is; say whether there may be more."""
+        """Read available output; return whether there may be more."""
         if not select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))[0]:
             return False
         try:
             data = os.read(self._master, 65536)
-        except OSError:  # the command has ended, and its terminal with it
+        except OSError:  # the command has ended and closed its terminal
             return False
         self._bytes += data
         self.raw = self._bytes.decode(errors="replace").replace("\r\n", "\n")
@@ -120,5 +120,5 @@ class Terminal:
 
 
 def without_status(text: str) -> str:
-    """Return what stays of a screen when the status lines on it are gone."""
+    """Return the text of a screen without status lines."""
     return re.sub(r"(?:\r\x1b\[K|\x1b\[2m… [^\x1b]*\x1b\[0m)", "", text)

@@ -17,12 +17,12 @@ from tests.running import Server, artel, clean_environment
 from tests.services import until
 from tests.terminal import CTRL_C, CTRL_D, Terminal, without_status
 
-# What a client sees does not depend on the database.
+# The client does not depend on the database.
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True, scope="session")
 
 
 class Chatter:
-    """Somebody with a command line that is logged in, and a project."""
+    """A user with a project and a logged-in command line."""
 
     def __init__(self, folder: Path, server: Server) -> None:
         self.person = Person.register(server.url)
@@ -31,7 +31,7 @@ class Chatter:
         self.env = clean_environment(folder, ARTEL_SERVER=server.url, ARTEL_TOKEN=self.person.token)
 
     def run(self, *arguments: str, code: int = 0, stdin: str = "") -> str:
-        """Run `artel chat`, check how it ends, return what it printed."""
+        """Run `artel chat`, check its exit code, return its output."""
         done = artel("chat", *arguments, env=self.env, stdin=stdin)
         assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
         return done.stdout if code == 0 else done.stderr
@@ -42,13 +42,13 @@ class Chatter:
         return json.loads(done.stdout)
 
     def terminal(self, *arguments: str) -> Terminal:
-        """Open `artel chat` in a terminal, up to its first prompt."""
+        """Open `artel chat` in a terminal."""
         return Terminal("chat", *arguments, env=self.env)
 
 
 @pytest.fixture
 def demo(tmp_path: Path, server: Server) -> Chatter:
-    """Without a model: the demo brain answers."""
+    """A user of a server without models: the demo brain answers."""
     return Chatter(tmp_path, server)
 
 
@@ -65,18 +65,18 @@ def scripted_server(start_shared_server: StartServer, models: ModelServer) -> Se
 
 @pytest.fixture
 def scripted(tmp_path: Path, scripted_server: Server, models: ModelServer) -> Iterator[Chatter]:
-    """With a model that does what the test says."""
+    """A user of a server whose model is scripted by the test."""
     yield Chatter(tmp_path, scripted_server)
     models.queue.clear()
 
 
-def test_a_question_is_answered(demo: Chatter) -> None:
+def test_message_is_answered(demo: Chatter) -> None:
     assert "391" in demo.run("17 * 23", "--agent", "coder")
     assert "391" in demo.run("--agent", "agent_coder", stdin="17 * 23\n")
     assert "391" in demo.run("-", "--agent", "coder", "--project", "Website", stdin="17 * 23")
 
 
-def test_a_question_goes_on_in_the_last_session_unless_another_is_begun(demo: Chatter) -> None:
+def test_message_continues_the_last_session_unless_new_is_given(demo: Chatter) -> None:
     first = demo.json("17 * 23", "--agent", "coder")
     second = demo.json("what did I say?", "--agent", "writer")
     other = demo.json("what did I say?", "--agent", "coder", "--new")
@@ -90,7 +90,7 @@ def test_a_question_goes_on_in_the_last_session_unless_another_is_begun(demo: Ch
     assert stat.S_IMODE((demo.folder / "config" / "sessions.json").stat().st_mode) == 0o600
 
 
-def test_a_session_that_is_gone_is_replaced_and_a_project_has_its_own(demo: Chatter) -> None:
+def test_deleted_session_is_replaced_and_each_project_has_its_own(demo: Chatter) -> None:
     first = demo.json("1 + 1", "--agent", "coder")
     demo.person.http.delete(f"/my/chat/sessions/{first['session_id']}")
     second = demo.json("1 + 1", "--agent", "coder")
@@ -104,7 +104,7 @@ def test_a_session_that_is_gone_is_replaced_and_a_project_has_its_own(demo: Chat
     assert "No project is called Web" in demo.run("1 + 1", "--project", "Web", code=3)
 
 
-def test_without_a_project_the_first_question_makes_the_default_one(tmp_path: Path, server: Server) -> None:
+def test_first_message_creates_the_default_project(tmp_path: Path, server: Server) -> None:
     person = Person.register(server.url)
     env = clean_environment(tmp_path, ARTEL_SERVER=server.url, ARTEL_TOKEN=person.token)
 
@@ -112,14 +112,14 @@ def test_without_a_project_the_first_question_makes_the_default_one(tmp_path: Pa
     assert [project["is_default"] for project in person.http.get("/my/projects").json()["items"]] == [True]
 
 
-def test_without_an_agent_the_orchestrator_answers(demo: Chatter) -> None:
+def test_orchestrator_answers_without_agent_option(demo: Chatter) -> None:
     answer = demo.json("17 * 23")
 
     assert answer["status"] == "completed"
     assert "391" in answer["content"]
 
 
-def test_mistakes_are_told_with_what_to_do(demo: Chatter) -> None:
+def test_usage_errors_say_what_to_do(demo: Chatter) -> None:
     unknown = demo.run("hello", "--agent", "nobody", code=3)
     assert "no agent called nobody" in unknown
     assert "Its agents: agent_coder, agent_analyzer" in unknown
@@ -132,7 +132,7 @@ def test_mistakes_are_told_with_what_to_do(demo: Chatter) -> None:
     assert "artel login --server http://127.0.0.1:1" in demo.run("hello", code=4)
 
 
-def test_an_agent_that_fails_ends_the_command_with_1(scripted: Chatter, models: ModelServer) -> None:
+def test_failed_agent_exits_with_1(scripted: Chatter, models: ModelServer) -> None:
     models.script(Fail(400), Fail(400))
 
     assert "artel: " in scripted.run("hello", "--agent", "coder", code=1)
@@ -141,13 +141,13 @@ def test_an_agent_that_fails_ends_the_command_with_1(scripted: Chatter, models: 
     assert failed["error"]["detail"]
 
 
-def test_a_session_with_too_much_to_do_says_when_to_come_back(scripted: Chatter, models: ModelServer) -> None:
+def test_full_session_queue_says_when_to_try_again(scripted: Chatter, models: ModelServer) -> None:
     models.script(Hang())
     session = scripted.person.http.post("/my/chat/sessions", json={"project_id": scripted.project["id"]}).json()
-    place = f"/my/chat/{session['session_id']}/message"
+    path = f"/my/chat/{session['session_id']}/message"
     for _ in range(11):
         body = {"content": "hello", "target_agent": "coder"}
-        sent = scripted.person.http.post(place, json=body, headers={"Prefer": "respond-async"})
+        sent = scripted.person.http.post(path, json=body, headers={"Prefer": "respond-async"})
         assert sent.status_code == 202, sent.text
 
     refused = scripted.run("hello", "--agent", "coder", "--session", session["session_id"], code=6)
@@ -156,14 +156,14 @@ def test_a_session_with_too_much_to_do_says_when_to_come_back(scripted: Chatter,
     scripted.person.http.delete(f"/my/chat/sessions/{session['session_id']}")
 
 
-def test_nothing_that_a_model_says_steers_the_terminal(scripted: Chatter, models: ModelServer) -> None:
+def test_control_characters_of_a_model_are_escaped(scripted: Chatter, models: ModelServer) -> None:
     models.script(*[Say("\x1b[31mred\x1b]0;title\x07 \x9b2Jgreen\r\x08!")] * 2)
 
     assert scripted.run("hello", "--agent", "coder") == "\\x1b[31mred\\x1b]0;title\\x07 \\x9b2Jgreen\\r\\x08!\n"
     assert "\x9b" not in json.dumps(scripted.json("hello", "--agent", "coder"), ensure_ascii=True)
 
 
-def test_a_conversation_in_the_terminal(scripted: Chatter) -> None:
+def test_conversation_in_the_terminal(scripted: Chatter) -> None:
     with scripted.terminal() as terminal:
         assert "/help" in terminal.until("\n> ")
         terminal.type("@coder first question")
@@ -187,7 +187,7 @@ def test_a_conversation_in_the_terminal(scripted: Chatter) -> None:
         assert terminal.end(pressing=CTRL_C)[0] == 0
 
 
-def test_the_commands_of_the_chat(scripted: Chatter) -> None:
+def test_slash_commands(scripted: Chatter) -> None:
     with scripted.terminal("--agent", "coder") as terminal:
         terminal.until("coder> ")
         terminal.type("/help")
@@ -212,7 +212,7 @@ def test_the_commands_of_the_chat(scripted: Chatter) -> None:
         assert terminal.end()[0] == 0
 
 
-def test_an_answer_is_shown_while_it_is_written_and_cancelled_by_ctrl_c(scripted: Chatter, models: ModelServer) -> None:
+def test_answer_is_streamed_and_cancelled_by_ctrl_c(scripted: Chatter, models: ModelServer) -> None:
     hang = Hang(word="Once")
     models.script(hang)
     with scripted.terminal("--agent", "coder") as terminal:
@@ -226,7 +226,7 @@ def test_an_answer_is_shown_while_it_is_written_and_cancelled_by_ctrl_c(scripted
         assert "You said: and now?" in terminal.until("\ncoder> ")
 
 
-def test_a_question_that_is_interrupted_is_cancelled(scripted: Chatter, models: ModelServer) -> None:
+def test_ctrl_c_cancels_a_single_message(scripted: Chatter, models: ModelServer) -> None:
     hang = Hang()
     models.script(hang)
     with scripted.terminal("tell me a story", "--agent", "coder") as terminal:
@@ -238,7 +238,7 @@ def test_a_question_that_is_interrupted_is_cancelled(scripted: Chatter, models: 
     assert until(hang.abandoned.is_set, 10)
 
 
-def test_a_line_that_is_cut_loses_nothing(scripted: Chatter, models: ModelServer) -> None:
+def test_broken_connection_loses_nothing(scripted: Chatter, models: ModelServer) -> None:
     words = [f"{number} " for number in range(60)]
     models.script(Say(pieces=words, pause=0.05))
     with CutLine(int(scripted.env["ARTEL_SERVER"].rsplit(":", 1)[1])).running() as line:

@@ -1,4 +1,4 @@
-"""`artel chat` in a terminal that can move its cursor: what is typed and pasted, what is shown, what is approved."""
+"""`artel chat` in a terminal that can move its cursor: input, output and approvals."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ from tests.people import Person
 from tests.running import Server, artel, clean_environment
 from tests.terminal import ALT_ENTER, CTRL_C, CTRL_D, TAB, UP, Terminal
 
-# What a client sees does not depend on the database.
+# The client does not depend on the database.
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True, scope="session")
 
 PROMPT = "coder> "
@@ -40,7 +40,7 @@ def server(chat_server: Server) -> Server:
 
 
 class Talker:
-    """Somebody with a project who talks to agent_coder in a terminal."""
+    """A user with a project who talks to agent_coder in a terminal."""
 
     def __init__(self, folder: Path, person: Person, mark: str) -> None:
         self.person = person
@@ -51,8 +51,8 @@ class Talker:
         self.env = clean_environment(folder, ARTEL_SERVER=server, ARTEL_TOKEN=person.token)
 
     def terminal(self, *options: str, columns: int = 100, folder: str = "/", **variables: str) -> Terminal:
-        place: dict[str, Any] = {"env": self.env | variables, "columns": columns, "folder": folder}
-        return Terminal("chat", "--agent", "coder", *options, term="xterm-256color", **place)
+        settings: dict[str, Any] = {"env": self.env | variables, "columns": columns, "folder": folder}
+        return Terminal("chat", "--agent", "coder", *options, term="xterm-256color", **settings)
 
     def is_connected(self) -> bool:
         return bool(self.person.get(f"/my/projects/{self.project['id']}/connector")["online"])
@@ -74,7 +74,7 @@ def folder(talker: Talker) -> Iterator[Folder]:
 
 
 def written(path: str = "src/a.py", content: str = "one\n") -> list[Say]:
-    """Return what a model says that writes a file and then is done."""
+    """Return the answers of a model that writes a file and then finishes."""
     return [Say(tools=[Tool("tool_write_file", json.dumps({"path": path, "content": content}))]), Say("It is done.")]
 
 
@@ -98,10 +98,10 @@ def test_pasted_lines_are_one_message(talker: Talker, model: ModelServer) -> Non
     assert [asked.text for asked in talker.asked(model)] == [text, f"{talker.mark} a\nb\nc"]
 
 
-def test_typed_messages_are_kept_for_the_owner_only_and_bounded(talker: Talker, model: ModelServer) -> None:
-    kept = talker.folder / "config" / "chat_history"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text("".join(f"old {number}\n" for number in range(2500)))
+def test_history_file_is_private_and_bounded(talker: Talker, model: ModelServer) -> None:
+    history = talker.folder / "config" / "chat_history"
+    history.parent.mkdir(parents=True, exist_ok=True)
+    history.write_text("".join(f"old {number}\n" for number in range(2500)))
     with talker.terminal() as terminal:
         terminal.until(PROMPT)
         terminal.press(f"{talker.mark} first{ALT_ENTER}second\r")
@@ -116,12 +116,12 @@ def test_typed_messages_are_kept_for_the_owner_only_and_bounded(talker: Talker, 
         assert terminal.end(pressing=CTRL_C)[0] == 0
 
     assert [asked.text for asked in talker.asked(model)] == [f"{talker.mark} first\nsecond"] * 2
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    assert len(kept.read_text().splitlines()) <= 1002
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    assert len(history.read_text().splitlines()) <= 1002
 
 
 @pytest.mark.req("CLI-01.2")
-def test_a_write_is_shown_and_approved_in_place(talker: Talker, folder: Folder, script: ByMark) -> None:
+def test_write_is_shown_and_approved_in_the_chat(talker: Talker, folder: Folder, script: ByMark) -> None:
     (folder.path / "src" / "a.py").write_text("old\n")
     script[talker.mark] = written(content="new \u202e text\n")
     with talker.terminal(columns=80) as terminal:
@@ -140,7 +140,7 @@ def test_a_write_is_shown_and_approved_in_place(talker: Talker, folder: Folder, 
 
 
 @pytest.mark.req("CLI-01.2", "CLI-01.3")
-def test_what_is_said_before_a_question_is_shown_whole(talker: Talker, folder: Folder, script: ByMark) -> None:
+def test_text_before_a_question_is_shown_completely(talker: Talker, folder: Folder, script: ByMark) -> None:
     call, done = written()
     script[talker.mark] = [Say(pieces=["I ", "will ", "write ", "it ", "now."], tools=call.tools), done]
     with talker.terminal() as terminal:
@@ -157,7 +157,7 @@ def test_what_is_said_before_a_question_is_shown_whole(talker: Talker, folder: F
 
 
 @pytest.mark.req("CLI-01.6")
-def test_after_an_answer_that_was_cut_off_the_chat_names_retry(talker: Talker, script: ByMark) -> None:
+def test_failed_answer_mentions_retry(talker: Talker, script: ByMark) -> None:
     script[talker.mark] = [Fail(400), Say("Once more.")]
     with talker.terminal(columns=300) as terminal:
         terminal.until(PROMPT)
@@ -170,7 +170,7 @@ def test_after_an_answer_that_was_cut_off_the_chat_names_retry(talker: Talker, s
 
 @pytest.mark.req("CLI-01.2")
 @pytest.mark.parametrize(("answer", "allows"), [("s", []), ("a", ["write src/*.py"])])
-def test_an_answer_can_hold_for_longer(
+def test_approval_can_hold_for_the_session_or_always(
     talker: Talker, folder: Folder, script: ByMark, answer: str, allows: list[str]
 ) -> None:
     script[talker.mark] = [*written(), *written("src/b.py")]
@@ -191,7 +191,7 @@ def test_an_answer_can_hold_for_longer(
 
 @pytest.mark.req("CLI-01.2")
 @pytest.mark.parametrize("reason", ["", "use tabs"])
-def test_a_refusal_is_told_with_its_reason(
+def test_agent_gets_refusal_and_reason(
     talker: Talker, folder: Folder, script: ByMark, model: ModelServer, reason: str
 ) -> None:
     script[talker.mark] = written()
@@ -204,16 +204,16 @@ def test_a_refusal_is_told_with_its_reason(
         terminal.until("It is done.")
 
     assert folder.files() == {}
-    told = talker.asked(model)[-1].body["messages"][-1]["content"]
-    assert "the user does not want it" in told
-    assert reason in told
+    result = talker.asked(model)[-1].body["messages"][-1]["content"]
+    assert "the user does not want it" in result
+    assert reason in result
 
 
 @pytest.mark.req("CLI-01.2")
 @pytest.mark.parametrize(
     ("decision", "words"), [("approve", "It was approved elsewhere."), ("reject", "It was refused elsewhere.")]
 )
-def test_a_question_that_is_decided_elsewhere_ends(
+def test_question_ends_when_decided_elsewhere(
     talker: Talker, folder: Folder, script: ByMark, decision: str, words: str
 ) -> None:
     script[talker.mark] = written()
@@ -230,12 +230,12 @@ def test_a_question_that_is_decided_elsewhere_ends(
 
 
 @pytest.mark.req("CLI-01.2")
-def test_where_only_the_connector_asks_the_chat_says_so(talker: Talker, script: ByMark) -> None:
+def test_chat_points_to_the_connector_that_asks(talker: Talker, script: ByMark) -> None:
     script[talker.mark] = written()
     work = talker.folder / "work"
     (work / "src").mkdir(parents=True)
-    place = ("connect", str(work), "--project", str(talker.project["id"]), "--ask", "terminal")
-    with Terminal(*place, env=talker.env) as connector:
+    command = ("connect", str(work), "--project", str(talker.project["id"]), "--ask", "terminal")
+    with Terminal(*command, env=talker.env) as connector:
         connector.until("Connected to")
         with talker.terminal() as terminal:
             terminal.until(PROMPT)
@@ -247,7 +247,7 @@ def test_where_only_the_connector_asks_the_chat_says_so(talker: Talker, script: 
 
 
 @pytest.mark.req("CLI-01.3")
-def test_answers_are_rendered_with_colours_unless_they_are_not_wanted(talker: Talker, script: ByMark) -> None:
+def test_answers_are_rendered_with_colours_except_with_no_color(talker: Talker, script: ByMark) -> None:
     script[talker.mark] = Say(pieces=re.findall(r"\S+\s*", ANSWER))
     with talker.terminal() as terminal:
         terminal.until(PROMPT)
@@ -270,7 +270,7 @@ def test_answers_are_rendered_with_colours_unless_they_are_not_wanted(talker: Ta
 @pytest.mark.req("CLI-01.4")
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("columns", [80, 100])
-def test_lines_break_between_words_and_code_stays_whole(talker: Talker, script: ByMark, columns: int) -> None:
+def test_text_is_wrapped_between_words_and_code_is_not(talker: Talker, script: ByMark, columns: int) -> None:
     script[talker.mark] = [Say(ANSWER), *written(content="x\n")]
     with talker.terminal(columns=columns) as terminal:
         terminal.until(PROMPT)
@@ -288,7 +288,7 @@ def test_lines_break_between_words_and_code_stays_whole(talker: Talker, script: 
 
 
 @pytest.mark.req("CLI-01.4")
-def test_help_errors_and_tables_break_between_words(talker: Talker) -> None:
+def test_help_errors_and_tables_are_wrapped_between_words(talker: Talker) -> None:
     number = talker.project["id"]
     long = "many words about one thing, " * 4
     with talker.terminal(columns=60) as terminal:
@@ -299,13 +299,13 @@ def test_help_errors_and_tables_break_between_words(talker: Talker) -> None:
         assert re.search(r"\n {18}\S", shown)  # below its own beginning
         terminal.until(PROMPT)
         terminal.type("/model nobody gpt-4o")
-        said = terminal.until("lists them.").split("artel: ")[1]
-        assert max(map(len, said.splitlines())) <= 60
+        error = terminal.until("lists them.").split("artel: ")[1]
+        assert max(map(len, error.splitlines())) <= 60
     with Terminal("projects", "show", f"no such project, {long}", env=talker.env, columns=60) as terminal:
-        said = terminal.end()[1]
-        assert max(map(len, said.splitlines())) <= 60
-        assert " ".join(said.split()).startswith("artel: ")
-        assert long.strip() in " ".join(said.split())
+        error = terminal.end()[1]
+        assert max(map(len, error.splitlines())) <= 60
+        assert " ".join(error.split()).startswith("artel: ")
+        assert long.strip() in " ".join(error.split())
     with Terminal("agents", "list", f"--{long}", env=talker.env, columns=60) as terminal:
         assert max(map(len, terminal.end()[1].splitlines())) <= 60
     number_of_agent = talker.project["agents"][0]["id"]
@@ -339,7 +339,7 @@ def test_tab_completes_agents_commands_and_files(talker: Talker, folder: Folder,
 
 
 @pytest.mark.req("CLI-01.6")
-def test_the_commands_about_files_cost_and_models(talker: Talker, folder: Folder, script: ByMark) -> None:
+def test_commands_for_files_cost_and_models(talker: Talker, folder: Folder, script: ByMark) -> None:
     script[talker.mark] = [*written(), Say("Once more.")]
     with talker.terminal() as terminal:
 
@@ -373,7 +373,7 @@ def test_the_commands_about_files_cost_and_models(talker: Talker, folder: Folder
 
 
 @pytest.mark.req("CLI-01.6")
-def test_the_commands_about_titles_and_the_clipboard(talker: Talker, script: ByMark) -> None:
+def test_commands_for_titles_and_clipboard(talker: Talker, script: ByMark) -> None:
     script[talker.mark] = Say("The answer \u202e\x07 is 42.")
     copied = base64.b64encode(b"The answer \\u202e\\x07 is 42.").decode()
     with talker.terminal() as terminal:
@@ -393,7 +393,7 @@ def test_the_commands_about_titles_and_the_clipboard(talker: Talker, script: ByM
         terminal.until("Renamed the session to The great question.")
         terminal.type("/plan")
         terminal.until("This session has no plan.")
-    assert [one["title"] for one in talker.person.get("/my/chat/sessions")["items"]] == ["The great question"]
+    assert [session["title"] for session in talker.person.get("/my/chat/sessions")["items"]] == ["The great question"]
 
     dumb = Terminal("chat", "--agent", "coder", env=talker.env)
     with dumb:
@@ -404,7 +404,7 @@ def test_the_commands_about_titles_and_the_clipboard(talker: Talker, script: ByM
 
 
 @pytest.mark.req("CLI-01.6")
-def test_a_session_is_resumed_by_its_number(talker: Talker) -> None:
+def test_session_is_resumed_by_its_number(talker: Talker) -> None:
     with talker.terminal() as terminal:
         terminal.until(PROMPT)
         terminal.type(f"{talker.mark} about cats")
@@ -441,7 +441,7 @@ def test_a_session_is_resumed_by_its_number(talker: Talker) -> None:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """Make a folder with modules that nothing of ours may import."""
+    """Make a folder with Python modules that Artel must not import."""
     folder = tmp_path / "site"
     (folder / "src").mkdir(parents=True)
     for name in ("artel", "typer", "httpx", "sitecustomize", "prompt_toolkit"):
@@ -451,12 +451,12 @@ def site(tmp_path: Path) -> Path:
 
 @pytest.mark.req("CLI-01.10", "SEC-01.1")
 @pytest.mark.parametrize("way", ["leaves", "is killed"])
-def test_a_chat_connects_the_folder_it_is_started_in(talker: Talker, site: Path, script: ByMark, way: str) -> None:
+def test_chat_connects_the_current_folder(talker: Talker, site: Path, script: ByMark, way: str) -> None:
     script[talker.mark] = [*written(), Say(pieces=["slow\n\n"] * 500, pause=0.02)]
     with talker.terminal(folder=str(site), columns=300) as terminal:
         shown = terminal.until(PROMPT).split()
-        said = f"Folder {site} connected: agents ask before they write. (--no-folder turns this off) {PROMPT}"
-        assert " ".join(shown).endswith(said.strip())
+        expected = f"Folder {site} connected: agents ask before they write. (--no-folder turns this off) {PROMPT}"
+        assert " ".join(shown).endswith(expected.strip())
         terminal.type(f"{talker.mark} write")
         terminal.until("write src/a.py? [y/s/a/n] ")
         assert not (site / "src" / "a.py").exists()
@@ -478,7 +478,7 @@ def test_a_chat_connects_the_folder_it_is_started_in(talker: Talker, site: Path,
 
 
 @pytest.mark.req("CLI-01.10")
-def test_a_chat_connects_no_folder_where_it_should_not(talker: Talker, site: Path) -> None:
+def test_chat_does_not_connect_unsuitable_folders(talker: Talker, site: Path) -> None:
     with talker.terminal("--no-folder", folder=str(site)) as terminal:
         assert "Folder" not in terminal.until(PROMPT)
         assert not talker.is_connected()
@@ -501,16 +501,16 @@ def test_a_chat_connects_no_folder_where_it_should_not(talker: Talker, site: Pat
 
 
 @pytest.mark.req("CLI-01.10")
-def test_a_chat_says_when_another_connector_has_taken_over(talker: Talker, site: Path) -> None:
+def test_chat_reports_take_over_by_another_connector(talker: Talker, site: Path) -> None:
     with talker.terminal("--folder", str(site), columns=300) as terminal:
         terminal.until("connected: agents ask")
         terminal.until(PROMPT)
         with connected_folder(talker.folder, talker.person, talker.project["id"], "--yes", "--take-over"):
 
-            def said() -> str:
+            def output() -> str:
                 terminal.type("/agents")
                 return " ".join(terminal.until(PROMPT).split())
 
-            assert eventually(lambda: "is no longer connected: Another connector has taken over" in said())
+            assert eventually(lambda: "is no longer connected: Another connector has taken over" in output())
             assert terminal.end(pressing=CTRL_D)[0] == 0
             assert talker.is_connected()

@@ -15,19 +15,19 @@ from tests.running import Server, artel, clean_environment
 
 @pytest.fixture(scope="session", params=["sqlite"])
 def backend(request: pytest.FixtureRequest) -> str:
-    """A client sees no difference between databases."""
+    """Use SQLite only: the client does not depend on the database."""
     name: str = request.param
     return name
 
 
 class Terminal:
-    """Somebody's command line."""
+    """The command line of a user."""
 
     def __init__(self, folder: Path, server: Server) -> None:
         self.env = clean_environment(folder, ARTEL_SERVER=server.url)
 
     def run(self, *arguments: str, code: int = 0, stdin: str = "") -> str:
-        """Run a command, check how it ends, return what it printed."""
+        """Run a command, check its exit code, return its output."""
         done = artel(*arguments, env=self.env, stdin=stdin)
         assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
         return done.stdout if code == 0 else done.stderr
@@ -48,20 +48,20 @@ def logged_in(terminal: Terminal, person: Person) -> Terminal:
 
 
 @pytest.mark.req("UWS-08.5")
-def test_an_administrator_resets_the_space_of_another_user(start_server: StartServer, tmp_path: Path) -> None:
+def test_administrator_resets_space_of_another_user(start_server: StartServer, tmp_path: Path) -> None:
     server = start_server()
     first, second = Person.register(server.url), Person.register(server.url)  # the first is administrator
     project = second.project()["id"]
     for name, person, code in (("second", second, 4), ("first", first, 0)):
         terminal = Terminal(tmp_path / name, server)
         terminal.run("login", "--email", person.email, stdin=f"{PASSWORD}\n")
-        said = terminal.run("projects", "reset", str(project), "--as-administrator", "--yes", code=code)
-        assert ("Only an administrator" if code else f"project {project}") in said
+        output = terminal.run("projects", "reset", str(project), "--as-administrator", "--yes", code=code)
+        assert ("Only an administrator" if code else f"project {project}") in output
     [audited] = second.get(f"/my/projects/{project}/audit")["items"]
     assert audited["arguments"] == {"initiator": "administrator", "user_id": first.user_id}
 
 
-def test_registering_and_logging_in_and_out(terminal: Terminal, server: Server, tmp_path: Path) -> None:
+def test_register_log_in_and_log_out(terminal: Terminal, server: Server, tmp_path: Path) -> None:
     email = f"cli{tmp_path.name}@example.org"
 
     assert server.url in terminal.run("login", "--register", "--email", email, stdin=f"{PASSWORD}\n")
@@ -76,7 +76,7 @@ def test_registering_and_logging_in_and_out(terminal: Terminal, server: Server, 
     assert terminal.json("projects", "list") == []
 
 
-def test_projects_from_making_to_deleting(logged_in: Terminal) -> None:
+def test_projects_are_created_changed_and_deleted(logged_in: Terminal) -> None:
     assert "No projects yet" in logged_in.run("projects", "list")
     made = logged_in.json("projects", "create", "Website", "--settings", '{"language": "ru"}')
     number = str(made["id"])
@@ -96,7 +96,7 @@ def test_projects_from_making_to_deleting(logged_in: Terminal) -> None:
     assert "Project not found" in logged_in.run("projects", "show", number, code=3)
 
 
-def test_agents_from_making_to_deleting(logged_in: Terminal, tmp_path: Path) -> None:
+def test_agents_are_created_changed_and_deleted(logged_in: Terminal, tmp_path: Path) -> None:
     assert "You have no project yet" in logged_in.run("agents", "list", code=3)
     project = logged_in.json("projects", "create", "Website")
     prompt = tmp_path / "prompt.txt"
@@ -128,7 +128,7 @@ def test_agents_from_making_to_deleting(logged_in: Terminal, tmp_path: Path) -> 
 
 
 @pytest.mark.req("CLI-01.7")
-def test_projects_are_named_in_every_command(logged_in: Terminal, tmp_path: Path) -> None:
+def test_every_command_accepts_a_project_name(logged_in: Terminal, tmp_path: Path) -> None:
     made = logged_in.json("projects", "create", "Website")
     logged_in.run("projects", "create", "Shop")
     unknown = f"No project is called Nope. Use --project NUMBER. Yours: {made['id']} (Website)"
@@ -172,7 +172,7 @@ def test_doctor_shows_the_server_first(logged_in: Terminal, person: Person, serv
     assert "warning  server         No answer from http://127.0.0.1:1" in logged_in.run("doctor")
 
 
-def test_a_token_in_the_environment_wins_and_errors_are_json_when_asked_for(terminal: Terminal, person: Person) -> None:
+def test_token_of_environment_is_used_and_errors_are_json_with_json_option(terminal: Terminal, person: Person) -> None:
     terminal.env["ARTEL_TOKEN"] = person.token
     assert terminal.json("projects", "list") == []
 
@@ -182,46 +182,46 @@ def test_a_token_in_the_environment_wins_and_errors_are_json_when_asked_for(term
     assert error["code"] == "invalid_token"
 
 
-def test_wrong_usage_is_json_too_when_asked_for(logged_in: Terminal) -> None:
+def test_usage_errors_are_json_with_json_option(logged_in: Terminal) -> None:
     assert json.loads(logged_in.run("projects", "update", "1", "--json", code=2))["code"] == "usage"
     assert json.loads(logged_in.run("projects", "show", "--json", code=2))["code"] == "usage"
 
 
-def test_giving_up_at_a_prompt_is_an_interruption(terminal: Terminal) -> None:
+def test_closed_input_at_a_prompt_exits_with_130(terminal: Terminal) -> None:
     terminal.run("login", code=130)
 
 
 @pytest.mark.parametrize("token", ["SECRET\nWORD", "SECRET WÖRD", "SECRET\x7f"])
-def test_a_token_that_can_not_be_sent_is_not_printed(terminal: Terminal, token: str) -> None:
+def test_invalid_token_is_not_printed(terminal: Terminal, token: str) -> None:
     terminal.env["ARTEL_TOKEN"] = token
 
     assert "SECRET" not in terminal.run("projects", "list", code=4)
 
 
 @pytest.mark.parametrize("address", ["http://[::1", "http://exa mple.org:x"])
-def test_an_address_that_is_none_is_said_to_be_none(terminal: Terminal, person: Person, address: str) -> None:
+def test_invalid_server_address_is_reported(terminal: Terminal, person: Person, address: str) -> None:
     terminal.env |= {"ARTEL_TOKEN": person.token, "ARTEL_SERVER": address}
 
     assert "not a valid server address" in terminal.run("projects", "list", code=6)
 
 
-def test_a_token_is_never_sent_to_another_server(logged_in: Terminal) -> None:
+def test_token_is_never_sent_to_another_server(logged_in: Terminal) -> None:
     refused = logged_in.run("projects", "list", "--server", "http://127.0.0.1:1", code=4)
 
     assert "Not logged in to http://127.0.0.1:1" in refused
 
 
 @pytest.mark.req("SEC-04.8")
-def test_the_token_of_the_environment_is_never_sent_to_another_server(terminal: Terminal, person: Person) -> None:
+def test_token_of_environment_is_never_sent_to_another_server(terminal: Terminal, person: Person) -> None:
     terminal.env["ARTEL_TOKEN"] = person.token
 
-    said = terminal.run("projects", "list", "--server", "http://127.0.0.1:1", code=4)  # else it can't be reached: 6
+    output = terminal.run("projects", "list", "--server", "http://127.0.0.1:1", code=4)  # 6 if it was sent
 
-    assert "ARTEL_SERVER=http://127.0.0.1:1" in said
+    assert "ARTEL_SERVER=http://127.0.0.1:1" in output
     assert terminal.json("projects", "list") == []
 
 
-def test_a_server_that_does_not_answer_is_named(terminal: Terminal, person: Person) -> None:
+def test_error_names_the_unreachable_server(terminal: Terminal, person: Person) -> None:
     terminal.env |= {"ARTEL_TOKEN": person.token, "ARTEL_SERVER": "http://127.0.0.1:1"}
 
     assert "No answer from http://127.0.0.1:1" in terminal.run("projects", "list", code=6)
@@ -242,7 +242,7 @@ def test_a_server_that_does_not_answer_is_named(terminal: Terminal, person: Pers
         ("grants", "revoke"),
     ],
 )
-def test_help_needs_none_of_the_heavy_packages(command: tuple[str, ...], tmp_path: Path) -> None:
+def test_help_imports_no_heavy_packages(command: tuple[str, ...], tmp_path: Path) -> None:
     import subprocess
     import sys
 
@@ -273,7 +273,7 @@ def test_help_fits_into_80_columns_in_sections_with_examples(tmp_path: Path) -> 
 
 
 @pytest.mark.req("CLI-01.4")
-def test_no_command_is_cut_short_in_a_list(tmp_path: Path) -> None:
+def test_command_lists_are_not_truncated(tmp_path: Path) -> None:
     from artel.cli.main import app
 
     for group in app.registered_groups:
@@ -282,13 +282,13 @@ def test_no_command_is_cut_short_in_a_list(tmp_path: Path) -> None:
         assert "..." not in shown.replace("[ARGS]...", "")
 
 
-def test_the_version_is_printed(tmp_path: Path) -> None:
+def test_version_is_printed(tmp_path: Path) -> None:
     from artel import __version__
 
     assert artel("--version", env=clean_environment(tmp_path)).stdout == f"artel {__version__}\n"
 
 
-def test_the_client_imports_nothing_of_the_server(tmp_path: Path) -> None:
+def test_client_imports_nothing_of_the_server(tmp_path: Path) -> None:
     import subprocess
     import sys
 

@@ -1,4 +1,4 @@
-"""`artel workflows follow`: a plan that was begun elsewhere is seen, decided about, and left again."""
+"""`artel workflows follow`: showing, approving and leaving a plan that was started elsewhere."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from tests.people import Person
 from tests.running import Server, clean_environment
 from tests.terminal import CTRL_C, CTRL_D, Terminal, without_status
 
-# What a client sees does not depend on the database.
+# The client does not depend on the database.
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True, scope="session")
 
 
@@ -38,8 +38,8 @@ def _follow(console: Console, workflow_id: str) -> Terminal:
     return Terminal("workflows", "follow", workflow_id, env=console.env)
 
 
-def _at_work(console: Console, hold: Hold) -> dict[str, Any]:
-    """Have a plan whose first task is done, and whose second one is at work."""
+def _running(console: Console, hold: Hold) -> dict[str, Any]:
+    """Start a plan whose first task is done and whose second task is running."""
     console.team.does = {"b": hold}
     console.ask()
     workflow = console.waiting()
@@ -48,7 +48,7 @@ def _at_work(console: Console, hold: Hold) -> dict[str, Any]:
     return workflow
 
 
-def test_a_plan_that_waits_is_shown_asked_about_and_followed_to_its_end(console: Console) -> None:
+def test_waiting_plan_is_approved_and_followed_to_its_end(console: Console) -> None:
     console.ask()
     waits = console.waiting()
     assert f"artel workflows follow {waits['id']}" in console.run("workflows", "show", waits["id"])
@@ -69,9 +69,9 @@ def test_a_plan_that_waits_is_shown_asked_about_and_followed_to_its_end(console:
     assert lines[-1].startswith("[Cost: $")
 
 
-def test_ctrl_c_leaves_a_plan_that_goes_on(console: Console) -> None:
+def test_ctrl_c_leaves_a_running_plan(console: Console) -> None:
     hold = Hold("Result of b.")
-    workflow = _at_work(console, hold)
+    workflow = _running(console, hold)
 
     with _follow(console, workflow["id"]) as terminal:
         shown = without_status(terminal.until("  c  agent_coder, after b"))
@@ -104,7 +104,7 @@ def test_ctrl_c_at_the_question_decides_nothing(console: Console) -> None:
     assert console.workflow(waits["id"])["status"] == "awaiting_approval"
 
 
-def test_a_decision_elsewhere_is_seen_by_whoever_did_not_decide(console: Console) -> None:
+def test_decision_elsewhere_is_followed_after_ctrl_d(console: Console) -> None:
     console.ask()
     waits = console.waiting()
     with _follow(console, waits["id"]) as terminal:
@@ -117,17 +117,17 @@ def test_a_decision_elsewhere_is_seen_by_whoever_did_not_decide(console: Console
     assert (code, "All of it, in one." in rest) == (0, True)
 
 
-def test_money_is_asked_for_and_calls_are_named(console: Console) -> None:
+def test_tool_call_and_cost_increase_are_asked_about(console: Console) -> None:
     delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
     console.team.needs = {"a": "", "b": "", "c": "b"}
-    dear = Hold("Dear.", tokens=(4_000_000, 10))
-    console.team.does = {"a": delete, "b": dear}
+    expensive = Hold("Expensive.", tokens=(4_000_000, 10))
+    console.team.does = {"a": delete, "b": expensive}
     console.ask()
     workflow = console.waiting()
     console.decide(workflow["approval_id"])
     eventually(lambda: console.person.get("/my/approvals", status="pending")["items"], 30)
-    dear.release()
-    eventually(lambda: _both(console), 30)
+    expensive.release()
+    eventually(lambda: _both_approvals(console), 30)
     console.team.does = {}
 
     with _follow(console, workflow["id"]) as terminal:
@@ -144,12 +144,12 @@ def test_money_is_asked_for_and_calls_are_named(console: Console) -> None:
     assert console.workflow(workflow["id"])["status"] == "completed"
 
 
-def _both(console: Console) -> dict[str, dict[str, Any]]:
-    asked = {one["kind"]: one for one in console.person.get("/my/approvals", status="pending")["items"]}
-    return asked if len(asked) == 2 else {}
+def _both_approvals(console: Console) -> dict[str, dict[str, Any]]:
+    approvals = {item["kind"]: item for item in console.person.get("/my/approvals", status="pending")["items"]}
+    return approvals if len(approvals) == 2 else {}
 
 
-def test_one_that_is_being_planned_is_followed_too(console: Console) -> None:
+def test_workflow_is_followed_while_planning(console: Console) -> None:
     hold = Hold(json.dumps({"tasks": console.team.tasks()}))
     console.team.plans = [hold]
     accepted = console.ask()
@@ -166,7 +166,7 @@ def test_one_that_is_being_planned_is_followed_too(console: Console) -> None:
     assert (code, "You did not want this plan" in rest) == (1, True)
 
 
-def test_what_is_over_is_shown(console: Console) -> None:
+def test_ended_workflow_is_shown(console: Console) -> None:
     done = console.approved()
     shown = console.run("workflows", "follow", done["id"])
     assert shown == console.run("workflows", "show", done["id"])
@@ -175,30 +175,30 @@ def test_what_is_over_is_shown(console: Console) -> None:
     console.run("workflows", "follow", failed["id"], code=1)
 
 
-def test_programs_are_told_when_it_is_over(console: Console) -> None:
+def test_json_is_printed_at_the_end(console: Console) -> None:
     hold = Hold("Result of b.")
-    workflow = _at_work(console, hold)
+    workflow = _running(console, hold)
     with Terminal("workflows", "follow", workflow["id"], "--json", env=console.env) as terminal:
         terminal.until("[running]")
         hold.release()
         code, rest = terminal.end()
 
     assert code == 0
-    told = json.loads(rest[rest.index("{") : rest.rindex("}") + 1])
-    assert (told["id"], told["status"], told["answer"]) == (workflow["id"], "completed", "All of it, in one.")
+    printed = json.loads(rest[rest.index("{") : rest.rindex("}") + 1])
+    assert (printed["id"], printed["status"], printed["answer"]) == (workflow["id"], "completed", "All of it, in one.")
 
 
-def test_a_line_that_is_cut_asks_nothing_twice_and_loses_nothing(console: Console) -> None:
+def test_broken_connection_asks_nothing_twice_and_loses_nothing(console: Console) -> None:
     hold = Hold("Result of b.")
-    workflow = _at_work(console, hold)
+    workflow = _running(console, hold)
     with CutLine(int(console.env["ARTEL_SERVER"].rsplit(":", 1)[1])).running() as line:
         console.env["ARTEL_SERVER"] = line.url
         with _follow(console, workflow["id"]) as terminal:
-            begun = terminal.until("1 of 3 tasks done")
+            first = terminal.until("1 of 3 tasks done")
             line.cut()
             hold.release()
             code, rest = terminal.end()
 
-    shown = without_status(begun + rest)
+    shown = without_status(first + rest)
     assert (code, shown.count("  c  agent_coder is done"), shown.count("All of it, in one.")) == (0, 1, 1)
     assert QUESTION not in shown

@@ -1,4 +1,4 @@
-"""Plans in `artel chat` and `artel workflows`: shown, decided about, watched, tried again."""
+"""Plans in `artel chat` and `artel workflows`: output, approval, progress and retry."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from tests.people import Person
 from tests.running import Server, artel, clean_environment
 from tests.terminal import CTRL_C, CTRL_D, Terminal, without_status
 
-# What a client sees does not depend on the database.
+# The client does not depend on the database.
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True, scope="session")
 
 QUESTION = "Run the plan? y(es) / i(nstruct all tasks) / c(hange it) / n(o) "
@@ -30,12 +30,12 @@ def server(chat_server: Server) -> Server:
 
 
 class Console(Desk):
-    """A desk with a command line that is logged in."""
+    """A user of plans with a logged-in command line."""
 
     env: dict[str, str]
 
     def run(self, *arguments: str, code: int = 0) -> str:
-        """Run a command, check how it ends, return what it printed."""
+        """Run a command, check its exit code, return its output."""
         done = artel(*arguments, env=self.env)
         assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
         return done.stdout if code == 0 else done.stderr
@@ -44,17 +44,17 @@ class Console(Desk):
         return json.loads(self.run(*arguments, "--json"))
 
     def chat(self, *options: str) -> Terminal:
-        """Ask the orchestrator in a terminal."""
+        """Send a request to the orchestrator in a terminal."""
         return Terminal("chat", f"{self.team.mark} Please do it all.", *options, env=self.env)
 
     def newest(self) -> dict[str, Any]:
         """Return the newest workflow, once there is one."""
 
-        def look() -> dict[str, Any]:
+        def find() -> dict[str, Any]:
             items = self.person.get("/my/workflows")["items"]
             return self.workflow(items[0]["id"]) if items else {}
 
-        return eventually(look)
+        return eventually(find)
 
     def waiting(self) -> dict[str, Any]:
         """Return the newest workflow, once it waits for a decision."""
@@ -71,12 +71,12 @@ def console(person: Person, script: ByMark, mark: str, server: Server, tmp_path:
 
 
 def _seen(text: str) -> str:
-    """Return what is on a screen, without status lines."""
+    """Return the text on a screen without status lines."""
     return without_status(text)
 
 
 @pytest.mark.req("CHT-03.2", "CHT-03.3", "CHT-03.4", "CHT-11.3")
-def test_a_plan_is_shown_with_its_price_approved_watched_and_answered(console: Console) -> None:
+def test_plan_is_shown_approved_watched_and_answered(console: Console) -> None:
     with console.chat() as terminal:
         shown = _seen(terminal.until(QUESTION))
         assert re.search(r"The plan: 4 tasks, about \$0\.\d\d, at most \$\d+\.\d\d, about \d+ (s|min)\n", shown)
@@ -90,14 +90,14 @@ def test_a_plan_is_shown_with_its_price_approved_watched_and_answered(console: C
     assert code == 0
     lines = _seen(rest).splitlines()
     for task in "abcd":
-        begins = next(n for n, line in enumerate(lines) if line.startswith(f"  {task}  agent_coder started:"))
+        started = next(n for n, line in enumerate(lines) if line.startswith(f"  {task}  agent_coder started:"))
         done = next(n for n, line in enumerate(lines) if line.startswith(f"  {task}  agent_coder is done after"))
-        assert begins < done < lines.index("All of it, in one.")
+        assert started < done < lines.index("All of it, in one.")
     assert re.fullmatch(r"\[Cost: \$0\.\d+, estimated: about \$0\.\d\d, at most \$\d+\.\d\d\.\]", lines[-1])
     assert sorted(console.team.asked) == ["a", "b", "c", "d"]
 
 
-def test_what_one_agent_can_answer_is_answered_without_ceremony_and_as_it_is_written(console: Console) -> None:
+def test_plan_of_one_task_is_not_shown_and_its_answer_is_streamed(console: Console) -> None:
     hold = Hold(text=" rest", word="Begun")
     console.team.needs, console.team.does = {"1": ""}, {"1": hold}
     with Terminal("chat", env=console.env) as terminal:
@@ -108,7 +108,7 @@ def test_what_one_agent_can_answer_is_answered_without_ceremony_and_as_it_is_wri
         assert "[Cost:" not in terminal.until("\n> ")
 
 
-def test_a_plan_that_is_cheap_and_small_is_shown_and_not_asked_about(console: Console) -> None:
+def test_cheap_small_plan_is_shown_and_runs_without_approval(console: Console) -> None:
     settings = {"settings": {"plans": {"approve_over_usd": 50}}}
     assert console.person.http.patch(f"/my/projects/{console.project['id']}", json=settings).status_code == 200
     console.team.needs = {"a": "", "b": "a"}
@@ -122,7 +122,7 @@ def test_a_plan_that_is_cheap_and_small_is_shown_and_not_asked_about(console: Co
     assert shown.index("  b  agent_coder is done") < shown.index("\nAll of it, in one.\n[Cost:")
 
 
-def test_in_a_conversation_the_merged_answer_is_the_orchestrators(console: Console) -> None:
+def test_merged_answer_in_a_conversation_is_from_the_orchestrator(console: Console) -> None:
     with Terminal("chat", env=console.env) as terminal:
         terminal.until("\n> ")
         terminal.type(f"{console.team.mark} Please do it all.")
@@ -133,7 +133,7 @@ def test_in_a_conversation_the_merged_answer_is_the_orchestrators(console: Conso
         assert terminal.end()[0] == 0
 
 
-def test_that_the_answer_is_being_made_is_told_before_its_first_word(console: Console) -> None:
+def test_status_shows_that_results_are_being_combined(console: Console) -> None:
     merging = Hold("All of it.")
     console.team.does = {"merge": merging}
     with console.chat() as terminal:
@@ -146,7 +146,7 @@ def test_that_the_answer_is_being_made_is_told_before_its_first_word(console: Co
     assert (code, "All of it." in _seen(rest)) == (0, True)
 
 
-def test_an_instruction_goes_to_every_task(console: Console) -> None:
+def test_instruction_goes_to_every_task(console: Console) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)
         terminal.type("i")
@@ -160,7 +160,7 @@ def test_an_instruction_goes_to_every_task(console: Console) -> None:
     assert console.newest()["instruction"] == "Write in French."
 
 
-def test_a_plan_is_changed_before_it_is_approved(console: Console) -> None:
+def test_plan_is_changed_before_it_is_approved(console: Console) -> None:
     mark = console.team.mark
     with console.chat() as terminal:
         terminal.until(QUESTION)
@@ -195,7 +195,7 @@ def test_a_plan_is_changed_before_it_is_approved(console: Console) -> None:
 
 
 @pytest.mark.req("CHT-03.3")
-def test_a_plan_that_the_month_may_not_pay_for_says_what_is_left(console: Console) -> None:
+def test_plan_over_the_monthly_budget_shows_what_is_left(console: Console) -> None:
     settings = {"settings": {"monthly_budget_usd": 0.5}}
     assert console.person.http.patch(f"/my/projects/{console.project['id']}", json=settings).status_code == 200
     console.team.needs = {"1": ""}
@@ -210,7 +210,7 @@ def test_a_plan_that_the_month_may_not_pay_for_says_what_is_left(console: Consol
     assert (code, "Result of 1." in rest) == (0, True)
 
 
-def test_a_rejected_plan_runs_nothing(console: Console) -> None:
+def test_rejected_plan_runs_nothing(console: Console) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)
         terminal.type("n")
@@ -223,7 +223,7 @@ def test_a_rejected_plan_runs_nothing(console: Console) -> None:
     assert console.newest()["status"] == "rejected"
 
 
-def test_feedback_makes_another_plan_which_is_asked_about_with_what_is_different(console: Console) -> None:
+def test_feedback_makes_another_plan_that_lists_its_changes(console: Console) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)
         console.team.needs = {"a": "", "z": "a"}
@@ -239,7 +239,7 @@ def test_feedback_makes_another_plan_which_is_asked_about_with_what_is_different
 
 
 @pytest.mark.req("CLI-01.2")
-def test_what_the_server_refuses_can_be_said_otherwise(console: Console) -> None:
+def test_user_can_answer_again_after_a_refused_answer(console: Console) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)
         terminal.type(f"i {'x' * 2_500}")
@@ -252,7 +252,7 @@ def test_what_the_server_refuses_can_be_said_otherwise(console: Console) -> None
         assert terminal.end()[0] == 0
 
 
-def test_what_was_typed_before_the_question_is_no_answer(console: Console) -> None:
+def test_input_before_the_question_is_discarded(console: Console) -> None:
     hold = Hold(text=json.dumps({"tasks": console.team.tasks()}))
     console.team.plans = [hold]
     with console.chat() as terminal:
@@ -267,7 +267,7 @@ def test_what_was_typed_before_the_question_is_no_answer(console: Console) -> No
         assert console.team.asked == []
 
 
-def test_a_decision_elsewhere_settles_the_question(console: Console) -> None:
+def test_decision_elsewhere_ends_the_question(console: Console) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)
         console.decide(console.waiting()["approval_id"])
@@ -277,7 +277,7 @@ def test_a_decision_elsewhere_settles_the_question(console: Console) -> None:
     assert (code, "All of it, in one." in rest) == (0, True)
 
 
-def test_a_line_that_is_cut_at_the_question_loses_nothing(console: Console) -> None:
+def test_broken_connection_at_the_question_loses_nothing(console: Console) -> None:
     with CutLine(int(console.env["ARTEL_SERVER"].rsplit(":", 1)[1])).running() as line:
         console.env["ARTEL_SERVER"] = line.url
         with console.chat() as terminal:
@@ -291,7 +291,7 @@ def test_a_line_that_is_cut_at_the_question_loses_nothing(console: Console) -> N
     assert all(shown.count(f"  {task}  agent_coder is done") == 1 for task in DIAMOND)
 
 
-def test_a_question_that_nobody_answers_in_time_says_how_it_ended(console: Console) -> None:
+def test_expired_question_shows_the_result(console: Console) -> None:
     settings = {"settings": {"approval_seconds": 1}}
     assert console.person.http.patch(f"/my/projects/{console.project['id']}", json=settings).status_code == 200
     with console.chat() as terminal:
@@ -302,7 +302,7 @@ def test_a_question_that_nobody_answers_in_time_says_how_it_ended(console: Conso
     assert (code, "Nobody decided about the plan in time" in rest) == (1, True)
 
 
-def test_ctrl_d_leaves_the_decision_to_another_place(console: Console) -> None:
+def test_ctrl_d_leaves_the_decision_to_another_client(console: Console) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)
         terminal.press(CTRL_D)
@@ -323,7 +323,7 @@ def test_ctrl_c_at_the_question_cancels_the_turn(console: Console) -> None:
     assert console.team.asked == []
 
 
-def test_a_plan_that_runs_says_how_far_it_is_and_is_cancelled_by_ctrl_c(console: Console) -> None:
+def test_running_plan_shows_progress_and_is_cancelled_by_ctrl_c(console: Console) -> None:
     hold = Hold()
     console.team.needs, console.team.does = CHAIN, {"b": hold}
     with console.chat() as terminal:
@@ -342,7 +342,7 @@ def test_a_plan_that_runs_says_how_far_it_is_and_is_cancelled_by_ctrl_c(console:
 
 
 @pytest.mark.req("CHT-08.2")
-def test_what_failed_is_said_and_how_to_try_it_again(console: Console) -> None:
+def test_failed_tasks_are_shown_with_the_retry_command(console: Console) -> None:
     console.team.needs, console.team.does = {"a": "", "b": "", "c": "a"}, {"a": Fail(400)}
     with console.chat() as terminal:
         terminal.until(QUESTION)
@@ -359,13 +359,13 @@ def test_what_failed_is_said_and_how_to_try_it_again(console: Console) -> None:
 
 
 @pytest.mark.parametrize(("word", "status"), [("y", "completed"), ("n", "partial")])
-def test_a_plan_that_would_cost_more_asks_with_the_figures(console: Console, word: str, status: str) -> None:
+def test_plan_over_its_agreed_cost_asks_with_amounts(console: Console, word: str, status: str) -> None:
     console.team.needs, console.team.does = CHAIN, {"a": Say("Dear.", tokens=(4_000_000, 10))}
     with console.chat() as terminal:
         terminal.until(QUESTION)
         terminal.type("y")
-        asked = _seen(terminal.until("Continue? y(es) / n(o: answer with the finished tasks) "))
-        assert re.search(r"\$\d+\.\d+ agreed, \$\d+\.\d+ spent, \$\d+\.\d+ needed in total\.", asked)
+        question = _seen(terminal.until("Continue? y(es) / n(o: answer with the finished tasks) "))
+        assert re.search(r"\$\d+\.\d+ agreed, \$\d+\.\d+ spent, \$\d+\.\d+ needed in total\.", question)
         terminal.type("c")
         terminal.until("Continue? ")
         terminal.type(word)
@@ -375,49 +375,49 @@ def test_a_plan_that_would_cost_more_asks_with_the_figures(console: Console, wor
     assert console.team.asked == (["a", "b", "c"] if word == "y" else ["a"])
 
 
-def test_a_tool_of_a_task_is_decided_elsewhere_while_the_others_go_on(console: Console) -> None:
+def test_tool_of_a_task_is_decided_elsewhere_while_others_run(console: Console) -> None:
     delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
     console.team.needs, console.team.does = {"a": "", "b": "", "c": "a"}, {"a": delete}
     with console.chat() as terminal:
         terminal.until(QUESTION)
         terminal.type("y")
         terminal.until("delete old.txt? [y/n] ")
-        [asked] = eventually(lambda: console.person.get("/my/approvals", status="pending")["items"])
+        [approval] = eventually(lambda: console.person.get("/my/approvals", status="pending")["items"])
         console.team.does = {}
-        console.decide(asked["id"], "reject", feedback="Keep it.")
+        console.decide(approval["id"], "reject", feedback="Keep it.")
         code, rest = terminal.end()
 
     assert (code, "  c  agent_coder is done" in _seen(rest)) == (0, True)
 
 
-def test_without_a_terminal_nobody_approves_and_how_to_is_said(console: Console) -> None:
+def test_without_a_terminal_nothing_is_approved_and_instructions_are_printed(console: Console) -> None:
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(artel, "chat", f"{console.team.mark} Please do it all.", env=console.env)
+        running = pool.submit(artel, "chat", f"{console.team.mark} Please do it all.", env=console.env)
         waits = console.waiting()
         assert console.team.asked == []
         console.decide(waits["approval_id"])
-        done = asked.result(60)
+        done = running.result(60)
 
     assert (done.returncode, done.stdout) == (0, "All of it, in one.\n")
     assert f"  b  agent_coder, after a: {console.team.mark} do b." in done.stderr
     assert f"POST /my/approvals/{waits['approval_id']}/confirm" in done.stderr
 
 
-def test_as_json_in_a_terminal_nobody_is_asked(console: Console) -> None:
+def test_json_option_in_a_terminal_asks_nothing(console: Console) -> None:
     with console.chat("--json") as terminal:
         terminal.until("Waiting for your approval of a plan")
         console.decide(console.waiting()["approval_id"])
         code, rest = terminal.end()
 
     assert code == 0
-    said = json.loads(_seen(rest)[_seen(rest).index("\n{") : _seen(rest).rindex("}") + 1])
-    assert (said["content"], said["workflow_id"]) == ("All of it, in one.", console.newest()["id"])
+    printed = json.loads(_seen(rest)[_seen(rest).index("\n{") : _seen(rest).rindex("}") + 1])
+    assert (printed["content"], printed["workflow_id"]) == ("All of it, in one.", console.newest()["id"])
 
 
 # artel workflows
 
 
-def test_workflows_are_listed_shown_and_say_what_they_wait_for(console: Console) -> None:
+def test_workflows_are_listed_and_shown_with_pending_approvals(console: Console) -> None:
     assert "No workflows." in console.run("workflows", "list")
     done = console.approved()
     console.ask("Something else.")
@@ -430,7 +430,7 @@ def test_workflows_are_listed_shown_and_say_what_they_wait_for(console: Console)
     ]
     assert console.json("workflows", "show", done["id"][-8:])["id"] == done["id"]
     assert "4 of 4" in listed
-    assert [one["id"] for one in console.json("workflows", "list", "--status", "completed")] == [done["id"]]
+    assert [workflow["id"] for workflow in console.json("workflows", "list", "--status", "completed")] == [done["id"]]
     assert len(console.json("workflows", "list", "--limit", "1")) == 1
     assert len(console.json("workflows", "list", "--project", "Website")) == 2
     other = str(console.person.project("Other")["id"])
@@ -450,7 +450,7 @@ def test_workflows_are_listed_shown_and_say_what_they_wait_for(console: Console)
         assert "missing workflow id" in console.run("workflows", command, "", code=2)
 
 
-def test_a_workflow_is_cancelled_once(console: Console) -> None:
+def test_workflow_is_cancelled_once(console: Console) -> None:
     done = console.approved()
     console.ask("Something else.")
     waits = console.waiting()
@@ -470,7 +470,7 @@ def _failed(console: Console) -> dict[str, Any]:
 
 
 @pytest.mark.req("CHT-08.2")
-def test_a_retry_is_followed_to_its_end(console: Console) -> None:
+def test_retry_is_followed_to_its_end(console: Console) -> None:
     workflow = _failed(console)
     with Terminal("workflows", "retry", workflow["id"], env=console.env) as terminal:
         code, rest = terminal.end()
@@ -484,7 +484,7 @@ def test_a_retry_is_followed_to_its_end(console: Console) -> None:
     assert console.team.asked == ["a", "b", "b", "c"]
 
 
-def test_a_retry_that_fails_again_ends_with_1_and_one_for_programs_tells_all(console: Console) -> None:
+def test_failed_retry_exits_with_1_and_json_prints_the_workflow(console: Console) -> None:
     console.team.needs, console.team.does = CHAIN, {"a": Fail(400)}
     workflow = console.approved()
     assert workflow["status"] == "failed"
@@ -499,14 +499,14 @@ def test_a_retry_that_fails_again_ends_with_1_and_one_for_programs_tells_all(con
     assert (again["id"], again["status"], again["answer"]) == (workflow["id"], "completed", "All of it, in one.")
 
 
-def test_a_retry_can_be_left_to_itself(console: Console) -> None:
+def test_retry_without_waiting(console: Console) -> None:
     workflow = _failed(console)
     hold = Hold("Result of b.")
     console.team.does = {"b": hold}
 
-    said = console.run("workflows", "retry", workflow["id"], "--no-wait")
+    output = console.run("workflows", "retry", workflow["id"], "--no-wait")
 
-    assert f"artel workflows follow {workflow['id']}" in said
+    assert f"artel workflows follow {workflow['id']}" in output
     assert "The workflow goes on" in console.run("workflows", "retry", workflow["id"], code=5)
     hold.release()
     assert console.ended(workflow["id"])["status"] == "completed"
@@ -527,7 +527,7 @@ def test_ctrl_c_cancels_a_retry(console: Console) -> None:
     assert console.workflow(workflow["id"])["status"] == "cancelled"
 
 
-def test_a_retry_of_what_was_never_approved_asks_first(console: Console) -> None:
+def test_retry_of_an_unapproved_plan_asks_first(console: Console) -> None:
     console.ask()
     waits = console.waiting()
     console.decide(waits["approval_id"], "reject")
@@ -541,12 +541,12 @@ def test_a_retry_of_what_was_never_approved_asks_first(console: Console) -> None
     assert console.workflow(waits["id"])["status"] == "completed"
 
 
-def test_a_retry_of_what_became_too_dear_asks_for_the_money(console: Console) -> None:
+def test_retry_over_the_agreed_cost_asks_for_money(console: Console) -> None:
     console.team.needs, console.team.does = CHAIN, {"a": Say("Dear.", tokens=(4_000_000, 10))}
     console.ask()
     first = console.waiting()
     console.decide(first["approval_id"])
-    second = eventually(lambda: _asked_again(console, first))
+    second = eventually(lambda: _second_approval(console, first))
     console.decide(second["approval_id"], "reject")
     assert console.ended(first["id"])["status"] == "partial"
 
@@ -559,12 +559,12 @@ def test_a_retry_of_what_became_too_dear_asks_for_the_money(console: Console) ->
     assert console.team.asked == ["a", "b", "c"]
 
 
-def _asked_again(console: Console, before: dict[str, Any]) -> dict[str, Any]:
+def _second_approval(console: Console, before: dict[str, Any]) -> dict[str, Any]:
     now = console.workflow(before["id"])
     return now if now["approval_id"] not in (None, before["approval_id"]) else {}
 
 
-def test_while_it_is_planned_again_the_terminal_says_so(console: Console) -> None:
+def test_status_shows_that_a_plan_is_being_replanned(console: Console) -> None:
     hold = Hold(json.dumps({"tasks": console.team.tasks()[:1]}))
     with console.chat() as terminal:
         terminal.until(QUESTION)
@@ -579,7 +579,7 @@ def test_while_it_is_planned_again_the_terminal_says_so(console: Console) -> Non
     assert console.team.asked == ["a"]
 
 
-def test_what_was_cancelled_while_it_was_planned_can_be_tried_again(console: Console) -> None:
+def test_workflow_cancelled_while_planning_can_be_retried(console: Console) -> None:
     hold = Hold()
     console.team.plans = [hold]
     with console.chat() as terminal:
@@ -599,7 +599,7 @@ def test_what_was_cancelled_while_it_was_planned_can_be_tried_again(console: Con
     assert console.workflow(workflow["id"])["status"] == "completed"
 
 
-def test_a_retry_whose_line_is_cut_is_begun_once_and_loses_nothing(console: Console) -> None:
+def test_retry_with_broken_connection_starts_once_and_loses_nothing(console: Console) -> None:
     workflow = _failed(console)
     hold = Hold("Result of b.")
     console.team.does = {"b": hold}
@@ -617,7 +617,7 @@ def test_a_retry_whose_line_is_cut_is_begun_once_and_loses_nothing(console: Cons
 
 
 @pytest.mark.req("CLI-01.6")
-def test_the_chat_shows_how_the_last_plan_stands(console: Console) -> None:
+def test_chat_shows_the_status_of_the_last_plan(console: Console) -> None:
     with Terminal("chat", "--new", env=console.env) as terminal:
         terminal.until("> ")
         terminal.type(f"{console.team.mark} Please do it all.")

@@ -1,4 +1,4 @@
-"""What reaches the terminal of an answer."""
+"""The terminal output of an answer."""
 
 import io
 import time
@@ -31,11 +31,11 @@ def printed(*answers: Answer) -> str:
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Return the lines that stay on a terminal, without what was drawn over."""
+    """Return the lines that stay on a terminal, without those drawn over."""
     return [line.split("\x1b[J")[-1].rstrip() for line in capsys.readouterr().out.splitlines()]
 
 
-def test_an_answer_is_printed_as_it_grows_and_once() -> None:
+def test_growing_answer_is_printed_once() -> None:
     assert printed(Answer(1, "Hel"), Answer(2, "Hello"), Answer(2, "Hello"), Answer(2, "Hello!", True)) == "Hello!\n"
 
 
@@ -43,35 +43,35 @@ def test_escape_sequence_in_two_pieces_is_shown_escaped() -> None:
     assert printed(Answer(1, "a\x1b[3"), Answer(2, "a\x1b[31mb", True)) == "a\\x1b[31mb\n"
 
 
-def test_emoji_in_two_pieces_is_left_as_it_is() -> None:
+def test_emoji_in_two_pieces_is_not_escaped() -> None:
     assert printed(Answer(1, "\u26a0"), Answer(2, "\u26a0\ufe0f!", True)) == "\u26a0\ufe0f!\n"
 
 
-def test_an_answer_that_begins_again_the_same_is_not_printed_twice() -> None:
+def test_restarted_answer_with_the_same_text_is_not_printed_twice() -> None:
     assert printed(Answer(1, "Hello"), Answer(2, ""), Answer(3, "Hel"), Answer(4, "Hello!", True)) == "Hello!\n"
 
 
-def test_something_that_is_said_in_the_middle_of_an_answer_has_a_line_of_its_own_and_repeats_nothing() -> None:
+def test_other_output_within_an_answer_has_its_own_line() -> None:
     out = io.StringIO()
     printer = AnswerPrinter(out)
     printer.show(Answer(1, "One"))
     printer.end_line()
     printer.end_line()
-    out.write("[said]\n")
+    out.write("[note]\n")
     printer.show(Answer(2, "One, two.", True))
     printer.end_line()
 
-    assert out.getvalue() == "One\n[said]\n, two.\n"
+    assert out.getvalue() == "One\n[note]\n, two.\n"
 
 
-def test_an_answer_that_turns_out_to_be_another_is_printed_again() -> None:
+def test_changed_answer_is_printed_again() -> None:
     printed_twice = printed(Answer(1, "Wrong"), Answer(2, ""), Answer(3, "Right"), Answer(4, "Right.", True))
 
     assert printed_twice == f"Wrong\n{BEGINS_AGAIN}\nRight.\n"
 
 
 @pytest.mark.req("CLI-01.3")
-def test_what_is_said_before_a_tool_call_stays_and_is_no_mistake() -> None:
+def test_text_before_a_tool_call_stays() -> None:
     before, called, after = Answer(1, "I look."), Answer(1, "I look.", tool_calls=1), Answer(2, "Done", tool_calls=1)
     improved = Answer(3, "Better.", tool_calls=1, complete=True)
 
@@ -80,9 +80,9 @@ def test_what_is_said_before_a_tool_call_stays_and_is_no_mistake() -> None:
 
 
 @pytest.mark.req("CLI-01.3")
-def test_rendered_text_is_whole_when_something_else_comes_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rendered_text_is_complete_before_other_output(capsys: pytest.CaptureFixture[str]) -> None:
     printer = MarkdownPrinter()
-    for number, text in enumerate(["I ", "I look ", "I look into **it**."]):  # faster than it is drawn again
+    for number, text in enumerate(["I ", "I look ", "I look into **it**."]):  # faster than it is redrawn
         printer.show(Answer(number, text))
     printer.end_line()
     assert shown(capsys)[-1] == "I look into it."
@@ -93,7 +93,7 @@ def test_rendered_text_is_whole_when_something_else_comes_at_once(capsys: pytest
 
 
 @pytest.mark.req("CLI-01.3")
-def test_rendered_text_of_a_block_that_goes_on_survives_a_tool_call(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rendered_text_of_an_unfinished_block_survives_a_tool_call(capsys: pytest.CaptureFixture[str]) -> None:
     printer = MarkdownPrinter()
     for answer in [Answer(1, "I look."), Answer(2, "", tool_calls=1), Answer(3, "Done.", tool_calls=1, complete=True)]:
         printer.show(answer)
@@ -103,12 +103,12 @@ def test_rendered_text_of_a_block_that_goes_on_survives_a_tool_call(capsys: pyte
     assert shown(capsys) == [BEGINS_AGAIN, "", "Better."]
 
 
-def test_an_answer_that_ends_shorter_than_it_was_is_printed_again() -> None:
+def test_answer_that_gets_shorter_is_printed_again() -> None:
     assert printed(Answer(1, "Too much"), Answer(1, "Too", True)) == f"Too much\n{BEGINS_AGAIN}\nToo\n"
 
 
 @given(st.lists(st.text()), st.text())
-def test_what_is_printed_last_is_the_whole_answer(pieces: list[str], final: str) -> None:
+def test_last_printed_text_is_the_whole_answer(pieces: list[str], final: str) -> None:
     answers = [Answer(n, "".join(pieces[: n + 1])) for n in range(len(pieces))]
 
     last = printed(*answers, Answer(0, final, True)).rsplit(f"{BEGINS_AGAIN}\n", 1)[-1]
@@ -125,7 +125,7 @@ WHOLE = ("message_completed", {"message_id": "m", "role": "assistant", "content"
 
 
 class Watched(StatusLine):
-    """A status line of somebody who watches, which draws nothing."""
+    """An enabled status line that draws nothing."""
 
     def __init__(self) -> None:
         super().__init__(io.StringIO())
@@ -139,7 +139,7 @@ class NoConversation(Conversation):
         super().__init__(ApiClient("http://127.0.0.1:1"), {"session_id": "s", "project_id": 1}, LastSessions())
 
 
-def test_an_answer_that_overtakes_the_end_of_a_task_waits_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_answer_waits_for_the_end_of_all_tasks(capsys: pytest.CaptureFixture[str]) -> None:
     turn, shown = Turn(), []
     screen = ChatScreen(NoConversation(), Watched(), direct=False, live=True)
     done = [("task_completed", {"task_id": name, "result": "", "duration": 1.0}) for name in "ab"]
@@ -153,7 +153,7 @@ def test_an_answer_that_overtakes_the_end_of_a_task_waits_for_it(capsys: pytest.
     assert shown[3].err == "  b  agent_coder is done after 1 s\n"
 
 
-def test_an_answer_of_one_task_waits_until_it_is_known_whose_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_answer_of_one_task_waits_for_its_agent_name(capsys: pytest.CaptureFixture[str]) -> None:
     turn, shown = Turn(), []
     conversation = NoConversation()
     conversation._names[7] = "agent_coder"
@@ -171,7 +171,7 @@ def test_an_answer_of_one_task_waits_until_it_is_known_whose_it_is(capsys: pytes
 @pytest.mark.parametrize(
     ("old", "words"), [("b", "No change: notes.txt already has this content."), ("", "notes.txt will be empty.")]
 )
-def test_a_write_without_a_diff_is_not_shown_as_new_text(old: str, words: str) -> None:
+def test_write_with_an_empty_diff_is_not_shown_as_new_text(old: str, words: str) -> None:
     notes: list[str] = []
     request = {
         "approval_id": "a",
@@ -187,7 +187,7 @@ def test_a_write_without_a_diff_is_not_shown_as_new_text(old: str, words: str) -
 
 
 @pytest.mark.req("SEC-03.1", "SEC-03.3")
-def test_what_is_asked_in_the_chat_shows_hidden_characters_and_what_is_lost() -> None:
+def test_question_shows_hidden_characters_and_warnings() -> None:
     notes: list[str] = []
     warning = "Would replace 10,000,001 bytes that are not shown and can't be undone."
     notice = "What is not shown has 1 hidden character (U+202E)."
@@ -210,7 +210,7 @@ def test_what_is_asked_in_the_chat_shows_hidden_characters_and_what_is_lost() ->
 
 
 @pytest.mark.req("SEC-03.1")
-def test_path_in_question_of_the_chat_keeps_every_space() -> None:
+def test_path_in_question_keeps_every_space() -> None:
     notes: list[str] = []
     request = {
         "approval_id": "a",
@@ -226,7 +226,7 @@ def test_path_in_question_of_the_chat_keeps_every_space() -> None:
 
 @pytest.mark.req("CLI-01.3")
 @pytest.mark.parametrize("split", [split_blocks, end_of_blocks])
-def test_time_to_split_an_answer_grows_with_its_length_only(split: Callable[[str], object]) -> None:
+def test_splitting_an_answer_takes_linear_time(split: Callable[[str], object]) -> None:
     def least_seconds(blocks: int) -> float:
         text, taken = "a\n\n" * blocks, []
         for _ in range(3):

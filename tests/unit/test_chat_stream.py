@@ -1,4 +1,4 @@
-"""What a client makes of the stream of a turn, however it was cut, repeated and resumed."""
+"""The client's reading of a turn's event stream, also when it is cut, repeated and resumed."""
 
 import json
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def completed(text: str) -> ServerEvent:
     st.lists(st.builds(ServerEvent, st.sampled_from(["a", "b"]), st.dictionaries(st.text(), st.text()), st.none())),
     st.data(),
 )
-def test_events_are_read_wherever_the_network_cut_them(events: list[ServerEvent], data: st.DataObject) -> None:
+def test_events_are_read_from_any_split_of_the_stream(events: list[ServerEvent], data: st.DataObject) -> None:
     whole = b": comment\n\n".join([b"", *(sse(event) for event in events)])
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)))))
     pieces = [whole[start:end] for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
@@ -48,7 +48,7 @@ def test_events_are_read_wherever_the_network_cut_them(events: list[ServerEvent]
 @pytest.mark.parametrize(
     "rubbish", [b"data: {\n\n", b"event: a\ndata: 1\n\n", b"event: a\ndata: {}\nid: x\n\n", b"data"]
 )
-def test_what_is_no_event_of_ours_is_left_out(rubbish: bytes) -> None:
+def test_invalid_events_are_skipped(rubbish: bytes) -> None:
     good = b"id: 3\r\nevent: a\r\ndata: {\r\ndata: }\r\n\r\n"
 
     assert list(read_events([rubbish if rubbish.endswith(b"\n\n") else b"", good, rubbish])) == [
@@ -58,7 +58,7 @@ def test_what_is_no_event_of_ours_is_left_out(rubbish: bytes) -> None:
 
 @dataclass
 class Writer:
-    """A server that writes an answer, to a reader whose connection may break at any point."""
+    """A server that streams an answer to a client whose connection may break at any point."""
 
     pieces: list[str]
     written: int = 0
@@ -75,16 +75,16 @@ class Writer:
                 self.answer.add(self.written, piece)
 
     def cut(self) -> None:
-        """Lose the connection."""
+        """Break the connection."""
         self.connected = False
 
     def connect(self) -> None:
-        """Begin with a snapshot, as for everybody who comes while an answer is written."""
+        """Reconnect and send a snapshot."""
         self.connected = True
         self.answer.replace(self.written, self.text)
 
     def repeat(self) -> None:
-        """Send deltas that the reader has, as they overlap with a snapshot."""
+        """Send deltas again that are contained in a snapshot."""
         if self.connected:
             for n in range(self.written // 2 + 1, self.written + 1):
                 self.answer.add(n, self.pieces[n - 1])
@@ -112,7 +112,7 @@ def test_any_interleaving_of_deltas_snapshots_and_reconnects_yields_the_final_te
     assert writer.answer.text == "".join(pieces)
 
 
-def test_after_a_hole_nothing_is_added_until_a_snapshot_says_what_was_lost() -> None:
+def test_deltas_after_a_gap_are_ignored_until_a_snapshot() -> None:
     answer = Answer()
     answer.add(1, "a")
     answer.add(3, "c")
@@ -126,7 +126,7 @@ def test_after_a_hole_nothing_is_added_until_a_snapshot_says_what_was_lost() -> 
     assert answer.text == "abcde"
 
 
-def test_a_retried_model_call_begins_again_from_nothing() -> None:
+def test_retried_model_call_starts_with_empty_text() -> None:
     answer = Answer()
     answer.add(1, "wrong")
     answer.replace(2, "")
@@ -135,7 +135,7 @@ def test_a_retried_model_call_begins_again_from_nothing() -> None:
     assert answer.text == "right"
 
 
-def test_a_turn_is_followed_to_its_end() -> None:
+def test_turn_is_followed_to_its_end() -> None:
     turn = Turn()
     seen = []
     for event in (
@@ -155,7 +155,7 @@ def test_a_turn_is_followed_to_its_end() -> None:
     assert (turn.ended, turn.succeeded, turn.agent_id) == (True, True, 7)
 
 
-def test_a_failed_turn_tells_why_and_has_no_answer() -> None:
+def test_failed_turn_has_an_error_and_no_answer() -> None:
     turn = Turn()
     note = {"message_id": "x", "role": "system", "content": "It broke.", "agent_id": 7}
     turn.apply(ServerEvent("message_completed", TURN | note, 1))
@@ -164,8 +164,8 @@ def test_a_failed_turn_tells_why_and_has_no_answer() -> None:
     assert (turn.succeeded, turn.status, turn.error, turn.answer.text) == (False, "timeout", "Too long.", "")
 
 
-class Line(ApiClient):
-    """A connection to a server of which the test says what each call brings."""
+class ScriptedClient(ApiClient):
+    """A client whose responses are given by the test."""
 
     def __init__(self, *answers: Any) -> None:
         super().__init__("http://127.0.0.1:1")
@@ -189,7 +189,7 @@ class Line(ApiClient):
 
 
 class Response:
-    """What a call brings: a stream that may break, or a document."""
+    """A response: a stream that may break, or a JSON document."""
 
     def __init__(self, *events: Any, document: Any = None) -> None:
         self._events, self._document = events, document
@@ -211,14 +211,14 @@ CREATED = ServerEvent("message_created", TURN | {"message_id": "u", "role": "use
 LOST = ConnectionLost("gone")
 
 
-def read(line: Line) -> tuple[list[ServerEvent], list[float]]:
+def read(client: ScriptedClient) -> tuple[list[ServerEvent], list[float]]:
     pauses: list[float] = []
-    events = TurnStream(line, "s", "?", "coder", sleep=pauses.append).events()
+    events = TurnStream(client, "s", "?", "coder", sleep=pauses.append).events()
     return [event for event in events if event.type != CONNECTION_LOST], pauses
 
 
-def test_a_dropped_connection_is_resumed_after_the_last_number() -> None:
-    line = Line(
+def test_broken_connection_resumes_after_the_last_event() -> None:
+    client = ScriptedClient(
         Response(CREATED, delta(1, "a"), LOST),
         LOST,
         ServerRefused(503, "server_busy", "Busy."),
@@ -226,74 +226,76 @@ def test_a_dropped_connection_is_resumed_after_the_last_number() -> None:
         Response(completed("abc"), ENDED, ServerEvent("message_created", {}, 9)),
     )
 
-    events, pauses = read(line)
+    events, pauses = read(client)
 
     assert events == [CREATED, delta(1, "a"), delta(2, "ab", "message_snapshot"), completed("abc"), ENDED]
-    assert line.calls == [("POST", "/my/chat/s/message", None)] + [("GET", "/my/chat/s/events", "2")] * 4
+    assert client.calls == [("POST", "/my/chat/s/message", None)] + [("GET", "/my/chat/s/events", "2")] * 4
     assert pauses == [0.1, 0.2, 0.4, 0.1]
 
 
-def test_a_message_that_may_have_arrived_is_sent_again_under_the_same_key() -> None:
-    line = Line(LOST, ServerUnreachable("starting"), Response(CREATED, completed("a"), ENDED))
+def test_message_is_sent_again_with_the_same_idempotency_key() -> None:
+    client = ScriptedClient(LOST, ServerUnreachable("starting"), Response(CREATED, completed("a"), ENDED))
 
-    events, _ = read(line)
+    events, _ = read(client)
 
     assert events[-1] == ENDED
-    assert [call[0] for call in line.calls] == ["POST"] * 3
-    assert len(line.keys) == 1
+    assert [call[0] for call in client.calls] == ["POST"] * 3
+    assert len(client.keys) == 1
 
 
-def test_a_server_that_never_had_the_message_is_not_waited_for() -> None:
+def test_no_retry_if_the_server_never_got_the_message() -> None:
     with pytest.raises(ServerUnreachable):
-        read(Line(ServerUnreachable("nobody")))
+        read(ScriptedClient(ServerUnreachable("nobody")))
     with pytest.raises(ServerRefused):
-        read(Line(ServerRefused(503, "agent_unavailable", "In error.")))
+        read(ScriptedClient(ServerRefused(503, "agent_unavailable", "In error.")))
 
 
-def test_patience_ends() -> None:
+def test_reconnecting_gives_up_after_a_time() -> None:
     with pytest.raises(ConnectionLost):
-        read(Line(Response(CREATED), *[LOST] * 100))
+        read(ScriptedClient(Response(CREATED), *[LOST] * 100))
 
 
 @pytest.mark.parametrize(
     "first", [Response(document={"turn_id": "t", "status": "queued"}), Response(CREATED, ServerEvent("x", {}, None))]
 )
-def test_an_accepted_turn_is_followed_and_events_of_others_are_left_out(first: Response) -> None:
+def test_accepted_turn_is_followed_without_events_of_other_turns(first: Response) -> None:
     other = ServerEvent("turn_completed", {"turn_id": "other", "status": "completed"}, 3)
     ours = ServerEvent("message_completed", completed("a").data, 4), ServerEvent("turn_completed", ENDED.data, 5)
 
-    events, _ = read(Line(first, Response(other, *ours)))
+    events, _ = read(ScriptedClient(first, Response(other, *ours)))
 
     assert [event.type for event in events][-2:] == ["message_completed", "turn_completed"]
     assert other not in events
 
 
-def test_an_answer_that_is_no_stream_is_taken_as_it_is() -> None:
+def test_json_response_becomes_a_completed_turn() -> None:
     document = {"turn_id": "t", "message_id": "m", "content": "Hello", "agent_id": 7, "usage": {"model": "demo"}}
     turn = Turn()
-    for event in read(Line(Response(document=document)))[0]:
+    for event in read(ScriptedClient(Response(document=document)))[0]:
         turn.apply(event)
 
     assert (turn.answer.text, turn.succeeded, turn.usage) == ("Hello", True, {"model": "demo"})
 
 
-def test_what_is_left_early_can_be_cancelled_and_read_to_its_end() -> None:
-    line = Line(Response(CREATED, delta(1, "a")), Response(ServerEvent("turn_cancelled", TURN | {"status": "x"}, 3)))
-    stream = TurnStream(line, "s", "?")
+def test_interrupted_stream_can_be_cancelled_and_read_to_its_end() -> None:
+    client = ScriptedClient(
+        Response(CREATED, delta(1, "a")), Response(ServerEvent("turn_cancelled", TURN | {"status": "x"}, 3))
+    )
+    stream = TurnStream(client, "s", "?")
     next(stream.events())
 
     stream.cancel()
 
     assert [event.type for event in stream.events()] == ["turn_cancelled"]
-    assert ("POST", "/my/chat/s/turns/t/cancel", None) in line.calls
+    assert ("POST", "/my/chat/s/turns/t/cancel", None) in client.calls
 
 
-def test_a_turn_whose_id_is_not_known_yet_is_asked_for_and_cancelled() -> None:
-    line = Line()
+def test_turn_with_unknown_id_is_cancelled() -> None:
+    client = ScriptedClient()
 
-    TurnStream(line, "s", "?").cancel()
+    TurnStream(client, "s", "?").cancel()
 
-    assert [path for _, path, _ in line.calls] == ["/my/chat/s/message", "/my/chat/s/turns/t/cancel"]
+    assert [path for _, path, _ in client.calls] == ["/my/chat/s/message", "/my/chat/s/turns/t/cancel"]
 
 
 ENDED_LATER = ServerEvent("turn_completed", ENDED.data, 7)
@@ -301,18 +303,18 @@ WORKFLOW = {"id": "w", "session_id": "s", "turn_id": "before"}
 BEGUN = ServerEvent("task_started", TURN | {"task_id": "1", "agent_id": 7}, 6)
 
 
-class Retried(Line):
-    """A server whose answers to calls about a workflow get lost, so often as the test says, after they were heard."""
+class RetryClient(ScriptedClient):
+    """A client that loses the first `lost` responses to a retry; `received` if the server got those requests."""
 
-    def __init__(self, *answers: Any, lost: int, heard: bool = True) -> None:
+    def __init__(self, *answers: Any, lost: int, received: bool = True) -> None:
         super().__init__(*answers)
-        self._lost, self._heard = lost, heard
+        self._lost, self._received = lost, received
         self.turn_id = "before"
 
     def call(self, method: str, path: str, **_: Any) -> Any:
         self.calls.append((method, path, None))
         if method == "POST" and path == "/my/workflows/w/retry":
-            if self._heard or not self._lost:
+            if self._received or not self._lost:
                 self.turn_id = "t"
             if self._lost:
                 self._lost -= 1
@@ -320,33 +322,33 @@ class Retried(Line):
         return {"turn_id": self.turn_id}
 
 
-@pytest.mark.parametrize(("lost", "heard", "sent"), [(0, True, 1), (1, True, 1), (1, False, 2)])
-def test_a_retry_is_begun_once_even_if_the_word_of_it_gets_lost(lost: int, heard: bool, sent: int) -> None:
-    line = Retried(*[Response(BEGUN, ENDED_LATER)] * (lost + 1), lost=lost, heard=heard)
+@pytest.mark.parametrize(("lost", "received", "sent"), [(0, True, 1), (1, True, 1), (1, False, 2)])
+def test_retry_starts_once_even_if_its_response_is_lost(lost: int, received: bool, sent: int) -> None:
+    client = RetryClient(*[Response(BEGUN, ENDED_LATER)] * (lost + 1), lost=lost, received=received)
 
-    events = [event for event in RetryStream(line, WORKFLOW, sleep=lambda _: None).events() if event.number]
-
-    assert events == [BEGUN, ENDED_LATER]
-    assert [call[0] for call in line.calls].count("POST") == sent
-    assert line.calls[0] == ("GET", "/my/chat/s/events", None)  # it listens before it begins anything
-
-
-def test_a_retry_that_is_cut_goes_on_after_the_last_number_though_the_server_begins_anew() -> None:
-    line = Retried(Response(BEGUN), ServerUnreachable("starting"), Response(BEGUN, ENDED_LATER), lost=0)
-
-    events = [event for event in RetryStream(line, WORKFLOW, sleep=lambda _: None).events() if event.number]
+    events = [event for event in RetryStream(client, WORKFLOW, sleep=lambda _: None).events() if event.number]
 
     assert events == [BEGUN, ENDED_LATER]
-    assert line.calls[-1] == ("GET", "/my/chat/s/events", "6")
+    assert [call[0] for call in client.calls].count("POST") == sent
+    assert client.calls[0] == ("GET", "/my/chat/s/events", None)  # it subscribes before it starts the retry
 
 
-def test_a_retry_that_has_not_begun_is_left_and_one_that_has_is_cancelled() -> None:
-    idle = Retried(lost=0)
+def test_broken_retry_resumes_after_the_last_event() -> None:
+    client = RetryClient(Response(BEGUN), ServerUnreachable("starting"), Response(BEGUN, ENDED_LATER), lost=0)
+
+    events = [event for event in RetryStream(client, WORKFLOW, sleep=lambda _: None).events() if event.number]
+
+    assert events == [BEGUN, ENDED_LATER]
+    assert client.calls[-1] == ("GET", "/my/chat/s/events", "6")
+
+
+def test_only_a_started_retry_is_cancelled() -> None:
+    idle = RetryClient(lost=0)
     with pytest.raises(KeyboardInterrupt):
         RetryStream(idle, WORKFLOW).cancel()
     assert [call[0] for call in idle.calls] == ["GET"]
 
-    begun = Retried(lost=0)
+    begun = RetryClient(lost=0)
     begun.turn_id = "t"
     RetryStream(begun, WORKFLOW).cancel()
     assert begun.calls[-1] == ("POST", "/my/workflows/w/cancel", None)
@@ -365,18 +367,18 @@ PLAN: dict[str, Any] = {
 }
 
 
-def told(*events: tuple[str, dict[str, Any]], plan: dict[str, Any] = PLAN) -> Turn:
+def turn_after(*events: tuple[str, dict[str, Any]], plan: dict[str, Any] = PLAN) -> Turn:
     turn = Turn()
     for kind, data in [("task_plan_created", plan), *events]:
         turn.apply(ServerEvent(kind, TURN | data, 1))
     return turn
 
 
-def test_a_plan_knows_what_happens_to_its_tasks() -> None:
-    turn = told(
+def test_plan_follows_the_status_of_its_tasks() -> None:
+    turn = turn_after(
         ("task_started", {"task_id": "a", "agent_id": 7}),
         ("task_completed", {"task_id": "a", "result": "x", "duration": 1.5}),
-        ("tool_result", {"task_id": "a", "tool": "tool_stat", "agent_id": 7}),  # a note that was late
+        ("tool_result", {"task_id": "a", "tool": "tool_stat", "agent_id": 7}),  # a late event
         ("task_failed", {"task_id": "b", "code": "agent_failed", "error": "It broke."}),
         ("task_progress", {"task_id": "t", "state": "running", "phase": "writing"}),
     )
@@ -387,18 +389,18 @@ def test_a_plan_knows_what_happens_to_its_tasks() -> None:
     ]
 
 
-def test_what_tasks_write_is_not_the_answer_unless_there_is_only_one() -> None:
+def test_text_of_a_task_is_the_answer_only_if_it_is_the_only_task() -> None:
     piece = ("message_delta", {"message_id": "m", "task_id": "a", "n": 1, "text": "Hello"})
     started = ("task_started", {"task_id": "a", "agent_id": 7})
 
-    several, single = told(started, piece), told(started, piece, plan=PLAN | {"tasks": PLAN["tasks"][:1]})
+    several, single = turn_after(started, piece), turn_after(started, piece, plan=PLAN | {"tasks": PLAN["tasks"][:1]})
 
     assert (several.answer.text, several.agent_id) == ("", None)
     assert (single.answer.text, single.agent_id) == ("Hello", 7)
 
 
-def test_only_the_decision_that_is_waited_for_ends_the_waiting() -> None:
-    turn = told(("tool_request", {"approval_id": "1", "task_id": "a", "tool": "tool_write_file", "agent_id": 7}))
+def test_only_the_pending_approval_is_cleared_by_its_decision() -> None:
+    turn = turn_after(("tool_request", {"approval_id": "1", "task_id": "a", "tool": "tool_write_file", "agent_id": 7}))
     turn.apply(ServerEvent("approval_resolved", TURN | {"approval_id": "0", "decision": "approve"}, 3))
     assert turn.approval is not None
     assert turn.plan is not None
@@ -409,11 +411,11 @@ def test_only_the_decision_that_is_waited_for_ends_the_waiting() -> None:
     assert turn.approval is None
 
 
-def test_a_plan_that_was_made_in_an_earlier_turn_is_known_from_the_question() -> None:
+def test_plan_of_an_earlier_turn_is_read_from_the_request() -> None:
     turn = Turn()
     details = {"estimated_cost_low": 0.01, "estimated_cost_high": 0.2, "unknown_prices": ["odd"]}
-    asked = {"approval_id": "1", "workflow_id": "w", "plan": {"tasks": PLAN["tasks"]}, "details": details}
-    turn.apply(ServerEvent("plan_request", TURN | asked, 1))
+    request = {"approval_id": "1", "workflow_id": "w", "plan": {"tasks": PLAN["tasks"]}, "details": details}
+    turn.apply(ServerEvent("plan_request", TURN | request, 1))
 
     assert turn.plan is not None
     assert (list(turn.plan.tasks), turn.plan.high, turn.plan.unknown_prices) == (["a", "b"], 0.2, ["odd"])

@@ -1,4 +1,4 @@
-"""What a terminal shows of a plan."""
+"""The terminal output of a plan."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -56,7 +56,7 @@ def test_prices_and_times() -> None:
     assert [duration(seconds) for seconds in (0.4, 89.4, 90, 5399, 7200)] == ["0 s", "89 s", "2 min", "90 min", "2.0 h"]
 
 
-def test_a_plan_says_who_does_what_after_what_and_for_how_much() -> None:
+def test_plan_text_lists_agents_dependencies_and_costs() -> None:
     assert plan_text(plan()).splitlines() == [
         "The plan: 3 tasks, about $0.02, at most $0.18, about 40 s",
         "  1  agent_researcher: Find examples. ($0.01)",
@@ -65,14 +65,14 @@ def test_a_plan_says_who_does_what_after_what_and_for_how_much() -> None:
     ]
 
 
-def test_a_price_that_nobody_knows_is_said() -> None:
+def test_plan_text_names_models_with_unknown_price() -> None:
     odd = plan(TASKS[0])
     odd.unknown_prices = ["odd-model"]
 
     assert plan_text(odd).startswith("The plan: 1 task, price of odd-model unknown, about 40 s\n")
 
 
-def test_nothing_of_what_is_agreed_to_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_text_is_not_truncated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     words = " ".join(f"word{number}" for number in range(200))
 
@@ -83,7 +83,7 @@ def test_nothing_of_what_is_agreed_to_is_cut_off(monkeypatch: pytest.MonkeyPatch
 
 
 @given(st.text(), st.text(min_size=1))
-def test_a_task_can_neither_pretend_to_be_two_nor_steer_the_terminal(description: str, name: str) -> None:
+def test_task_text_can_not_imitate_another_task_or_control_the_terminal(description: str, name: str) -> None:
     shown = plan_text(plan(PlanTask(name, "agent_coder", f"x{description}\n  9  agent_coder: nothing\x1b[2J")))
 
     tasks = shown.splitlines()[2 if " hidden character" in shown.split("\n")[1] else 1 :]
@@ -99,7 +99,7 @@ def test_hidden_characters_of_a_plan_are_escaped_and_announced() -> None:
     assert "Delete \\u202eeverything\\x9d" in shown
 
 
-def test_how_long_there_is_to_decide_is_said_by_the_clock_of_this_machine() -> None:
+def test_deadline_is_in_local_time() -> None:
     now = datetime.now().astimezone()
     later = now.astimezone(UTC) + timedelta(days=3)
 
@@ -107,30 +107,30 @@ def test_how_long_there_is_to_decide_is_said_by_the_clock_of_this_machine() -> N
     assert deadline({"expires_at": later.isoformat()}) == f"until {later.astimezone():%Y-%m-%d %H:%M}"
 
 
-def test_a_line_is_cut_where_it_may_be() -> None:
+def test_one_line_is_cut_between_words() -> None:
     assert one_line("a\tb\r\nc") == "a b c"
     assert one_line("one two three", 8) == "one two…"
 
 
 class Watcher:
-    """Somebody who watches a plan."""
+    """A PlanScreen whose output is recorded."""
 
     def __init__(self, *, watched: bool = True) -> None:
-        self.said: list[str] = []
-        self.screen = PlanScreen(self.said.append, watched=watched)
+        self.lines: list[str] = []
+        self.screen = PlanScreen(self.lines.append, watched=watched)
 
     def see(self, now: Plan, task_id: str, status: str, **more: Any) -> list[str]:
-        """Let something happen to a task; return what is said about it."""
-        before = len(self.said)
+        """Change a task; return the lines printed about it."""
+        before = len(self.lines)
         now.tasks[task_id] = replace(now.tasks[task_id], status=status, **more)
         self.screen.show(now)
-        return self.said[before:]
+        return self.lines[before:]
 
 
-def test_a_line_tells_that_a_task_begins_and_how_it_ends() -> None:
+def test_line_is_printed_when_a_task_starts_and_ends() -> None:
     watcher, now = Watcher(), plan()
     watcher.screen.show(now)
-    assert watcher.said == [plan_text(now)]
+    assert watcher.lines == [plan_text(now)]
 
     assert watcher.see(now, "1", "running") == ["  1  agent_researcher started: Find examples."]
     assert watcher.see(now, "1", "running") == []
@@ -141,27 +141,27 @@ def test_a_line_tells_that_a_task_begins_and_how_it_ends() -> None:
     assert watcher.see(now, "3", "cancelled") == ["  3  cancelled"]
 
 
-def test_another_plan_is_shown_too_and_what_was_done_before_is_not_told_again() -> None:
+def test_new_plan_is_shown_without_repeating_finished_tasks() -> None:
     watcher = Watcher()
     watcher.screen.show(plan())
     again = plan(replace(TASKS[0], status="completed"), TASKS[1])
 
     watcher.screen.show(again)
 
-    assert watcher.said[1:] == [plan_text(again)]
-    assert "  1  agent_researcher, already done: Find examples. ($0.01)" in watcher.said[1]
+    assert watcher.lines[1:] == [plan_text(again)]
+    assert "  1  agent_researcher, already done: Find examples. ($0.01)" in watcher.lines[1]
 
 
-def test_a_plan_of_one_task_or_that_nobody_watches_is_shown_only_when_it_is_asked_about() -> None:
+def test_single_task_or_unwatched_plan_is_shown_only_for_approval() -> None:
     for watcher, now in ((Watcher(), plan(TASKS[0])), (Watcher(watched=False), plan())):
         watcher.screen.show(now)
         watcher.see(now, "1", "running")
-        assert (watcher.said, watcher.screen.was_shown) == ([], False)
+        assert (watcher.lines, watcher.screen.was_shown) == ([], False)
         watcher.screen.show_whole(now, ["2: left\nout"])
-        assert watcher.said == [plan_text(now), "Changes:\n  2: left out"]
+        assert watcher.lines == [plan_text(now), "Changes:\n  2: left out"]
 
 
-def test_the_status_says_how_far_it_is() -> None:
+def test_status_shows_progress() -> None:
     screen, now = PlanScreen(lambda _: None, watched=True), plan()
     assert screen.at_work(now) == "0 of 3 tasks done"
     now.tasks["1"] = replace(now.tasks["1"], status="running")
@@ -180,7 +180,7 @@ MISSING = "artel workflows retry 0badcafe"
 
 @pytest.mark.req("CLI-01.6")
 @pytest.mark.parametrize(
-    ("status", "task", "is_in_chat", "said"),
+    ("status", "task", "is_in_chat", "text"),
     [
         ("completed", "completed", False, f"[{COST}]"),
         ("partial", "completed", False, f"[{COST} To run the missing tasks: {MISSING}]"),
@@ -188,41 +188,41 @@ MISSING = "artel workflows retry 0badcafe"
         ("partial", "completed", True, f"[{COST} {SENT_AGAIN}; to keep the finished tasks: {MISSING}]"),
     ],
 )
-def test_the_end_says_what_it_cost(status: str, task: str, is_in_chat: bool, said: str) -> None:
+def test_cost_summary(status: str, task: str, is_in_chat: bool, text: str) -> None:
     figures = {"cost": 0.05, "estimated_cost": 0.04, "estimated_cost_low": 0.01, "estimated_cost_high": 0.2}
     workflow = {"id": WORKFLOW_ID, "status": status, "tasks": [{"status": task}], **figures}
 
-    assert cost_summary(workflow, is_in_chat=is_in_chat) == said
+    assert cost_summary(workflow, is_in_chat=is_in_chat) == text
 
 
-def test_the_end_says_that_the_cost_is_not_known() -> None:
+def test_cost_summary_with_unknown_cost() -> None:
     figures = {"cost": None, "estimated_cost": None, "estimated_cost_low": 0.01, "estimated_cost_high": 0.2}
 
-    said = cost_summary({"id": WORKFLOW_ID, "status": "completed", "tasks": [], **figures}, is_in_chat=False)
+    text = cost_summary({"id": WORKFLOW_ID, "status": "completed", "tasks": [], **figures}, is_in_chat=False)
 
-    assert said == "[Cost: unknown, estimated: price unknown.]"
+    assert text == "[Cost: unknown, estimated: price unknown.]"
 
 
 @st.composite
 def _dropped(draw: st.DrawFn) -> tuple[list[PlanTask], list[str]]:
     names = [str(number) for number in range(draw(st.integers(2, 8)))]
     tasks = [
-        PlanTask(name, "agent_coder", "x", tuple(one for one in names[:at] if draw(st.booleans())))
-        for at, name in enumerate(names)
+        PlanTask(name, "agent_coder", "x", tuple(other for other in names[:index] if draw(st.booleans())))
+        for index, name in enumerate(names)
     ]
     return tasks, draw(st.lists(st.sampled_from(names), unique=True, max_size=len(names) - 1))
 
 
 @given(_dropped())
-def test_what_is_shown_after_a_change_is_what_the_server_makes_of_it(drawn: tuple[list[PlanTask], list[str]]) -> None:
+def test_dropping_tasks_gives_the_same_graph_as_on_the_server(drawn: tuple[list[PlanTask], list[str]]) -> None:
     tasks, dropped = drawn
     shown = plan(*tasks)
     graph = TaskGraph(PlannedTask(task.id, task.agent, task.description, task.depends_on) for task in tasks)
 
     for task_id in dropped:
         shown.drop(task_id)
-    there = changed_graph(graph, [TaskChange(id=one, drop=True) for one in dropped], ["agent_coder"])
+    on_server = changed_graph(graph, [TaskChange(id=task_id, drop=True) for task_id in dropped], ["agent_coder"])
 
     assert {task.id: task.depends_on for task in shown.tasks.values()} == {
-        task.id: task.depends_on for task in there.tasks.values()
+        task.id: task.depends_on for task in on_server.tasks.values()
     }

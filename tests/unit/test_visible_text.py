@@ -1,4 +1,4 @@
-"""Characters that can't be seen are shown in a terminal, and announced."""
+"""Hidden characters are escaped and announced in a terminal."""
 
 import json
 import unicodedata
@@ -11,7 +11,7 @@ from artel.cli.output import show, table
 from artel.cli.visible_text import announcement, escaped, json_text, one_line, visible
 from artel.client.hidden_characters import hidden_characters
 
-# Format characters that are drawn, and so can be seen.
+# Format characters that are visible.
 DRAWN = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
 CONTROLS = st.text(st.sampled_from("\x1b\x9b\x9d\x07\x9c\r\n\t[]()P\\;01mAz я\u202e\u200b\u2066\U000e0041"))
 pytestmark = pytest.mark.req("SEC-03.1")
@@ -39,12 +39,12 @@ def test_invisible_letters_and_marks_are_escaped(invisible: str) -> None:
 
 
 @given(st.one_of(st.text(), CONTROLS))
-def test_text_without_hidden_characters_is_left_as_it_is(text: str) -> None:
+def test_text_without_hidden_characters_is_unchanged(text: str) -> None:
     assert (visible(text) == text) == (not [*hidden_characters(text)] and "\r" not in text)
 
 
 @given(st.text(st.sampled_from("\x1b\x9d\x9c]P\u202e\u2066\u200bab \n\t")))
-def test_nothing_is_dropped(text: str) -> None:
+def test_no_character_is_dropped(text: str) -> None:
     assert visible(text).encode().decode("unicode_escape") == text
 
 
@@ -62,12 +62,12 @@ def test_nothing_is_dropped(text: str) -> None:
         ("\u26a0\ufe0f careful\ufe0f", "\u26a0\ufe0f careful\\ufe0f"),
     ],
 )
-def test_what_is_shown(text: str, shown: str) -> None:
+def test_hidden_characters_are_shown_escaped(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
 @pytest.mark.parametrize("symbol", "+<=>|~")
-def test_emoji_style_after_symbol_of_ascii_is_shown_and_announced(symbol: str) -> None:
+def test_variation_selector_after_ascii_symbol_is_escaped_and_announced(symbol: str) -> None:
     text = f"a {symbol}\ufe0f b"
 
     assert visible(text) == f"a {symbol}\\ufe0f b"
@@ -75,7 +75,7 @@ def test_emoji_style_after_symbol_of_ascii_is_shown_and_announced(symbol: str) -
     assert visible("\u2194\ufe0f") == "\u2194\ufe0f"
 
 
-def test_a_name_is_one_line_in_which_line_breaks_are_escaped() -> None:
+def test_name_is_one_line_with_escaped_line_breaks() -> None:
     assert visible("a\nb\tc", keep="") == "a\\nb\\tc"
     assert one_line("a\n b\x9d  c") == "a b\\x9d c"
     assert one_line("abcdef", 4) == "abc…"
@@ -91,14 +91,14 @@ def test_announcement_counts_and_names_the_characters() -> None:
 
 
 @given(st.one_of(st.text(), CONTROLS))
-def test_json_for_programs_says_the_same_and_hides_nothing(text: str) -> None:
+def test_json_has_the_same_data_without_hidden_characters(text: str) -> None:
     shown = json_text({"text": text})
 
     assert json.loads(shown) == {"text": text}
     assert [*hidden_characters(shown.replace("\ufe0f", ""))] == []
 
 
-def test_tables_and_facts_show_hidden_characters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_and_fields_show_hidden_characters(capsys: pytest.CaptureFixture[str]) -> None:
     table([{"name": "web\u202e\x9d\nsite", "id": 1}], ("name", "id"), False, "")
     printed = capsys.readouterr()
     assert printed.out == "name                 id\nweb\\u202e\\x9d\\nsite  1\n"

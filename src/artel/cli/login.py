@@ -11,7 +11,7 @@ from artel.cli.group import QuickGroup
 from artel.cli.output import AsJson, Server, secret_from_user, show, table
 from artel.errors import ArtelError, Kind
 
-sessions = typer.Typer(help="Your logins.", no_args_is_help=True, cls=QuickGroup)
+sessions = typer.Typer(help="Manage your logins.", no_args_is_help=True, cls=QuickGroup)
 
 
 def login(

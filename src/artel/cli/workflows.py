@@ -97,7 +97,10 @@ def retry_workflow(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the tasks again that did not succeed; the others keep their results."""
+    """Run the tasks again that did not succeed.
+
+    The other tasks keep their results.
+    """
     with connect(server) as client:
         if wait:
             from artel.cli.workflow_follow import follow_retry
