@@ -95,7 +95,7 @@ def test_pasted_lines_are_one_message(talker: Talker, model: ModelServer) -> Non
         terminal.press(CTRL_D)
         assert terminal.end()[0] == 0
 
-    assert [asked.text for asked in talker.asked(model)] == [text, f"{talker.mark} a\nb\nc"]
+    assert [request.text for request in talker.asked(model)] == [text, f"{talker.mark} a\nb\nc"]
 
 
 def test_history_file_is_private_and_bounded(talker: Talker, model: ModelServer) -> None:
@@ -115,7 +115,7 @@ def test_history_file_is_private_and_bounded(talker: Talker, model: ModelServer)
         terminal.until(PROMPT)
         assert terminal.end(pressing=CTRL_C)[0] == 0
 
-    assert [asked.text for asked in talker.asked(model)] == [f"{talker.mark} first\nsecond"] * 2
+    assert [request.text for request in talker.asked(model)] == [f"{talker.mark} first\nsecond"] * 2
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
     assert len(history.read_text().splitlines()) <= 1002
 
@@ -221,8 +221,8 @@ def test_question_ends_when_decided_elsewhere(
         terminal.until(PROMPT)
         terminal.type(f"{talker.mark} write")
         terminal.until("[y/s/a/n] ")
-        (asked,) = talker.person.get("/my/approvals?status=pending")["items"]
-        talker.person.http.post(f"/my/approvals/{asked['id']}/confirm", json={"decision": decision})
+        (approval,) = talker.person.get("/my/approvals?status=pending")["items"]
+        talker.person.http.post(f"/my/approvals/{approval['id']}/confirm", json={"decision": decision})
         terminal.until(words)
         terminal.until("It is done.")
 
@@ -296,7 +296,7 @@ def test_help_errors_and_tables_are_wrapped_between_words(talker: Talker) -> Non
         terminal.type("/help")
         shown = terminal.until("REASON says why.").split("\n", 1)[1]
         assert max(map(len, shown.splitlines())) <= 60
-        assert re.search(r"\n {18}\S", shown)  # below its own beginning
+        assert re.search(r"\n {18}\S", shown)  # indented below its text
         terminal.until(PROMPT)
         terminal.type("/model nobody gpt-4o")
         error = terminal.until("lists them.").split("artel: ")[1]
@@ -334,8 +334,8 @@ def test_tab_completes_agents_commands_and_files(talker: Talker, folder: Folder,
         terminal.press(f"/agen{TAB}\r")
         terminal.until("agent_researcher")
 
-    (asked,) = talker.asked(model)
-    assert asked.text == f"{talker.mark} read report.md src/main.py ign .hid ../"
+    (request,) = talker.asked(model)
+    assert request.text == f"{talker.mark} read report.md src/main.py ign .hid ../"
 
 
 @pytest.mark.req("CLI-01.6")

@@ -98,12 +98,12 @@ def test_plan_is_shown_approved_watched_and_answered(console: Console) -> None:
 
 
 def test_plan_of_one_task_is_not_shown_and_its_answer_is_streamed(console: Console) -> None:
-    hold = Hold(text=" rest", word="Begun")
+    hold = Hold(text=" rest", word="Started")
     console.team.needs, console.team.does = {"1": ""}, {"1": hold}
     with Terminal("chat", env=console.env) as terminal:
         terminal.until("\n> ")
         terminal.type(f"{console.team.mark} Please do it all.")
-        assert "The plan" not in terminal.until("agent_coder:\nBegun")
+        assert "The plan" not in terminal.until("agent_coder:\nStarted")
         hold.release()
         assert "[Cost:" not in terminal.until("\n> ")
 
@@ -360,7 +360,7 @@ def test_failed_tasks_are_shown_with_the_retry_command(console: Console) -> None
 
 @pytest.mark.parametrize(("word", "status"), [("y", "completed"), ("n", "partial")])
 def test_plan_over_its_agreed_cost_asks_with_amounts(console: Console, word: str, status: str) -> None:
-    console.team.needs, console.team.does = CHAIN, {"a": Say("Dear.", tokens=(4_000_000, 10))}
+    console.team.needs, console.team.does = CHAIN, {"a": Say("Expensive.", tokens=(4_000_000, 10))}
     with console.chat() as terminal:
         terminal.until(QUESTION)
         terminal.type("y")
@@ -542,7 +542,7 @@ def test_retry_of_an_unapproved_plan_asks_first(console: Console) -> None:
 
 
 def test_retry_over_the_agreed_cost_asks_for_money(console: Console) -> None:
-    console.team.needs, console.team.does = CHAIN, {"a": Say("Dear.", tokens=(4_000_000, 10))}
+    console.team.needs, console.team.does = CHAIN, {"a": Say("Expensive.", tokens=(4_000_000, 10))}
     console.ask()
     first = console.waiting()
     console.decide(first["approval_id"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artel.cli.chat_screen import BEGINS_AGAIN, AnswerPrinter, ChatScreen
+from artel.cli.chat_screen import RESTARTED, AnswerPrinter, ChatScreen
 from artel.cli.markdown_screen import MarkdownPrinter, end_of_blocks, split_blocks
 from artel.cli.status_line import StatusLine
 from artel.cli.tool_question import ToolQuestion
@@ -67,7 +67,7 @@ def test_other_output_within_an_answer_has_its_own_line() -> None:
 def test_changed_answer_is_printed_again() -> None:
     printed_twice = printed(Answer(1, "Wrong"), Answer(2, ""), Answer(3, "Right"), Answer(4, "Right.", True))
 
-    assert printed_twice == f"Wrong\n{BEGINS_AGAIN}\nRight.\n"
+    assert printed_twice == f"Wrong\n{RESTARTED}\nRight.\n"
 
 
 @pytest.mark.req("CLI-01.3")
@@ -76,7 +76,7 @@ def test_text_before_a_tool_call_stays() -> None:
     improved = Answer(3, "Better.", tool_calls=1, complete=True)
 
     assert printed(before, called, Answer(2, "", tool_calls=1), after) == "I look.\nDone\n"
-    assert printed(before, called, after, improved) == f"I look.\nDone\n{BEGINS_AGAIN}\nBetter.\n"
+    assert printed(before, called, after, improved) == f"I look.\nDone\n{RESTARTED}\nBetter.\n"
 
 
 @pytest.mark.req("CLI-01.3")
@@ -100,18 +100,18 @@ def test_rendered_text_of_an_unfinished_block_survives_a_tool_call(capsys: pytes
     assert shown(capsys)[-3:] == ["I look.", "", "Done."]
 
     printer.show(Answer(4, "Better.", tool_calls=1, complete=True))
-    assert shown(capsys) == [BEGINS_AGAIN, "", "Better."]
+    assert shown(capsys) == [RESTARTED, "", "Better."]
 
 
 def test_answer_that_gets_shorter_is_printed_again() -> None:
-    assert printed(Answer(1, "Too much"), Answer(1, "Too", True)) == f"Too much\n{BEGINS_AGAIN}\nToo\n"
+    assert printed(Answer(1, "Too much"), Answer(1, "Too", True)) == f"Too much\n{RESTARTED}\nToo\n"
 
 
 @given(st.lists(st.text()), st.text())
 def test_last_printed_text_is_the_whole_answer(pieces: list[str], final: str) -> None:
     answers = [Answer(n, "".join(pieces[: n + 1])) for n in range(len(pieces))]
 
-    last = printed(*answers, Answer(0, final, True)).rsplit(f"{BEGINS_AGAIN}\n", 1)[-1]
+    last = printed(*answers, Answer(0, final, True)).rsplit(f"{RESTARTED}\n", 1)[-1]
 
     assert last.removesuffix("\n") == visible(final).removesuffix("\n")
 

@@ -300,7 +300,7 @@ def test_turn_with_unknown_id_is_cancelled() -> None:
 
 ENDED_LATER = ServerEvent("turn_completed", ENDED.data, 7)
 WORKFLOW = {"id": "w", "session_id": "s", "turn_id": "before"}
-BEGUN = ServerEvent("task_started", TURN | {"task_id": "1", "agent_id": 7}, 6)
+STARTED = ServerEvent("task_started", TURN | {"task_id": "1", "agent_id": 7}, 6)
 
 
 class RetryClient(ScriptedClient):
@@ -324,21 +324,21 @@ class RetryClient(ScriptedClient):
 
 @pytest.mark.parametrize(("lost", "received", "sent"), [(0, True, 1), (1, True, 1), (1, False, 2)])
 def test_retry_starts_once_even_if_its_response_is_lost(lost: int, received: bool, sent: int) -> None:
-    client = RetryClient(*[Response(BEGUN, ENDED_LATER)] * (lost + 1), lost=lost, received=received)
+    client = RetryClient(*[Response(STARTED, ENDED_LATER)] * (lost + 1), lost=lost, received=received)
 
     events = [event for event in RetryStream(client, WORKFLOW, sleep=lambda _: None).events() if event.number]
 
-    assert events == [BEGUN, ENDED_LATER]
+    assert events == [STARTED, ENDED_LATER]
     assert [call[0] for call in client.calls].count("POST") == sent
     assert client.calls[0] == ("GET", "/my/chat/s/events", None)  # it subscribes before it starts the retry
 
 
 def test_broken_retry_resumes_after_the_last_event() -> None:
-    client = RetryClient(Response(BEGUN), ServerUnreachable("starting"), Response(BEGUN, ENDED_LATER), lost=0)
+    client = RetryClient(Response(STARTED), ServerUnreachable("starting"), Response(STARTED, ENDED_LATER), lost=0)
 
     events = [event for event in RetryStream(client, WORKFLOW, sleep=lambda _: None).events() if event.number]
 
-    assert events == [BEGUN, ENDED_LATER]
+    assert events == [STARTED, ENDED_LATER]
     assert client.calls[-1] == ("GET", "/my/chat/s/events", "6")
 
 
@@ -348,10 +348,10 @@ def test_only_a_started_retry_is_cancelled() -> None:
         RetryStream(idle, WORKFLOW).cancel()
     assert [call[0] for call in idle.calls] == ["GET"]
 
-    begun = RetryClient(lost=0)
-    begun.turn_id = "t"
-    RetryStream(begun, WORKFLOW).cancel()
-    assert begun.calls[-1] == ("POST", "/my/workflows/w/cancel", None)
+    started = RetryClient(lost=0)
+    started.turn_id = "t"
+    RetryStream(started, WORKFLOW).cancel()
+    assert started.calls[-1] == ("POST", "/my/workflows/w/cancel", None)
 
 
 PLAN: dict[str, Any] = {

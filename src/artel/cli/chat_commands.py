@@ -255,8 +255,8 @@ class FileNames:
         from artel.connector.ignore_rules import GitIgnore
         from artel.paths.beneath import Beneath
 
-        *folders, beginning = word.split("/")
-        if any(name in ("", ".", "..") or name.startswith(".") for name in folders) or beginning.startswith("."):
+        *folders, prefix = word.split("/")
+        if any(name in ("", ".", "..") or name.startswith(".") for name in folders) or prefix.startswith("."):
             return []
         folder = self._root.joinpath(*folders)
         try:
@@ -267,8 +267,8 @@ class FileNames:
                 names = []
                 for entry in islice(folder.iterdir(), self.MAX_ENTRIES):
                     is_folder = entry.is_dir()
-                    is_fitting = entry.name.startswith(beginning) and not entry.name.startswith(".")
-                    if is_fitting and not ignored.hides((*folders, entry.name), is_folder=is_folder):
+                    matches = entry.name.startswith(prefix) and not entry.name.startswith(".")
+                    if matches and not ignored.hides((*folders, entry.name), is_folder=is_folder):
                         names.append("/".join((*folders, entry.name)) + ("/" if is_folder else ""))
         except (OSError, ValueError):
             return []

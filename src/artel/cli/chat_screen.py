@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from artel.client.plan import Plan
     from artel.client.turn import Answer, Turn
 
-BEGINS_AGAIN = "[the answer starts again]"
+RESTARTED = "[the answer starts again]"
 
 
 class AnswerPrinter:
@@ -30,10 +30,10 @@ class AnswerPrinter:
         self._clean = ""
         self._printed = ""
         self._tool_calls = 0  # made when the text last grew
-        self.at_line_start = True  # whether the next character begins a line
+        self.at_line_start = True  # whether the next character is the first of a line
 
     def show(self, answer: "Answer") -> None:
-        """Print what is new in the answer."""
+        """Print the new text of the answer."""
         if not answer.text.startswith(self._source):
             self._source = self._clean = ""
         last = self._source[-1:]  # how a character is shown may depend on the one before it
@@ -44,7 +44,7 @@ class AnswerPrinter:
         elif answer.complete or not self._printed.startswith(self._clean):  # else it may grow to the same text again
             self.end_line()
             is_next = answer.tool_calls != self._tool_calls  # text before a tool call is not replaced
-            self._write(self._clean if is_next else f"{BEGINS_AGAIN}\n{self._clean}")
+            self._write(self._clean if is_next else f"{RESTARTED}\n{self._clean}")
         else:
             return
         if self._clean != self._printed:

@@ -15,12 +15,12 @@ from rich.segment import Segment, Segments
 from rich.syntax import Syntax
 from rich.text import Text
 
+from artel.cli.chat_screen import RESTARTED
 from artel.cli.visible_text import visible
 
 if TYPE_CHECKING:
     from artel.client.turn import Answer
 
-BEGINS_AGAIN = "[the answer starts again]"
 WIDEST = 120
 LIVE_LINES = 8  # of the block that is being written
 REDRAW_SECONDS = 0.05
@@ -92,7 +92,7 @@ class MarkdownPrinter:
             return  # the finished blocks are the same
         else:
             self._clear()
-            self._console.print(Text(BEGINS_AGAIN, "dim"))
+            self._console.print(Text(RESTARTED, "dim"))
         self._text = self._done = ""
 
     def end_line(self) -> None:
