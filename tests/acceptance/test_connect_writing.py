@@ -351,7 +351,7 @@ def test_undo_on_the_command_line_needs_no_server(line: Line, connect: Connectin
     assert [*connect.files()] == ["file.txt", "src/a.txt", "src/b.txt"]
     assert artel("undo", "nothing.txt", *folder, env=connect.env).returncode == 3
     elsewhere = artel("undo", "--folder", "/", env=connect.env)
-    assert (elsewhere.returncode, "no folder that was connected" in elsewhere.stderr) == (3, True)
+    assert (elsewhere.returncode, "is not in a connected folder" in elsewhere.stderr) == (3, True)
     (connect.work / "src" / "a.txt").write_text("the user's")
     assert artel("undo", "t2", *folder, env=connect.env).returncode == 1
 

@@ -219,8 +219,8 @@ def test_up_connects_a_folder_and_asks_in_the_browser(tmp_path: Path) -> None:
 
     for folder, why in (
         ("/", "your home folder"),
-        (str(tmp_path), "the server's own data"),
-        ("/no/where", "no folder"),
+        (str(tmp_path), "the server's data"),
+        ("/no/where", "not a folder"),
     ):
         refused = artel("up", "--port", "0", "--folder", folder, env=env)
         assert refused.returncode == 2
