@@ -160,7 +160,7 @@ def test_doctor_shows_the_server_first(logged_in: Terminal, person: Person, serv
 
     first, second = shown.split("This machine, if you run a server here\n")
     assert first.startswith(f"The server you use\n  ok       server         {server.url}, version {__version__}\n")
-    assert f"account        {person.email}\n" in first
+    assert f"account        {person.email}" in first  # the first user is also an administrator
     assert "its models     none is configured, the demo brain answers" in first
     assert "(Website): no folder connected" in first
     assert "data folder" in second
