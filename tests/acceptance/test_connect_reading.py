@@ -192,7 +192,7 @@ def test_what_is_no_file_is_not_read_and_never_waited_for(line: Line, connect: C
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(connect.work / "sock"))
         for name in ("fifo", "sock"):
-            assert "no regular file" in line.refused("read", "read_failed", path=name)
+            assert "not a regular file" in line.refused("read", "read_failed", path=name)
             assert line.ok("stat", path=name)["type"] == "other"
     assert "is a folder" in line.refused("read", "read_failed", path="src")
     assert line.ok("search", query="hello")["files_searched"] == 2

@@ -151,7 +151,7 @@ def test_rules_of_the_project_hold_for_the_real_name_too(line: Line, connect: Co
         ]
         for method, path, more in calls:
             refused = line.refused(method, "refused", path=path, **more, **rules)
-            assert refused == f"The rules of this project keep {path} from agents"
+            assert refused == f"The rules of this project do not allow access to {path}"
         assert connect.files() == before
         assert line.ok("read", path="src/mine.txt", **rules)["content"] == "mine\n"
     found = line.ok("search", query="i", path=".", denied_paths=["private/**"])["matches"]

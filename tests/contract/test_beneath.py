@@ -1,4 +1,4 @@
-"""What a folder promises about paths that somebody else chose, by both ways of opening them."""
+"""Access to files at untrusted paths, with both resolvers."""
 
 import errno
 import hashlib
@@ -42,7 +42,7 @@ def resolver(request: pytest.FixtureRequest) -> Resolver:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A workspace with a neighbour whose name begins like its own, and files outside that nobody may reach."""
+    """A workspace, a sibling folder whose name has the same prefix, and a file outside."""
     workspace = tmp_path / "work"
     (workspace / "src").mkdir(parents=True)
     (workspace / "readme.txt").write_text("hello")
@@ -64,7 +64,7 @@ def no_secrets(parts: Parts) -> None:
         raise ReadDenied("/".join(parts))
 
 
-def test_the_kernel_is_asked_where_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openat2_is_used_where_supported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert best_resolver() is (by_kernel if sys.platform.startswith("linux") else by_walking)
     monkeypatch.setattr(beneath, "best_resolver", lambda: by_walking)
     with Beneath(Path("/")) as files:
@@ -75,14 +75,14 @@ def test_the_kernel_is_asked_where_it_can(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.req("WSA-02.1")
-def test_a_file_is_read_with_its_size_and_hash(files: Beneath) -> None:
+def test_read_returns_size_and_hash(files: Beneath) -> None:
     content = files.read("src/main.py")
 
     assert (content.data, content.size, content.parts) == (b"print(1)", 8, ("src", "main.py"))
     assert content.sha256 == hashlib.sha256(b"print(1)").hexdigest()
 
 
-def test_a_part_of_a_big_file_is_read(files: Beneath, folder: Path) -> None:
+def test_part_of_a_big_file_is_read(files: Beneath, folder: Path) -> None:
     with (folder / "huge").open("wb") as huge:
         huge.truncate(1 << 40)  # a terabyte of nothing
         huge.seek(1 << 39)
@@ -97,35 +97,35 @@ def test_a_part_of_a_big_file_is_read(files: Beneath, folder: Path) -> None:
 
 @pytest.mark.req("WSA-05.5")
 @pytest.mark.parametrize("path", ["nothing", "src/nothing", "nothing/at/all", "readme.txt/x"])
-def test_what_is_not_there_is_said_with_the_path_as_it_was_asked(files: Beneath, path: str) -> None:
-    for ask in (files.read, files.stat, files.list, files.delete):
+def test_missing_file_is_reported_with_the_requested_path(files: Beneath, path: str) -> None:
+    for operation in (files.read, files.stat, files.list, files.delete):
         with pytest.raises(FileMissing, match=f"^Path {path} does not exist$"):
-            ask(path)
+            operation(path)
 
 
 @pytest.mark.parametrize("path", ["src", "."])
-def test_a_folder_is_no_file(files: Beneath, path: str) -> None:
+def test_reading_a_folder_as_a_file_fails(files: Beneath, path: str) -> None:
     with pytest.raises(ReadFailed, match="is a folder"):
         files.read(path)
 
 
-def test_pipes_sockets_and_devices_are_no_files_and_nobody_waits_for_them(
+def test_pipes_sockets_and_devices_are_refused_without_blocking(
     files: Beneath, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.mkfifo(folder / "pipe")
-    monkeypatch.chdir(folder)  # the name of a socket is short
+    monkeypatch.chdir(folder)  # the path of a socket must be short
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("socket")
-        odd = ["pipe", "socket"]
+        names = ["pipe", "socket"]
         if os.geteuid() == 0:
             os.mknod(folder / "zero", stat.S_IFCHR | 0o666, os.makedev(1, 5))
-            odd.append("zero")
-        for name in odd:
+            names.append("zero")
+        for name in names:
             with pytest.raises(ReadFailed, match="regular file"):
                 files.read(name)
-            with pytest.raises(WriteFailed, match="no regular file"):
+            with pytest.raises(WriteFailed, match="not a regular file"):
                 files.write(name, b"x")
-            with pytest.raises(WriteFailed, match="no regular file"):
+            with pytest.raises(WriteFailed, match="not a regular file"):
                 files.delete(name)
             assert files.stat(name).type == "other"
 
@@ -138,26 +138,26 @@ def test_pipes_sockets_and_devices_are_no_files_and_nobody_waits_for_them(
     "target",
     ["../outside.txt", "/etc/hostname", "../work-secret", "../work/../outside.txt", "src/../../outside.txt", "/", ".."],
 )
-def test_a_link_that_leads_out_is_outside_whatever_is_asked(files: Beneath, folder: Path, target: str) -> None:
+def test_link_that_leads_out_is_refused_by_every_operation(files: Beneath, folder: Path, target: str) -> None:
     (folder / "link").symlink_to(target)
     (folder / "src" / "to_link").symlink_to("../link")  # a chain
 
     for path in ("link", "link/", "src/to_link", "link/x", "src/to_link/x"):
-        asks: list[Callable[[], object]] = [
+        operations: list[Callable[[], object]] = [
             lambda path=path: files.read(path),  # type: ignore[misc]
             lambda path=path: files.stat(path),  # type: ignore[misc]
             lambda path=path: files.list(path),  # type: ignore[misc]
             lambda path=path: files.write(path, b"x", create_dirs=True),  # type: ignore[misc]
             lambda path=path: files.delete(path),  # type: ignore[misc]
         ]
-        for ask in asks:
+        for operation in operations:
             with pytest.raises(OutsideWorkspace):
-                ask()
+                operation()
     assert (folder.parent / "outside.txt").read_text() == "outside"
     assert sorted(each.name for each in folder.parent.iterdir()) == ["outside.txt", "work", "work-secret"]
 
 
-def test_links_that_stay_inside_are_followed_and_kept(files: Beneath, folder: Path) -> None:
+def test_links_that_stay_inside_are_followed_and_not_replaced(files: Beneath, folder: Path) -> None:
     (folder / "folder").symlink_to("src")
     (folder / "src" / "up").symlink_to("../readme.txt")
 
@@ -171,7 +171,7 @@ def test_links_that_stay_inside_are_followed_and_kept(files: Beneath, folder: Pa
 
 
 @pytest.mark.parametrize("target", ["nowhere", "loop", "link2"])
-def test_links_that_lead_nowhere_or_in_circles_are_refused(files: Beneath, folder: Path, target: str) -> None:
+def test_dangling_and_circular_links_are_refused(files: Beneath, folder: Path, target: str) -> None:
     (folder / "loop").symlink_to("loop")
     (folder / "link2").symlink_to("link1")
     (folder / "link1").symlink_to("link2")
@@ -184,9 +184,7 @@ def test_links_that_lead_nowhere_or_in_circles_are_refused(files: Beneath, folde
 
 
 @pytest.mark.req("AGT-02.6")
-def test_a_rule_is_asked_about_the_name_without_links_and_about_the_name_that_was_asked(
-    files: Beneath, folder: Path
-) -> None:
+def test_rule_is_applied_to_the_requested_path_and_to_the_resolved_path(files: Beneath, folder: Path) -> None:
     (folder / ".env").write_text("KEY=1")
     (folder / "innocent.txt").symlink_to(".env")
     (folder / "src" / ".env").symlink_to("main.py")
@@ -199,7 +197,7 @@ def test_a_rule_is_asked_about_the_name_without_links_and_about_the_name_that_wa
     assert (folder / ".env").read_text() == "KEY=1"
 
 
-def test_magic_links_lead_nowhere(resolver: Resolver) -> None:
+def test_magic_links_are_refused(resolver: Resolver) -> None:
     with Beneath(Path("/proc/self"), resolver=resolver) as files, pytest.raises(PathError):
         files.read("root/etc/hostname")
 
@@ -208,7 +206,7 @@ def test_magic_links_lead_nowhere(resolver: Resolver) -> None:
 
 
 @pytest.mark.req("WSA-04.1", "WSA-04.2")
-def test_a_folder_is_listed_by_name_without_following_links(files: Beneath, folder: Path) -> None:
+def test_listing_is_ordered_by_name_and_does_not_follow_links(files: Beneath, folder: Path) -> None:
     (folder / "out").symlink_to("..")
     (folder / "b").mkdir()
     (folder / "b" / "deep.py").write_text("x")
@@ -229,20 +227,17 @@ def test_a_folder_is_listed_by_name_without_following_links(files: Beneath, fold
     assert not flat.is_cut
 
 
-def test_what_is_hidden_is_not_looked_into(files: Beneath, folder: Path) -> None:
+def test_hidden_folders_are_not_entered(files: Beneath, folder: Path) -> None:
     hidden = files.list(recursive=True, hidden=lambda parts, is_folder: is_folder and parts[-1] == "src")
 
     assert [entry.path for entry in hidden.entries] == ["readme.txt"]
     assert (folder / "src").is_dir()
 
 
-def test_big_folders_and_deep_trees_are_cut_and_it_is_said(folder: Path, resolver: Resolver) -> None:
+def test_listings_of_big_folders_and_deep_trees_are_cut(folder: Path, resolver: Resolver) -> None:
     for number in range(300):
         (folder / "src" / f"{number:03}").touch()
-    place = folder / "deep"
-    for _ in range(100):
-        place = place / "d"
-    place.mkdir(parents=True)
+    folder.joinpath("deep", *["d"] * 100).mkdir(parents=True)
 
     with Beneath(folder, Limits(entries=100), resolver) as files:
         some = files.list("src")
@@ -250,12 +245,12 @@ def test_big_folders_and_deep_trees_are_cut_and_it_is_said(folder: Path, resolve
         assert [entry.path for entry in some.entries][:2] == ["src/000", "src/001"]
         deep = files.list("deep", recursive=True)
         assert (len(deep.entries), deep.is_cut) == (63, True)
-    with Beneath(folder, Limits(seen=50), resolver) as files:
+    with Beneath(folder, Limits(scanned=50), resolver) as files:
         assert files.list("src").is_cut
         assert len(files.list(recursive=True).entries) <= 50
 
 
-def test_names_that_nobody_can_ask_for_are_not_listed(files: Beneath, folder: Path) -> None:
+def test_invalid_names_are_not_listed(files: Beneath, folder: Path) -> None:
     (folder / "a\nb").touch()
     Path(os.fsdecode(os.fsencode(folder) + b"/\xff")).touch()
 
@@ -268,7 +263,7 @@ def test_names_that_nobody_can_ask_for_are_not_listed(files: Beneath, folder: Pa
 @pytest.mark.req("WSA-03.1", "TWS-03.1")
 @given(data=st.binary(max_size=2000), names=st.lists(st.sampled_from(["a", "b", "ü", "..x"]), min_size=1, max_size=4))
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_is_written_is_what_is_read(files: Beneath, data: bytes, names: list[str]) -> None:
+def test_written_data_is_read_back(files: Beneath, data: bytes, names: list[str]) -> None:
     path = "/".join([*names[:-1], f"{names[-1]}.file"])
 
     written = files.write(path, data, create_dirs=True)
@@ -279,7 +274,7 @@ def test_what_is_written_is_what_is_read(files: Beneath, data: bytes, names: lis
 
 
 @pytest.mark.req("WSA-03.2")
-def test_without_being_asked_to_no_folder_is_made(files: Beneath, folder: Path) -> None:
+def test_folders_are_created_only_with_create_dirs(files: Beneath, folder: Path) -> None:
     with pytest.raises(FileMissing, match=r"^Path new/x.txt does not exist$"):
         files.write("new/x.txt", b"x")
 
@@ -289,7 +284,7 @@ def test_without_being_asked_to_no_folder_is_made(files: Beneath, folder: Path) 
 
 
 @pytest.mark.req("WSA-06.3")
-def test_folders_are_made_at_the_top_too_and_the_root_stays(files: Beneath, folder: Path) -> None:
+def test_folders_are_created_at_the_top_level_but_never_the_root(files: Beneath, folder: Path) -> None:
     files.write("new/x", b"x", create_dirs=True)
     files.write("src/new/x", b"x", create_dirs=True)
 
@@ -305,7 +300,7 @@ def test_folders_are_made_at_the_top_too_and_the_root_stays(files: Beneath, fold
     assert not folder.exists()
 
 
-def test_a_write_keeps_the_mode_and_leaves_nothing_else(files: Beneath, folder: Path) -> None:
+def test_write_keeps_the_mode_and_leaves_no_temporary_file(files: Beneath, folder: Path) -> None:
     (folder / "run.sh").write_text("old")
     (folder / "run.sh").chmod(0o751)
 
@@ -332,7 +327,7 @@ def test_rewritten_file_gets_no_special_bits_back(files: Beneath, folder: Path, 
     assert stat.S_IMODE((folder / "new").stat().st_mode) == 0o755
 
 
-def test_a_write_happens_only_to_what_was_read(files: Beneath, folder: Path) -> None:
+def test_write_with_if_match_fails_if_the_file_has_changed(files: Beneath, folder: Path) -> None:
     read = files.read("readme.txt")
     (folder / "readme.txt").write_text("changed by the user")
 
@@ -348,7 +343,7 @@ def test_a_write_happens_only_to_what_was_read(files: Beneath, folder: Path) -> 
     assert (folder / "added").read_bytes() == b"mine"
 
 
-def test_a_file_with_another_name_elsewhere_is_not_written(files: Beneath, folder: Path) -> None:
+def test_file_with_hard_links_is_not_written(files: Beneath, folder: Path) -> None:
     (folder / "twin").hardlink_to(folder.parent / "outside.txt")
 
     with pytest.raises(WriteFailed, match="hard links"):
@@ -359,10 +354,10 @@ def test_a_file_with_another_name_elsewhere_is_not_written(files: Beneath, folde
     assert (folder.parent / "outside.txt").read_text() == "outside"
 
 
-def test_what_writing_would_raise_can_be_known_before(files: Beneath, folder: Path) -> None:
+def test_require_writable_raises_what_write_would_raise(files: Beneath, folder: Path) -> None:
     (folder / "twin").hardlink_to(folder.parent / "outside.txt")
     (folder / "out").symlink_to("..")
-    tries: list[tuple[str, dict[str, str | bool]]] = [
+    cases: list[tuple[str, dict[str, str | bool]]] = [
         ("readme.txt", {}),
         ("readme.txt", {"if_match": ""}),
         ("readme.txt", {"if_match": "a" * 64}),
@@ -377,18 +372,18 @@ def test_what_writing_would_raise_can_be_known_before(files: Beneath, folder: Pa
         ("src/none/x", {"create_dirs": True}),
         ("readme.txt/x", {"create_dirs": True}),
     ]
-    for path, options in tries:
+    for path, options in cases:
         before = sorted(folder.rglob("*"))
-        said = _raised(lambda p=path, o=options: files.require_writable(p, **o))  # type: ignore[misc]
+        predicted = _raised(lambda p=path, o=options: files.require_writable(p, **o))  # type: ignore[misc]
         assert sorted(folder.rglob("*")) == before
-        done = _raised(lambda p=path, o=options: files.write(p, b"x", **o))  # type: ignore[misc]
-        assert said == done, (path, options)
+        actual = _raised(lambda p=path, o=options: files.write(p, b"x", **o))  # type: ignore[misc]
+        assert predicted == actual, (path, options)
         (folder / "readme.txt").write_text("hello")
-        for made in ("added", "src/none/x", "none/x"):
-            (folder / made).unlink(missing_ok=True)
-        for made in ("src/none", "none"):
-            if (folder / made).exists():
-                (folder / made).rmdir()
+        for created in ("added", "src/none/x", "none/x"):
+            (folder / created).unlink(missing_ok=True)
+        for created in ("src/none", "none"):
+            if (folder / created).exists():
+                (folder / created).rmdir()
     assert files.read("readme.txt").data == b"hello"
 
 
@@ -400,42 +395,44 @@ def _raised(act: Callable[[], object]) -> str | None:
     return None
 
 
-def test_whoever_writes_is_told_the_temporary_name_before_there_is_one(files: Beneath, folder: Path) -> None:
-    told: list[tuple[str, Parts, str, bool]] = []
+def test_callbacks_of_write_get_the_temporary_name_before_it_exists_and_before_the_rename(
+    files: Beneath, folder: Path
+) -> None:
+    calls: list[tuple[str, Parts, str, bool]] = []
 
-    def tell(when: str) -> Callable[[Parts, str], None]:
-        return lambda parts, name: told.append((when, parts, name, (folder / "src" / name).exists()))
+    def record(when: str) -> Callable[[Parts, str], None]:
+        return lambda parts, name: calls.append((when, parts, name, (folder / "src" / name).exists()))
 
-    files.write("src/main.py", b"x", making=tell("making"), before=tell("before"))
+    files.write("src/main.py", b"x", before_temporary=record("temporary"), before_replace=record("replace"))
 
-    (first, parts, name, was_there), (second, *same, is_there) = told
-    assert (first, was_there, second, is_there) == ("making", False, "before", True)
-    assert same == [parts, name]
+    (first, parts, name, was_there), (second, *second_arguments, is_there) = calls
+    assert (first, was_there, second, is_there) == ("temporary", False, "replace", True)
+    assert second_arguments == [parts, name]
     assert parts == ("src", "main.py")
 
 
-def test_what_goes_wrong_at_the_last_moment_leaves_the_file_as_it_was(files: Beneath, folder: Path) -> None:
+def test_failure_before_the_rename_leaves_the_file_unchanged(files: Beneath, folder: Path) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "no space")
 
     with pytest.raises(WriteFailed, match="the disk is full"):
-        files.write("readme.txt", b"new", before=full)
+        files.write("readme.txt", b"new", before_replace=full)
 
     assert (folder / "readme.txt").read_text() == "hello"
     assert sorted(each.name for each in folder.iterdir()) == ["readme.txt", "src"]
 
 
-def test_a_folder_that_was_moved_out_while_a_file_was_written_gets_nothing(files: Beneath, folder: Path) -> None:
+def test_folder_that_is_moved_out_during_a_write_gets_no_file(files: Beneath, folder: Path) -> None:
     def move(*_: object) -> None:
         (folder / "src").rename(folder.parent / "moved")
 
     with pytest.raises((OutsideWorkspace, FileMissing)):
-        files.write("src/new.py", b"x", before=move)
+        files.write("src/new.py", b"x", before_replace=move)
 
     assert [each.name for each in (folder.parent / "moved").iterdir()] == ["main.py"]
 
 
-def test_files_larger_than_allowed_are_not_written(folder: Path, resolver: Resolver) -> None:
+def test_files_over_the_size_limit_are_not_written(folder: Path, resolver: Resolver) -> None:
     with Beneath(folder, Limits(file_bytes=3), resolver) as files:
         with pytest.raises(WriteFailed, match="more than the 3 allowed"):
             files.write("x", b"1234")
@@ -446,14 +443,14 @@ def test_files_larger_than_allowed_are_not_written(folder: Path, resolver: Resol
 
 
 @pytest.mark.parametrize("replaced", [True, False])
-def test_a_folder_that_was_moved_or_replaced_is_noticed(files: Beneath, folder: Path, replaced: bool) -> None:
+def test_moved_or_replaced_folder_is_detected(files: Beneath, folder: Path, replaced: bool) -> None:
     folder.rename(folder.parent / "elsewhere")
     if replaced:
         folder.mkdir()
 
-    for ask in (lambda: files.read("readme.txt"), lambda: files.write("x", b"x"), files.list):
+    for operation in (lambda: files.read("readme.txt"), lambda: files.write("x", b"x"), files.list):
         with pytest.raises(FolderMoved):
-            ask()
+            operation()
 
 
 PERMISSIONS = """
@@ -464,17 +461,19 @@ from artel.paths.errors import PathError
 if os.geteuid() == 0:
     os.setgid(65534); os.setuid(65534)
 with Beneath(Path(sys.argv[1])) as files:
-    for ask in (lambda: files.read("mine"), lambda: files.write("theirs", b"x"), lambda: files.write("locked/x", b"x"),
-                lambda: files.list("closed"), lambda: files.delete("locked/y")):
+    for operation in (
+        lambda: files.read("mine"), lambda: files.write("theirs", b"x"), lambda: files.write("locked/x", b"x"),
+        lambda: files.list("closed"), lambda: files.delete("locked/y"),
+    ):
         try:
-            ask()
+            operation()
         except PathError as refused:
             print(refused.message)
 """
 
 
 @pytest.mark.req("WSA-05.5", "WSA-05.1")
-def test_permissions_are_respected_and_said(folder: Path) -> None:
+def test_missing_permissions_are_reported(folder: Path) -> None:
     for above in (folder, *folder.parents):
         if above.stat().st_uid == os.geteuid() and above != Path("/"):
             above.chmod(above.stat().st_mode | 0o055)
@@ -531,7 +530,7 @@ def test_recursive_list_names_folders_that_it_could_not_read(folder: Path) -> No
     )
     listed = json.loads(done.stdout)
 
-    assert [one["path"] for one in listed["unreadable"]] == ["src/closed", "src/names_only"]
-    paths = {one["path"] for one in listed["files"]}
+    assert [entry["path"] for entry in listed["unreadable"]] == ["src/closed", "src/names_only"]
+    paths = {entry["path"] for entry in listed["files"]}
     assert {"src/closed", "src/names_only", "src/open/y", "src/main.py"} <= paths
     assert not {"src/closed/y", "src/names_only/y"} & paths

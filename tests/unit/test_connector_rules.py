@@ -21,7 +21,7 @@ from artel.connector.ignore_rules import Ignored
 from artel.connector.questions import EXPIRE_SECONDS, Answer, Questions, Subject
 from artel.connector.rules import WriteRule
 from artel.errors import ConfigurationInvalid
-from artel.paths.beneath import everything
+from artel.paths.beneath import allow_all
 from artel.paths.errors import FileChanged
 from artel.paths.policy import PROTECTED, SECRET, is_protected, is_secret, matches
 
@@ -66,7 +66,7 @@ def test_unreadable_grants_allow_nothing(tmp_path: Path) -> None:
 
 
 def test_file_is_written_only_under_names_that_were_checked() -> None:
-    rule = WriteRule(Ignored(None), everything, "a", is_approved=False)
+    rule = WriteRule(Ignored(None), allow_all, "a", is_approved=False)
     rule(("a",))
     rule.again(("a",))
 

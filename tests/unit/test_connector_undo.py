@@ -28,10 +28,12 @@ class Agent:
         now = self.snapshot().get(name)
         if content is None:
             if now is not None:
-                self.files.delete(name, before=lambda parts: self.store.record(turn, "/".join(parts), now, ""))
+                self.files.delete(name, before_delete=lambda parts: self.store.record(turn, "/".join(parts), now, ""))
             return
         sha256 = self.store.put_content(content)
-        self.files.write(name, content, before=lambda parts, _: self.store.record(turn, "/".join(parts), now, sha256))
+        self.files.write(
+            name, content, before_replace=lambda parts, _: self.store.record(turn, "/".join(parts), now, sha256)
+        )
 
     def snapshot(self) -> dict[str, bytes]:
         return {name: (self.folder / name).read_bytes() for name in NAMES if (self.folder / name).exists()}

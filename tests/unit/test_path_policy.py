@@ -1,4 +1,4 @@
-"""Which paths are refused before anything is opened, and which names are not for everybody."""
+"""Validation of paths, secret and protected names, and globs."""
 
 import posixpath
 import unicodedata
@@ -43,7 +43,7 @@ ANY_PATH = st.lists(TRICKY | st.text(max_size=8), max_size=12).map("/".join) | s
 @example("../x")
 @example("a/../../b")
 @settings(max_examples=by_depth(1_000, 10_000))
-def test_a_path_that_is_let_through_stays_inside_whatever_it_is(path: str) -> None:
+def test_accepted_paths_stay_inside(path: str) -> None:
     try:
         parts = split_path(path)
     except PathError:
@@ -76,7 +76,7 @@ def test_a_path_that_is_let_through_stays_inside_whatever_it_is(path: str) -> No
         "\\\\server\\share",
     ],
 )
-def test_paths_that_lead_out_are_outside(path: str) -> None:
+def test_paths_that_lead_out_are_refused(path: str) -> None:
     with pytest.raises(OutsideWorkspace, match=r"^Path is outside workspace bounds$"):
         split_path(path)
 
@@ -99,7 +99,7 @@ def test_paths_that_lead_out_are_outside(path: str) -> None:
         "a/" * 5_000,
     ],
 )
-def test_paths_that_nobody_writes_are_refused_with_a_reason(path: str) -> None:
+def test_invalid_paths_are_refused_with_a_reason(path: str) -> None:
     with pytest.raises(InvalidPath) as refused:
         split_path(path)
     assert len(refused.value.message) < 100
@@ -121,7 +121,7 @@ def test_paths_that_nobody_writes_are_refused_with_a_reason(path: str) -> None:
         ("/".join("a" * 64), tuple("a" * 64)),
     ],
 )
-def test_names_that_only_look_odd_are_names(path: str, parts: tuple[str, ...]) -> None:
+def test_unusual_but_valid_names_are_accepted(path: str, parts: tuple[str, ...]) -> None:
     assert split_path(path) == parts
 
 
@@ -227,7 +227,7 @@ OPEN = [
 
 @pytest.mark.req("AGT-02.6", "SEC-06.1")
 @pytest.mark.parametrize(("path", "expected"), [*((path, True) for path in SECRETS), *((path, False) for path in OPEN)])
-def test_secret_files_are_known_by_name_whatever_the_case(path: str, expected: bool) -> None:
+def test_secret_files_are_recognized_case_insensitively(path: str, expected: bool) -> None:
     assert is_secret(tuple(path.split("/"))) is expected
 
 
@@ -305,7 +305,7 @@ PLAIN = [
     ("path", "expected"),
     [*((path, True) for path in [*OBEYED, *NEW_DOT_FOLDERS]), *((path, False) for path in PLAIN)],
 )
-def test_files_that_other_programs_obey_are_known_by_name(path: str, expected: bool) -> None:
+def test_protected_files_are_recognized_by_name(path: str, expected: bool) -> None:
     assert is_protected(tuple(path.split("/"))) is expected
 
 
@@ -318,7 +318,7 @@ def _wide(letter: str) -> str:
 
 @st.composite
 def variants(draw: st.DrawFn, paths: list[str], *, nested: bool) -> str:
-    """Another way to write a path that some file system takes for the same file."""
+    """Return a path that some file system treats as the same file."""
     path = draw(st.sampled_from(paths))
     shapes: st.SearchStrategy[Callable[[str], str]] = st.sampled_from((str.lower, str.upper, _wide, str))
     names = ["".join(draw(shapes)(letter) for letter in name) for name in path.split("/")]
@@ -332,27 +332,27 @@ def _is(check: Callable[[tuple[str, ...]], bool], path: str) -> bool:
     try:
         return check(split_path(path))
     except PathError:
-        return True  # it is not opened at all
+        return True  # refused anyway
 
 
 @pytest.mark.req("SEC-06.1")
 @given(path=variants(SECRETS, nested=True))
 @settings(max_examples=1_000)
-def test_no_other_spelling_of_a_secret_file_is_open(path: str) -> None:
+def test_equivalent_paths_of_a_secret_file_are_secret(path: str) -> None:
     assert _is(is_secret, path)
 
 
 @pytest.mark.req("SEC-06.2")
 @given(path=variants(OBEYED, nested=True))
 @settings(max_examples=1_000)
-def test_no_other_spelling_of_a_protected_file_is_plain(path: str) -> None:
+def test_equivalent_paths_of_a_protected_file_are_protected(path: str) -> None:
     assert _is(is_protected, path) or _is(is_secret, path)
 
 
 @pytest.mark.req("SEC-06.3")
 @given(path=variants(NEW_DOT_FOLDERS, nested=False))
 @settings(max_examples=200)
-def test_no_other_spelling_of_a_top_level_dot_folder_is_plain(path: str) -> None:
+def test_equivalent_paths_of_a_top_level_dot_folder_are_protected(path: str) -> None:
     assert _is(is_protected, path)
 
 
@@ -383,12 +383,12 @@ def test_globs_of_allow_and_deny_lists(glob: str, path: str, expected: bool) -> 
     pattern=st.lists(st.sampled_from(["a", "*", "**"]), min_size=2, max_size=6),
 )
 @settings(max_examples=by_depth(200, 500))
-def test_a_glob_matches_as_if_every_way_to_match_it_had_been_tried(names: list[str], pattern: list[str]) -> None:
-    def tried(left: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
-        if not wanted:
-            return not left
-        if wanted[0] == "**":
-            return tried(left, wanted[1:]) or (bool(left) and tried(left[1:], wanted))
-        return bool(left) and wanted[0] in ("*", left[0]) and tried(left[1:], wanted[1:])
+def test_glob_matches_like_an_exhaustive_search(names: list[str], pattern: list[str]) -> None:
+    def search(names: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
+        if not pattern:
+            return not names
+        if pattern[0] == "**":
+            return search(names, pattern[1:]) or (bool(names) and search(names[1:], pattern))
+        return bool(names) and pattern[0] in ("*", names[0]) and search(names[1:], pattern[1:])
 
-    assert matches(tuple(names), ("/".join(pattern),)) is tried(tuple(names), tuple(pattern))
+    assert matches(tuple(names), ("/".join(pattern),)) is search(tuple(names), tuple(pattern))

@@ -119,13 +119,13 @@ class Writer:
             self._confirm(call.approval, proposal, call.path)
             attempt = self._calls.attempt(call, "")
 
-            def before(parts: Parts) -> None:
+            def before_delete(parts: Parts) -> None:
                 deadline.require()
                 self._record_change(call, parts, old, "")
                 attempt.record_start(parts)
 
             def act() -> Result:
-                self._files.delete(call.path, rule.again, if_match=old.sha256 or None, before=before)
+                self._files.delete(call.path, rule.again, if_match=old.sha256 or None, before_delete=before_delete)
                 return Result(success=True)
 
             return self._calls.carry_out(call, act)
@@ -184,7 +184,7 @@ class Writer:
                 raise FileChanged(path)
         attempt = self._calls.attempt(call, sha256)
 
-        def before(parts: Parts, temporary: str) -> None:
+        def before_replace(parts: Parts, temporary: str) -> None:
             deadline.require()
             self._record_change(call, parts, old, sha256)
             attempt.record_start(parts, temporary)
@@ -196,8 +196,8 @@ class Writer:
                 rule.again,
                 create_dirs=create_dirs,
                 if_match=old.sha256,
-                making=attempt.record_temporary,
-                before=before,
+                before_temporary=attempt.record_temporary,
+                before_replace=before_replace,
             )
             return Result(
                 success=True,

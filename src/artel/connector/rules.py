@@ -4,8 +4,8 @@ from artel.connector.deadline import Deadline
 from artel.connector.errors import CallRefused
 from artel.connector.ignore_rules import ArtelIgnore, GitIgnore, Ignored
 from artel.contract.connector import Call
-from artel.paths.beneath import Beneath, Hidden, Rule, everything
-from artel.paths.errors import FileChanged, FileMissing, ReadDenied, RuledOut, WriteDenied
+from artel.paths.beneath import Beneath, Hidden, Rule, allow_all
+from artel.paths.errors import DeniedByProject, FileChanged, FileMissing, ReadDenied, WriteDenied
 from artel.paths.policy import Parts, is_protected, is_secret, matches
 
 
@@ -67,7 +67,7 @@ class Rules:
 
     def restoring(self, path: str) -> Rule:
         """Return the rule for undo, without the project's rules: the old content was there before."""
-        return WriteRule(self._ignore.now(), everything, path, is_approved=True)
+        return WriteRule(self._ignore.now(), allow_all, path, is_approved=True)
 
     def hidden(self, deadline: Deadline, *, recursive: bool) -> Hidden:
         """Return the filter of a listing; a recursive one also hides what git ignores."""
@@ -88,6 +88,6 @@ def _project_rule(call: Call, path: str) -> Rule:
 
     def rule(parts: Parts) -> None:
         if matches(parts, denied) or (allowed and not matches(parts, allowed)):
-            raise RuledOut(path)
+            raise DeniedByProject(path)
 
     return rule

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from artel.connector.undo_store import Change, UndoStore
-from artel.paths.beneath import Beneath, Rule, everything
+from artel.paths.beneath import Beneath, Rule, allow_all
 from artel.paths.errors import FileMissing, PathError
 
 Outcome = Literal["restored", "removed", "changed_since", "not_kept", "failed"]
@@ -39,7 +39,7 @@ class Undone:
 class Undo:
     """Undoes and redoes changes; the caller holds the state folder's change lock."""
 
-    def __init__(self, files: Beneath, store: UndoStore, rule: Callable[[str], Rule] = lambda _: everything) -> None:
+    def __init__(self, files: Beneath, store: UndoStore, rule: Callable[[str], Rule] = lambda _: allow_all) -> None:
         self._files = files
         self._store = store
         self._rule = rule

@@ -1,1 +1,1 @@
-"""Files in a folder, at paths that somebody else chose: the only code that opens such a path."""
+"""Safe access to files in a folder at untrusted paths: the only code that opens such paths."""

@@ -1,4 +1,4 @@
-"""A folder whose files are reached by relative paths, and nothing else is. Every check is on what was opened."""
+"""File operations confined to a folder; all checks are on the opened descriptors, so that they can't race."""
 
 import errno
 import hashlib
@@ -26,53 +26,53 @@ from artel.paths.errors import (
     WriteFailed,
 )
 from artel.paths.policy import MAX_DEPTH, Parts, split_path
-from artel.paths.resolve import FOLDER, LOOK, LOOK_ONLY, Opened, Resolver, best_resolver
+from artel.paths.resolve import FOLDER, PATH_ONLY, READ, Opened, Resolver, best_resolver
 
 MAX_FILE_BYTES = 10_000_000
 MAX_ENTRIES = 10_000
-MAX_SEEN = 100_000  # entries looked at for one listing
-MAX_UNREAD = 1_000  # folders named in one listing that could not be read
+MAX_SCANNED = 100_000  # entries scanned for one listing
+MAX_UNREAD = 1_000  # unreadable folders named in one listing
 TEMPORARY = ".artel-"
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 _CHUNK = 1 << 20
-_WORDS = {
+_REASONS = {
     errno.ELOOP: "too many links",
-    errno.ENXIO: "no regular file",
+    errno.ENXIO: "not a regular file",
     errno.EISDIR: "it is a folder",
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk is full for this user",
     errno.ENAMETOOLONG: "the name is too long",
 }
 
-# Says no, by raising, to a path: as it was asked for, and as it is without links.
+# Raises PathError for a forbidden path; called with the requested path, and with the one where links are resolved.
 Rule = Callable[[Parts], None]
-# Says which entries of a folder are not shown; folders that are not are not looked into.
+# Returns whether an entry (path, is a folder) is left out of a listing; hidden folders are not entered.
 Hidden = Callable[[Parts, bool], bool]
 
 
-def everything(_parts: Parts) -> None:
-    """Say no to nothing."""
+def allow_all(_parts: Parts) -> None:
+    """Allow every path."""
 
 
-def nothing(_parts: Parts, _is_folder: bool) -> bool:
+def hide_nothing(_parts: Parts, _is_folder: bool) -> bool:
     """Hide nothing."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one operation may take."""
+    """Limits of one operation."""
 
     file_bytes: int = MAX_FILE_BYTES
     entries: int = MAX_ENTRIES
-    seen: int = MAX_SEEN
+    scanned: int = MAX_SCANNED
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A file's bytes, or some of them, with the size of the whole; there is a hash when they are all."""
+    """A file's bytes, or a part of them, with the size of the whole file; `sha256` is None for a part."""
 
     data: bytes
     size: int
@@ -84,7 +84,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something in a folder; a link is neither file nor folder, and is not followed."""
+    """An entry of a folder; links are not followed."""
 
     path: str
     type: Literal["file", "directory", "link", "other"]
@@ -94,7 +94,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What is in a folder, by name; `is_cut` if there is more; `unread` are folders that could not be looked into."""
+    """Entries of a folder, by name; `is_cut` if there are more; `unread` are folders that could not be read."""
 
     entries: list[Entry]
     is_cut: bool
@@ -103,7 +103,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a file is after it was written."""
+    """A file after it was written."""
 
     size: int
     sha256: str
@@ -112,8 +112,8 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """A folder that is open, and a name in it, which need not be there; no link leads to it."""
+class _Target:
+    """An open folder and a name in it that may not exist; `parts` is the path with links resolved."""
 
     folder: int
     name: str
@@ -132,7 +132,7 @@ class Beneath:
         self._identity = _identity(os.fstat(self._root))
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the folder."""
         os.close(self._root)
 
     def __enter__(self) -> Self:
@@ -143,37 +143,40 @@ class Beneath:
 
     # Reading
 
-    def read(self, path: str, rule: Rule = everything, *, offset: int = 0, most: int | None = None) -> Content:
+    def read(self, path: str, rule: Rule = allow_all, *, offset: int = 0, most: int | None = None) -> Content:
         """Return a file, or `most` bytes of it from `offset` on."""
         limit = self._limits.file_bytes
-        with _told(path, ReadDenied, ReadFailed), self._opened(path, LOOK, rule) as (descriptor, parts):
+        with _translated_errors(path, ReadDenied, ReadFailed), self._opened(path, READ, rule) as (descriptor, parts):
             about = _regular(os.fstat(descriptor), path, ReadFailed)
             if most is not None:
                 data = _read(descriptor, offset, min(most, limit))
-                return Content(data, about.st_size, None, _moment(about), parts, stat.S_IMODE(about.st_mode))
+                return Content(data, about.st_size, None, _modified(about), parts, stat.S_IMODE(about.st_mode))
             data = b"" if about.st_size > limit else _read(descriptor, 0, limit + 1)
             if max(len(data), about.st_size) > limit:
                 raise ReadFailed(f"{path} has more than {limit} bytes. Read a part of it.")
             sha256 = hashlib.sha256(data).hexdigest()
-            return Content(data, len(data), sha256, _moment(about), parts, stat.S_IMODE(about.st_mode))
+            return Content(data, len(data), sha256, _modified(about), parts, stat.S_IMODE(about.st_mode))
 
-    def stat(self, path: str, rule: Rule = everything) -> Entry:
-        """Return what is at a path, without reading it."""
-        with _told(path, ReadDenied, ReadFailed), self._opened(path, LOOK_ONLY, rule) as (descriptor, parts):
+    def stat(self, path: str, rule: Rule = allow_all) -> Entry:
+        """Return type, size and modification time of a path."""
+        with (
+            _translated_errors(path, ReadDenied, ReadFailed),
+            self._opened(path, PATH_ONLY, rule) as (descriptor, parts),
+        ):
             return _entry("/".join(parts) or ".", os.fstat(descriptor))
 
     def list(
         self,
         path: str = ".",
-        rule: Rule = everything,
+        rule: Rule = allow_all,
         *,
         recursive: bool = False,
-        hidden: Hidden = nothing,
+        hidden: Hidden = hide_nothing,
         keep: Callable[[Entry], bool] = lambda _: True,
     ) -> Listing:
-        """Return what is in a folder, by name, without following links."""
-        with _told(path, ReadDenied, ReadFailed), self._opened(path, FOLDER, rule) as (descriptor, parts):
-            walk = _Walk(hidden, self._limits.seen, recursive=recursive)
+        """Return the entries of a folder, by name, without following links."""
+        with _translated_errors(path, ReadDenied, ReadFailed), self._opened(path, FOLDER, rule) as (descriptor, parts):
+            walk = _Walk(hidden, self._limits.scanned, recursive=recursive)
             found = list(islice(filter(keep, walk.entries(descriptor, parts)), self._limits.entries + 1))
         most = self._limits.entries
         return Listing(found[:most], is_cut=walk.is_cut or len(found) > most, unread=tuple(walk.unread))
@@ -184,48 +187,50 @@ class Beneath:
         self,
         path: str,
         data: bytes,
-        rule: Rule = everything,
+        rule: Rule = allow_all,
         *,
         create_dirs: bool = False,
         if_match: str | None = None,
         mode: int | None = None,
-        making: Callable[[Parts, str], None] = lambda *_: None,
-        before: Callable[[Parts, str], None] = lambda *_: None,
+        before_temporary: Callable[[Parts, str], None] = lambda *_: None,
+        before_replace: Callable[[Parts, str], None] = lambda *_: None,
     ) -> Written:
-        """Replace a file as a whole, or make it; `if_match` is the hash that it must have, or "" if it must not be.
+        """Create or replace a file; `if_match` is the hash that it must have now, "" if it must not exist.
 
-        A file that is there keeps its mode; a new one gets the one given. `making` is called before the temporary
-        file is made, `before` at the last moment before it becomes the file; both with the file's name and that of
-        the temporary file.
+        An existing file keeps its mode, a new one gets `mode`. `before_temporary` is called before the temporary file
+        is created, `before_replace` right before it is renamed; both with the file's path and the temporary name.
         """
         if len(data) > self._limits.file_bytes:
             raise WriteFailed(f"{path} would have {len(data)} bytes, more than the {self._limits.file_bytes} allowed")
-        with _told(path, WriteDenied, WriteFailed), self._place(path, rule, create_dirs=create_dirs) as place:
-            old = self._replaceable(place, path, if_match)
+        with (
+            _translated_errors(path, WriteDenied, WriteFailed),
+            self._open_target(path, rule, create_dirs=create_dirs) as target,
+        ):
+            old = self._replaceable(target, path, if_match)
             new_mode = self._new_mode if mode is None else mode
             mode = new_mode if old is None else stat.S_IMODE(old.st_mode)
             temporary = f"{TEMPORARY}{secrets.token_hex(8)}.tmp"
-            making(place.parts, temporary)
+            before_temporary(target.parts, temporary)
             try:
-                about = _write_new(place.folder, temporary, data, mode)
-                before(place.parts, temporary)
-                self._require_still_beneath(place)
-                os.rename(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+                about = _write_new(target.folder, temporary, data, mode)
+                before_replace(target.parts, temporary)
+                self._require_still_beneath(target)
+                os.rename(temporary, target.name, src_dir_fd=target.folder, dst_dir_fd=target.folder)
             except BaseException:
                 with suppress(OSError):
-                    os.unlink(temporary, dir_fd=place.folder)
+                    os.unlink(temporary, dir_fd=target.folder)
                 raise
-            os.fsync(place.folder)
-            return Written(len(data), hashlib.sha256(data).hexdigest(), _moment(about), is_new=old is None)
+            os.fsync(target.folder)
+            return Written(len(data), hashlib.sha256(data).hexdigest(), _modified(about), is_new=old is None)
 
     def require_writable(
-        self, path: str, rule: Rule = everything, *, create_dirs: bool = False, if_match: str | None = None
+        self, path: str, rule: Rule = allow_all, *, create_dirs: bool = False, if_match: str | None = None
     ) -> None:
-        """Raise what writing a file would raise, as far as that can be told without doing it."""
-        with _told(path, WriteDenied, WriteFailed):
+        """Raise what `write` would raise, as far as that can be checked without writing."""
+        with _translated_errors(path, WriteDenied, WriteFailed):
             try:
-                with self._place(path, rule) as place:
-                    self._replaceable(place, path, if_match)
+                with self._open_target(path, rule) as target:
+                    self._replaceable(target, path, if_match)
             except FileNotFoundError:
                 if not create_dirs:
                     raise
@@ -233,60 +238,61 @@ class Beneath:
     def delete(
         self,
         path: str,
-        rule: Rule = everything,
+        rule: Rule = allow_all,
         *,
         if_match: str | None = None,
-        before: Callable[[Parts], None] = lambda _: None,
+        before_delete: Callable[[Parts], None] = lambda _: None,
     ) -> None:
-        """Remove a file."""
-        with _told(path, WriteDenied, WriteFailed), self._place(path, rule) as place:
-            if self._replaceable(place, path, if_match) is None:
+        """Delete a file."""
+        with _translated_errors(path, WriteDenied, WriteFailed), self._open_target(path, rule) as target:
+            if self._replaceable(target, path, if_match) is None:
                 raise FileMissing(path)
-            before(place.parts)
-            self._require_still_beneath(place)
-            os.unlink(place.name, dir_fd=place.folder)
-            os.fsync(place.folder)
+            before_delete(target.parts)
+            self._require_still_beneath(target)
+            os.unlink(target.name, dir_fd=target.folder)
+            os.fsync(target.folder)
 
-    # Ways
+    # Opening
 
     @contextmanager
     def _opened(self, path: str, flags: int, rule: Rule) -> Iterator[Opened]:
-        asked = split_path(path)
-        rule(asked)
-        self._require_in_place()
-        opened = self._resolve(self._root, asked, flags)
+        requested = split_path(path)
+        rule(requested)
+        self._require_not_moved()
+        opened = self._resolve(self._root, requested, flags)
         try:
-            if opened.parts != asked:
+            if opened.parts != requested:
                 rule(opened.parts)
             yield opened
         finally:
             os.close(opened.descriptor)
 
     @contextmanager
-    def _place(self, path: str, rule: Rule, *, create_dirs: bool = False) -> Iterator[_Place]:
-        """Open the folder that holds a file, which need not be there, by the file's name without links."""
-        asked = split_path(path)
-        if not asked:
+    def _open_target(self, path: str, rule: Rule, *, create_dirs: bool = False) -> Iterator[_Target]:
+        """Open the folder of a file that may not exist, with all links in the file's path resolved."""
+        requested = split_path(path)
+        if not requested:
             raise InvalidPath("That is the folder itself, not a file in it")
-        rule(asked)
-        self._require_in_place()
-        real = self._without_links(asked)
-        if real is not None:
-            folder = self._resolve(self._root, real[:-1], FOLDER)
+        rule(requested)
+        self._require_not_moved()
+        resolved = self._without_links(requested)
+        if resolved is not None:
+            folder = self._resolve(self._root, resolved[:-1], FOLDER)
         else:
-            folder = self._folder(asked[:-1], create=create_dirs)
+            folder = self._open_folder(requested[:-1], create=create_dirs)
+        name = (resolved or requested)[-1]
         try:
-            place = _Place(folder.descriptor, (real or asked)[-1], (*folder.parts, (real or asked)[-1]))
-            if place.parts != asked:
-                rule(place.parts)
-            yield place
+            target = _Target(folder.descriptor, name, (*folder.parts, name))
+            if target.parts != requested:
+                rule(target.parts)
+            yield target
         finally:
             os.close(folder.descriptor)
 
-    def _without_links(self, asked: Parts) -> Parts | None:
-        """Return the names that lead to something without any link; None if there is nothing."""
+    def _without_links(self, requested: Parts) -> Parts | None:
+        """Return a path with all links resolved; None if nothing exists there."""
         try:
-            opened = self._resolve(self._root, asked, LOOK_ONLY)
+            opened = self._resolve(self._root, requested, PATH_ONLY)
         except FileNotFoundError:
             return None
         os.close(opened.descriptor)
@@ -294,14 +300,14 @@ class Beneath:
             raise InvalidPath("That is the folder itself, not a file in it")
         return opened.parts
 
-    def _folder(self, parts: Parts, *, create: bool) -> Opened:
-        """Open a folder, and make it and those above it if they are missing and that is wanted."""
+    def _open_folder(self, parts: Parts, *, create: bool) -> Opened:
+        """Open a folder; with `create` make it and its parents if they are missing."""
         try:
             return self._resolve(self._root, parts, FOLDER)
         except FileNotFoundError:
             if not create:
                 raise
-        above = self._folder(parts[:-1], create=True)
+        above = self._open_folder(parts[:-1], create=True)
         try:
             with suppress(FileExistsError):
                 os.mkdir(parts[-1], dir_fd=above.descriptor)
@@ -311,44 +317,44 @@ class Beneath:
 
     # Checks
 
-    def _require_in_place(self) -> None:
+    def _require_not_moved(self) -> None:
         try:
-            here = _identity(self._path.stat())
+            current = _identity(self._path.stat())
         except OSError:
             raise FolderMoved from None
-        if here != self._identity:
+        if current != self._identity:
             raise FolderMoved
 
-    def _require_still_beneath(self, place: _Place) -> None:
-        """Raise unless the folder of a file is still where it was: it may have been moved out since it was opened."""
-        again = self._resolve(self._root, place.parts[:-1], FOLDER)
+    def _require_still_beneath(self, target: _Target) -> None:
+        """Raise OutsideWorkspace if the folder of a file was moved since it was opened."""
+        reopened = self._resolve(self._root, target.parts[:-1], FOLDER)
         try:
-            if _identity(os.fstat(again.descriptor)) != _identity(os.fstat(place.folder)):
+            if _identity(os.fstat(reopened.descriptor)) != _identity(os.fstat(target.folder)):
                 raise OutsideWorkspace
         finally:
-            os.close(again.descriptor)
+            os.close(reopened.descriptor)
 
-    def _replaceable(self, place: _Place, path: str, if_match: str | None) -> os.stat_result | None:
-        """Return what is to be replaced, None if nothing is there; raise unless it may be."""
+    def _replaceable(self, target: _Target, path: str, if_match: str | None) -> os.stat_result | None:
+        """Return the stat of the file to replace, None if it does not exist; raise if it may not be replaced."""
         try:
-            old = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+            old = os.stat(target.name, dir_fd=target.folder, follow_symlinks=False)
         except FileNotFoundError:
             if if_match:
                 raise FileChanged(path) from None
             return None
         if stat.S_ISLNK(old.st_mode):
-            raise WriteFailed(f"{path} is a link that leads nowhere")
+            raise WriteFailed(f"{path} is a dangling link")
         _regular(old, path, WriteFailed)
         if old.st_nlink > 1:
-            raise WriteFailed(f"{path} has other names (hard links), which may lie outside the workspace")
-        if not os.access(place.name, os.W_OK, dir_fd=place.folder):
+            raise WriteFailed(f"{path} has hard links, which may be outside the workspace")
+        if not os.access(target.name, os.W_OK, dir_fd=target.folder):
             raise WriteDenied(path)
-        if if_match is not None and if_match != self._hash(place, path):
+        if if_match is not None and if_match != self._hash(target, path):
             raise FileChanged(path)
         return old
 
-    def _hash(self, place: _Place, path: str) -> str | None:
-        descriptor = os.open(place.name, LOOK | os.O_NOFOLLOW, dir_fd=place.folder)
+    def _hash(self, target: _Target, path: str) -> str | None:
+        descriptor = os.open(target.name, READ | os.O_NOFOLLOW, dir_fd=target.folder)
         try:
             about = _regular(os.fstat(descriptor), path, WriteFailed)
             if about.st_size > self._limits.file_bytes:
@@ -359,50 +365,50 @@ class Beneath:
 
 
 class _Walk:
-    """Goes through a folder in the order of the names, and into those below it; says whether it had to stop."""
+    """Yields the entries of a folder in the order of names; `is_cut` if a limit was reached."""
 
-    def __init__(self, hidden: Hidden, seen: int, *, recursive: bool) -> None:
+    def __init__(self, hidden: Hidden, max_scanned: int, *, recursive: bool) -> None:
         self._hidden = hidden
-        self._left = seen
+        self._left = max_scanned
         self._recursive = recursive
         self.is_cut = False
         self.unread: list[str] = []
 
     def entries(self, descriptor: int, parts: Parts) -> Iterator[Entry]:
-        """Return the entries of an open folder."""
+        """Yield the entries of an open folder."""
         for name in self._names(descriptor):
             try:
                 about = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
             except FileNotFoundError:
                 continue
-            place, is_folder = (*parts, name), stat.S_ISDIR(about.st_mode)
-            if self._hidden(place, is_folder):
+            path, is_folder = (*parts, name), stat.S_ISDIR(about.st_mode)
+            if self._hidden(path, is_folder):
                 continue
-            yield _entry("/".join(place), about)
+            yield _entry("/".join(path), about)
             if is_folder and self._recursive:
-                yield from self._below(descriptor, name, place)
+                yield from self._subfolder(descriptor, name, path)
 
-    def _below(self, descriptor: int, name: str, place: Parts) -> Iterator[Entry]:
-        if len(place) >= MAX_DEPTH:
+    def _subfolder(self, descriptor: int, name: str, path: Parts) -> Iterator[Entry]:
+        if len(path) >= MAX_DEPTH:
             self.is_cut = True
             return
         try:
-            below = os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
+            subfolder = os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
         except OSError as failure:
-            self._note_unread(place, failure)
+            self._add_unread(path, failure)
             return
         try:
-            yield from self.entries(below, place)
-        except OSError as failure:  # its names can be read, but nothing about them
-            self._note_unread(place, failure)
+            yield from self.entries(subfolder, path)
+        except OSError as failure:  # its names can be read, but not their stat
+            self._add_unread(path, failure)
         finally:
-            os.close(below)
+            os.close(subfolder)
 
-    def _note_unread(self, place: Parts, failure: OSError) -> None:
-        if failure.errno in (*_ABSENT, errno.ELOOP):  # it is gone, or became a link
+    def _add_unread(self, path: Parts, failure: OSError) -> None:
+        if failure.errno in (*_ABSENT, errno.ELOOP):  # it was deleted, or replaced by a link
             return
         if len(self.unread) < MAX_UNREAD:
-            self.unread.append("/".join(place))
+            self.unread.append("/".join(path))
         else:
             self.is_cut = True
 
@@ -413,11 +419,11 @@ class _Walk:
             self.is_cut = True
             names = names[: self._left]
         self._left -= len(names)
-        return sorted(name for name in names if _can_be_said(name))
+        return sorted(name for name in names if _is_requestable(name))
 
 
-def _can_be_said(name: str) -> bool:
-    """Return whether somebody could ask for an entry; the files that we write for a moment are nobody's business."""
+def _is_requestable(name: str) -> bool:
+    """Return whether an entry has a valid path and is not one of our temporary files."""
     if name.startswith(TEMPORARY) and name.endswith(".tmp"):
         return False
     try:
@@ -427,8 +433,10 @@ def _can_be_said(name: str) -> bool:
 
 
 @contextmanager
-def _told(path: str, denied: type[ReadDenied | WriteDenied], failed: type[ReadFailed | WriteFailed]) -> Iterator[None]:
-    """Turn what the system says into words about the path as it was asked for."""
+def _translated_errors(
+    path: str, denied: type[ReadDenied | WriteDenied], failed: type[ReadFailed | WriteFailed]
+) -> Iterator[None]:
+    """Translate OSError into a PathError that names the requested path."""
     try:
         yield
     except OSError as failure:
@@ -436,7 +444,7 @@ def _told(path: str, denied: type[ReadDenied | WriteDenied], failed: type[ReadFa
             raise FileMissing(path) from None
         if failure.errno in _DENIED:
             raise denied(path) from None
-        raise failed(f"{path}: {_WORDS.get(failure.errno or 0, os.strerror(failure.errno or 0))}") from None
+        raise failed(f"{path}: {_REASONS.get(failure.errno or 0, os.strerror(failure.errno or 0))}") from None
 
 
 def _write_new(folder: int, name: str, data: bytes, mode: int) -> os.stat_result:
@@ -445,7 +453,7 @@ def _write_new(folder: int, name: str, data: bytes, mode: int) -> os.stat_result
         left = memoryview(data)
         while left:
             left = left[os.write(descriptor, left) :]
-        os.fchmod(descriptor, mode & 0o777)  # what an agent wrote never runs with somebody else's rights
+        os.fchmod(descriptor, mode & 0o777)  # no setuid, setgid or sticky bit for what an agent wrote
         os.fsync(descriptor)
         return os.fstat(descriptor)
     finally:
@@ -464,7 +472,7 @@ def _regular(about: os.stat_result, path: str, failed: type[ReadFailed | WriteFa
     if stat.S_ISDIR(about.st_mode):
         raise failed(f"{path} is a folder")
     if not stat.S_ISREG(about.st_mode):
-        raise failed(f"{path} is no regular file")
+        raise failed(f"{path} is not a regular file")
     return about
 
 
@@ -474,14 +482,14 @@ def _entry(path: str, about: os.stat_result) -> Entry:
         stat.S_IFDIR: "directory",
         stat.S_IFLNK: "link",
     }
-    return Entry(path, kinds.get(stat.S_IFMT(about.st_mode), "other"), about.st_size, _moment(about))
+    return Entry(path, kinds.get(stat.S_IFMT(about.st_mode), "other"), about.st_size, _modified(about))
 
 
 def _identity(about: os.stat_result) -> tuple[int, int]:
     return about.st_dev, about.st_ino
 
 
-def _moment(about: os.stat_result) -> datetime:
+def _modified(about: os.stat_result) -> datetime:
     return datetime.fromtimestamp(about.st_mtime, UTC)
 
 

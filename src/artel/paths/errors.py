@@ -1,8 +1,8 @@
-"""What is wrong with a path, in words for whoever chose it. None of them says where the folder itself lies."""
+"""Errors of file operations; their messages never reveal where the folder itself is."""
 
 
 class PathError(Exception):
-    """A path that is refused, or an operation on it that failed; `code` is one of the codes of task workspaces."""
+    """A path was refused, or an operation on it failed; `code` is one of the codes of task workspaces."""
 
     code = "read_failed"
 
@@ -12,7 +12,7 @@ class PathError(Exception):
 
 
 class OutsideWorkspace(PathError):
-    """The path leads out of the folder, or would if it were followed."""
+    """The path leads out of the folder."""
 
     code = "path_traversal_blocked"
 
@@ -21,13 +21,13 @@ class OutsideWorkspace(PathError):
 
 
 class InvalidPath(PathError):
-    """No path of ours looks like that."""
+    """The path has invalid characters, is too long or too deep, or names the folder itself."""
 
     code = "invalid_path"
 
 
 class FileMissing(PathError):
-    """There is nothing at the path."""
+    """Nothing exists at the path."""
 
     code = "file_not_found"
 
@@ -36,7 +36,7 @@ class FileMissing(PathError):
 
 
 class ReadDenied(PathError):
-    """The file may not be read: by its permissions, or by our rules."""
+    """The file's permissions or our rules do not allow reading."""
 
     code = "permission_denied"
 
@@ -45,7 +45,7 @@ class ReadDenied(PathError):
 
 
 class WriteDenied(PathError):
-    """The file may not be written: by its permissions, or by our rules."""
+    """The file's permissions or our rules do not allow writing."""
 
     code = "permission_denied"
 
@@ -53,13 +53,13 @@ class WriteDenied(PathError):
         super().__init__(f"Permission denied to write to {path}")
 
 
-class RuledOut(PathError):
-    """The project's rules keep the file from agents."""
+class DeniedByProject(PathError):
+    """The project's rules do not allow agents to access the file."""
 
     code = "refused"
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"The rules of this project keep {path} from agents")
+        super().__init__(f"The rules of this project do not allow access to {path}")
 
 
 class ReadFailed(PathError):
@@ -67,13 +67,13 @@ class ReadFailed(PathError):
 
 
 class WriteFailed(PathError):
-    """The file could not be written; it is as it was."""
+    """The file could not be written and is unchanged."""
 
     code = "write_failed"
 
 
 class FileChanged(WriteFailed):
-    """The file is no longer what whoever writes it has read."""
+    """The file was changed since the caller read it."""
 
     code = "file_changed"
 
@@ -82,7 +82,7 @@ class FileChanged(WriteFailed):
 
 
 class FolderMoved(PathError):
-    """The folder itself is not where it was."""
+    """The folder itself was moved, replaced or deleted."""
 
     code = "workspace_gone"
 

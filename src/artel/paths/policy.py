@@ -1,4 +1,4 @@
-"""What a path may look like, and which names are not for everybody. Pure functions: nothing here touches a file."""
+"""Validation of paths, and which files are secret or protected. Pure functions: nothing here touches a file."""
 
 import functools
 import re
@@ -10,15 +10,14 @@ from artel.paths.errors import InvalidPath, OutsideWorkspace
 MAX_PATH_BYTES = 1_024
 MAX_NAME_BYTES = 255
 MAX_DEPTH = 64
-# Control characters, those without a shape of their own (zero width, right to left), halves of characters.
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+# Control characters, invisible format characters (zero width, right to left), surrogates, line separators.
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 Parts = tuple[str, ...]
 
-# Not to be read, nor written: what opens other doors. `a` is a file, `a/b` a file in a folder, `a/**` a folder or file
-# of that name with all in it, `a/**/b` a file anywhere below a folder; each at any depth, and whatever the case of the
-# letters.
+# Credentials: not to be read or written. `a` is a file, `a/b` a file in a folder, `a/**` a folder or file of that name
+# with all in it, `a/**/b` a file anywhere below a folder; each at any depth, case-insensitive.
 SECRET = (
     ".env",
     ".env-*",
@@ -101,7 +100,7 @@ SECRET = (
     ".m2/settings.xml",
     ".m2/settings-security.xml",
     ".git-credentials",
-    "*.git/**/config",  # the addresses of remotes may carry tokens
+    "*.git/**/config",  # the URLs of remotes may contain tokens
     "*.git/**/config.lock",
     "*.git/**/config.worktree*",
     "*.git/modules/**",
@@ -115,13 +114,13 @@ SECRET = (
     ".mysql_history",
     ".psql_history",
 )
-# Models of a `.env` and public keys are there to be read.
+# Templates of a `.env` and public keys.
 NOT_SECRET = ("*.env.example", "*.env.sample", "*.env.template", "*.env.dist", "id_*.pub")
-# Not to be written without an approval of its own: what other programs run or obey.
+# Not to be written without an approval for exactly this write: files that other programs execute or are configured by.
 PROTECTED = (
     "artel.yaml",
     ".artelignore",
-    # Version control. HEAD is what makes a folder with `config`, `objects` and `refs` a bare repository.
+    # Version control. With HEAD a folder with `config`, `objects` and `refs` becomes a bare repository.
     "*.git/**",
     "git~*/**",
     "head",
@@ -295,11 +294,11 @@ MAX_BACKUPS = 255  # as many suffixes as a name can have
 
 
 def split_path(path: str) -> Parts:
-    """Return the names of a relative path; raise unless it is one. The folder itself (`.`) has none.
+    """Return the names of a relative path, () for the folder itself (`.`); raise PathError if it is invalid.
 
-    Nothing is decoded or normalised: what is checked is what is opened.
+    Nothing is decoded or normalized, so the path that is checked is the one that is opened.
     """
-    _refuse_odd_characters(path)
+    _refuse_invisible_characters(path)
     if path.startswith("/") or "\\" in path or _DRIVE.match(path):
         raise OutsideWorkspace
     parts = tuple(part for part in path.split("/") if part not in ("", "."))
@@ -315,40 +314,40 @@ def split_path(path: str) -> Parts:
 
 
 def is_secret(parts: Parts) -> bool:
-    """Return whether a file is kept from everybody."""
+    """Return whether a file holds credentials, so that agents may neither read nor write it."""
     names = _folded_all(parts)
     if _matches(names, NOT_SECRET) and not _matches(names[:-1], SECRET):
         return False
-    return any(_matches(spelled, SECRET) for spelled in (names, *_without_backup(names)))
+    return any(_matches(variant, SECRET) for variant in (names, *_without_backup(names)))
 
 
 def is_protected(parts: Parts) -> bool:
-    """Return whether writing to a file needs an approval of its own.
+    """Return whether writing a file needs an approval for exactly this write.
 
-    That is so for every file in a top-level folder whose name begins with a dot: programs keep their configuration
-    there, and new ones appear faster than a list can name them.
+    Every file in a top-level folder whose name begins with a dot is protected: programs keep their configuration
+    there, and no list can name them all.
     """
     names = _folded_all(parts)
     return (len(names) > 1 and names[0].startswith(".")) or _matches(names, PROTECTED)
 
 
 def matches(parts: Parts, globs: tuple[str, ...]) -> bool:
-    """Return whether a path matches one of the globs of an allow or deny list, whatever the case of its letters.
+    """Return whether a path matches one of the globs of an allow or deny list, case-insensitively.
 
-    `**` stands for any number of folders, also none; a glob without a slash means a name at any depth.
+    `**` matches any number of folders, also none; a glob without a slash matches a name at any depth.
     """
     names = _folded_all(parts)
     return any(_glob_matches(names, tuple(_folded(part) for part in _anchored(glob))) for glob in globs)
 
 
-def _refuse_odd_characters(path: str) -> None:
+def _refuse_invisible_characters(path: str) -> None:
     for character in path:
-        if unicodedata.category(character) in _UNSEEN:
-            raise InvalidPath(f"The path has a character that can't be seen or written (U+{ord(character):04X})")
+        if unicodedata.category(character) in _INVISIBLE:
+            raise InvalidPath(f"The path has an invisible or invalid character (U+{ord(character):04X})")
 
 
 def _matches(names: Parts, rules: tuple[str, ...]) -> bool:
-    """Return whether folded names match one of our own rules."""
+    """Return whether folded names match one of the rules in SECRET, NOT_SECRET or PROTECTED."""
     if not names:
         return False
     files, folders, longer = _compiled(rules)
@@ -361,7 +360,7 @@ def _matches(names: Parts, rules: tuple[str, ...]) -> bool:
 
 @functools.cache
 def _compiled(rules: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str], tuple[str, ...]]:
-    """Return one pattern for names of files, one for names of folders, and the rules with more than one name."""
+    """Return one regular expression for file names, one for folder names, and the rules with several names."""
     short = [rule.removesuffix("/**") for rule in rules]
     longer = tuple(rule for rule, name in zip(rules, short, strict=True) if "/" in name)
     files = [rule for rule in rules if "/" not in rule]
@@ -376,20 +375,20 @@ def _any_of(globs: list[str]) -> re.Pattern[str]:
 def _rule_matches(names: Parts, rule: str) -> bool:
     if rule.endswith("/**"):
         folder = tuple(rule[:-3].split("/"))
-        return any(_same(names[at : at + len(folder)], folder) for at in range(len(names)))
+        return any(_names_match(names[start : start + len(folder)], folder) for start in range(len(names)))
     if "/**/" in rule:
         folder_name, _, file_name = rule.partition("/**/")
         return fnmatchcase(names[-1], file_name) and any(fnmatchcase(name, folder_name) for name in names[:-1])
-    wanted = tuple(rule.split("/"))
-    return _same(names[-len(wanted) :], wanted)
+    pattern = tuple(rule.split("/"))
+    return _names_match(names[-len(pattern) :], pattern)
 
 
-def _same(names: Parts, wanted: Parts) -> bool:
-    return len(names) == len(wanted) and all(map(fnmatchcase, names, wanted))
+def _names_match(names: Parts, pattern: Parts) -> bool:
+    return len(names) == len(pattern) and all(map(fnmatchcase, names, pattern))
 
 
 def _without_backup(names: Parts) -> list[Parts]:
-    """Return the names that a backup may be of: of `.env~`, `#.env#`, `server.key.bak~`, and of `.server.key.swp`."""
+    """Return the original names of a backup such as `.env~`, `#.env#`, `server.key.bak~` or `.server.key.swp`."""
     if not names:
         return []
     name = names[-1].lstrip("#")
@@ -405,7 +404,7 @@ def _folded_all(parts: Parts) -> Parts:
 
 
 def _folded(name: str) -> str:
-    """Return a name as the most forgiving file system would compare it (letter case, composition, NTFS's endings)."""
+    """Return a name as the most tolerant file system compares it (case, Unicode composition, NTFS suffixes)."""
     plain = unicodedata.normalize("NFKC", name).casefold()
     return plain.split(":", 1)[0].rstrip(". ") or plain
 
@@ -416,24 +415,23 @@ def _anchored(glob: str) -> Parts:
 
 
 def _glob_matches(names: Parts, pattern: Parts) -> bool:
-    reached = {0}  # how much of the pattern the names so far can have used up
+    states = {0}  # indexes in the pattern that can be reached after the names so far, as in an NFA
     for name in names:
-        reached = _past_stars(reached, pattern)
-        reached = {
-            at if pattern[at] == "**" else at + 1
-            for at in reached
-            if at < len(pattern) and (pattern[at] == "**" or fnmatchcase(name, pattern[at]))
+        states = _skip_stars(states, pattern)
+        states = {
+            index if pattern[index] == "**" else index + 1
+            for index in states
+            if index < len(pattern) and (pattern[index] == "**" or fnmatchcase(name, pattern[index]))
         }
-        if not reached:
+        if not states:
             return False
-    return len(pattern) in _past_stars(reached, pattern)
+    return len(pattern) in _skip_stars(states, pattern)
 
 
-def _past_stars(reached: set[int], pattern: Parts) -> set[int]:
-    found = set(reached)
-    for at in sorted(reached):
-        place = at
-        while place < len(pattern) and pattern[place] == "**":
-            place += 1
-            found.add(place)
-    return found
+def _skip_stars(states: set[int], pattern: Parts) -> set[int]:
+    """Return the states with those added that are reached if `**` matches no folder."""
+    reachable = set(states)
+    for index in range(len(pattern)):
+        if index in reachable and pattern[index] == "**":
+            reachable.add(index + 1)
+    return reachable

@@ -1,7 +1,7 @@
-"""Opening what a path leads to without ever leaving a folder, whoever moves folders and links about meanwhile.
+"""Opens a path beneath a folder without leaving the folder, also while other processes move folders and links.
 
-Two ways, chosen at run time: Linux does it in the kernel (`openat2`); elsewhere the path is walked name by name, from
-one open folder to the next. Both follow symbolic links as long as they stay inside, and both say what was reached.
+Two implementations, chosen at run time: `openat2` on Linux; elsewhere the path is walked name by name, from one open
+folder to the next. Both follow symbolic links that stay inside, and both return the path with links resolved.
 """
 
 import ctypes
@@ -18,36 +18,36 @@ from artel.paths.errors import OutsideWorkspace
 from artel.paths.policy import Parts
 
 MAX_LINKS = 40
-MAX_TRIES = 1_000  # the kernel gives up when folders move under its feet
+MAX_ATTEMPTS = 1_000  # openat2 fails with EAGAIN while folders are being moved
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-# To look at something, whatever it is: never waits for the other end of a pipe, never takes a terminal.
-LOOK = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-# Without even opening it, where that can be done.
-LOOK_ONLY = getattr(os, "O_PATH", LOOK) | os.O_CLOEXEC
+# Opens anything: never blocks on a pipe, never acquires a controlling terminal.
+READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+# For stat only; does not open the file itself where the system supports that.
+PATH_ONLY = getattr(os, "O_PATH", READ) | os.O_CLOEXEC
 
 _OPENAT2 = 437  # the same on every architecture
 _NO_MAGIC_LINKS, _BENEATH = 0x02, 0x08
-_GONE = " (deleted)"
+_DELETED = " (deleted)"
 
 
 class Opened(NamedTuple):
-    """An open file, and the names that lead to it without any link."""
+    """An open file and its path with all links resolved."""
 
     descriptor: int
     parts: Parts
 
 
 class Resolver(Protocol):
-    """A way to open what is beneath a folder."""
+    """Opens a path beneath an open folder."""
 
     def __call__(self, root: int, parts: Parts, flags: int) -> Opened:
-        """Open something that exists; OutsideWorkspace if the way leads out, OSError as `os.open`."""
+        """Open an existing path; raise OutsideWorkspace if it leads out, OSError as `os.open` does."""
 
 
 @cache
 def best_resolver() -> Resolver:
-    """Return the kernel's way where there is one."""
-    return by_kernel if _kernel_can() else by_walking
+    """Return `by_kernel` where it is supported, else `by_walking`."""
+    return by_kernel if _has_openat2() else by_walking
 
 
 class _OpenHow(ctypes.Structure):
@@ -55,16 +55,16 @@ class _OpenHow(ctypes.Structure):
 
 
 def by_kernel(root: int, parts: Parts, flags: int) -> Opened:
-    """Open by `openat2`, and ask the kernel for the name of what it opened."""
+    """Open with `openat2`, and read the resolved path from /proc."""
     how = _OpenHow(flags | os.O_CLOEXEC, 0, _BENEATH | _NO_MAGIC_LINKS)
     path = os.fsencode("/".join(parts) or ".")
-    for _ in range(MAX_TRIES):
+    for _ in range(MAX_ATTEMPTS):
         descriptor = _libc().syscall(_OPENAT2, root, path, ctypes.byref(how), ctypes.sizeof(how))
         if descriptor >= 0:
-            reached = _names(root, descriptor)
-            if reached is not None:
-                return Opened(descriptor, reached)
-            os.close(descriptor)  # it was moved out, removed or replaced in this moment
+            resolved = _resolved_path(root, descriptor)
+            if resolved is not None:
+                return Opened(descriptor, resolved)
+            os.close(descriptor)  # it was moved out, deleted or replaced meanwhile
             continue
         failure = ctypes.get_errno()
         if failure == errno.EXDEV:
@@ -75,7 +75,7 @@ def by_kernel(root: int, parts: Parts, flags: int) -> Opened:
 
 
 def by_walking(root: int, parts: Parts, flags: int) -> Opened:
-    """Open name by name. A link is read and walked in the same way; `..` in one goes back to a folder that is open."""
+    """Open name by name; a link's target is walked in the same way, `..` in it goes back to the folder still open."""
     walker = _Walker(root, parts)
     try:
         return walker.open(flags)
@@ -84,7 +84,7 @@ def by_walking(root: int, parts: Parts, flags: int) -> Opened:
 
 
 class _Walker:
-    """The folders that are open on the way, their names, and the names that are still to come."""
+    """The open folders from the root on, their names, and the names that are left."""
 
     def __init__(self, root: int, parts: Parts) -> None:
         self._folders = [os.dup(root)]
@@ -93,13 +93,13 @@ class _Walker:
         self._links = 0
 
     def open(self, flags: int) -> Opened:
-        """Go to the end and open it."""
+        """Walk to the last name and open it."""
         while self._left:
             name = self._left.popleft()
             if name == "..":
                 self._back()
-            elif name not in ("", ".") and not self._is_link(name):
-                if not self._left:  # O_NOFOLLOW: it may have become a link since
+            elif name not in ("", ".") and not self._follow_link(name):
+                if not self._left:  # O_NOFOLLOW: it may have been replaced by a link meanwhile
                     opened = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._folders[-1])
                     return Opened(opened, (*self._names, name))
                 self._folders.append(os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=self._folders[-1]))
@@ -107,7 +107,7 @@ class _Walker:
         return Opened(os.open(".", flags | os.O_CLOEXEC, dir_fd=self._folders[-1]), tuple(self._names))
 
     def close(self) -> None:
-        """Close every folder."""
+        """Close all folders."""
         for folder in self._folders:
             os.close(folder)
 
@@ -117,8 +117,8 @@ class _Walker:
         os.close(self._folders.pop())
         self._names.pop()
 
-    def _is_link(self, name: str) -> bool:
-        """Return whether a name is a link, and go on with what it says."""
+    def _follow_link(self, name: str) -> bool:
+        """If a name is a link, put its target before the names that are left; return whether it is one."""
         folder = self._folders[-1]
         if not stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             return False
@@ -132,15 +132,15 @@ class _Walker:
         return True
 
 
-def _names(root: int, descriptor: int) -> Parts | None:
-    """Return where an open file lies beneath an open folder, by the kernel; None if it lies there no more."""
-    here, there = (str(Path(f"/proc/self/fd/{number}").readlink()) for number in (root, descriptor))
-    if there == here:
+def _resolved_path(root: int, descriptor: int) -> Parts | None:
+    """Return the path of an open file relative to an open folder; None if it is no longer beneath that."""
+    root_path, path = (str(Path(f"/proc/self/fd/{number}").readlink()) for number in (root, descriptor))
+    if path == root_path:
         return ()
-    prefix = here.rstrip("/") + "/"
-    if not there.startswith(prefix) or (there.endswith(_GONE) and not os.fstat(descriptor).st_nlink):
+    prefix = root_path.rstrip("/") + "/"
+    if not path.startswith(prefix) or (path.endswith(_DELETED) and not os.fstat(descriptor).st_nlink):
         return None
-    return tuple(there.removeprefix(prefix).split("/"))
+    return tuple(path.removeprefix(prefix).split("/"))
 
 
 @cache
@@ -149,8 +149,8 @@ def _libc() -> ctypes.CDLL:
 
 
 @cache
-def _kernel_can() -> bool:
-    """Try it: old kernels don't have it, containers may forbid it, and it takes /proc to ask for names."""
+def _has_openat2() -> bool:
+    """Return whether `openat2` works here: old kernels lack it, containers may forbid it, and /proc is needed too."""
     if not sys.platform.startswith("linux"):
         return False
     folder = os.open("/", FOLDER)
