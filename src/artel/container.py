@@ -40,11 +40,11 @@ from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.plans.orchestrator import Orchestrator
 from artel.projects.service import ProjectRules
+from artel.runs.host import Host
 from artel.settings import Settings
 from artel.spaces import leases
 from artel.spaces.agent_cache import NoSharedCache, SharedCache
 from artel.spaces.chat_figures import ChatFigures
-from artel.spaces.host import Host
 from artel.spaces.project_events import ProjectEventWriter
 from artel.spaces.services import AlertLimits, FamilyLimits, SpaceServices, TimeLimits
 from artel.spaces.space_rpc import SpaceRpc
@@ -189,8 +189,8 @@ class Container:
         spaces, host = None, None
         if settings.role != "api":
             host_id = None if settings.is_embedded else uuid7()
-            spaces = Spaces(space_services, Orchestrator(settings.planner_model), host_id)
-            host = Host(space_services, spaces, host_id)
+            spaces = Spaces(space_services, host_id)
+            host = Host(space_services, spaces, Orchestrator(settings.planner_model), host_id)
             signals.add(host)
         signals.add(TurnWaiterSignals(turn_waiters))
         for close in (cache.close, brain.close, hub.close, project_hub.close, project_events.close, relay.close):

@@ -18,8 +18,8 @@ from artel.db.engine import Database
 from artel.errors import ApprovalDecided, ArtelError, SessionBusy
 from artel.ids import uuid7
 from artel.projects.service import create_project
+from artel.runs.user_files import Caller, RunFiles
 from artel.spaces import leases
-from artel.spaces.run_files import Caller, RunFiles
 from artel.tools.consent import Decision
 from artel.tools.policy import Policy
 from artel.turns.tool_calls import list_calls

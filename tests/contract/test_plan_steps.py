@@ -25,7 +25,7 @@ from artel.plans.repository import TaskRepository
 from artel.plans.transactions import Begun
 from artel.plans.workflow import TaskStatus, WorkflowTask
 from artel.projects.service import create_project
-from artel.spaces.approval_factory import tool_approval
+from artel.runs.approval_factory import tool_approval
 from artel.tools.consent import Question
 from artel.turns.transactions import TurnOver
 from artel.turns.turn import Turn, TurnStatus

@@ -1,13 +1,12 @@
 """The methods of a worker space, called as the server calls them, over a real database and memory index."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from artel.agent_loop.context import Said
 from artel.agent_memory.repository import NewMemory
 from artel.auth.accounts import ensure_local_account
 from artel.brain.errors import ModelTimedOut
@@ -15,8 +14,9 @@ from artel.container import Container
 from artel.contract.http import Agent
 from artel.errors import ToolFailed
 from artel.projects.service import ensure_default_project
+from artel.runs.agent_run import run_agent
+from artel.runs.task import Start, Task
 from artel.settings import Settings
-from artel.spaces.execution import Task
 from artel.spaces.operations import reset_space
 from artel.spaces.worker_space import WorkerSpace
 from artel.turns.transactions import AgentAtWork
@@ -122,7 +122,7 @@ async def test_a_reset_makes_collections_again_keeps_memories_and_begins_the_upt
     space._began -= 1000
     before = space.get_metrics()
 
-    await reset_space(space.parts, space)
+    await reset_space(space.services, space)
     await indexed(container)
 
     assert await index.count(collection) == 1
@@ -164,9 +164,6 @@ class Deaf(Heard):
         pass
 
 
-Begin = Callable[[Agent, AgentAtWork], Awaitable[tuple[Agent, Sequence[Said]]]]
-
-
 @pytest.mark.req("UWS-22.3")
 @pytest.mark.parametrize(
     ("failure", "error_type", "error_code"),
@@ -183,11 +180,11 @@ async def test_a_failed_task_has_an_error_and_its_type_beside_the_exact_code(
     if failure is None:
         await space.deregister_agent(coder)
 
-    async def begin(_agent: Agent, _at_work: AgentAtWork) -> tuple[Agent, Sequence[Said]]:
+    async def start(_agent: Agent, _at_work: AgentAtWork) -> Start:
         assert failure is not None
         raise failure
 
-    result = await space.direct_execution(coder, Task("task", "Do it", begin, Deaf()))
+    result = await run_agent(space, coder, Task("task", "Do it", start, Deaf()))
 
     assert (result.success, result.error_type, result.error_code) == (False, error_type, error_code)
     assert result.error

@@ -15,7 +15,7 @@ from typing import Any
 from artel.api import chat
 from artel.cli import main as command_line
 from artel.db.engine import Database
-from artel.spaces.direct_turn import DirectTurn
+from artel.runs.direct_turn import DirectTurn
 
 Points = tuple[str | None, str | None]
 # Transactions: the point before the commit, and the one after it.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from artel.brain.brain import ToolCall
 from artel.contract.http import NewAgent
 from artel.errors import LimitReached
-from artel.spaces.family import _name, generation
+from artel.runs.children import _name, generation
 from artel.tools.family import Brief, ChildsAnswer, SpawnAgent
 from artel.tools.tool import ToolResult
 from artel.tools.toolbox import Toolbox

@@ -5,7 +5,7 @@ from artel.budgets.plan_spending import Spending
 from artel.contract.events import TaskFailed
 from artel.plans.task_board import TaskBoard
 from artel.plans.workflow import TaskStatus, WorkflowTask
-from artel.spaces.execution import ExecutionResult
+from artel.runs.task import ExecutionResult
 
 NO_MORE = "budget_exceeded", "You did not want to spend more."
 

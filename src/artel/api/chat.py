@@ -50,9 +50,9 @@ from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.plans.commands import workflow_of_turn
 from artel.plans.transactions import add_workflow
+from artel.runs.host import Job
 from artel.sessions import history
 from artel.spaces.agent_figures import ERROR_SECONDS
-from artel.spaces.host import Job
 from artel.turns.cancel import CANCELLED
 from artel.turns.transactions import NewTurn, TurnOver, accept_message, was_accepted
 from artel.turns.turn import Mode, Turn, TurnStatus

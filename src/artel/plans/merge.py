@@ -52,14 +52,14 @@ class PlanEnd:
         return await self._store(status, text, None)
 
     async def _merged(self) -> str:
-        tasks, parts = self.board.all, self.space.parts
-        if parts.is_demo:
+        tasks, services = self.board.all, self.space.services
+        if services.is_demo:
             done = [task.result or "" for task in tasks if task.status is TaskStatus.COMPLETED]
             return "\n\n".join(part for part in (introduction(self.workflow.request, done), plain(tasks)) if part)
         voice = TaskVoice(self.listener, self.turn.id, 0, self.message_id)
         voice.open()
         voice.phase("merging")
-        models = self.planner_model, parts.fallback_model
+        models = self.planner_model, services.fallback_model
         text, usage = await merged(self.brain, *models, self.workflow.request, tasks, voice)
         self.board.spending.add(usage)
         return text
@@ -67,7 +67,7 @@ class PlanEnd:
     async def _store(self, status: TurnStatus, text: str, code: str | None) -> Ended | None:
         await self.listener.written()
         text = storable(text)
-        spending, hub = self.board.spending, self.space.parts.hub
+        spending, hub = self.board.spending, self.space.services.hub
         outcome = Outcome(
             status,
             self.message_id,

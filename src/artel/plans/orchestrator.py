@@ -29,9 +29,9 @@ from artel.plans.task_graph import PlanInvalid, TaskGraph
 from artel.plans.transactions import Begun, MonthTooShort
 from artel.plans.turn_end import end_turn
 from artel.plans.workflow import Workflow, WorkflowStatus
-from artel.spaces.approval_factory import required
+from artel.runs.approval_factory import required
 from artel.spaces.db_retry import patiently
-from artel.spaces.worker_space import WorkerSpace
+from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.turns.transactions import Outcome, TurnOver
 from artel.turns.turn import Mode, Turn, TurnStatus
 from artel.turns.waiters import Ended
@@ -58,17 +58,18 @@ class Orchestrator:
 
     async def run(self, space: WorkerSpace, turn: Turn, text: str) -> Ended | None:  # noqa: ARG002 - the workflow has it
         """Return a turn, or let it wait for the user; None if it waits, or somebody else has ended it."""
-        space.refuse_to_begin()
+        if not space.accepts_tasks:
+            raise SpaceClosed
         try:
-            begun = await space.parts.database.run(
+            begun = await space.services.database.run(
                 records.begin,
                 space.principal,
                 turn,
                 MAX_HISTORY_MESSAGES,
                 space.lease,
-                space.parts.user_monthly_micros,
+                space.services.user_monthly_micros,
             )
-            space.parts.signals.session_changed(turn.session_id)
+            space.services.signals.session_changed(turn.session_id)
             return await _OrchestratedTurn(space, turn, begun, self._planner_model).run()
         except TurnOver:
             return None
@@ -79,7 +80,7 @@ class _OrchestratedTurn:
 
     def __init__(self, space: WorkerSpace, turn: Turn, begun: Begun, planner_model: str) -> None:
         self._space = space
-        self._parts = space.parts
+        self._services = space.services
         self._turn = turn
         self._begun = begun
         self._workflow = begun.workflow
@@ -107,7 +108,7 @@ class _OrchestratedTurn:
             plan, key = await self._planned(feedback)
         except BudgetExceeded as short:
             usage = Usage(self._planner_model, cost_usd=dollars(self._paid), calls=1)
-            await self._parts.database.run(records.note_planned, self._space.principal, self._workflow, usage)
+            await self._services.database.run(records.note_planned, self._space.principal, self._workflow, usage)
             return await self._end(TurnStatus.FAILED, short.detail, short.code)
         except _PlannedElsewhere:
             return None
@@ -128,12 +129,12 @@ class _OrchestratedTurn:
     async def _planned_for(self, wish: Wish, feedback: str) -> tuple[Plan, str | None]:
         key = wish.key
         if not feedback:
-            known = await self._parts.database.read(
+            known = await self._services.database.read(
                 records.cached_plan, self._space.principal, self._space.project_id, key
             )
             if known is not None and (graph := _still_good(known, wish.agents)):
                 return Plan(graph, "cache", Usage(self._planner_model)), None
-        planner = Planner(self._paid_brain(), self._planner_model, self._parts.fallback_model)
+        planner = Planner(self._paid_brain(), self._planner_model, self._services.fallback_model)
         plan = await self._while_space_is_there(planner.plan(wish))
         log.info("planned", by=plan.planned_by, tasks=len(plan.graph), problems=plan.problems)
         return plan, key if plan.planned_by == "model" and not feedback else None
@@ -162,16 +163,16 @@ class _OrchestratedTurn:
     async def _goes_on_elsewhere(self) -> None:
         spent = self._workflow.spent_micros + self._paid, self._workflow.price_unknown
         step = self._space.principal, self._turn, self._workflow, spent, self._space.lease
-        await patiently(lambda: self._parts.database.run(records.requeue, *step), "run")
-        self._parts.signals.work(self._turn.project_id)
+        await patiently(lambda: self._services.database.run(records.requeue, *step), "run")
+        self._services.signals.work(self._turn.project_id)
 
     def _paid_brain(self) -> Brain:
         """Return a brain whose calls the project pays for, if it has a budget."""
-        if self._begun.month is None or self._parts.is_demo:
-            return self._parts.brain
-        place = self._parts.database, self._space.principal, self._turn.project_id, self._turn.id
+        if self._begun.month is None or self._services.is_demo:
+            return self._services.brain
+        place = self._services.database, self._space.principal, self._turn.project_id, self._turn.id
         month = self._begun.month
-        return PaidBrain(self._parts.brain, ProjectBudgetGuard(*place, [month.budget_id], self._pay, month.user))
+        return PaidBrain(self._services.brain, ProjectBudgetGuard(*place, [month.budget_id], self._pay, month.user))
 
     def _pay(self, amount: int) -> None:
         self._paid += amount
@@ -185,7 +186,7 @@ class _OrchestratedTurn:
                 agent.role,
                 " ".join(agent.system_prompt.split())[:ABOUT_CHARACTERS],
                 tuple(agent.capabilities),
-                self._space.get_agent_status(agent.id).value,
+                self._space.bus.status(agent.id).value,
                 known[agent.name].tasks,
                 known[agent.name].success_rate,
                 known[agent.name].average_cost_usd,
@@ -195,14 +196,14 @@ class _OrchestratedTurn:
         ]
         old = records.graph_of(self._begun.tasks) if feedback else None
         place = self._space.principal, self._space.project_id
-        has_folder = await self._parts.database.read(find_connector, *place) is not None
+        has_folder = await self._services.database.read(find_connector, *place) is not None
         return Wish(self._workflow.request, briefs, self._before(), old, feedback, has_folder)
 
     async def _habits(self) -> Mapping[str, Habits]:
         """Return what the agents usually do; looked up once."""
         if self._known is None:
             place = self._space.principal, self._space.project_id, self._begun.agents
-            self._known = await self._parts.database.read(habits, *place, is_demo=self._parts.is_demo)
+            self._known = await self._services.database.read(habits, *place, is_demo=self._services.is_demo)
         return self._known
 
     def _before(self) -> Sequence[Said]:
@@ -214,7 +215,7 @@ class _OrchestratedTurn:
         limits, workflow = self._begun.limits, self._workflow
         known = await self._habits()
         said_tokens = await asyncio.to_thread(told_tokens, self._said, workflow.request, plan.graph)
-        is_demo = self._parts.is_demo
+        is_demo = self._services.is_demo
         estimate = await asyncio.to_thread(
             price, plan.graph, agents, known, said_tokens, self._planner_model, is_demo=is_demo
         )
@@ -231,7 +232,7 @@ class _OrchestratedTurn:
             )
             expected = own.expected_micros
         estimate = estimate.plus(spent)  # what planning has cost is part of it
-        unasked = await self._parts.database.read(records.unasked, self._space.principal, workflow.session_id)
+        unasked = await self._services.database.read(records.unasked, self._space.principal, workflow.session_id)
         asks = is_revision or limits.needs_approval(
             len(plan.graph), expected, unasked, price_unknown=bool(estimate.unknown_models)
         )
@@ -242,22 +243,22 @@ class _OrchestratedTurn:
     async def _propose(self, proposal: Proposal) -> Ended | None:
         place = self._space.principal, self._turn, self._workflow, proposal, self._space.lease
         try:
-            self._workflow, tasks, approval = await self._parts.database.run(records.store_plan, *place)
+            self._workflow, tasks, approval = await self._services.database.run(records.store_plan, *place)
         except BudgetExceeded as short:
-            await self._parts.database.run(
+            await self._services.database.run(
                 records.note_planned, self._space.principal, self._workflow, proposal.plan.usage
             )
             return await self._end(TurnStatus.FAILED, short.detail, short.code)
         self._begun = replace(self._begun, tasks=tasks)
-        self._parts.signals.session_changed(self._turn.session_id)
+        self._services.signals.session_changed(self._turn.session_id)
         if approval is not None:
             self._waits(approval)
             return None
         return await self._carry_out(self._workflow)
 
     def _waits(self, approval: Approval) -> None:
-        self._parts.endings.parked(self._turn.id)
-        self._parts.news.add(self._space.principal, self._space.project_id, required(approval))
+        self._services.endings.parked(self._turn.id)
+        self._services.news.add(self._space.principal, self._space.project_id, required(approval))
 
     # After a decision
 
@@ -292,7 +293,7 @@ class _OrchestratedTurn:
                 changed = proposal.estimate
         place = self._space.principal, self._turn, self._workflow, decision, self._space.lease
         try:
-            started = await self._parts.database.run(records.start_approved, *place, changed)
+            started = await self._services.database.run(records.start_approved, *place, changed)
         except MonthTooShort:
             await self._plans_again()
             plan = Plan(graph, cast("PlannedBy", self._workflow.planned_by), Usage(self._planner_model))
@@ -305,7 +306,7 @@ class _OrchestratedTurn:
         return await self._carry_out(started)
 
     async def _revise(self, feedback: str) -> Ended | None:
-        revisions = await self._parts.database.read(records.revisions, self._space.principal, self._turn.id)
+        revisions = await self._services.database.read(records.revisions, self._space.principal, self._turn.id)
         if revisions > MAX_REVISIONS:
             return await self._end(TurnStatus.REJECTED, TOO_OFTEN, "plan_rejected")
         await self._plans_again()
@@ -314,8 +315,8 @@ class _OrchestratedTurn:
     async def _plans_again(self) -> None:
         """Tell that the plan is not the last word."""
         place = self._space.principal, self._turn, self._workflow, self._space.lease
-        self._workflow = await self._parts.database.run(records.plan_again, *place)
-        self._parts.signals.session_changed(self._turn.session_id)
+        self._workflow = await self._services.database.run(records.plan_again, *place)
+        self._services.signals.session_changed(self._turn.session_id)
 
     # Doing
 

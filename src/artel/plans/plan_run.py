@@ -32,9 +32,10 @@ from artel.plans.task_transactions import TaskEnd
 from artel.plans.transactions import Begun
 from artel.plans.workflow import TaskStatus, Workflow, WorkflowTask
 from artel.projects.service import project_settings
-from artel.spaces.approval_factory import decision_of, required, tool_approval
+from artel.runs.agent_run import run_agent
+from artel.runs.approval_factory import decision_of, required, tool_approval
+from artel.runs.task import ExecutionResult, Start, Task, Waiting
 from artel.spaces.db_retry import patiently
-from artel.spaces.execution import ExecutionResult, Task, Waiting
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.tools.consent import Decision, Question
 from artel.tools.policy import Policy, PolicySettings
@@ -64,7 +65,7 @@ class PlanRun:
     def __init__(self, space: WorkerSpace, turn: Turn, begun: Begun, said: Sequence[Said], planner_model: str) -> None:
         """Take a plan that may begin; `said` is what was said before it was asked for."""
         self._space = space
-        self._parts = space.parts
+        self._services = space.services
         self._turn = turn
         self._workflow = begun.workflow
         self._limits = begun.limits
@@ -91,7 +92,7 @@ class PlanRun:
         kept = next((task.parked for task in begun.tasks if task.parked), None) or {}
         self._message_id: str = kept.get("message_id") or uuid7()
         self._listener = PlanListener(space, turn, begun.workflow.id)
-        self._brain: Brain = self._parts.brain
+        self._brain: Brain = self._services.brain
         self._began = time.monotonic()
 
     async def go(self, *, stops: bool = False) -> Ended | None:
@@ -113,7 +114,7 @@ class PlanRun:
         finally:
             await self._cancel_running()
             await self._listener.written()
-            self._parts.hub.end(self._turn.session_id, self._message_id)
+            self._services.hub.end(self._turn.session_id, self._message_id)
 
     # What is next
 
@@ -152,7 +153,7 @@ class PlanRun:
             approval_id: task for task in self._board.waiting if (approval_id := (task.parked or {}).get("approval_id"))
         }
         if asked or self._asked_for_money:
-            decided = await self._parts.database.read(records.decided, self._space.principal, self._turn.id)
+            decided = await self._services.database.read(records.decided, self._space.principal, self._turn.id)
             for approval_id in asked.keys() & decided.keys():
                 approval = decided[approval_id]
                 self._go_on(asked[approval_id], {approval.arguments_hash: decision_of(approval)})
@@ -165,7 +166,7 @@ class PlanRun:
         """Let tasks go on for whose next calls enough is left, or is again."""
         waiting = self._board.waiting_for_money
         if waiting:
-            budget = await self._parts.database.read(records.budget_of, self._space.principal, self._workflow)
+            budget = await self._services.database.read(records.budget_of, self._space.principal, self._workflow)
             ended = sum(task.status.is_terminal for task in self._board.all)
             for task in self._lack.enough_for(waiting, budget, ended):
                 self._go_on(task, {})
@@ -177,7 +178,7 @@ class PlanRun:
             await self._stop()
             return
         place = self._space.principal, self._turn, self._workflow, approval, self._space.lease
-        started: Workflow | None = await self._parts.database.run(records.start_approved, *place)
+        started: Workflow | None = await self._services.database.run(records.start_approved, *place)
         self._workflow = started or self._workflow
 
     def _go_on(self, task: WorkflowTask, decisions: Mapping[str, Decision]) -> None:
@@ -221,24 +222,23 @@ class PlanRun:
         agent = self._agents.get(task.agent)
         text = await self._text(task, agent)
 
-        async def begin(one: Agent, at_work: AgentAtWork) -> tuple[Agent, Sequence[Said]]:
-            await self._begin(task.id, one, at_work, waiting)
+        async def start(current: Agent, at_work: AgentAtWork) -> Start:
+            await self._begin(task.id, current, at_work, waiting)
             voice.open()
-            return one, [*self._said, Said("user", text, count_tokens(text))]
+            return Start(current, [*self._said, Said("user", text, count_tokens(text))], self._brain)
 
         work = Task(
             f"{self._turn.id}:{task.id}",
             text,
-            begin,
+            start,
             voice,
             session_id=self._turn.session_id,
             turn_id=self._turn.id,
             waiting=waiting,
             deadline=self._deadlines.get(task.id, math.inf),
-            brain=lambda: self._brain,
         )
         try:
-            return await self._space.direct_execution(agent.id if agent else 0, work)
+            return await run_agent(self._space, agent.id if agent else 0, work)
         except AgentNotFound as gone:
             return ExecutionResult.failed(gone.detail, gone.code, work.tally.usage)
         except SpaceClosed:  # it has not begun: its row says so
@@ -258,19 +258,20 @@ class PlanRun:
         def text() -> str:
             if agent is None:
                 return task_text(*asked, 0, is_single=self._board.is_single)
-            room = room_for_task(agent, self._parts.max_context_tokens)
+            room = room_for_task(agent, self._services.max_context_tokens)
             return task_text(*asked, room, agent.model, is_single=self._board.is_single)
 
         return await asyncio.to_thread(text)  # counting long texts takes its time
 
     async def _begin(self, task_id: str, agent: Agent, at_work: AgentAtWork, waiting: Waiting | None) -> None:
         """Note that a task has its slot: its time begins, or goes on."""
-        self._space.refuse_to_begin()
+        if not self._space.accepts_tasks:
+            raise SpaceClosed
         is_first = self._board[task_id].started_at is None
         task = self._board.begin(task_id, goes_on=waiting is not None)
         if task is None:
             raise _Stopped
-        left = self._parts.limits.task - (waiting.seconds if waiting else 0.0)
+        left = self._services.limits.task - (waiting.seconds if waiting else 0.0)
         self._deadlines.setdefault(task_id, time.monotonic() + left)
         told: list[EventData] = [at_work.change]
         if is_first:
@@ -290,10 +291,10 @@ class PlanRun:
         await self._store(task_records.end_task, TaskEnd(task, told, self._spent, aborted, memories))
         if result.success:
             self._board.done(task_id)  # others begin when it is stored, not before
-            self._parts.memories.wake()
+            self._services.memories.wake()
 
     def _status_after(self, agent: Agent) -> EventData:
-        status = self._space.get_agent_status(agent.id).value
+        status = self._space.bus.status(agent.id).value
         return AgentAtWork(agent.id, agent.name, "processing", status).change
 
     # Waiting
@@ -318,15 +319,15 @@ class PlanRun:
         try:
             await self._store(task_records.park_task, task, approval, told, self._spent)
         except TurnOver:
-            self._parts.relay.stop_asking(self._space.principal, [approval] if approval else [])
+            self._services.relay.stop_asking(self._space.principal, [approval] if approval else [])
             raise
         self._board.put(task)
         if approval is not None:
-            self._parts.news.add(self._space.principal, self._space.project_id, required(approval))
+            self._services.news.add(self._space.principal, self._space.project_id, required(approval))
 
     async def _seconds_for(self, question: Question) -> int:
         place = self._space.principal, self._space.project_id
-        settings = await self._parts.database.read(project_settings, *place)
+        settings = await self._services.database.read(project_settings, *place)
         return Policy(PolicySettings.of(settings)).seconds(question.risk)
 
     async def _parks(self) -> bool:
@@ -342,12 +343,12 @@ class PlanRun:
             budget = budget_approval(self._turn, self._workflow, left, spent, seconds)
         turn = with_used(self._turn, self._board.spending.usage, self._board.spending.shares)
         step = self._space.principal, turn, self._workflow, asked, budget, self._spent, self._space.lease
-        if not await patiently(lambda: self._parts.database.run(records.park_run, *step), "run"):
+        if not await patiently(lambda: self._services.database.run(records.park_run, *step), "run"):
             return False
-        self._parts.signals.session_changed(self._turn.session_id)
-        self._parts.endings.parked(self._turn.id)
+        self._services.signals.session_changed(self._turn.session_id)
+        self._services.endings.parked(self._turn.id)
         if budget is not None:
-            self._parts.news.add(self._space.principal, self._space.project_id, required(budget))
+            self._services.news.add(self._space.principal, self._space.project_id, required(budget))
         return True
 
     async def _goes_on_elsewhere(self) -> None:
@@ -355,8 +356,8 @@ class PlanRun:
         await self._listener.written()
         turn = with_used(self._turn, self._board.spending.usage, self._board.spending.shares)
         step = self._space.principal, turn, self._workflow, self._spent, self._space.lease
-        await patiently(lambda: self._parts.database.run(records.requeue, *step), "run")
-        self._parts.signals.work(self._turn.project_id)
+        await patiently(lambda: self._services.database.run(records.requeue, *step), "run")
+        self._services.signals.work(self._turn.project_id)
 
     # The end
 
@@ -392,29 +393,29 @@ class PlanRun:
         if spending.usage.calls:
             place = self._space.principal, self._turn.session_id, self._turn.id
             used = asdict(spending.usage), spending.shares.to_json()
-            await self._parts.database.run(note_usage, *place, *used)
+            await self._services.database.run(note_usage, *place, *used)
 
     def _worked(self, task_id: str) -> float:
         """Return the seconds that a task which runs has taken, all its tries together, without waiting for the user."""
-        return self._parts.limits.task - (self._deadlines[task_id] - time.monotonic())
+        return self._services.limits.task - (self._deadlines[task_id] - time.monotonic())
 
     async def _paid_brain(self) -> Brain:
         """Return a brain whose calls are paid out of the plan's budget, and its project's."""
-        if self._parts.is_demo:
-            return self._parts.brain
-        principal, database = self._space.principal, self._parts.database
+        if self._services.is_demo:
+            return self._services.brain
+        principal, database = self._space.principal, self._services.database
         plan = await database.read(records.budget_of, principal, self._workflow)
         others = [self._month.budget_id] if self._month else []
         user_month = self._month.user if self._month else None
         place = database, principal, self._turn.project_id, self._turn.id
         purse = PlanBudgetGuard(*place, plan.id, others, self._board.spending.pay, user_month)
-        return PaidBrain(self._parts.brain, purse)
+        return PaidBrain(self._services.brain, purse)
 
     async def _store(self, step: Callable[..., None], *what: Any) -> None:
         """Make one step in the database, and tell everybody."""
         place = self._space.principal, self._turn, *what, self._space.lease
-        await patiently(lambda: self._parts.database.run(step, *place), "task")
-        self._parts.signals.session_changed(self._turn.session_id)
+        await patiently(lambda: self._services.database.run(step, *place), "task")
+        self._services.signals.session_changed(self._turn.session_id)
 
     async def _cancel_running(self) -> None:
         for work in self._running:

@@ -13,7 +13,7 @@ from artel.plans.estimates import PlanEstimate
 from artel.plans.planner import Plan, task_to_json
 from artel.plans.task_graph import TaskGraph
 from artel.plans.workflow import TaskStatus, Workflow, WorkflowTask
-from artel.spaces.approval_factory import tool_approval
+from artel.runs.approval_factory import tool_approval
 from artel.tools.consent import Question
 from artel.turns.turn import Turn
 

@@ -12,7 +12,7 @@ from artel.db.text import storable
 from artel.plans.task_transactions import DEPENDENCY_FAILED, no_result
 from artel.plans.transactions import graph_of
 from artel.plans.workflow import TaskStatus, WorkflowTask
-from artel.spaces.execution import ErrorType, ExecutionResult
+from artel.runs.task import ErrorType, ExecutionResult
 
 
 class TaskBoard:

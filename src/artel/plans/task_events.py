@@ -9,8 +9,8 @@ from artel.brain.brain import ToolCall
 from artel.contract.events import EventData, TaskProgress
 from artel.ids import uuid7
 from artel.plans.workflow import Workflow, WorkflowTask
-from artel.spaces import task_events as telling
-from artel.spaces.event_writer import EventWriter
+from artel.runs import task_events as telling
+from artel.runs.event_writer import EventWriter
 from artel.spaces.worker_space import WorkerSpace
 from artel.tools.tool import ToolResult
 from artel.turns.turn import Turn
@@ -82,14 +82,16 @@ class TaskVoice:
     def token(self, text: str) -> None:
         """Stream a piece."""
         place = self._plan.space.principal, self._plan.turn.session_id, self._message_id
-        self._plan.space.parts.hub.write(*place, self._task_id, text, self._plan.turn.id, is_task=not self._is_answer)
+        self._plan.space.services.hub.write(
+            *place, self._task_id, text, self._plan.turn.id, is_task=not self._is_answer
+        )
         self._show_others()
         self._progress("writing")
 
     def restart(self) -> None:
         """Stream that it begins anew."""
         place = self._plan.space.principal, self._plan.turn.session_id, self._message_id
-        self._plan.space.parts.hub.restart(*place, self._task_id, self._plan.turn.id, is_task=not self._is_answer)
+        self._plan.space.services.hub.restart(*place, self._task_id, self._plan.turn.id, is_task=not self._is_answer)
 
     def phase(self, name: str) -> None:
         """Tell where it is, now and then."""
@@ -118,7 +120,7 @@ class TaskVoice:
         """Stream no more: what was written is in the database, or void. An answer ends with its turn."""
         if self._is_answer:
             return
-        self._plan.space.parts.hub.end(self._plan.turn.session_id, self._message_id)
+        self._plan.space.services.hub.end(self._plan.turn.session_id, self._message_id)
 
     def _progress(self, phase: str) -> None:
         now = time.monotonic()
@@ -136,9 +138,9 @@ class TaskVoice:
             )
 
     def _show_others(self) -> None:
-        parts, turn, now = self._plan.space.parts, self._plan.turn, time.monotonic()
-        if parts.signals.reach_others and now - self._shown > SHOW_OTHERS_SECONDS:
+        services, turn, now = self._plan.space.services, self._plan.turn, time.monotonic()
+        if services.signals.reach_others and now - self._shown > SHOW_OTHERS_SECONDS:
             self._shown = now
-            written = parts.hub.written(turn.session_id, self._message_id)
+            written = services.hub.written(turn.session_id, self._message_id)
             if written is not None:
-                parts.signals.written(self._plan.space.principal, turn.session_id, written)
+                services.signals.written(self._plan.space.principal, turn.session_id, written)

@@ -41,17 +41,17 @@ async def end_turn(
     remembers: Sequence[Remembers] = (),
 ) -> Ended | None:
     """Store the end of a turn and of its workflow; None if somebody else was first."""
-    parts = space.parts
+    services = space.services
     at_work = AgentAtWork(agent.id, agent.name, "", "") if agent else None
     place = space.principal, turn, outcome, workflow, at_work, remembers, space.lease
     try:
-        finished_at, asked = await patiently(partial(parts.database.run, _finish, *place), "answer")
+        finished_at, asked = await patiently(partial(services.database.run, _finish, *place), "answer")
     except TurnOver:
         return None
-    parts.relay.stop_asking(space.principal, asked)
-    parts.signals.session_changed(turn.session_id)
+    services.relay.stop_asking(space.principal, asked)
+    services.signals.session_changed(turn.session_id)
     if remembers:
-        parts.memories.wake()
+        services.memories.wake()
     return Ended(
         session_id=turn.session_id,
         turn_id=turn.id,

@@ -92,9 +92,16 @@ class AgentCache:
         self._changes = 0
         self._max_size = max_size
         self._evicted_at = -float("inf")
+        self.config_version = 0  # of the project's agents
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    async def note_version(self, version: int) -> None:
+        """Forget every agent if the version of the project's agents is newer than the last one seen."""
+        if version > self.config_version:
+            self.config_version = version
+            await self.clear()
 
     async def get(self, agent_id: int) -> Agent:
         """Return an agent; many who ask at once make it load once."""

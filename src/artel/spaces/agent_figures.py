@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from artel.errors import AgentInError
+
 FAILURES_IN_A_ROW = 5
 ERROR_SECONDS = 30
 
@@ -74,3 +76,11 @@ class AgentFigures:
             last_activity=self._last_activity,
             error_rate=self._failed / self._processed if self._processed else 0.0,
         )
+
+
+def in_error(name: str) -> AgentInError:
+    """Return the error for an agent that has failed too often in a row."""
+    return AgentInError(
+        f"{name} has failed several times in a row. Try again in {ERROR_SECONDS} seconds, or check its model.",
+        retry_after=ERROR_SECONDS,
+    )

@@ -22,8 +22,8 @@ log = get_logger(__name__)
 class Guidance:
     """The guidance of one project, read from its folder now and then."""
 
-    def __init__(self, parts: SpaceServices, principal: Principal, project_id: int, epoch: int) -> None:
-        self._parts = parts
+    def __init__(self, services: SpaceServices, principal: Principal, project_id: int, epoch: int) -> None:
+        self._services = services
         self._principal = principal
         self._project_id = project_id
         self._epoch = epoch
@@ -39,7 +39,7 @@ class Guidance:
         return (prompts.quoted(prompts.GUIDANCE, {GUIDANCE: text}, "guidance"),) if text else ()
 
     async def _text(self) -> str:
-        serving = await self._parts.database.read(find_connector, self._principal, self._project_id)
+        serving = await self._services.database.read(find_connector, self._principal, self._project_id)
         if serving is None or GUIDANCE not in serving.features:
             return ""
         read_at, text = self._known.get(serving.line_id, (0.0, ""))
@@ -56,6 +56,8 @@ class Guidance:
             timeout_ms=1,
             path=GUIDANCE,
         )
-        result = await self._parts.relay.call(self._principal, self._project_id, "workspace/read", call, READ_SECONDS)
+        result = await self._services.relay.call(
+            self._principal, self._project_id, "workspace/read", call, READ_SECONDS
+        )
         content = result.more.get("content")
         return content[:MAX_CHARACTERS] if result.success and isinstance(content, str) else ""

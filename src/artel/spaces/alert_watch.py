@@ -19,8 +19,8 @@ log = get_logger(__name__)
 class AlertWatch:
     """Looks at worker spaces, again and again."""
 
-    def __init__(self, parts: SpaceServices) -> None:
-        self._parts = parts
+    def __init__(self, services: SpaceServices) -> None:
+        self._services = services
 
     async def check(self, space: WorkerSpace) -> None:
         """Raise alerts for what is wrong with a space now, and resolve those that are over."""
@@ -30,7 +30,7 @@ class AlertWatch:
         found = {(one.kind, one.subject): one for one in space.findings()}
         try:
             if space.open_alerts is None:
-                before = await self._parts.database.read(open_alerts, space.principal, space.project_id)
+                before = await self._services.database.read(open_alerts, space.principal, space.project_id)
                 space.open_alerts = dict.fromkeys(before, Finding("", "", "warning", ""))
             for key in found.keys() - space.open_alerts.keys():
                 await self._raise(space, found[key])
@@ -51,12 +51,12 @@ class AlertWatch:
             raised_at=datetime.now(UTC),
             resolved_at=None,
         )
-        if await self._parts.database.run(raise_alert, space.principal, alert, finding.subject):
+        if await self._services.database.run(raise_alert, space.principal, alert, finding.subject):
             log.warning("alert_raised", kind=finding.kind, project_id=space.project_id, message=finding.message)
-            self._parts.figures.alerted(finding.kind)
-            self._parts.signals.project_changed(space.project_id)
+            self._services.figures.alerted(finding.kind)
+            self._services.signals.project_changed(space.project_id)
 
     async def _resolve(self, space: WorkerSpace, kind: str, subject: str) -> None:
-        if await self._parts.database.run(resolve_alert, space.principal, space.project_id, kind, subject):
+        if await self._services.database.run(resolve_alert, space.principal, space.project_id, kind, subject):
             log.info("alert_resolved", kind=kind, project_id=space.project_id)
-            self._parts.signals.project_changed(space.project_id)
+            self._services.signals.project_changed(space.project_id)

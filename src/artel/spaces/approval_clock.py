@@ -15,25 +15,25 @@ log = get_logger(__name__)
 class ApprovalClock:
     """Warns a minute before an approval expires, and lets the run go on when it has."""
 
-    def __init__(self, parts: SpaceServices) -> None:
-        self._parts = parts
+    def __init__(self, services: SpaceServices) -> None:
+        self._services = services
 
     async def check(self) -> None:
         """Look at the approvals whose time is nearly over."""
         now = datetime.now(UTC)
         soon = now + timedelta(seconds=WARN_SECONDS)
-        for due in await self._parts.database.read(leases.due_approvals, now, soon):
+        for due in await self._services.database.read(leases.due_approvals, now, soon):
             principal = Principal(due.user_id)
             try:
                 if due.expires_at <= now:
-                    expired = await self._parts.database.run(expire, principal, due.approval_id)
-                    self._parts.relay.stop_asking(principal, [expired])
+                    expired = await self._services.database.run(expire, principal, due.approval_id)
+                    self._services.relay.stop_asking(principal, [expired])
                     log.info("approval_expired", approval_id=due.approval_id, session_id=due.session_id)
                 else:
-                    await self._parts.database.run(warn, principal, due.approval_id)
+                    await self._services.database.run(warn, principal, due.approval_id)
             except (ApprovalDecided, ApprovalNotFound):  # somebody was faster
                 continue
             except ArtelError as failure:  # one that can't be ended must not keep the others waiting
                 log.warning("approval_not_ended", approval_id=due.approval_id, reason=failure.detail)
                 continue
-            self._parts.signals.session_changed(due.session_id)
+            self._services.signals.session_changed(due.session_id)

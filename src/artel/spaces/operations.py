@@ -32,14 +32,14 @@ Operation = Callable[[Spaces, SpaceServices, WorkerSpace, int], Awaitable[Json]]
 
 
 async def carry_out(
-    spaces: Spaces, parts: SpaceServices, principal: Principal, project_id: int, operation: str, agent_id: int | None
+    spaces: Spaces, services: SpaceServices, principal: Principal, project_id: int, operation: str, agent_id: int | None
 ) -> Json:
     """Do what is asked of a project's worker space, which is made if it is not there."""
     space = await spaces.get(principal, project_id)
-    return await OPERATIONS[operation](spaces, parts, space, agent_id or 0)
+    return await OPERATIONS[operation](spaces, services, space, agent_id or 0)
 
 
-async def _status(_spaces: Spaces, _parts: SpaceServices, space: WorkerSpace, agent_id: int) -> Json:
+async def _status(_spaces: Spaces, _services: SpaceServices, space: WorkerSpace, agent_id: int) -> Json:
     agent = await space.cache.get(agent_id)
     active, queued = space.bus.tasks(agent_id)
     return AgentStatusAnswer(
@@ -52,43 +52,43 @@ async def _status(_spaces: Spaces, _parts: SpaceServices, space: WorkerSpace, ag
     ).model_dump(mode="json")
 
 
-async def _metrics(_spaces: Spaces, _parts: SpaceServices, space: WorkerSpace, agent_id: int) -> Json:
+async def _metrics(_spaces: Spaces, _services: SpaceServices, space: WorkerSpace, agent_id: int) -> Json:
     await space.cache.get(agent_id)
     figures = asdict(space.get_agent_metrics(agent_id))
     return AgentFiguresAnswer(agent_id=agent_id, **figures).model_dump(mode="json")
 
 
-async def _register(spaces: Spaces, parts: SpaceServices, space: WorkerSpace, agent_id: int) -> Json:
+async def _register(spaces: Spaces, services: SpaceServices, space: WorkerSpace, agent_id: int) -> Json:
     await space.register_agent(agent_id)
-    return await _status(spaces, parts, space, agent_id)
+    return await _status(spaces, services, space, agent_id)
 
 
-async def _deregister(spaces: Spaces, parts: SpaceServices, space: WorkerSpace, agent_id: int) -> Json:
+async def _deregister(spaces: Spaces, services: SpaceServices, space: WorkerSpace, agent_id: int) -> Json:
     await space.cache.get(agent_id)
     await space.deregister_agent(agent_id)
-    return await _status(spaces, parts, space, agent_id)
+    return await _status(spaces, services, space, agent_id)
 
 
-async def _invalidate(spaces: Spaces, parts: SpaceServices, space: WorkerSpace, agent_id: int) -> Json:
+async def _invalidate(spaces: Spaces, services: SpaceServices, space: WorkerSpace, agent_id: int) -> Json:
     await space.cache.get(agent_id)
     await space.invalidate_agent(agent_id)
-    return await _status(spaces, parts, space, agent_id)
+    return await _status(spaces, services, space, agent_id)
 
 
-async def _remove(_spaces: Spaces, _parts: SpaceServices, space: WorkerSpace, agent_id: int) -> Json:
+async def _remove(_spaces: Spaces, _services: SpaceServices, space: WorkerSpace, agent_id: int) -> Json:
     await space.remove_agent(agent_id)
     return {}
 
 
-async def _state(_spaces: Spaces, _parts: SpaceServices, space: WorkerSpace, _agent_id: int) -> Json:
+async def _state(_spaces: Spaces, _services: SpaceServices, space: WorkerSpace, _agent_id: int) -> Json:
     samples = [SpaceSample(**asdict(sample)) for sample in space.samples]
     state = SpaceState(**asdict(space.get_metrics()), user_prefix=space.user_prefix, history=samples)
     return state.model_dump(mode="json")
 
 
-async def _health(_spaces: Spaces, parts: SpaceServices, space: WorkerSpace, _agent_id: int) -> Json:
+async def _health(_spaces: Spaces, services: SpaceServices, space: WorkerSpace, _agent_id: int) -> Json:
     status, findings = await space.health()
-    memory = await parts.memories.health()
+    memory = await services.memories.health()
     details = [HealthDetail(part=one.kind, severity=one.severity, message=one.message) for one in findings]
     notes = []
     if memory.words_only:
@@ -99,14 +99,14 @@ async def _health(_spaces: Spaces, parts: SpaceServices, space: WorkerSpace, _ag
     return SpaceHealth(status=status, details=details, notes=notes).model_dump(mode="json")
 
 
-async def _reset(_spaces: Spaces, parts: SpaceServices, space: WorkerSpace, _agent_id: int) -> Json:
-    return {"cancelled_turns": await reset_space(parts, space)}
+async def _reset(_spaces: Spaces, services: SpaceServices, space: WorkerSpace, _agent_id: int) -> Json:
+    return {"cancelled_turns": await reset_space(services, space)}
 
 
-async def reset_space(parts: SpaceServices, space: WorkerSpace) -> int:
+async def reset_space(services: SpaceServices, space: WorkerSpace) -> int:
     """End every unfinished turn of a space and begin the space anew; return how many turns were cancelled."""
     principal = space.principal
-    left = await parts.database.read(lambda c: TurnRepository(c, principal).unfinished(space.project_id))
+    left = await services.database.read(lambda c: TurnRepository(c, principal).unfinished(space.project_id))
     for turn in reversed(left):  # those that wait first: none is to begin because the one before it was stopped
         outcome = Outcome(
             TurnStatus.CANCELLED,
@@ -116,33 +116,33 @@ async def reset_space(parts: SpaceServices, space: WorkerSpace) -> int:
             None,
             error_code="space_reset",
             mode=turn.mode,
-            partial=parts.hub.written_of(turn.session_id, turn.id),
+            partial=services.hub.written_of(turn.session_id, turn.id),
         )
         place = principal, turn.session_id, turn.id
         try:
-            asked = await parts.database.run(end_turn, principal, turn, outcome, space.lease)
+            asked = await services.database.run(end_turn, principal, turn, outcome, space.lease)
         except (TurnOver, ArtelError):
             continue
-        parts.signals.session_changed(turn.session_id)
-        parts.signals.cancelled(turn.id)
-        parts.relay.stop_asking(principal, asked)
-        if ended := await parts.database.read(read_ended, *place):
-            parts.endings.tell(ended)
+        services.signals.session_changed(turn.session_id)
+        services.signals.cancelled(turn.id)
+        services.relay.stop_asking(principal, asked)
+        if ended := await services.database.read(read_ended, *place):
+            services.endings.tell(ended)
     await space.reset()
     return len(left)
 
 
-async def _clean_up(spaces: Spaces, _parts: SpaceServices, space: WorkerSpace, _agent_id: int) -> Json:
+async def _clean_up(spaces: Spaces, _services: SpaceServices, space: WorkerSpace, _agent_id: int) -> Json:
     await spaces.clean_up(space.project_id)
     return {}
 
 
-async def _clear_cache(_spaces: Spaces, _parts: SpaceServices, space: WorkerSpace, _agent_id: int) -> Json:
+async def _clear_cache(_spaces: Spaces, _services: SpaceServices, space: WorkerSpace, _agent_id: int) -> Json:
     await space.clear_agent_cache()
     return {}
 
 
-async def _ensure(_spaces: Spaces, _parts: SpaceServices, _space: WorkerSpace, _agent_id: int) -> Json:
+async def _ensure(_spaces: Spaces, _services: SpaceServices, _space: WorkerSpace, _agent_id: int) -> Json:
     return {}
 
 

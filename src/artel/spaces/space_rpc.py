@@ -43,11 +43,11 @@ class SpaceRefused(ArtelError):
 class SpaceRpc:
     """Asks a worker space here if it is here, else through the database."""
 
-    def __init__(self, database: Database, signals: Signals, parts: SpaceServices, spaces: Spaces | None) -> None:
+    def __init__(self, database: Database, signals: Signals, services: SpaceServices, spaces: Spaces | None) -> None:
         """Without `spaces` this process runs none."""
         self._database = database
         self._signals = signals
-        self._parts = parts
+        self._services = services
         self._spaces = spaces
         self._answering: set[str] = set()
         self._forgot = 0.0
@@ -57,7 +57,7 @@ class SpaceRpc:
         """Return what the project's worker space answers."""
         if self._spaces is not None:
             try:
-                return await carry_out(self._spaces, self._parts, principal, project_id, operation, agent_id)
+                return await carry_out(self._spaces, self._services, principal, project_id, operation, agent_id)
             except SpaceElsewhere:
                 pass
             except LeaseLost:
@@ -114,7 +114,7 @@ class SpaceRpc:
         try:
             assert self._spaces is not None  # noqa: S101 - only hosts answer
             result = await carry_out(
-                self._spaces, self._parts, principal, call.project_id, call.operation, call.agent_id
+                self._spaces, self._services, principal, call.project_id, call.operation, call.agent_id
             )
             answer: Json = {"result": result}
         except (SpaceElsewhere, LeaseLost):

@@ -13,7 +13,7 @@ from artel.logs import get_logger
 from artel.projects.repository import ProjectRepository
 from artel.spaces.leases import acquire_space, release_space
 from artel.spaces.services import SpaceServices
-from artel.spaces.worker_space import TurnRunner, WorkerSpace
+from artel.spaces.worker_space import WorkerSpace
 from artel.turns.lease import Lease
 
 log = get_logger(__name__)
@@ -22,9 +22,8 @@ log = get_logger(__name__)
 class Spaces:
     """Makes, keeps and ends worker spaces. `host_id` is set when other processes may run spaces too."""
 
-    def __init__(self, parts: SpaceServices, orchestrator: TurnRunner, host_id: str | None) -> None:
-        self._parts = parts
-        self._orchestrator = orchestrator
+    def __init__(self, services: SpaceServices, host_id: str | None) -> None:
+        self._services = services
         self._host_id = host_id
         self._spaces: dict[int, WorkerSpace] = {}
         # By user too: who asks for somebody else's project fails alone, and not with its owner.
@@ -86,23 +85,23 @@ class Spaces:
 
     async def _make(self, principal: Principal, project_id: int) -> WorkerSpace:
         # Raises unless the project is the user's: nothing is loaded, leased or waited for before that is known.
-        await self._parts.database.read(lambda connection: ProjectRepository(connection, principal).get(project_id))
+        await self._services.database.read(lambda connection: ProjectRepository(connection, principal).get(project_id))
         if self._loading is None:
             self._loading = asyncio.get_running_loop().create_task(_load_slow_parts())
         if ending := self._ending.get(project_id):
             await asyncio.shield(ending)
         lease, version = None, 0
         if self._host_id is not None:
-            taken = await self._parts.database.run(acquire_space, self._host_id, principal.user_id, project_id)
+            taken = await self._services.database.run(acquire_space, self._host_id, principal.user_id, project_id)
             lease, version = taken.lease, taken.config_version
             if taken.had_owner and self.recover is not None:
                 await self.recover(principal, lease)
-        space = WorkerSpace(principal, project_id, self._parts, self._orchestrator, lease, version)
+        space = WorkerSpace(principal, project_id, self._services, lease, version)
         try:
             await space.initialise()
         except BaseException:
             if lease is not None:
-                await self._parts.database.run(release_space, lease)
+                await self._services.database.run(release_space, lease)
             raise
         self._spaces[project_id] = space
         return space
@@ -115,7 +114,7 @@ class Spaces:
     async def _end(self, space: WorkerSpace) -> None:
         await space.cleanup()
         if space.lease is not None:
-            await self._parts.database.run(release_space, space.lease)
+            await self._services.database.run(release_space, space.lease)
 
 
 async def _load_slow_parts() -> None:

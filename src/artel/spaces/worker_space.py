@@ -3,11 +3,12 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Literal, Protocol
+from typing import Literal
 
 from artel.agent_memory.context_store import AgentContextStore, Recalled
 from artel.agent_memory.repository import NewMemory, StoredMemory
@@ -21,20 +22,12 @@ from artel.projects.repository import ProjectRepository
 from artel.projects.service import get_project
 from artel.spaces.agent_bus import NOT_REGISTERED, AgentBus
 from artel.spaces.agent_cache import AgentCache
-from artel.spaces.agent_figures import AgentMetrics, AgentStatus
-from artel.spaces.agent_files import AgentFiles
+from artel.spaces.agent_figures import AgentMetrics, AgentStatus, in_error
+from artel.spaces.agents_md import Guidance
 from artel.spaces.chat_figures import SpaceFigures
-from artel.spaces.direct_turn import DirectTurn
-from artel.spaces.execution import ErrorType, Execution, ExecutionResult, Task, TaskAtWork, in_error
-from artel.spaces.family import AgentFamily
-from artel.spaces.memory_tools import memory_tools
 from artel.spaces.services import SpaceServices
-from artel.tools.family import SpawnAgent
-from artel.tools.task_files import task_file_tools
-from artel.tools.tool import Tool
+from artel.tools.policy import Pace
 from artel.turns.lease import Lease
-from artel.turns.turn import Turn
-from artel.turns.waiters import Ended
 from artel.vector_index.store import EVERYTHING, Filter
 
 ENSURE_SECONDS = 5.0
@@ -53,13 +46,6 @@ class SpaceClosed(Exception):
     """The worker space was cleaned up while a task waited in it; the task goes on in the next one."""
 
     is_agents_fault = False
-
-
-class TurnRunner(Protocol):
-    """Return the turns of one mode."""
-
-    async def run(self, space: "WorkerSpace", turn: Turn, text: str) -> Ended | None:
-        """Return a turn; None if somebody else has ended it, or it is not its turn yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,50 +94,48 @@ class WorkerSpace:
         self,
         principal: Principal,
         project_id: int,
-        parts: SpaceServices,
-        orchestrator: TurnRunner,
+        services: SpaceServices,
         lease: Lease | None = None,
         config_version: int = 0,
     ) -> None:
         self.principal = principal
         self.project_id = project_id
         self.user_prefix = f"user{principal.user_id}_project{project_id}"
-        self.parts = parts
+        self.services = services
         self.lease = lease
         self.figures = SpaceFigures()
         self.bus = AgentBus(self._status_changed)
-        self.cache = AgentCache(self.user_prefix, self._load, parts.shared_cache, max_size=parts.cached_agents)
+        self.cache = AgentCache(self.user_prefix, self._load, services.shared_cache, max_size=services.cached_agents)
         self.samples: deque[Sample] = deque(maxlen=SAMPLES)
         self.hung: dict[int, str] = {}
         self._names: dict[int, str] = {}  # of the agents that the project has
         self._unable_since: float | None = None
         self.closed = False
         self.open_alerts: dict[tuple[str, str], Finding] | None = None  # None: not looked up yet
-        self._orchestrator = orchestrator
-        self._execution = self._new_execution()
         self._began = self._used = time.monotonic()
-        self._config_version = config_version
-        self._begins = True
-        self._root_id: int | None = None
+        self.cache.config_version = config_version
+        self.accepts_tasks = True  # False: what waits is left to whoever runs the space next
+        self.root_id: int | None = None  # the agent that created the team
+        self.pace = Pace(calls=services.tool_calls, key=(principal.user_id, project_id))
+        self.guidance = self._new_guidance()
         self._off_the_bus: set[int] = set()
         self._handled = 0
         self._left = asyncio.Event()
         self._none_handled = asyncio.Event()
         self._none_handled.set()
 
-    def _new_execution(self) -> Execution:
-        place, memory = (self.principal, self.project_id), self.search_context
-        return Execution(*place, self.parts, self.bus, self._tools_for, memory, self.lease)
+    def _new_guidance(self) -> Guidance:
+        return Guidance(self.services, self.principal, self.project_id, self.lease.epoch if self.lease else 0)
 
     # Life cycle
 
     async def initialise(self) -> None:
         """Register all agents of the project and make sure that their collections are there."""
-        project = await self.parts.database.read(get_project, self.principal, self.project_id)
+        project = await self.services.database.read(get_project, self.principal, self.project_id)
         self._names = {agent.id: agent.name for agent in project.agents}
         for agent in project.agents:
             self.bus.register(agent.id, agent.concurrency_limit)
-        self._root_id = next((agent.parent_agent_id for agent in project.team), None)
+        self.root_id = next((agent.parent_agent_id for agent in project.team), None)
         await self._ensure_collections([self._context_of(agent).ensure for agent in project.agents if agent.memory])
         self.sample_every(0)  # charts begin with the space
         log.info(
@@ -165,7 +149,7 @@ class WorkerSpace:
     async def cleanup(self) -> None:
         """End in good order: active tasks finish, the cache is cleared, the agents leave the bus."""
         self.closed = True
-        await self.bus.close(self.parts.limits.drain, SpaceClosed())
+        await self.bus.close(self.services.limits.drain, SpaceClosed())
         self._left.set()
         await self._turns_are_stored()
         await self.cache.clear()
@@ -173,17 +157,12 @@ class WorkerSpace:
 
     def begin_no_more(self) -> None:
         """Let what runs finish, and leave what waits to whoever runs the space next."""
-        self._begins = False
-
-    def refuse_to_begin(self) -> None:
-        """Raise SpaceClosed if nothing may be begun here any more."""
-        if not self._begins:
-            raise SpaceClosed
+        self.accepts_tasks = False
 
     @property
     def is_ending(self) -> bool:
         """Whether nothing should be begun here any more: another space goes on."""
-        return self.closed or not self._begins
+        return self.closed or not self.accepts_tasks
 
     async def is_left(self) -> None:
         """Wait until nothing is done here any more: what no agent does, such as planning, is left to the next space."""
@@ -203,7 +182,7 @@ class WorkerSpace:
         self._off_the_bus.clear()
         self.figures = SpaceFigures()
         self.samples.clear()
-        self._execution = self._new_execution()
+        self.guidance = self._new_guidance()
         self._began = self._used = time.monotonic()
         self._unable_since = None
         await self.initialise()
@@ -249,17 +228,11 @@ class WorkerSpace:
         if self.bus.knows(agent_id):
             agent = await self.cache.get(agent_id)
             self._names[agent_id] = agent.name
-            self.bus.renew(agent_id, agent.concurrency_limit, self.parts.limits.drain)
+            self.bus.renew(agent_id, agent.concurrency_limit, self.services.limits.drain)
 
     async def clear_agent_cache(self) -> None:
         """Forget every agent's configuration; the bus is left alone."""
         await self.cache.clear()
-
-    async def note_version(self, version: int) -> None:
-        """Take note of the version of the project's agents, and forget what is older."""
-        if version > self._config_version:
-            self._config_version = version
-            await self.cache.clear()
 
     def get_agent_status(self, agent_id: int) -> AgentStatus:
         """Return how an agent is doing."""
@@ -282,7 +255,7 @@ class WorkerSpace:
     async def deregister_agent(self, agent_id: int) -> None:
         """Take an agent off the bus until it is registered again; what it does may finish."""
         self._off_the_bus.add(agent_id)
-        await self.bus.deregister(agent_id, self.parts.limits.drain)
+        await self.bus.deregister(agent_id, self.services.limits.drain)
 
     async def remove_agent(self, agent_id: int) -> None:
         """Let go of everything that a deleted agent held."""
@@ -318,7 +291,7 @@ class WorkerSpace:
 
     async def add_context(self, agent_id: int, interaction: NewMemory) -> StoredMemory:
         """Let an agent remember something."""
-        await self.parts.storage.take(self.principal, len(interaction.content.encode()))
+        await self.services.storage.take(self.principal, len(interaction.content.encode()))
         return await (await self.get_agent_context_store(agent_id)).add(interaction)
 
     async def clear_context(self, agent_id: int) -> int:
@@ -327,57 +300,18 @@ class WorkerSpace:
 
     # Work
 
-    async def direct_execution(self, agent_id: int, task: Task, priority: int = 0) -> ExecutionResult:
-        """Send a task to an agent through the bus, and wait for what comes of it."""
-        result = await self._execution.run(await self.agent(agent_id), task, priority)
-        if result.error_type is ErrorType.TIMEOUT:
-            self.hung[agent_id] = task.id
-        elif result.success:
-            self.hung.pop(agent_id, None)
-        return result
-
-    async def orchestrated_execution(self, turn: Turn, text: str) -> Ended | None:
-        """Hand a message to the orchestrator: its workflow, which was stored with it, is planned and carried out."""
-        return await self._orchestrator.run(self, turn, text)
-
-    async def _tools_for(self, at_work: TaskAtWork) -> tuple[list[Tool], Collection[str]]:
-        """Return what an agent can do with the space (task workspace, family, memory), and which tools it may use."""
-        files = AgentFiles(self.parts, self.principal, self.project_id, at_work.agent.id)
-        family = AgentFamily(self, at_work)
-        tools: list[Tool] = [*task_file_tools(files), SpawnAgent(family), *memory_tools(self, at_work.agent)]
-        return tools, await self._allowed_tools(at_work.agent)
-
-    async def _allowed_tools(self, agent: Agent) -> set[str]:
-        """Return what the agent may use: of its own list, what each of its ancestors may use too."""
-        allowed, seen = set(agent.tools), {agent.id}
-        while agent.parent_agent_id not in (None, self._root_id, *seen):
-            try:
-                agent = await self.cache.get(agent.parent_agent_id or 0)
-            except AgentNotFound:  # `root`, of a project that had no agents when the space began
-                break
-            seen.add(agent.id)
-            allowed &= set(agent.tools)
-        return allowed
-
-    async def handle_message(self, turn: Turn, text: str) -> Ended | None:
-        """Return a message: directly by its agent, or through the orchestrator; None if it is not to be answered."""
+    @contextmanager
+    def handling_turn(self) -> Iterator[None]:
+        """Count a turn that is run here: the space is in use, and `cleanup` waits until its end is stored."""
         self._used = time.monotonic()
         self._handled += 1
         self._none_handled.clear()
         try:
-            if turn.agent_id is not None:
-                ended = await DirectTurn(self, turn, turn.agent_id, text).run()
-            else:
-                ended = await self.orchestrated_execution(turn, text)
+            yield
         finally:
             self._handled -= 1
             if not self._handled:
                 self._none_handled.set()
-        if ended is not None:
-            seconds = ended.duration_ms / 1000
-            self.figures.ended(turn.mode, seconds)
-            self.parts.figures.ended(turn.mode, ended.status, seconds)
-        return ended
 
     # Monitoring
 
@@ -403,7 +337,7 @@ class WorkerSpace:
         """Say how the space is doing, and what is wrong."""
         findings = self.findings()
         try:
-            await self.parts.database.read(lambda c: ProjectRepository(c, self.principal).get(self.project_id))
+            await self.services.database.read(lambda c: ProjectRepository(c, self.principal).get(self.project_id))
         except DatabaseUnavailable as failure:
             findings.append(Finding("database", "", "critical", failure.detail))
         if self.closed or any(one.severity == "critical" for one in findings):
@@ -421,7 +355,7 @@ class WorkerSpace:
             self._unable_since = None
         elif self._unable_since is None:
             self._unable_since = now
-        elif now - self._unable_since >= self.parts.limits.beyond_repair:
+        elif now - self._unable_since >= self.services.limits.beyond_repair:
             self._unable_since = now
             return True
         return False
@@ -464,9 +398,9 @@ class WorkerSpace:
             metrics, (_, waiting) = self.bus.metrics(agent_id), self.bus.tasks(agent_id)
             if self.bus.status(agent_id) is AgentStatus.ERROR:
                 findings.append(_finding("agent_error", agent_id, "has failed several times in a row"))
-            elif metrics.tasks_processed >= RATE_TASKS and metrics.error_rate > self.parts.alerts.error_rate:
+            elif metrics.tasks_processed >= RATE_TASKS and metrics.error_rate > self.services.alerts.error_rate:
                 findings.append(_finding("error_rate", agent_id, f"fails {metrics.error_rate:.0%} of its tasks"))
-            if waiting > self.parts.alerts.queued_tasks:
+            if waiting > self.services.alerts.queued_tasks:
                 findings.append(_finding("long_queue", agent_id, f"has {waiting} tasks waiting"))
             if agent_id in self.hung:
                 findings.append(_finding("hung_task", agent_id, f"made no progress in task {self.hung[agent_id]}"))
@@ -474,39 +408,39 @@ class WorkerSpace:
 
     def _findings_of_parts(self) -> list[Finding]:
         findings = []
-        memory = self.parts.memories.indexer.state
+        memory = self.services.memories.indexer.state
         if not memory.ok:
             detail = memory.detail or "It does not answer."
             message = f"The memory index is down; agents answer without memory. {detail}"
             findings.append(Finding("memory_index", "", "warning", message))
-        if not self.parts.signals.connected:
+        if not self.services.signals.connected:
             message = "The message bus can't be reached; other processes hear of changes later."
             findings.append(Finding("message_bus", "", "warning", message))
-        if not self.parts.shared_cache.reachable:
+        if not self.services.shared_cache.reachable:
             message = "Redis can't be reached; agents are read from the database."
             findings.append(Finding("shared_cache", "", "warning", message))
         if self.cache.overflows:
             message = "The agent cache is too small and forgets agents. Raise ARTEL_AGENT_CACHE_SIZE."
             findings.append(Finding("cache_overflow", "", "warning", message))
         uptime = time.monotonic() - self._began
-        if uptime > self.parts.alerts.uptime:
+        if uptime > self.services.alerts.uptime:
             message = f"The space has been up for {uptime / 3600:.1f} hours. Reset it when nothing runs."
             findings.append(Finding("uptime", "", "warning", message))
         return findings
 
     def _status_changed(self, agent_id: int, old: AgentStatus, new: AgentStatus) -> None:
         changed = AgentStatusChanged(agent_id=agent_id, old_status=old, new_status=new)
-        self.parts.news.add(self.principal, self.project_id, changed)
+        self.services.news.add(self.principal, self.project_id, changed)
 
     async def _load(self, agent_id: int) -> Agent:
         try:
-            return await self.parts.database.read(agent_rows.get_agent, self.principal, self.project_id, agent_id)
+            return await self.services.database.read(agent_rows.get_agent, self.principal, self.project_id, agent_id)
         except AgentNotFound:
             self.bus.forget(agent_id)
             raise
 
     def _context_of(self, agent: Agent) -> AgentContextStore:
-        return self.parts.memories.context_store(self.principal, self.project_id, agent.id, agent.name)
+        return self.services.memories.context_store(self.principal, self.project_id, agent.id, agent.name)
 
     async def _ensure_collections(self, ensure_each: Sequence[Callable[[], Awaitable[object]]]) -> None:
         """Ensure collections, for a moment: a space works without them, and says that it is degraded."""

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from typing import Protocol
 
 import structlog
 from sqlalchemy import Connection
@@ -16,6 +17,7 @@ from artel.brain.tokens import count_tokens
 from artel.errors import ArtelError, DatabaseUnavailable, ProjectNotFound, SessionNotFound
 from artel.ids import uuid7
 from artel.logs import get_logger
+from artel.runs.direct_turn import DirectTurn
 from artel.sessions.message_repository import MessageRepository
 from artel.spaces import leases
 from artel.spaces.alert_watch import AlertWatch
@@ -65,12 +67,20 @@ class _Lane:
     work: asyncio.Task[Ended | None] | None = None
 
 
+class TurnRunner(Protocol):
+    """Runs the turns of one mode."""
+
+    async def run(self, space: WorkerSpace, turn: Turn, text: str) -> Ended | None:
+        """Run a turn; None if somebody else has ended it, or it is not its turn yet."""
+
+
 class Host:
     """Takes turns from the sessions of its worker spaces, and sees that each one ends."""
 
-    def __init__(self, parts: SpaceServices, spaces: Spaces, host_id: str | None) -> None:
-        self._parts = parts
+    def __init__(self, services: SpaceServices, spaces: Spaces, orchestrator: TurnRunner, host_id: str | None) -> None:
+        self._services = services
         self._spaces = spaces
+        self._orchestrator = orchestrator
         self._host_id = host_id
         self._lanes: dict[str, _Lane] = {}
         self._pulse: asyncio.Task[None] | None = None
@@ -82,8 +92,8 @@ class Host:
         self._renewed = time.monotonic()
         self._ended_before: set[str] = set()
         self._desk: SpaceRpc | None = None
-        self._watch = AlertWatch(parts)
-        self._clock = ApprovalClock(parts)
+        self._watch = AlertWatch(services)
+        self._clock = ApprovalClock(services)
         spaces.recover = self._recover
 
     @property
@@ -95,9 +105,9 @@ class Host:
         """Fail what a crash has left running, and begin to look for work."""
         self._desk = desk
         if self._host_id is None:
-            await _fail_interrupted(self._parts, await self._parts.database.read(leases.running_turns), None)
+            await _fail_interrupted(self._services, await self._services.database.read(leases.running_turns), None)
         else:
-            await self._parts.database.run(leases.renew_host, self._host_id, self._parts.limits.lease)
+            await self._services.database.run(leases.renew_host, self._host_id, self._services.limits.lease)
             self._renewed = time.monotonic()
             self._renewing = asyncio.create_task(self._renew(self._host_id), name="host-lease")
         self._pulse = asyncio.create_task(self._beat(), name="host")
@@ -151,7 +161,7 @@ class Host:
             self._renewing.cancel()
         if self._host_id is not None:
             try:
-                await self._parts.database.run(leases.remove_host, self._host_id)
+                await self._services.database.run(leases.remove_host, self._host_id)
             except DatabaseUnavailable as failure:  # others wait until the lease is over
                 log.warning("host_not_removed", reason=failure.detail)
 
@@ -171,7 +181,7 @@ class Host:
                 lane.work.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
-        self._parts.endings.let_go()
+        self._services.endings.let_go()
 
     # Lanes
 
@@ -200,7 +210,7 @@ class Host:
         if lane.jobs:
             return lane.jobs.popleft()
         lane.look = False
-        job = await self._parts.database.read(_next_job, session_id)
+        job = await self._services.database.read(_next_job, session_id)
         if job is None or job.turn.status is TurnStatus.WAITING:
             return None
         lane.look = True  # there may be more behind it
@@ -223,7 +233,7 @@ class Host:
                 lane.look = True  # somebody else was first, or others come before it
             else:
                 log.info("turn_ended", mode=turn.mode, status=ended.status, duration_ms=ended.duration_ms)
-                self._parts.endings.tell(ended)
+                self._services.endings.tell(ended)
         except asyncio.CancelledError:
             await self._was_cancelled(job)
         except Exception as failure:  # noqa: BLE001 - whatever it is, the next turn must not suffer
@@ -237,7 +247,7 @@ class Host:
             left = [(job.principal.user_id, job.turn.session_id, job.turn.id)]
             space = self._spaces.peek(job.turn.project_id)
             if space is not None:  # else it is for others to say what became of it
-                await _fail_interrupted(self._parts, left, space.lease, only_running=True)
+                await _fail_interrupted(self._services, left, space.lease, only_running=True)
         await self._tell_end(job)
         current = asyncio.current_task()
         if current is not None and current.cancelling():
@@ -247,12 +257,12 @@ class Host:
         """Tell those who wait how a turn ended that somebody else has ended, or deleted."""
         place = job.principal, job.turn.session_id, job.turn.id
         try:
-            ended = await self._parts.database.read(read_ended, *place)
+            ended = await self._services.database.read(read_ended, *place)
         except ArtelError as failure:
-            self._parts.endings.give_up(job.turn.id, failure)
+            self._services.endings.give_up(job.turn.id, failure)
             return
         if ended is not None:
-            self._parts.endings.tell(ended)
+            self._services.endings.tell(ended)
 
     async def _went_wrong(self, lane: _Lane, job: Job, failure: Exception) -> None:
         match failure:
@@ -260,7 +270,7 @@ class Host:
                 self._spaces.drop(job.turn.project_id)
             case ProjectNotFound() | SessionNotFound():  # it was deleted meanwhile
                 for gone in (job, *lane.jobs):
-                    self._parts.endings.give_up(gone.turn.id, failure)
+                    self._services.endings.give_up(gone.turn.id, failure)
             case DatabaseUnavailable():  # the pulse finds the turn when the database is back
                 log.warning("turn_waits_for_the_database", reason=failure.detail)
             case _:
@@ -279,12 +289,25 @@ class Host:
                 return None  # it stays queued
             if job.turn.status is TurnStatus.RUNNING:  # the database was away when it should have ended
                 left = [(job.principal.user_id, job.turn.session_id, job.turn.id)]
-                await _fail_interrupted(self._parts, left, space.lease)
+                await _fail_interrupted(self._services, left, space.lease)
                 return None
             try:
-                return await space.handle_message(job.turn, job.text)
+                return await self._handle_message(space, job.turn, job.text)
             except SpaceClosed:
                 continue
+
+    async def _handle_message(self, space: WorkerSpace, turn: Turn, text: str) -> Ended | None:
+        """Answer a message by its agent, or by the orchestrator (UWS-24); None if it is not answered here."""
+        with space.handling_turn():
+            if turn.agent_id is not None:
+                ended = await DirectTurn(space, turn, turn.agent_id, text).run()
+            else:
+                ended = await self._orchestrator.run(space, turn, text)
+        if ended is not None:
+            seconds = ended.duration_ms / 1000
+            space.figures.ended(turn.mode, seconds)
+            self._services.figures.ended(turn.mode, ended.status, seconds)
+        return ended
 
     async def _fail(self, job: Job, code: str, message: str) -> None:
         turn = job.turn
@@ -293,11 +316,11 @@ class Host:
         if lease is None and self._host_id is not None:
             return  # whoever runs the space now finds the turn
         try:
-            ended = await _end(self._parts, job.principal, turn.session_id, turn.id, code, message, lease)
+            ended = await _end(self._services, job.principal, turn.session_id, turn.id, code, message, lease)
         except (TurnOver, ArtelError, LeaseLost):
             return
-        self._parts.signals.session_changed(turn.session_id)
-        self._parts.endings.tell(ended)
+        self._services.signals.session_changed(turn.session_id)
+        self._services.endings.tell(ended)
 
     # Answers that are being written
 
@@ -308,10 +331,10 @@ class Host:
             await self._save_drafts(DRAFT_SECONDS)
 
     async def _save_drafts(self, age: float) -> None:
-        drafts = self._parts.hub.take_drafts(age)
+        drafts = self._services.hub.take_drafts(age)
         try:
             for start in range(0, len(drafts), MAX_DRAFTS):
-                await self._parts.database.run(save_drafts, drafts[start : start + MAX_DRAFTS])
+                await self._services.database.run(save_drafts, drafts[start : start + MAX_DRAFTS])
         except ArtelError as failure:  # the next ones hold more
             log.warning("drafts_not_saved", reason=failure.detail)
         except Exception:
@@ -338,7 +361,7 @@ class Host:
         if self._host_id is not None and self._desk is not None:
             await self._desk.answer_others(self._host_id)
         await self._clock.check()
-        for work in await self._parts.database.read(leases.find_work, self._host_id):
+        for work in await self._services.database.read(leases.find_work, self._host_id):
             self._look(work)
         await self._stop_ended()
         for space in self._spaces.all:
@@ -349,9 +372,9 @@ class Host:
 
     async def _repair(self, space: WorkerSpace) -> None:
         """Reset a space none of whose agents works."""
-        reset = partial(reset_space, self._parts, space)
+        reset = partial(reset_space, self._services, space)
         try:
-            await audited_reset(self._parts.database, space.principal, space.project_id, "system", reset)
+            await audited_reset(self._services.database, space.principal, space.project_id, "system", reset)
         except (ArtelError, LeaseLost) as failure:
             log.warning("space_not_reset", project_id=space.project_id, reason=str(failure))
 
@@ -365,7 +388,7 @@ class Host:
         if not running:
             self._ended_before = set()
             return
-        ended = running.keys() - await self._parts.database.read(leases.unfinished_of, running)
+        ended = running.keys() - await self._services.database.read(leases.unfinished_of, running)
         # Only what had ended the last time too: a turn that ends by itself at this moment is about to tell of it.
         for turn_id in ended & self._ended_before:
             lane = running[turn_id]
@@ -375,7 +398,7 @@ class Host:
 
     async def _end_idle_spaces(self) -> None:
         for space in self._spaces.all:
-            if space.idle_seconds > self._parts.limits.idle_space and not self._is_used(space):
+            if space.idle_seconds > self._services.limits.idle_space and not self._is_used(space):
                 log.info("space_idle", project_id=space.project_id)
                 await self._spaces.clean_up(space.project_id)
 
@@ -384,13 +407,13 @@ class Host:
 
     async def _renew(self, host_id: str) -> None:
         """Say again and again that this host lives, until it is closed, whatever else it does."""
-        lease = self._parts.limits.lease
+        lease = self._services.limits.lease
         while True:
             await asyncio.sleep(min(PULSE_SECONDS, lease / 4))
             self._stop_if_cut_off()  # before the lease is renewed: this process may have been asleep
             asked = time.monotonic()
             try:
-                await self._parts.database.run(leases.renew_host, host_id, lease)
+                await self._services.database.run(leases.renew_host, host_id, lease)
                 self._renewed = asked
             except ArtelError as failure:
                 log.warning("lease_not_renewed", reason=failure.detail)
@@ -399,7 +422,7 @@ class Host:
 
     def _stop_if_cut_off(self) -> None:
         """Stop everything when nobody can be sure any more that the spaces are ours."""
-        if time.monotonic() - self._renewed < self._parts.limits.lease or not self._spaces.all:
+        if time.monotonic() - self._renewed < self._services.limits.lease or not self._spaces.all:
             return
         log.error("host_cut_off", seconds=round(time.monotonic() - self._renewed))
         for lane in self._lanes.values():
@@ -412,37 +435,43 @@ class Host:
         return asyncio.ensure_future(self._recover_space(principal, lease))
 
     async def _recover_space(self, principal: Principal, lease: Lease) -> None:
-        left = await self._parts.database.read(leases.running_turns, lease.project_id)
-        await _fail_interrupted(self._parts, left, lease)
+        left = await self._services.database.read(leases.running_turns, lease.project_id)
+        await _fail_interrupted(self._services, left, lease)
         log.info("space_taken_over", user_id=principal.user_id, project_id=lease.project_id, epoch=lease.epoch)
 
 
 async def _fail_interrupted(
-    parts: SpaceServices, left: list[tuple[int, str, str]], lease: Lease | None, *, only_running: bool = False
+    services: SpaceServices, left: list[tuple[int, str, str]], lease: Lease | None, *, only_running: bool = False
 ) -> None:
     """Give turns that nobody runs any more their end, once."""
     for user_id, session_id, turn_id in left:
         principal = Principal(user_id)
         try:
-            if only_running and not await parts.database.read(_is_running, principal, session_id, turn_id):
+            if only_running and not await services.database.read(_is_running, principal, session_id, turn_id):
                 continue
-            ended = await _end(parts, principal, session_id, turn_id, "interrupted", INTERRUPTED, lease)
+            ended = await _end(services, principal, session_id, turn_id, "interrupted", INTERRUPTED, lease)
         except (TurnOver, ArtelError, LeaseLost):
             continue
         log.info("turn_interrupted", user_id=user_id, session_id=session_id, turn_id=turn_id)
-        parts.signals.session_changed(session_id)
-        parts.endings.tell(ended)
+        services.signals.session_changed(session_id)
+        services.endings.tell(ended)
 
 
 async def _end(
-    parts: SpaceServices, principal: Principal, session_id: str, turn_id: str, code: str, text: str, lease: Lease | None
+    services: SpaceServices,
+    principal: Principal,
+    session_id: str,
+    turn_id: str,
+    code: str,
+    text: str,
+    lease: Lease | None,
 ) -> Ended:
-    turn = await parts.database.read(lambda c: TurnRepository(c, principal).get(session_id, turn_id))
-    partial = parts.hub.written_of(session_id, turn_id)
+    turn = await services.database.read(lambda c: TurnRepository(c, principal).get(session_id, turn_id))
+    partial = services.hub.written_of(session_id, turn_id)
     place = TurnStatus.FAILED, uuid7(), text, count_tokens(text), None
     outcome = Outcome(*place, error_code=code, mode=turn.mode, partial=partial)
-    asked = await parts.database.run(end_turn, principal, turn, outcome, lease)
-    parts.relay.stop_asking(principal, asked)
+    asked = await services.database.run(end_turn, principal, turn, outcome, lease)
+    services.relay.stop_asking(principal, asked)
     return Ended(
         session_id=session_id,
         turn_id=turn_id,

@@ -30,8 +30,8 @@ from artel.errors import AgentNotFound, ArtelError, LimitReached
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.projects.repository import ProjectRepository
-from artel.spaces import task_events as telling
-from artel.spaces.execution import ExecutionResult, Task, TaskAtWork, TaskListener, Waiting
+from artel.runs import task_events as telling
+from artel.runs.task import ExecutionResult, Start, Task, TaskListener, Waiting
 from artel.spaces.services import FamilyLimits
 from artel.tools.consent import NeedsApproval
 from artel.tools.family import Brief, ChildsAnswer
@@ -40,7 +40,7 @@ from artel.turns.lease import Lease, require_lease
 from artel.turns.transactions import AgentAtWork
 
 if TYPE_CHECKING:
-    from artel.spaces.worker_space import WorkerSpace
+    from artel.runs.agent_run import AgentRun
 
 NAME_CHARACTERS = 40
 
@@ -50,8 +50,8 @@ log = get_logger(__name__)
 class AgentFamily:
     """The children of an agent, while it runs a task."""
 
-    def __init__(self, space: "WorkerSpace", parent: TaskAtWork) -> None:
-        self._space = space
+    def __init__(self, parent: "AgentRun") -> None:
+        self._space = parent.space
         self._parent = parent
         # The child that waited for a person when the parent did: the call that the parent goes on with is for it.
         self._waited = parent.task.waiting.inner if parent.task.waiting else None
@@ -61,21 +61,21 @@ class AgentFamily:
 
         A child that must wait for a person lets the parent wait too; when that goes on, so does the child.
         """
-        space, parent = self._space, self._parent
+        parent = self._parent
         waited, self._waited = self._waited, None
         child = await self._child(brief, waited)
         task_id: str = waited["task_id"] if waited else uuid7()
         listener = parent.task.listener
 
-        async def begin(agent: Agent, _at_work: AgentAtWork) -> tuple[Agent, Sequence[Said]]:
+        async def start(agent: Agent, _at_work: AgentAtWork) -> Start:
             if waited is None:
                 listener.note(TaskStarted(task_id=task_id, agent_id=agent.id))
-            return agent, [Said("user", brief.text, count_tokens(brief.text))]
+            return Start(agent, [Said("user", brief.text, count_tokens(brief.text))], parent.brain)
 
         task = Task(
             task_id,
             brief.text,
-            begin,
+            start,
             _ChildListener(listener, child.id, task_id),
             # One tally for the family: only one of them asks a model at a time, and the turn shows what all have cost.
             parent.task.tally,
@@ -83,12 +83,10 @@ class AgentFamily:
             turn_id=parent.task.turn_id,
             waiting=Waiting.of(waited, parent.task.waiting.decisions) if waited and parent.task.waiting else None,
             deadline=parent.deadline,
-            brain=parent.task.brain,
         )
         log.info("task_given_to_child", agent_id=child.id, parent_agent_id=parent.agent.id, task_id=task_id)
         try:
-            with parent.waiting():
-                result = await space.direct_execution(child.id, task)
+            result = await parent.run_child(child.id, task)
         except Parked as parked:
             raise NeedsApproval(parked.question, {**parked.kept, "task_id": task_id}) from None
         except ArtelError as failure:
@@ -105,8 +103,8 @@ class AgentFamily:
         if waited is not None:
             return await space.agent(waited["agent_id"])
         place = space.principal, space.project_id, self._parent.agent.id
-        name, limits = _name(brief.role), space.parts.families
-        return await space.parts.database.run(child_for, *place, name, brief, limits, space.lease)
+        name, limits = _name(brief.role), space.services.families
+        return await space.services.database.run(child_for, *place, name, brief, limits, space.lease)
 
 
 def child_for(

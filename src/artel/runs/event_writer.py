@@ -1,17 +1,14 @@
 """Events of a turn that are written while it runs."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from artel.contract.events import EventData
 from artel.errors import ArtelError
 from artel.logs import get_logger
+from artel.spaces.worker_space import WorkerSpace
 from artel.turns.lease import LeaseLost
 from artel.turns.transactions import TurnOver, note_events
 from artel.turns.turn import Turn
-
-if TYPE_CHECKING:
-    from artel.spaces.worker_space import WorkerSpace
 
 log = get_logger(__name__)
 
@@ -19,7 +16,7 @@ log = get_logger(__name__)
 class EventWriter:
     """Events of a turn that are written while it runs, one after another, without making it wait."""
 
-    def __init__(self, space: "WorkerSpace", turn: Turn) -> None:
+    def __init__(self, space: WorkerSpace, turn: Turn) -> None:
         self._space = space
         self._turn = turn
         self._waiting: list[EventData] = []
@@ -50,8 +47,8 @@ class EventWriter:
             while self._waiting:
                 events, self._waiting = self._waiting, []
                 place = self._space.principal, self._turn, events
-                await self._space.parts.database.run(note_events, *place, self._space.lease)
-                self._space.parts.signals.session_changed(self._turn.session_id)
+                await self._space.services.database.run(note_events, *place, self._space.lease)
+                self._space.services.signals.session_changed(self._turn.session_id)
         except (ArtelError, TurnOver, LeaseLost) as failure:
             log.info("events_not_written", turn_id=self._turn.id, reason=repr(failure))
         finally:

@@ -1,21 +1,17 @@
 """The memory of agents, for their tools: an agent's own, and that of the whole project."""
 
-from typing import TYPE_CHECKING
-
 from artel.agent_memory.context_store import Recalled
 from artel.agent_memory.knowledge import ProjectKnowledge
 from artel.agent_memory.repository import NewMemory
 from artel.contract.http import Agent
 from artel.projects.service import get_project
+from artel.spaces.worker_space import WorkerSpace
 from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead, Recollection
 from artel.tools.tool import Tool
 from artel.vector_index.store import Filter
 
-if TYPE_CHECKING:
-    from artel.spaces.worker_space import WorkerSpace
 
-
-def memory_tools(space: "WorkerSpace", agent: Agent) -> list[Tool]:
+def memory_tools(space: WorkerSpace, agent: Agent) -> list[Tool]:
     """Return the tools with which an agent uses its memory; none if it has no memory."""
     if not agent.memory:
         return []
@@ -31,7 +27,7 @@ def source_of(one: Recalled) -> str:
 class _AgentMemory:
     """An agent's own memory."""
 
-    def __init__(self, space: "WorkerSpace", agent_id: int) -> None:
+    def __init__(self, space: WorkerSpace, agent_id: int) -> None:
         self._space = space
         self._agent_id = agent_id
 
@@ -50,14 +46,14 @@ class _AgentMemory:
 class _ProjectMemory:
     """What all agents of the project remember, for an agent that was let in."""
 
-    def __init__(self, space: "WorkerSpace") -> None:
+    def __init__(self, space: WorkerSpace) -> None:
         self._space = space
 
     async def search(self, query: str, top_k: int, type: str | None) -> list[Recollection]:  # noqa: A002
-        parts, principal, project_id = self._space.parts, self._space.principal, self._space.project_id
-        project = await parts.database.read(get_project, principal, project_id)
+        services, principal, project_id = self._space.services, self._space.principal, self._space.project_id
+        project = await services.database.read(get_project, principal, project_id)
         agents = [(agent.id, agent.name) for agent in project.agents if agent.memory]
-        knowledge = ProjectKnowledge(parts.memories, principal, project_id, agents)
+        knowledge = ProjectKnowledge(services.memories, principal, project_id, agents)
         return [
             Recollection(
                 one.memory.content,

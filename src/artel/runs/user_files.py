@@ -73,14 +73,14 @@ class Caller:
 class RunNotes:
     """The audit log, for one run."""
 
-    def __init__(self, parts: SpaceServices, caller: Caller) -> None:
-        self._parts = parts
+    def __init__(self, services: SpaceServices, caller: Caller) -> None:
+        self._services = services
         self._caller = caller
 
     async def note(self, call: Audited) -> None:
         """Keep a note of a call; a log that can't be written stops the run."""
         row = self._caller.row(uuid7(), call)
-        note = partial(self._parts.database.run, note_call, self._caller.principal, row)
+        note = partial(self._services.database.run, note_call, self._caller.principal, row)
         await (note() if call.status == "cancelled" else patiently(note, "note"))
 
 
@@ -89,12 +89,12 @@ class RunFiles:
 
     def __init__(
         self,
-        parts: SpaceServices,
+        services: SpaceServices,
         caller: Caller,
         alive: Callable[[], None],
         load_policy: Callable[[], Awaitable[Policy]],
     ) -> None:
-        self._parts = parts
+        self._services = services
         self._caller = caller
         self._alive = alive
         self._load_policy = load_policy
@@ -120,7 +120,9 @@ class RunFiles:
             path=path,
             with_sha256=True,
         )
-        result = await self._parts.relay.call(caller.principal, caller.project_id, "workspace/stat", call, LOOK_SECONDS)
+        result = await self._services.relay.call(
+            caller.principal, caller.project_id, "workspace/stat", call, LOOK_SECONDS
+        )
         if result.code == "file_not_found":
             return FileState(sha256="")
         about = result.more
@@ -168,14 +170,14 @@ class RunFiles:
             call = self._call(row.id, method, {**params, **rules}, approval)
         except ValidationError as wrong:
             return Result(success=False, code="failed", error=f"It was not sent: {_first(wrong)}. Correct it.")
-        sent = await self._parts.database.run(_send, caller.principal, row)
+        sent = await self._services.database.run(_send, caller.principal, row)
         if not sent.is_allowed:
             return Result(success=False, code="refused", error="The approval was used before. Ask again.")
         place = caller.principal, caller.project_id, method, call
         if method == "workspace/run":
-            result = await self._in_peace(self._parts.relay.call(*place, RUN_SECONDS, sent.serving))
+            result = await self._in_peace(self._services.relay.call(*place, RUN_SECONDS, sent.serving))
         else:
-            result = await self._parts.relay.call(*place, CALL_SECONDS, sent.serving)
+            result = await self._services.relay.call(*place, CALL_SECONDS, sent.serving)
         if result.code == "asks" and sent.serving:
             return result.model_copy(update={"where": sent.serving.mode})
         return result
@@ -205,7 +207,7 @@ class RunFiles:
 
     async def _note_end(self, row: ToolCallRow, status: str, error: str | None, *, at_once: bool = False) -> None:
         ended = replace(row, status=status, error=error and error[:ERROR_CHARACTERS])
-        store = partial(self._parts.database.run, finish_call, self._caller.principal, ended)
+        store = partial(self._services.database.run, finish_call, self._caller.principal, ended)
         try:
             await (store() if at_once else patiently(store, "note"))
         except ArtelError as failure:  # that it was sent is on record

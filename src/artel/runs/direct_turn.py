@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from artel.agent_loop.context import MAX_HISTORY_MESSAGES, Said
 from artel.agent_loop.parking import Parked
@@ -15,7 +15,7 @@ from artel.agent_memory.context_store import Recalled
 from artel.agent_memory.repository import NewMemory
 from artel.approvals.approval import Approval
 from artel.approvals.service import decisions, park_turn
-from artel.brain.brain import Brain, ToolCall, Usage
+from artel.brain.brain import ToolCall, Usage
 from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
 from artel.budgets.project_guard import ProjectBudgetGuard
@@ -25,11 +25,13 @@ from artel.errors import AgentNotFound, DatabaseUnavailable
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.projects.service import project_settings
-from artel.spaces import task_events as telling
-from artel.spaces.approval_factory import decision_of, due, required, tool_approval, who_asks
+from artel.runs import task_events as telling
+from artel.runs.agent_run import run_agent
+from artel.runs.approval_factory import decision_of, due, required, tool_approval, who_asks
+from artel.runs.event_writer import EventWriter
+from artel.runs.task import ErrorType, ExecutionResult, Start, Task, Waiting
 from artel.spaces.db_retry import patiently
-from artel.spaces.event_writer import EventWriter
-from artel.spaces.execution import ErrorType, ExecutionResult, Task, Waiting
+from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.tools.policy import Policy, PolicySettings
 from artel.tools.tool import ToolResult
 from artel.turns.transactions import (
@@ -43,9 +45,6 @@ from artel.turns.transactions import (
 from artel.turns.turn import Turn, TurnStatus
 from artel.turns.waiters import Ended
 
-if TYPE_CHECKING:
-    from artel.spaces.worker_space import WorkerSpace
-
 SHOW_OTHERS_SECONDS = 0.1
 
 log = get_logger(__name__)
@@ -54,10 +53,10 @@ log = get_logger(__name__)
 class DirectTurn:
     """One run of one turn."""
 
-    def __init__(self, space: "WorkerSpace", turn: Turn, agent_id: int, text: str) -> None:
+    def __init__(self, space: WorkerSpace, turn: Turn, agent_id: int, text: str) -> None:
         self._space = space
         self._agent_id = agent_id
-        self._parts = space.parts
+        self._services = space.services
         self._turn = turn
         self._text = text
         kept = turn.parked or {}
@@ -68,14 +67,13 @@ class DirectTurn:
         self._notes = EventWriter(space, turn)
         self._shown = 0.0
         self._started = False
-        self._brain: Brain | None = None
 
     async def run(self) -> Ended | None:
         """Return the turn; None if somebody else has ended it, or it is not its turn yet."""
         try:
             return await self._answered()
         finally:
-            self._parts.hub.end(self._turn.session_id, self._message_id)
+            self._services.hub.end(self._turn.session_id, self._message_id)
 
     async def _answered(self) -> Ended | None:
         began = time.monotonic()
@@ -85,15 +83,14 @@ class DirectTurn:
             task = Task(
                 self._turn.id,
                 self._text,
-                self._begin,
+                self._start,
                 self,
                 self._tally,
                 session_id=self._turn.session_id,
                 turn_id=self._turn.id,
                 waiting=await self._waited(),
-                brain=lambda: self._brain,
             )
-            result = await self._space.direct_execution(self._agent_id, task)
+            result = await run_agent(self._space, self._agent_id, task)
         except AgentNotFound as gone:
             result = ExecutionResult.failed(gone.detail, gone.code, self._tally.usage)
         except Parked as parked:
@@ -111,13 +108,13 @@ class DirectTurn:
 
     def token(self, text: str) -> None:
         """Stream a piece of the answer."""
-        self._parts.hub.write(self._space.principal, self._turn.session_id, self._message_id, self._turn.id, text)
-        if self._parts.signals.reach_others and time.monotonic() - self._shown > SHOW_OTHERS_SECONDS:
+        self._services.hub.write(self._space.principal, self._turn.session_id, self._message_id, self._turn.id, text)
+        if self._services.signals.reach_others and time.monotonic() - self._shown > SHOW_OTHERS_SECONDS:
             self._show_others()
 
     def restart(self) -> None:
         """Stream that the answer begins anew."""
-        self._parts.hub.restart(self._space.principal, self._turn.session_id, self._message_id, self._turn.id)
+        self._services.hub.restart(self._space.principal, self._turn.session_id, self._message_id, self._turn.id)
 
     def phase(self, name: str) -> None:
         """Phases are not streamed in direct chat."""
@@ -138,28 +135,30 @@ class DirectTurn:
         """Tell what came of it."""
         self._notes.add(telling.tool_result(self._turn.id, self._agent_id, call, result))
 
-    async def _begin(self, agent: Agent, at_work: AgentAtWork) -> tuple[Agent, list[Said]]:
-        self._space.refuse_to_begin()
-        started = await self._parts.database.run(
+    async def _start(self, agent: Agent, at_work: AgentAtWork) -> Start:
+        if not self._space.accepts_tasks:
+            raise SpaceClosed
+        started = await self._services.database.run(
             start_turn,
             self._space.principal,
             self._turn,
             at_work,
             MAX_HISTORY_MESSAGES,
             self._space.lease,
-            self._parts.user_monthly_micros,
+            self._services.user_monthly_micros,
         )
         self._started = True
-        self._parts.signals.session_changed(self._turn.session_id)
+        self._services.signals.session_changed(self._turn.session_id)
         self._notes.open()
-        await self._space.note_version(started.config_version)
-        if started.month is not None and not self._parts.is_demo:
-            place = self._parts.database, self._space.principal, self._space.project_id, self._turn.id
+        await self._space.cache.note_version(started.config_version)
+        brain = None
+        if started.month is not None and not self._services.is_demo:
+            place = self._services.database, self._space.principal, self._space.project_id, self._turn.id
             purse = ProjectBudgetGuard(*place, [started.month.budget_id], user_month=started.month.user)
-            self._brain = PaidBrain(self._parts.brain, purse)
+            brain = PaidBrain(self._services.brain, purse)
         agent = await self._space.cache.get(agent.id)  # it may have been changed since it was queued
-        said = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in started.said]
-        return agent, said
+        history = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in started.said]
+        return Start(agent, history, brain)
 
     # Waiting for a person
 
@@ -168,7 +167,7 @@ class DirectTurn:
         kept = self._turn.parked
         if kept is None:
             return None
-        decided = await self._parts.database.read(decisions, self._space.principal, self._turn.id)
+        decided = await self._services.database.read(decisions, self._space.principal, self._turn.id)
         return Waiting.of(kept, {one.arguments_hash: decision_of(one) for one in decided})
 
     async def _park(self, agent: Agent, parked: Parked) -> None:
@@ -180,9 +179,9 @@ class DirectTurn:
             "message_id": self._message_id,
             "usage": asdict(self._tally.usage) if self._tally.usage.calls else None,
         }
-        change = AgentAtWork(agent.id, agent.name, "processing", space.get_agent_status(agent.id).value).change
+        change = AgentAtWork(agent.id, agent.name, "processing", space.bus.status(agent.id).value).change
         approval = tool_approval(turn, who_asks(parked.kept), parked.question, 0)
-        database, place = self._parts.database, (space.principal, turn, kept)
+        database, place = self._services.database, (space.principal, turn, kept)
 
         async def store() -> Approval:
             settings = await database.read(project_settings, space.principal, space.project_id)
@@ -193,15 +192,15 @@ class DirectTurn:
         try:
             approval = await patiently(store, "run")
         except TurnOver:
-            self._parts.relay.stop_asking(space.principal, [approval])
+            self._services.relay.stop_asking(space.principal, [approval])
             await self._note_usage()
             return
         except DatabaseUnavailable:  # it is ended as soon as the database is back
-            self._parts.relay.stop_asking(space.principal, [approval])
+            self._services.relay.stop_asking(space.principal, [approval])
             raise
-        self._parts.signals.session_changed(turn.session_id)
-        self._parts.endings.parked(turn.id)
-        self._parts.news.add(space.principal, space.project_id, required(approval))
+        self._services.signals.session_changed(turn.session_id)
+        self._services.endings.parked(turn.id)
+        self._services.news.add(space.principal, space.project_id, required(approval))
 
     async def _finish(self, agent: Agent | None, result: ExecutionResult, seconds: float) -> Ended | None:
         await self._notes.written()
@@ -210,7 +209,7 @@ class DirectTurn:
         at_work = None
         if agent is not None:
             old = "processing" if self._started else "idle"
-            at_work = AgentAtWork(agent.id, agent.name, old, self._space.get_agent_status(agent.id).value)
+            at_work = AgentAtWork(agent.id, agent.name, old, self._space.bus.status(agent.id).value)
         remembers = agent is not None and agent.memory and not (turn.parked or {}).get("single")
         memories = _memories(turn, self._text, result) if remembers and result.success else []
         try:
@@ -218,9 +217,9 @@ class DirectTurn:
         except TurnOver:
             await self._note_usage()
             return None
-        self._parts.signals.session_changed(turn.session_id)
+        self._services.signals.session_changed(turn.session_id)
         if memories:
-            self._parts.memories.wake()
+            self._services.memories.wake()
         return Ended(
             session_id=turn.session_id,
             turn_id=turn.id,
@@ -239,11 +238,11 @@ class DirectTurn:
     async def _store(self, at_work: AgentAtWork | None, outcome: Outcome, memories: list[NewMemory]) -> datetime:
         """Store the end of the turn."""
         place = self._space.principal, self._turn.session_id, self._turn.id
-        store = partial(self._parts.database.run, finish_turn, *place, at_work, outcome, self._space.lease, memories)
+        store = partial(self._services.database.run, finish_turn, *place, at_work, outcome, self._space.lease, memories)
         return await patiently(store, "answer")
 
     def _outcome(self, result: ExecutionResult, seconds: float) -> Outcome:
-        hub = self._parts.hub
+        hub = self._services.hub
         content = result.response if result.success else result.error or "The agent failed."
         status = TurnStatus.COMPLETED
         if not result.success:
@@ -268,13 +267,13 @@ class DirectTurn:
     async def _note_usage(self) -> None:
         if self._tally.usage.calls:
             place = self._space.principal, self._turn.session_id, self._turn.id
-            await self._parts.database.run(note_usage, *place, asdict(self._tally.usage))
+            await self._services.database.run(note_usage, *place, asdict(self._tally.usage))
 
     def _show_others(self) -> None:
         self._shown = time.monotonic()
-        written = self._parts.hub.written(self._turn.session_id, self._message_id)
+        written = self._services.hub.written(self._turn.session_id, self._message_id)
         if written is not None:
-            self._parts.signals.written(self._space.principal, self._turn.session_id, written)
+            self._services.signals.written(self._space.principal, self._turn.session_id, written)
 
 
 def _memories(turn: Turn, text: str, result: ExecutionResult) -> list[NewMemory]:

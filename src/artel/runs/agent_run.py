@@ -1,0 +1,181 @@
+"""One task of one agent: slot, start, context, tools, loop, result. Direct turns, plan tasks and children run it."""
+
+import asyncio
+import json
+import time
+from typing import Any
+
+from artel.agent_loop.context import Remembered, build_context
+from artel.agent_loop.loop import load_graphs, run_loop
+from artel.agent_loop.parking import Parked
+from artel.agent_loop.task import AgentSpec, LoopResult, Tally
+from artel.agent_memory.context_store import Recalled
+from artel.brain.brain import Brain, Message, ToolCall
+from artel.brain.errors import ModelTimedOut
+from artel.contract.http import Agent
+from artel.errors import ArtelError, DatabaseUnavailable, ToolFailed
+from artel.logs import get_logger
+from artel.runs.memory_tools import source_of
+from artel.runs.progress_timeout import ProgressTimeout, TimedOut
+from artel.runs.task import TIMEOUT, ErrorType, ExecutionResult, Task, error_type
+from artel.runs.toolbox import toolbox_of, user_files_of
+from artel.spaces.agent_figures import AgentStatus, in_error
+from artel.spaces.worker_space import WorkerSpace
+from artel.tools.consent import NeedsApproval
+from artel.tools.files import READING
+from artel.tools.toolbox import Toolbox
+from artel.turns.transactions import AgentAtWork
+
+RECALLED = 5
+_READING = {tool.name for tool in READING}
+
+log = get_logger(__name__)
+
+
+async def run_agent(space: WorkerSpace, agent_id: int, task: Task) -> ExecutionResult:
+    """Run a task in a slot of an agent and return what became of it (UWS-22)."""
+    agent = await space.agent(agent_id)
+    result = await AgentRun(space, agent, task).run()
+    if result.error_type is ErrorType.TIMEOUT:
+        space.hung[agent_id] = task.id
+    elif result.success:
+        space.hung.pop(agent_id, None)
+    return result
+
+
+class AgentRun:
+    """One run of one task."""
+
+    def __init__(self, space: WorkerSpace, agent: Agent, task: Task) -> None:
+        self.space = space
+        self.agent = agent
+        self.task = task
+        self.brain: Brain | None = None
+        self._services = space.services
+        self._context: list[dict[str, Any]] = []  # what was remembered for the task, for whoever reads the answer
+        self._seconds_before = task.waiting.seconds if task.waiting else 0.0
+
+    async def run(self) -> ExecutionResult:
+        """Do the task as soon as the agent has a free slot."""
+        began = time.monotonic()
+        try:
+            async with self.space.bus.slot(self.agent.id, self.task.id):
+                messages = await self._start()
+                answer = await self._answer(messages)
+        except TimedOut as late:
+            return self._failed(str(late), TIMEOUT, began)
+        except ModelTimedOut as late:
+            return self._failed(late.detail, TIMEOUT, began)
+        except DatabaseUnavailable:  # not the agent's failure: the turn waits until the database is back
+            raise
+        except ArtelError as failure:
+            return self._failed(failure.detail, failure.code, began)
+        usage, seconds = self.task.tally.usage, time.monotonic() - began
+        return ExecutionResult(True, answer.content, self._context, usage, seconds)
+
+    def _failed(self, error: str, code: str, began: float) -> ExecutionResult:
+        kind, usage, seconds = error_type(code), self.task.tally.usage, time.monotonic() - began
+        ids = {"task_id": self.task.id, "agent_id": self.agent.id}
+        log.warning("task_failed", **ids, error_type=kind.value, code=code, reason=error)
+        return ExecutionResult(False, "", self._context, usage, seconds, error, kind, code)
+
+    async def run_child(self, agent_id: int, task: Task) -> ExecutionResult:
+        """Run a task of a child of the agent; the time limit without progress is the child's meanwhile."""
+        with self.timeout.waiting():
+            return await run_agent(self.space, agent_id, task)
+
+    async def _start(self) -> tuple[Message, ...]:
+        """Store that the task begins, and return what the agent is told: prompt, memories, conversation."""
+        agent, task, bus = self.agent, self.task, self.space.bus
+        if bus.status(agent.id) is AgentStatus.ERROR:
+            raise in_error(agent.name)
+        at_work = AgentAtWork(agent.id, agent.name, bus.status_without(agent.id).value, bus.status(agent.id).value)
+        searches = agent.memory and task.waiting is None
+        searching = asyncio.ensure_future(self._recall()) if searches else None
+        try:
+            start = await task.start(agent, at_work)
+            recalled = await searching if searching else []
+        except BaseException:
+            if searching:
+                searching.cancel()
+            raise
+        self.agent, self.brain = start.agent, start.brain
+        self._context += task.waiting.context if task.waiting else [_mentioned(memory) for memory in recalled]
+        remembered = [Remembered(found.memory.content, source_of(found), found.score) for found in recalled]
+        return build_context(self.agent.system_prompt, start.history, remembered)
+
+    async def _answer(self, messages: tuple[Message, ...]) -> LoopResult:
+        """Run the loop, or the one call that was approved late, within the time limits of the task."""
+        task, limits = self.task, self._services.limits
+        await load_graphs()  # its import does not count: it is loaded once
+        began = time.monotonic()
+        self.deadline = min(task.deadline, began + limits.task - self._seconds_before)
+        self.timeout = ProgressTimeout(task.listener, limits.without_progress, self.deadline)
+        files = user_files_of(self)
+        try:
+            async with self.timeout.running():
+                toolbox = await toolbox_of(self, files)
+                if task.waiting and task.waiting.single:
+                    return await _only_call(task.waiting.single, toolbox, self.timeout, self.deadline, task.tally)
+                resumed = task.waiting.state if task.waiting else None
+                if resumed is None and _READING & {schema.name for schema in toolbox.schemas}:
+                    messages = (*messages[:1], *await self.space.guidance.messages(), *messages[1:])
+                spec = AgentSpec(
+                    self.agent.name,
+                    self.agent.model,
+                    self.agent.temperature,
+                    self.agent.max_tokens,
+                    self._services.fallback_model,
+                    max_context_tokens=self._services.max_context_tokens,
+                )
+                brain = self.brain or self._services.brain
+                return await run_loop(spec, messages, brain, toolbox, self.timeout, self.deadline, task.tally, resumed)
+        except Parked as parked:
+            seconds = self._seconds_before + time.monotonic() - began
+            parked.kept |= {
+                "agent_id": self.agent.id,
+                "context": self._context,
+                "hashes": files.hashes,
+                "seconds": seconds,
+            }
+            raise
+        finally:
+            task.tally.settle("".join(self.timeout.written))
+
+    async def _recall(self) -> list[Recalled]:
+        """Search the agent's memory for the task; a failed search leaves the answer without memories."""
+        space, agent = self.space, self.agent
+        memory = self._services.memories.context_store(space.principal, space.project_id, agent.id, agent.name)
+        try:
+            found = await memory.search(self.task.text, RECALLED)
+        except ArtelError as failure:  # the space is degraded then
+            log.warning("memory_not_searched", agent_id=agent.id, reason=failure.detail)
+            return []
+        self.task.listener.recalled(found)
+        return found
+
+
+async def _only_call(
+    call: ToolCall, toolbox: Toolbox, listener: ProgressTimeout, deadline: float, tally: Tally
+) -> LoopResult:
+    """Make one call that was approved late, without asking a model."""
+    listener.tool_called(call)
+    try:
+        result = await toolbox.call(call, deadline)
+    except NeedsApproval as asked:
+        parked = Parked(asked.question, {}, asked.inner)
+        parked.kept["single"] = {"id": call.id, "tool": call.name, "arguments": json.loads(call.arguments)}
+        raise parked from None
+    listener.tool_result(call, result)
+    if not result.success:
+        raise ToolFailed(result.error or f"{call.name} failed.")
+    return LoopResult(f"{call.name} was done, as you approved.", tally.usage, 0, 1, ("tool_call",))
+
+
+def _mentioned(one: Recalled) -> dict[str, Any]:
+    return {
+        "memory_id": one.memory.id,
+        "type": one.memory.type,
+        "content": one.memory.content[:1000],
+        "score": round(one.score, 4),
+    }

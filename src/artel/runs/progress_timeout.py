@@ -1,0 +1,89 @@
+"""The time limits of a task: without progress, and in all."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from artel.runs.task import TaskListener
+
+
+class TimedOut(Exception):
+    """The task made no progress for too long, or took too long in all."""
+
+
+class ProgressTimeout:
+    """A time limit that every progress of the loop moves; passes on to the task's listener what the loop does."""
+
+    def __init__(self, listener: TaskListener, without_progress: float, total: float) -> None:
+        self._listener = listener
+        self._without_progress = without_progress
+        self._total = total
+        self._until = 0.0
+        self._limit: asyncio.Timeout
+        self.written: list[str] = []
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Limit the block; raise TimedOut when it makes no progress for too long, or takes too long in all."""
+        try:
+            async with asyncio.timeout(min(self._without_progress, self._total - time.monotonic())) as self._limit:
+                yield
+        except TimeoutError as late:
+            if not self._limit.expired():
+                raise
+            raise TimedOut(self._reason()) from late
+
+    def token(self, text: str) -> None:
+        self._progress()
+        self.written.append(text)
+        self._listener.token(text)
+
+    def restart(self) -> None:
+        self.written.clear()
+        self._listener.restart()
+
+    def phase(self, name: str) -> None:
+        self._listener.phase(name)
+
+    def tool_called(self, call: Any) -> None:
+        self._listener.tool_called(call)
+
+    def tool_result(self, call: Any, result: Any) -> None:
+        self._progress()
+        self._listener.tool_result(call, result)
+
+    def alive(self) -> None:
+        """Count a sign of life as progress."""
+        self._progress()
+
+    def _reason(self) -> str:
+        """Return which of the limits was exceeded."""
+        if time.monotonic() >= self._total:
+            return "The task took too long and was stopped. Ask for less at once."
+        return (
+            f"There was no progress for {self._without_progress:g} seconds, so the task was stopped. "
+            "Try again, or try another model."
+        )
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Suspend the progress timeout while a child agent runs within limits of its own."""
+        self._move(self._total)
+        try:
+            yield
+        finally:
+            if not self._limit.expired():
+                self._progress()
+
+    def _progress(self) -> None:
+        now = time.monotonic()
+        until = min(now + self._without_progress, self._total)
+        # Moving it for every token would cost more.
+        if abs(until - self._until) > min(1.0, self._without_progress / 10):
+            self._move(until)
+
+    def _move(self, until: float) -> None:
+        self._until = until
+        self._limit.reschedule(asyncio.get_running_loop().time() + until - time.monotonic())

@@ -1,0 +1,141 @@
+"""A task for an agent: what it needs, what it went through while it waited, what became of it."""
+
+import json
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from artel.agent_loop.context import Said
+from artel.agent_loop.parking import load_state
+from artel.agent_loop.phases import State
+from artel.agent_loop.task import Listener, Tally
+from artel.agent_memory.context_store import Recalled
+from artel.brain.brain import Brain, ToolCall, Usage
+from artel.contract.events import EventData
+from artel.contract.http import Agent
+from artel.errors import (
+    AgentInError,
+    AgentNotFound,
+    AgentNotRegistered,
+    AgentQueueFull,
+    BudgetExceeded,
+    TaskStopped,
+)
+from artel.ids import uuid7
+from artel.tools.consent import Decision
+from artel.turns.transactions import AgentAtWork
+
+TIMEOUT = "timeout"
+
+
+class ErrorType(StrEnum):
+    """How a task failed (UWS-22.3): too late, in its own work, never begun, stopped by somebody, out of money."""
+
+    TIMEOUT = "timeout"
+    EXECUTION = "execution"
+    UNAVAILABLE = "unavailable"
+    STOPPED = "stopped"
+    BUDGET = "budget"
+
+
+_ERROR_TYPES = {
+    TIMEOUT: ErrorType.TIMEOUT,
+    AgentInError.code: ErrorType.UNAVAILABLE,
+    AgentNotFound.code: ErrorType.UNAVAILABLE,
+    AgentNotRegistered.code: ErrorType.UNAVAILABLE,
+    AgentQueueFull.code: ErrorType.UNAVAILABLE,
+    TaskStopped.code: ErrorType.STOPPED,
+    BudgetExceeded.code: ErrorType.BUDGET,
+}
+
+
+def error_type(code: str) -> ErrorType:
+    """Return the coarse kind of a failure with this code; whatever is not known is a failure of the work itself."""
+    return _ERROR_TYPES.get(code, ErrorType.EXECUTION)
+
+
+class TaskListener(Listener, Protocol):
+    """Hears what a task does, and what was remembered for it."""
+
+    def recalled(self, found: Sequence[Recalled]) -> None:
+        """The agent's memory was searched."""
+
+    def note(self, event: EventData) -> None:
+        """Something else happens that belongs into the session's events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What is known once a task has its slot and its row says so."""
+
+    agent: Agent  # as configured now
+    history: Sequence[Said]
+    brain: Brain | None = None  # instead of everybody's, where somebody counts what it costs
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Something for an agent to do. `start` stores that it begins, when it has its slot."""
+
+    id: str
+    text: str
+    start: Callable[[Agent, AgentAtWork], Awaitable[Start]]
+    listener: TaskListener
+    tally: Tally = field(default_factory=lambda: Tally(""))
+    session_id: str = ""
+    turn_id: str = ""
+    waiting: "Waiting | None" = None
+    deadline: float = math.inf  # in seconds of `time.monotonic()`, if the caller has less time
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A task that waited for a person: how far it had come, and what was decided."""
+
+    state: State | None
+    single: ToolCall | None
+    decisions: Mapping[str, Decision]
+    context: list[dict[str, Any]]
+    hashes: dict[str, str]
+    seconds: float  # that it has run before
+    inner: Mapping[str, Any] | None = None  # a child of the agent's that waited
+
+    @classmethod
+    def of(cls, kept: Mapping[str, Any], decisions: Mapping[str, Decision]) -> "Waiting":
+        """Read what was kept of a run."""
+        single = kept.get("single")
+        return cls(
+            state=None if single else load_state(kept["state"]),
+            single=ToolCall(single.get("id") or uuid7(), single["tool"], json.dumps(single["arguments"]))
+            if single
+            else None,
+            decisions=decisions,
+            context=kept.get("context", []),
+            hashes=kept.get("hashes", {}),
+            seconds=kept.get("seconds", 0.0),
+            inner=kept.get("inner"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionResult:
+    """What became of a task (UWS-22): the response and what was remembered for it, or an error.
+
+    `error_type` is the coarse kind of failure, `error_code` the exact one, which HTTP and events carry.
+    """
+
+    success: bool
+    response: str
+    context: list[dict[str, Any]]
+    usage: Usage
+    seconds: float
+    error: str | None = None
+    error_type: ErrorType | None = None
+    error_code: str | None = None
+
+    @classmethod
+    def failed(cls, error: str, code: str, usage: Usage) -> "ExecutionResult":
+        """Return the result of a task that failed before it had a slot on the bus."""
+        return cls(False, "", [], usage, 0, error, error_type(code), code)
