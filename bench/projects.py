@@ -17,10 +17,10 @@ def run() -> Iterator[Figure]:
         body = team.person.http.get(path).json()
         for _ in range(team.project_id):  # so that the baseline has a project with this number too
             _load(baseline, "", "POST", "/my/projects", body, connections=1, count=1)
-        for connections in (1, 16):
+        for connections, clients in ((1, "1 client"), (16, "16 clients")):
             ours = _load(server, token, "GET", path, None, connections, count=2000)
             theirs = _load(baseline, "", "GET", path, None, connections, count=2000)
-            yield from _compare(f"read a project, {connections} clients", ours, theirs)
+            yield from _compare(f"read a project, {clients}", ours, theirs)
         new = {"name": "Bench"}
         ours = _load(server, token, "POST", "/my/projects", new, connections=8, count=800)
         theirs = _load(baseline, "", "POST", "/my/projects", new, connections=8, count=800)
@@ -42,4 +42,4 @@ def _compare(name: str, ours: dict[str, Any], theirs: dict[str, Any]) -> Iterato
     our_rate, their_rate = (len(measured["durations"]) / measured["elapsed"] for measured in (ours, theirs))
     p95 = percentile(ours["durations"], 0.95) * 1000
     yield Figure(BENCH, name, our_rate, "per second", baseline=their_rate, note=f"P95 {p95:.1f} ms")
-    yield Figure(BENCH, f"{name}, server CPU", ours["cpu"], "ms", baseline=theirs["cpu"])
+    yield Figure(BENCH, f"{name}, server CPU per request", ours["cpu"], "ms", baseline=theirs["cpu"])
