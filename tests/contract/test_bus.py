@@ -352,17 +352,17 @@ async def test_too_large_message_or_invalid_key_is_not_sent(bus: Bus, name: str)
 
 
 async def test_handler_runs_in_the_context_of_the_subscriber(bus: Bus, name: str) -> None:
-    who = contextvars.ContextVar("who", default="nobody")
+    caller = contextvars.ContextVar("caller", default="subscriber")
     seen: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def handler(_delivery: Delivery) -> None:
-        seen.set_result(who.get())
+        seen.set_result(caller.get())
 
     await bus.subscribe(QueueSpec(name, (f"cmd.{name}.*",)), handler)
-    who.set("the publisher")
+    caller.set("publisher")
     await bus.publish(f"cmd.{name}.write", command())
 
-    assert await asyncio.wait_for(seen, SOON) == "nobody"
+    assert await asyncio.wait_for(seen, SOON) == "subscriber"
 
 
 async def test_existing_queue_with_other_properties_is_a_mismatch(world: World, bus: Bus, name: str) -> None:

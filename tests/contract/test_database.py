@@ -71,16 +71,16 @@ async def test_read_refuses_to_write(database: Database) -> None:
 
 
 async def test_cancelling_the_caller_does_not_stop_the_transaction(database: Database) -> None:
-    begun, go_on = threading.Event(), threading.Event()
+    started, go_on = threading.Event(), threading.Event()
 
     def slow(connection: Connection) -> None:
         add(connection, 1)
-        begun.set()
+        started.set()
         assert go_on.wait(10)
         add(connection, 2)
 
     caller = asyncio.create_task(database.run(slow))
-    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(started.wait, 10)
     caller.cancel()
     with pytest.raises(asyncio.CancelledError):
         await caller
@@ -157,16 +157,16 @@ async def test_locked_database_fails_all_queued_transactions(
     url = new_database().replace("postgresql:", "postgresql+psycopg:")
     database, other = Database(url, connections=4), Database(url)
     await other.run(numbers.metadata.create_all)
-    begun, go_on = threading.Event(), threading.Event()
+    started, go_on = threading.Event(), threading.Event()
 
     def hold(connection: Connection) -> None:
         if backend == "postgres":
             connection.exec_driver_sql("LOCK TABLE numbers")
-        begun.set()
+        started.set()
         assert go_on.wait(30)
 
     holding = asyncio.create_task(other.run(hold))
-    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(started.wait, 10)
     outcomes = await asyncio.gather(*(database.run(add, number) for number in range(6)), return_exceptions=True)
     go_on.set()
     await holding
@@ -181,15 +181,15 @@ async def test_locked_database_fails_all_queued_transactions(
 async def test_close_finishes_running_and_drops_queued_transactions(
     database: Database,
 ) -> None:
-    begun, go_on = threading.Event(), threading.Event()
+    started, go_on = threading.Event(), threading.Event()
 
     def slow(connection: Connection) -> None:
-        begun.set()
+        started.set()
         assert go_on.wait(10)
         add(connection, 1)
 
     running = asyncio.create_task(database.run(slow))
-    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(started.wait, 10)
     if database.is_sqlite:  # on PostgreSQL it would run on another connection
         waiting = asyncio.create_task(database.run(add, 2))
         await asyncio.sleep(0)
@@ -361,16 +361,16 @@ async def test_search_is_stopped_after_its_timeout(database: Database) -> None:
 
 @pytest.mark.req("SEC-02.6")
 async def test_searches_do_not_block_other_reads(database: Database) -> None:
-    begun, over = threading.Semaphore(0), threading.Event()
+    started, over = threading.Semaphore(0), threading.Event()
 
     def search(_: Connection) -> bool:
-        begun.release()
+        started.release()
         return over.wait(60)
 
     searches = [asyncio.ensure_future(database.read_within(60, search)) for _ in range(4 * engine.SEARCHERS)]
     try:
         for _ in range(engine.SEARCHERS):
-            assert await asyncio.to_thread(begun.acquire, timeout=60)
+            assert await asyncio.to_thread(started.acquire, timeout=60)
         async with asyncio.timeout(20):
             assert await database.read(all_numbers) == {}
     finally:

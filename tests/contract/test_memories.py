@@ -678,9 +678,9 @@ def test_index_finally_holds_exactly_the_rows(
         try:
             for action, agent, interruption in actions:
 
-                async def interrupt(what: str = interruption, who: int = agent) -> None:
+                async def interrupt(action: str = interruption, agent: int = agent) -> None:
                     world.store.after_upsert = world.store.before_upsert = lambda: None
-                    await act(world, what, who)
+                    await act(world, action, agent)
 
                 setattr(world.store, "after_upsert" if agent else "before_upsert", interrupt)
                 await act(world, action, agent)

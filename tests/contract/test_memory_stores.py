@@ -336,14 +336,14 @@ neighbours = st.sampled_from(
         ("collection", "registered"),
     ]
 )
-someone = st.integers(0, 1)
+tenants = st.integers(0, 1)
 few_ids = [uuid7() for _ in range(4)]
 operations = st.lists(
     st.one_of(
-        st.tuples(st.just("upsert"), someone, st.sampled_from(few_ids), texts, texts, st.booleans()),
-        st.tuples(st.just("delete"), someone, st.lists(st.sampled_from(few_ids), max_size=3)),
-        st.tuples(st.just("clear"), someone),
-        st.tuples(st.just("drop"), someone),
+        st.tuples(st.just("upsert"), tenants, st.sampled_from(few_ids), texts, texts, st.booleans()),
+        st.tuples(st.just("delete"), tenants, st.lists(st.sampled_from(few_ids), max_size=3)),
+        st.tuples(st.just("clear"), tenants),
+        st.tuples(st.just("drop"), tenants),
     ),
     max_size=12,
 )
@@ -372,8 +372,8 @@ def test_collections_are_isolated(
 async def check_isolation(store: MemoryStore, names: tuple[str, str], done: list[tuple[Any, ...]], query: str) -> None:
     """Apply the operations to the store and to two dictionaries, then compare."""
     model: list[dict[str, Point]] = [{}, {}]
-    for operation, who, *details in done:
-        await apply(store, model[who], operation, names[who], details)
+    for operation, tenant, *details in done:
+        await apply(store, model[tenant], operation, names[tenant], details)
     for name, expected in zip(names, model, strict=True):
         await compare(store, expected, name, query)
     for name in names:
@@ -771,14 +771,14 @@ async def test_shard_is_compacted_when_it_is_opened(tmp_path: Path) -> None:
 
 async def test_searches_do_not_wait_for_a_writer(edge: EdgeStore) -> None:
     await edge.upsert([memory("hello")])
-    begun, go_on = threading.Event(), threading.Event()
+    started, go_on = threading.Event(), threading.Event()
 
     def write() -> None:
-        begun.set()
+        started.set()
         assert go_on.wait(10)
 
     writing = asyncio.create_task(edge._writer.run(write))
-    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(started.wait, 10)
     assert await edge.search(MINE, "hello", FLAT, 5)
     go_on.set()
     await writing

@@ -183,18 +183,18 @@ async def test_texts_are_embedded_in_small_batches_in_order(
 
 
 async def test_query_does_not_wait_for_a_batch(embedder: MiniLmEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, go_on = threading.Event(), threading.Event()
+    started, go_on = threading.Event(), threading.Event()
     real = embedder._embed
 
     def embed(tokens: list[list[int]]) -> list[Any]:
         if len(tokens) > 1:
-            begun.set()
+            started.set()
             assert go_on.wait(10)
         return real(tokens)
 
     monkeypatch.setattr(embedder, "_embed", embed)
     indexing = asyncio.create_task(embedder.embed(["one memory", "another memory"]))
-    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(started.wait, 10)
     assert len((await embedder.embed(["a question"]))[0]) == 384
     assert not indexing.done()
     go_on.set()

@@ -111,9 +111,9 @@ def test_every_agent_uses_the_workspace_of_its_ancestor_below_root(
             ancestors.append(parent)
         assert owner == ancestors[-2]
         assert (owner == agent_id) == (parents[agent_id] == ROOT)
-    for nobody in (ROOT, 0, max(parents) + 1):
+    for without_workspace in (ROOT, 0, max(parents) + 1):
         with pytest.raises(WorkspaceNotAssigned):
-            owner_of(nobody, parents)
+            owner_of(without_workspace, parents)
 
 
 @pytest.mark.req("TWS-01.2", "TWS-08.1")

@@ -105,8 +105,8 @@ class MemoryRepository(TenantRepository):
 
     def add(self, project_id: int, agent_id: int, new: Sequence[NewMemory]) -> list[StoredMemory]:
         """Add memories of an agent, which must be there; what is too long is cut."""
-        place = {"project_id": project_id, "agent_id": agent_id}
-        rows = self._insert([place | _values(memory) for memory in new]) if new else []
+        owner = {"project_id": project_id, "agent_id": agent_id}
+        rows = self._insert([owner | _values(memory) for memory in new]) if new else []
         return [_memory(row) for row in rows]
 
     def count(self, project_id: int, agent_id: int, where: Filter = EVERYTHING) -> int:

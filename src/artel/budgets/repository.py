@@ -70,7 +70,7 @@ class BudgetRepository(TenantRepository):
     def add(self, budget: Budget) -> None:
         """Add a budget unless it exists."""
         values = {name: getattr(budget, name) for name in Budget.__slots__}
-        self._add_unless_there(values | {"created_at": datetime.now(UTC)})
+        self._insert_unless_exists(values | {"created_at": datetime.now(UTC)})
 
     def set_limit(self, budget_id: str, limit_micros: int) -> None:
         """Change the limit; what was spent stays spent."""

@@ -44,7 +44,7 @@ class UserBudgetRepository(TenantRepository):
         row = self._select(user_budgets.c.spent_micros).where(user_budgets.c.scope == scope).with_for_update()
         spent: int | None = self.connection.execute(row).scalar_one_or_none()
         if spent is None:
-            self._add_unless_there({"scope": scope, "spent_micros": self._used(scope)})
+            self._insert_unless_exists({"scope": scope, "spent_micros": self._used(scope)})
             spent = self.connection.execute(row).scalar_one()
         return spent
 

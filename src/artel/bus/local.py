@@ -96,7 +96,7 @@ class LocalBus:
         received = Received(envelope.to_bytes(), check_key(key), reply_to, correlation_id, attempt=1)
         self._check_open()
         routed = self._broker.publish(received, ttl_seconds)
-        await asyncio.sleep(0)  # backpressure: lets handlers run when somebody publishes in a loop
+        await asyncio.sleep(0)  # backpressure: lets handlers run when a caller publishes in a loop
         return routed
 
     async def subscribe(self, spec: QueueSpec, handler: Handler, *, at_once: int = 1) -> LocalSubscription:

@@ -35,7 +35,7 @@ class Requests:
                         correlation_id=correlation_id,
                     )
                     if not routed:
-                        raise NoListener(f"Nobody listens to {key}.")
+                        raise NoListener(f"No queue receives messages for {key}.")
                     return await reply
         except TimeoutError:
             raise RequestTimeout(f"No reply to {key} came within {timeout_seconds:g} s.") from None

@@ -96,7 +96,7 @@ class TenantRepository:
         parameters[OWNER] = self.tenant.user_id
         return statement.run(self.connection, parameters)
 
-    def _move(self, values: Mapping[str, Any], before: Iterable[str], **row: Any) -> bool:
+    def _transition(self, values: Mapping[str, Any], before: Iterable[str], **row: Any) -> bool:
         """Update the row with these columns if its status is in `before`; return whether it was updated."""
         if "user_id" in values:
             raise ValueError("rows never change their owner")
@@ -137,7 +137,7 @@ class TenantRepository:
         """Insert a row whose values may be SQL expressions."""
         self.connection.execute(insert(self.table).values({**values, "user_id": self.tenant.user_id}))
 
-    def _add_unless_there(self, values: Mapping[str, Any]) -> None:
+    def _insert_unless_exists(self, values: Mapping[str, Any]) -> None:
         """Insert a row unless one with the same key exists."""
         added = insert_into(self.connection, self.table).values({**values, "user_id": self.tenant.user_id})
         self.connection.execute(added.on_conflict_do_nothing())

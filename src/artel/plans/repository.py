@@ -76,7 +76,7 @@ class WorkflowRepository(TenantRepository):
 
     def move(self, workflow_id: str, before: Iterable[WorkflowStatus], **values: Any) -> bool:
         """Change a workflow if it stands where it should; say whether it did."""
-        return self._move(values, before, id=workflow_id)
+        return self._transition(values, before, id=workflow_id)
 
     def note_spent(self, workflow_id: str, spent_micros: int) -> None:
         """Say what a workflow has cost, unless more is known."""
@@ -136,7 +136,7 @@ class TaskRepository(TenantRepository):
 
     def move(self, workflow_id: str, task_id: str, before: Iterable[TaskStatus], **values: Any) -> bool:
         """Change a task if it stands where it should; say whether it did."""
-        return self._move(values, before, workflow_id=workflow_id, id=task_id)
+        return self._transition(values, before, workflow_id=workflow_id, id=task_id)
 
     def end_unfinished(self, workflow_id: str, running: TaskStatus, code: str, error: str) -> list[WorkflowTask]:
         """End every task that has no end: those that ran as `running`, others as cancelled. Answer how they were."""
@@ -184,7 +184,7 @@ class PlanCacheRepository(TenantRepository):
         too_many = [row.key for row in kept]
         self.connection.execute(self._delete().where(here, plan_cache.c.key.in_(too_many)))
         entry = {"project_id": project_id, "key": key, "plan": plan, "created_at": datetime.now(UTC)}
-        self._add_unless_there(entry)  # the same request may be planned twice at once
+        self._insert_unless_exists(entry)  # the same request may be planned twice at once
 
 
 def _workflow(row: Row[Any]) -> Workflow:
