@@ -163,13 +163,13 @@ def test_single_task_or_unwatched_plan_is_shown_only_for_approval() -> None:
 
 def test_status_shows_progress() -> None:
     screen, now = PlanScreen(lambda _: None, watched=True), plan()
-    assert screen.at_work(now) == "0 of 3 tasks done"
+    assert screen.progress(now) == "0 of 3 tasks done"
     now.tasks["1"] = replace(now.tasks["1"], status="running")
-    assert screen.at_work(now) == "0 of 3 tasks done; running: agent_researcher (1)"
+    assert screen.progress(now) == "0 of 3 tasks done; running: agent_researcher (1)"
     for task in TASKS:
         now.tasks[task.id] = replace(task, status="completed")
-    assert screen.at_work(now) is None
-    assert screen.at_work(plan(TASKS[0])) is None
+    assert screen.progress(now) is None
+    assert screen.progress(plan(TASKS[0])) is None
 
 
 WORKFLOW_ID = "0193a1b2-0000-7000-8000-00000badcafe"

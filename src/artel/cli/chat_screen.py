@@ -211,8 +211,8 @@ class ChatScreen:
             return "waits for your approval"
         if not turn.phase:
             return "sending"
-        if turn.plan is not None and not turn.is_planning and (at_work := self._plans.at_work(turn.plan)):
-            return visible(at_work)
+        if turn.plan is not None and not turn.is_planning and (progress := self._plans.progress(turn.plan)):
+            return visible(progress)
         return visible(f"{self._author(turn)} {turn.phase}")
 
     def _author(self, turn: "Turn") -> str:

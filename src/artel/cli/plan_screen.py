@@ -43,8 +43,8 @@ class PlanScreen:
         if changed:
             self._say("\n".join(["Changes:", *(f"  {one_line(line)}" for line in changed)]))
 
-    def at_work(self, plan: "Plan") -> str | None:
-        """Return the progress of the tasks in one line; None if no task is running."""
+    def progress(self, plan: "Plan") -> str | None:
+        """Return how many tasks are done and which are running; None for a plan of one task or one that is over."""
         if plan.is_single or plan.is_over:
             return None
         tasks = list(plan.tasks.values())
