@@ -270,7 +270,7 @@ def test_up_logs_the_command_line_in_unless_it_is_logged_in_elsewhere(tmp_path: 
 def test_trouble_with_the_database_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "broken.db").write_bytes(b"no database at all, but long enough to look at" * 100)
     troubles = {
-        f"sqlite:///{tmp_path}/broken.db": "no SQLite database",
+        f"sqlite:///{tmp_path}/broken.db": "not a SQLite database",
         f"sqlite:///{tmp_path}/no/such/folder/x.db": "folder",
         "postgresql://ada:hunter2@127.0.0.1:1/artel": "Is it running?",
     }
