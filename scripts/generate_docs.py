@@ -188,7 +188,7 @@ _TYPES = {"string": "str", "integer": "int", "boolean": "bool"}
 
 def tools_page() -> str:
     """Return the page about the tools for the user's folder."""
-    from artel.tools.files import CHANGING, READING
+    from artel.tools.files import READ_TOOLS, WRITE_TOOLS
 
     text = (
         f"# Workspace tools\n\n{NOTE}\n"
@@ -197,7 +197,7 @@ def tools_page() -> str:
         "`success: false` and an `error` text. [Access to the user's files](../concepts/files.md) describes what is\n"
         "checked and when you are asked.\n"
     )
-    for tool in (*READING, *CHANGING):
+    for tool in (*READ_TOOLS, *WRITE_TOOLS):
         arguments, result = TOOL_EXAMPLES[tool.name]
         rows = "\n".join(f"| `{name}` | {about['description']} |" for name, about in tool.properties.items())
         text += (

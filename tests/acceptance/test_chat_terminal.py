@@ -205,7 +205,7 @@ def test_agent_gets_refusal_and_reason(
 
     assert folder.files() == {}
     result = talker.asked(model)[-1].body["messages"][-1]["content"]
-    assert "the user does not want it" in result
+    assert "the user rejected it" in result
     assert reason in result
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from artel.tools.files import CHANGING, READING
+from artel.tools.files import READ_TOOLS, WRITE_TOOLS
 from tests.running import ARTEL, Server, clean_environment
 
 ROOT = Path(__file__).parents[2]
@@ -92,7 +92,7 @@ def test_requirements_page_has_the_ids_of_all_requirements() -> None:
 def test_every_workspace_tool_is_documented_with_its_signature_and_an_example() -> None:
     text = (ROOT / "docs" / "reference" / "tools.md").read_text()
 
-    for tool in (*READING, *CHANGING):
+    for tool in (*READ_TOOLS, *WRITE_TOOLS):
         section = text.partition(f"\n## {tool.name}\n")[2].partition("\n## ")[0]
         signature = re.search(rf"```python\n{tool.name}\((.*)\)\n```", section)
         assert signature, tool.name

@@ -274,7 +274,7 @@ def test_half_a_character_is_explained_to_the_model_and_goes_nowhere(
 
     assert calls == []
     [heard] = desk.heard()
-    assert (heard["success"], "half a character" in heard["error"]) == (False, True)
+    assert (heard["success"], "lone surrogate" in heard["error"]) == (False, True)
     assert [noted["status"] for noted in desk.audit()] == ["refused"]
 
 

@@ -198,7 +198,9 @@ async def test_a_call_that_makes_no_sense_uses_no_approval_up_and_is_noted(chat:
     parts: Any = SimpleNamespace(database=chat.database)
     files = RunFiles(parts, caller, lambda: None, everything_is_allowed)
 
-    result = await files.ask("tool_delete_file", "workspace/delete", {"path": 5}, Decision(approval.id, "approved"))
+    result = await files.call_connector(
+        "tool_delete_file", "workspace/delete", {"path": 5}, Decision(approval.id, "approved")
+    )
 
     assert (result.success, result.error) == (
         False,

@@ -18,7 +18,7 @@ from artel.brain.demo.demo_brain import _WORDS
 from artel.brain.structured import load_jsonschema
 from artel.plans.task_prompt import task_text
 from artel.plans.workflow import WorkflowTask
-from artel.tools.files import CHANGING, READING
+from artel.tools.files import READ_TOOLS, WRITE_TOOLS
 from artel.tools.tool import ToolResult
 
 PROMPT = "You are a software developer on this project. Read the code before you change it."
@@ -192,7 +192,7 @@ def test_plain_command_uses_the_task_workspace_without_a_folder(
     assert call_for(text, TASK_WORKSPACE) == (name, arguments)
 
 
-REAL_TOOLS = {tool.name: tool.schema for tool in (*READING, *CHANGING)}
+REAL_TOOLS = {tool.name: tool.schema for tool in (*READ_TOOLS, *WRITE_TOOLS)}
 
 
 @pytest.mark.parametrize(

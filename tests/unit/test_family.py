@@ -13,7 +13,7 @@ from artel.brain.brain import ToolCall
 from artel.contract.http import NewAgent
 from artel.errors import LimitReached
 from artel.runs.children import _name, generation
-from artel.tools.family import Brief, ChildsAnswer, SpawnAgent
+from artel.tools.family import Brief, ChildResult, SpawnAgent
 from artel.tools.tool import ToolResult
 from artel.tools.toolbox import Toolbox
 
@@ -27,11 +27,11 @@ class Children:
         self.briefs: list[Brief] = []
         self._error = error
 
-    async def give(self, brief: Brief) -> ChildsAnswer:
+    async def run_child(self, brief: Brief) -> ChildResult:
         if self._error == "limit":
             raise LimitReached("You may create 1 agents.")
         self.briefs.append(brief)
-        return ChildsAnswer(9, "tester_1", "task", "The result.", self._error)
+        return ChildResult(9, "tester_1", "task", "The result.", self._error)
 
 
 async def call(children: Children, **arguments: Any) -> ToolResult:

@@ -198,7 +198,7 @@ async def test_each_error_has_its_code(data_dir: Path) -> None:
     half = await tools.toolbox.call(
         ToolCall("1", "write_file", '{"path": "a", "content": "\\ud800"}'), time.monotonic() + 9
     )
-    assert "half a character" in (half.error or "")
+    assert "lone surrogate" in (half.error or "")
 
 
 @pytest.mark.req("TWS-01.4", "TWS-06.1")

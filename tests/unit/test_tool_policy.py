@@ -1,4 +1,4 @@
-"""What decides about calls of tools, whatever a model says."""
+"""The policy for tool calls: rate limit, approvals, path rules and audit records."""
 
 import json
 import subprocess
@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artel.brain.brain import ToolCall, ToolSchema
-from artel.tools.audit import Audited, without_contents
+from artel.tools.audit import AuditRecord, without_contents
 from artel.tools.consent import Consent, Decision, NeedsApproval
-from artel.tools.policy import Forbidden, Level, Pace, Policy, PolicySettings, ToolCalls, ToolRule, arguments_hash
+from artel.tools.policy import Forbidden, Level, Policy, PolicySettings, RateLimit, ToolCalls, ToolRule, arguments_hash
 from artel.tools.tool import ToolResult
 from artel.tools.toolbox import Toolbox
 
@@ -28,32 +28,32 @@ NEVER = 10**12.0
 
 
 class Recorder:
-    """A tool, and the audit log."""
+    """A tool that is also its own audit."""
 
     def __init__(self, level: Level) -> None:
         self.name = "tool"
         self.level = level
         self.schema = ToolSchema("tool", "Does it.", {"type": "object"})
         self.calls: list[Mapping[str, Any]] = []
-        self.noted: list[Audited] = []
+        self.records: list[AuditRecord] = []
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
         self.calls.append(arguments)
         return ToolResult(success=True)
 
-    async def note(self, call: Audited) -> None:
-        self.noted.append(call)
+    async def record(self, call: AuditRecord) -> None:
+        self.records.append(call)
 
 
 @pytest.mark.req("AGT-02.9")
 @given(gaps=st.lists(st.floats(0, 40), max_size=200))
-def test_in_no_minute_are_there_more_calls_than_allowed(gaps: list[float]) -> None:
+def test_rate_limit_holds_in_every_minute(gaps: list[float]) -> None:
     now = 0.0
-    pace, made = Pace(10, lambda: now), list[float]()
+    rate_limit, made = RateLimit(10, lambda: now), list[float]()
     for gap in gaps:
         now += gap
         try:
-            pace.take()
+            rate_limit.take()
         except Forbidden:
             assert len([at for at in made if at > now - 60]) == 10
         else:
@@ -64,30 +64,30 @@ def test_in_no_minute_are_there_more_calls_than_allowed(gaps: list[float]) -> No
 @pytest.mark.req("AGT-02.9")
 def test_sixty_calls_a_minute_are_allowed_by_default() -> None:
     now = 0.0
-    pace = Pace(now=lambda: now)
+    rate_limit = RateLimit(now=lambda: now)
     for _ in range(60):
-        pace.take()
+        rate_limit.take()
     with pytest.raises(Forbidden):
-        pace.take()
+        rate_limit.take()
     now = 60.1
-    pace.take()
+    rate_limit.take()
 
 
 @pytest.mark.req("AGT-02.9")
-def test_calls_are_counted_by_user_and_project_and_idle_projects_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("artel.tools.policy.MAX_PACED", 3)
+def test_rate_limit_is_per_user_and_project_and_idle_projects_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("artel.tools.policy.MAX_PROJECTS", 3)
     now = 0.0
     calls: ToolCalls = {}
-    first = Pace(1, lambda: now, calls, (1, 1))
+    first = RateLimit(1, lambda: now, calls, (1, 1))
     first.take()
     for key in ((1, 2), (2, 1)):
-        Pace(1, lambda: now, calls, key).take()
+        RateLimit(1, lambda: now, calls, key).take()
     with pytest.raises(Forbidden):
-        Pace(1, lambda: now, calls, (1, 1)).take()
+        RateLimit(1, lambda: now, calls, (1, 1)).take()
     now = 61.0
     first.take()
 
-    Pace(1, lambda: now, calls, (3, 3)).take()
+    RateLimit(1, lambda: now, calls, (3, 3)).take()
 
     assert set(calls) == {(1, 1), (3, 3)}
     with pytest.raises(Forbidden):
@@ -95,11 +95,9 @@ def test_calls_are_counted_by_user_and_project_and_idle_projects_are_forgotten(m
 
 
 @given(first=ARGUMENTS, second=ARGUMENTS)
-def test_an_approval_is_bound_to_the_very_arguments_however_they_were_written(
-    first: dict[str, Any], second: dict[str, Any]
-) -> None:
-    turned = dict(reversed(first.items()))
-    assert arguments_hash("t", first) == arguments_hash("t", turned)
+def test_approval_is_bound_to_the_arguments_in_any_order(first: dict[str, Any], second: dict[str, Any]) -> None:
+    reordered = dict(reversed(first.items()))
+    assert arguments_hash("t", first) == arguments_hash("t", reordered)
     assert (arguments_hash("t", first) == arguments_hash("t", second)) is (
         json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
     )
@@ -119,7 +117,7 @@ def test_an_approval_is_bound_to_the_very_arguments_however_they_were_written(
         (Level.CRITICAL, ToolRule(), True),
     ],
 )
-async def test_critical_tools_and_what_a_project_marks_wait_for_a_person_each_time(
+async def test_critical_and_marked_tools_need_an_approval_for_each_call(
     level: Level, rule: ToolRule, asks: bool
 ) -> None:
     tool = Recorder(level)
@@ -130,10 +128,10 @@ async def test_critical_tools_and_what_a_project_marks_wait_for_a_person_each_ti
 
     await toolbox.call(ToolCall("1", "tool", '{"x": 1}'), NEVER)
     if asks:
-        for arguments in ('{"x": 1}', '{"x": 2}'):  # used up, and never given
+        for arguments in ('{"x": 1}', '{"x": 2}'):  # an approval that is used up, and none
             with pytest.raises(NeedsApproval):
                 await toolbox.call(ToolCall("2", "tool", arguments), NEVER)
-        assert [(one.status, one.approval_id) for one in tool.noted] == [
+        assert [(call.status, call.approval_id) for call in tool.records] == [
             ("done", "a1"),
             ("asked", None),
             ("asked", None),
@@ -145,7 +143,7 @@ async def test_critical_tools_and_what_a_project_marks_wait_for_a_person_each_ti
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("outcome", ["rejected", "expired"])
-async def test_a_refusal_is_no_call(outcome: Any) -> None:
+async def test_rejected_or_expired_call_is_not_made(outcome: Any) -> None:
     tool = Recorder(Level.CRITICAL)
     consent = Consent({arguments_hash("tool", {}): Decision("a1", outcome, "because")})
 
@@ -153,12 +151,12 @@ async def test_a_refusal_is_no_call(outcome: Any) -> None:
 
     assert not result.success
     assert tool.calls == []
-    assert [one.status for one in tool.noted] == ["refused"]
+    assert [call.status for call in tool.records] == ["refused"]
 
 
 @pytest.mark.anyio
 @pytest.mark.req("AGT-02.8")
-async def test_calls_that_are_not_made_are_on_record_too() -> None:
+async def test_refused_calls_are_recorded() -> None:
     tool = Recorder(Level.MODERATE)
     policy = Policy(PolicySettings(tools={"tool": ToolRule(denied_paths=["private/**"])}))
     toolbox = Toolbox([tool], ["tool"], policy, None, tool)
@@ -172,20 +170,20 @@ async def test_calls_that_are_not_made_are_on_record_too() -> None:
         assert not (await toolbox.call(ToolCall("1", name, arguments), NEVER)).success
 
     assert tool.calls == []
-    assert [(one.tool, one.status) for one in tool.noted] == [("tool", "refused")] * 3 + [("other", "refused")]
+    assert [(call.tool, call.status) for call in tool.records] == [("tool", "refused")] * 3 + [("other", "refused")]
 
 
 @pytest.mark.parametrize(
     "settings", [{"tools": 5}, {"tools": {"x": 5}}, {"approval_seconds": -1}, {"approval_seconds": 10**9}]
 )
-def test_settings_that_make_no_sense_allow_nothing(settings: dict[str, Any]) -> None:
+def test_invalid_settings_allow_nothing(settings: dict[str, Any]) -> None:
     policy = Policy(PolicySettings.of(settings))
 
     with pytest.raises(Forbidden):
         policy.check("anything", Level.SAFE, {})
 
 
-def test_what_is_said_of_all_tools_holds_beside_what_is_said_of_one() -> None:
+def test_rule_for_all_tools_is_merged_with_the_rule_of_a_tool() -> None:
     rules = {"*": ToolRule(requires_approval=True, denied_paths=["a/**"]), "tool": ToolRule(denied_paths=["b/**"])}
     policy = Policy(PolicySettings(tools=rules))
 
@@ -196,32 +194,34 @@ def test_what_is_said_of_all_tools_holds_beside_what_is_said_of_one() -> None:
 
 
 @pytest.mark.req("AGT-02.6")
-def test_rules_about_paths_hold_for_what_is_listed_and_found() -> None:
+def test_path_rules_apply_to_listings_and_search_results() -> None:
     rule = ToolRule(denied_paths=["private/**"])
     found = {"matches": [{"path": "src/a"}, {"path": "private/b"}, {"path": "../x"}], "is_cut": False}
 
-    assert Policy(PolicySettings(tools={"t": rule})).shown("t", found) == {
+    assert Policy(PolicySettings(tools={"t": rule})).filtered("t", found) == {
         "matches": [{"path": "src/a"}],
         "is_cut": False,
     }
     limited = Policy(PolicySettings(tools={"t": ToolRule(allowed_paths=["src/**"])}))
-    assert limited.shown("t", {"files": [{"path": "src/a"}, {"path": "b"}]}) == {"files": [{"path": "src/a"}]}
+    assert limited.filtered("t", {"files": [{"path": "src/a"}, {"path": "b"}]}) == {"files": [{"path": "src/a"}]}
     with pytest.raises(Forbidden):
-        limited.check("t", Level.MODERATE, {"query": "x"}, ("query", "path"))  # everything, if nothing is said
+        limited.check(
+            "t", Level.MODERATE, {"query": "x"}, ("query", "path")
+        )  # without a path the whole folder is searched
 
 
-def test_contents_are_kept_as_size_and_hash() -> None:
-    kept = without_contents({"path": "a" * 9999, "content": "secret text", "lines": 5, "x": ["secret"]})
+def test_contents_are_recorded_as_size_and_hash() -> None:
+    recorded = without_contents({"path": "a" * 9999, "content": "secret text", "lines": 5, "x": ["secret"]})
 
-    assert len(kept["path"]) == 500
-    assert kept["content"]["bytes"] == 11
-    assert "secret text" not in json.dumps(kept)
-    assert kept["lines"] == 5
+    assert len(recorded["path"]) == 500
+    assert recorded["content"]["bytes"] == 11
+    assert "secret text" not in json.dumps(recorded)
+    assert recorded["lines"] == 5
 
 
 @pytest.mark.anyio
 @pytest.mark.req("WSA-09.1")
-async def test_the_tool_of_the_documentation_works() -> None:
+async def test_example_tool_in_the_documentation_works() -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "write-a-tool.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}
     exec(page.split("```python\n")[1].split("```")[0], names)  # noqa: S102 - ours
@@ -245,7 +245,7 @@ print(*sys.modules)
 
 
 @pytest.mark.req("WSA-06.4")
-def test_no_tool_can_reach_the_servers_own_stores() -> None:
+def test_tools_import_no_database_bus_or_index() -> None:
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True, timeout=60)
 
     loaded = done.stdout.split()
@@ -254,12 +254,14 @@ def test_no_tool_can_reach_the_servers_own_stores() -> None:
 
 
 @pytest.mark.req("SEC-02.3")
-def test_rules_of_a_tool_and_of_all_tools_are_added_up_and_each_bounded() -> None:
+def test_denied_paths_of_a_tool_and_of_all_tools_are_joined_and_each_bounded() -> None:
     globs = [f"folder{number}/**" for number in range(100)]
     both = {"*": {"denied_paths": globs}, "tool_list_directory": {"denied_paths": ["mine/**", *globs[1:]]}}
     policy = Policy(PolicySettings.of({"tools": both}))
 
-    shown = policy.shown("tool_list_directory", {"files": [{"path": "mine/a"}, {"path": "folder0/a"}, {"path": "b"}]})
+    shown = policy.filtered(
+        "tool_list_directory", {"files": [{"path": "mine/a"}, {"path": "folder0/a"}, {"path": "b"}]}
+    )
 
     assert shown == {"files": [{"path": "b"}]}
     too_many = Policy(PolicySettings.of({"tools": {"*": {"denied_paths": [*globs, "x"]}}}))

@@ -1,4 +1,4 @@
-"""The toolbox: only what is allowed, every mistake told to the model, nothing ever raised but a cancellation."""
+"""The toolbox: allowed tools, errors for the model, audit records, resumed calls."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from artel.brain.brain import ToolCall
 from artel.errors import AgentNotFound
-from artel.tools.audit import Audited
+from artel.tools.audit import AuditRecord
 from artel.tools.consent import NeedsApproval, Question
 from artel.tools.policy import Level, Policy, PolicySettings
 from artel.tools.recall import MemoryRead, MemoryWrite
@@ -32,7 +32,7 @@ def box(*tools: Tool) -> Toolbox:
 
 
 @pytest.mark.req("AGT-02.5")
-async def test_only_tools_that_are_there_and_allowed_are_offered_and_called() -> None:
+async def test_only_existing_and_allowed_tools_are_offered_and_called() -> None:
     repeat, secret = Repeat(), Repeat("secret")
     toolbox = Toolbox([repeat, secret], ["repeat", "not_there"])
 
@@ -47,7 +47,7 @@ async def test_only_tools_that_are_there_and_allowed_are_offered_and_called() ->
 
 
 @pytest.mark.req("AGT-02.5")
-async def test_an_agent_without_an_allow_list_has_no_tools() -> None:
+async def test_agent_without_allow_list_has_no_tools() -> None:
     repeat = Repeat()
     toolbox = Toolbox([repeat])
 
@@ -57,7 +57,7 @@ async def test_an_agent_without_an_allow_list_has_no_tools() -> None:
 
 
 @pytest.mark.req("AGT-02.2", "AGT-02.3")
-async def test_a_good_call_reaches_the_tool_with_its_arguments() -> None:
+async def test_valid_call_reaches_the_tool_with_its_arguments() -> None:
     repeat = Repeat()
 
     result = await box(repeat).call(wants("repeat", text="привет"), soon())
@@ -69,15 +69,15 @@ async def test_a_good_call_reaches_the_tool_with_its_arguments() -> None:
 
 @pytest.mark.req("AGT-02.3")
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ("{text: x}", "not JSON"),
         ('{"text": "x"', "not JSON"),
         ("[" * 100_000, "not JSON"),
         ('{"text": NaN}', "NaN is not JSON"),
-        ('{"text": "\\ud800"}', "half a character"),
-        ('{"text": "\ud800"}', "half a character"),
-        ('{"\\udc00": "x"}', "half a character"),
+        ('{"text": "\\ud800"}', "lone surrogate"),
+        ('{"text": "\ud800"}', "lone surrogate"),
+        ('{"\\udc00": "x"}', "lone surrogate"),
         ('["x"]', "must be one JSON object"),
         ("", "'text' is a required property"),
         ("{}", "'text' is a required property"),
@@ -86,31 +86,30 @@ async def test_a_good_call_reaches_the_tool_with_its_arguments() -> None:
         ('{"text": "x", "user_id": 7}', "'user_id' was unexpected"),
     ],
 )
-async def test_arguments_that_are_wrong_are_explained_and_the_tool_is_not_called(arguments: str, told: str) -> None:
+async def test_invalid_arguments_are_explained_and_the_tool_is_not_called(arguments: str, message: str) -> None:
     repeat = Repeat()
 
     result = await box(repeat).call(ToolCall("1", "repeat", arguments), soon())
 
     assert not result.success
-    assert told in str(result.error)
+    assert message in str(result.error)
     assert str(result.error).endswith("Correct the arguments and call it again.")
     assert repeat.calls == []
 
 
 @pytest.mark.req("AGT-02.3")
-async def test_a_tool_that_raises_is_an_error_without_its_secrets() -> None:
-    result = await box(Broken()).call(wants("broken", text="x"), soon())
-    known = await box(Broken(problem=AgentNotFound("There is no agent_x."))).call(wants("broken", text="x"), soon())
-    late = await box(Broken(problem=TimeoutError("its own"))).call(wants("broken", text="x"), soon())
-    stopped = await box(Broken(problem=asyncio.CancelledError())).call(wants("broken", text="x"), soon())
+async def test_tool_that_raises_returns_an_error_without_details() -> None:
+    async def error_of(problem: BaseException | None = None) -> str | None:
+        tool = Broken() if problem is None else Broken(problem=problem)
+        return (await box(tool).call(wants("broken", text="x"), soon())).error
 
-    for one in (result, late, stopped):
-        assert one.error == "broken failed because of an error inside it. Try another way."
-    assert known.error == "There is no agent_x."
+    for problem in (None, TimeoutError("its own"), asyncio.CancelledError()):
+        assert await error_of(problem) == "broken failed because of an error inside it. Try another way."
+    assert await error_of(AgentNotFound("There is no agent_x.")) == "There is no agent_x."
 
 
 @pytest.mark.req("AGT-02.3")
-async def test_a_tool_is_stopped_at_the_deadline_and_not_begun_after_it() -> None:
+async def test_tool_is_stopped_at_the_deadline_and_not_started_after_it() -> None:
     endless, repeat = Endless(), Repeat()
 
     stopped = await box(endless).call(wants("endless", text="x"), time.monotonic() + 0.05)
@@ -121,7 +120,7 @@ async def test_a_tool_is_stopped_at_the_deadline_and_not_begun_after_it() -> Non
     assert (len(endless.calls), repeat.calls) == (1, [])
 
 
-async def test_a_cancelled_call_is_cancelled() -> None:
+async def test_cancelled_call_raises_cancelled_error() -> None:
     endless = Endless()
     task = asyncio.create_task(box(endless).call(wants("endless", text="x"), soon()))
     await endless.begun.wait()
@@ -131,30 +130,30 @@ async def test_a_cancelled_call_is_cancelled() -> None:
         await task
 
 
-class Notes:
-    """The audit log of a test."""
+class ListAudit:
+    """An audit in memory."""
 
     def __init__(self) -> None:
-        self.noted: list[Audited] = []
+        self.records: list[AuditRecord] = []
 
-    async def note(self, call: Audited) -> None:
-        self.noted.append(call)
+    async def record(self, call: AuditRecord) -> None:
+        self.records.append(call)
 
 
 class Asks(Repeat):
-    """A tool in which it turns out that somebody must be asked: for itself, or for somebody who works for it."""
+    """A tool that needs an approval for itself or for a child agent, which turns out during the call."""
 
     level = Level.SAFE
 
-    def __init__(self, *, notes_itself: bool, inner: dict[str, Any] | None = None) -> None:
+    def __init__(self, *, records_itself: bool, inner: dict[str, Any] | None = None) -> None:
         super().__init__()
-        self.notes_itself = notes_itself
+        self.records_itself = records_itself
         self._inner = inner
 
     def question(self, _arguments: Any) -> Question | None:
         return None
 
-    async def seen(self, _arguments: Any) -> dict[str, str]:
+    async def approval_details(self, _arguments: Any) -> dict[str, str]:
         return {}
 
     async def call(self, _arguments: Any, _approval: Any = None) -> ToolResult:
@@ -172,19 +171,19 @@ class Asks(Repeat):
         (Broken(problem=asyncio.CancelledError()), "failed"),
     ],
 )
-async def test_every_call_leaves_one_note_whatever_comes_of_it(tool: Tool, status: str) -> None:
-    notes = Notes()
+async def test_every_call_leaves_one_audit_record(tool: Tool, status: str) -> None:
+    audit = ListAudit()
 
-    result = await Toolbox([tool], [tool.name], audit=notes).call(wants(tool.name, text="x"), soon())
+    result = await Toolbox([tool], [tool.name], audit=audit).call(wants(tool.name, text="x"), soon())
 
-    [noted] = notes.noted
-    assert (noted.tool, noted.arguments, noted.status) == (tool.name, {"text": "x"}, status)
-    assert (noted.error, noted.error is None) == (result.error, result.success)
+    [record] = audit.records
+    assert (record.tool, record.arguments, record.status) == (tool.name, {"text": "x"}, status)
+    assert (record.error, record.error is None) == (result.error, result.success)
 
 
-async def test_a_call_that_is_stopped_or_cancelled_leaves_one_note() -> None:
-    notes, endless = Notes(), Endless()
-    toolbox = Toolbox([endless], ["endless"], audit=notes)
+async def test_stopped_or_cancelled_call_leaves_one_audit_record() -> None:
+    audit, endless = ListAudit(), Endless()
+    toolbox = Toolbox([endless], ["endless"], audit=audit)
     await toolbox.call(wants("endless", text="x"), time.monotonic() + 0.05)
     endless.begun.clear()
     task = asyncio.create_task(toolbox.call(wants("endless", text="y"), soon()))
@@ -192,22 +191,22 @@ async def test_a_call_that_is_stopped_or_cancelled_leaves_one_note() -> None:
     task.cancel()
     await asyncio.wait([task])
 
-    assert [(one.status, one.arguments["text"]) for one in notes.noted] == [("failed", "x"), ("cancelled", "y")]
-    assert all(one.error for one in notes.noted)
+    assert [(call.status, call.arguments["text"]) for call in audit.records] == [("failed", "x"), ("cancelled", "y")]
+    assert all(call.error for call in audit.records)
 
 
 @pytest.mark.parametrize("inner", [None, {"task_id": "the child's"}])
-@pytest.mark.parametrize("notes_itself", [True, False])
-async def test_a_call_in_which_somebody_must_be_asked_is_noted_once_as_what_it_is(
-    notes_itself: bool, inner: dict[str, Any] | None
+@pytest.mark.parametrize("records_itself", [True, False])
+async def test_call_that_needs_an_approval_leaves_one_audit_record(
+    records_itself: bool, inner: dict[str, Any] | None
 ) -> None:
-    notes, asks = Notes(), Asks(notes_itself=notes_itself, inner=inner)
+    audit, asks = ListAudit(), Asks(records_itself=records_itself, inner=inner)
 
     with pytest.raises(NeedsApproval):
-        await Toolbox([asks], ["repeat"], audit=notes).call(wants("repeat", text="mine"), soon())
+        await Toolbox([asks], ["repeat"], audit=audit).call(wants("repeat", text="mine"), soon())
 
-    expected = [] if notes_itself else [("repeat", {"text": "mine"}, "asked")]
-    assert [(one.tool, one.arguments, one.status) for one in notes.noted] == expected
+    expected = [] if records_itself else [("repeat", {"text": "mine"}, "asked")]
+    assert [(call.tool, call.arguments, call.status) for call in audit.records] == expected
 
 
 JSON = st.recursive(
@@ -218,15 +217,15 @@ JSON = st.recursive(
 
 
 def resumed() -> tuple[Repeat, Toolbox]:
-    """Return a tool that the project has switched off since a call of it (id "1") was let through, and its toolbox."""
+    """Return a tool that is now disabled, and a toolbox that resumes an earlier call of it (id "1")."""
     repeat = Repeat()
-    before = ToolCall("1", "repeat", '{"text": "approved"}')
+    call = ToolCall("1", "repeat", '{"text": "approved"}')
     policy = Policy(PolicySettings.of({"tools": {"repeat": {"enabled": False}}}))
-    return repeat, Toolbox([repeat], ["repeat"], policy, goes_on=before)
+    return repeat, Toolbox([repeat], ["repeat"], policy, resumed_call=call)
 
 
 @pytest.mark.req("SEC-03.4")
-async def test_call_that_goes_on_is_let_through_once() -> None:
+async def test_resumed_call_is_allowed_once() -> None:
     repeat, toolbox = resumed()
 
     other = await toolbox.call(ToolCall("2", "repeat", '{"text": "approved"}'), soon())
@@ -246,7 +245,7 @@ async def test_call_that_goes_on_is_let_through_once() -> None:
         ToolCall("1", "repeat", "no JSON"),
     ],
 )
-async def test_another_call_with_the_id_of_one_that_goes_on_is_checked_and_disarms_it(call: ToolCall) -> None:
+async def test_other_call_with_the_id_of_a_resumed_call_is_refused_and_uses_it_up(call: ToolCall) -> None:
     repeat, toolbox = resumed()
 
     assert not (await toolbox.call(call, soon())).success
@@ -255,7 +254,7 @@ async def test_another_call_with_the_id_of_one_that_goes_on_is_checked_and_disar
 
 
 @pytest.mark.req("SEC-03.4")
-async def test_call_that_was_refused_goes_on_no_more() -> None:
+async def test_refused_resumed_call_is_not_allowed_later() -> None:
     repeat, toolbox = resumed()
 
     late = await toolbox.call(ToolCall("1", "repeat", '{"text": "approved"}'), time.monotonic() - 1)
@@ -267,7 +266,7 @@ async def test_call_that_was_refused_goes_on_no_more() -> None:
 
 @settings(deadline=None)
 @given(name=st.sampled_from(["repeat", "broken", "secret", ""]) | st.text(), arguments=st.text() | JSON.map(json.dumps))
-def test_whatever_a_model_asks_for_is_answered(name: str, arguments: str) -> None:
+def test_every_call_of_a_model_gets_a_result(name: str, arguments: str) -> None:
     repeat, secret = Repeat(), Repeat("secret")
     toolbox = Toolbox([repeat, Broken(), secret], ["repeat", "broken"])
 
@@ -283,7 +282,7 @@ LONG = st.builds(lambda character, size: character * size, st.sampled_from('x\n\
 
 @pytest.mark.req("AGT-02.3")
 @given(data=JSON | LONG, success=st.booleans())
-def test_what_a_model_is_told_is_bounded_json_and_says_when_it_was_cut(data: Any, success: bool) -> None:
+def test_text_for_model_is_bounded_json_with_a_note_if_cut(data: Any, success: bool) -> None:
     result = ToolResult(success=True, data=data) if success else ToolResult.failure(str(data))
 
     text = result.text_for_model()
@@ -307,7 +306,7 @@ def test_what_a_model_is_told_is_bounded_json_and_says_when_it_was_cut(data: Any
     ],
     ids=["file", "listing"],
 )
-def test_only_what_is_shown_of_a_large_result_is_written_as_json(data: Any) -> None:
+def test_only_the_shown_part_of_a_large_result_is_serialized(data: Any) -> None:
     result = ToolResult(success=True, data=data)
     tracemalloc.start()
     try:
@@ -325,7 +324,7 @@ def test_only_what_is_shown_of_a_large_result_is_written_as_json(data: Any) -> N
     assert MAX_RESULT_CHARACTERS < size <= len(whole)
 
 
-async def test_text_just_as_long_as_allowed_is_not_cut() -> None:
+async def test_text_of_exactly_the_maximum_length_is_not_cut() -> None:
     frame = len(ToolResult(success=True, data="").text_for_model())
 
     whole = ToolResult(success=True, data="x" * (MAX_RESULT_CHARACTERS - frame)).text_for_model()
@@ -356,7 +355,7 @@ async def test_memory_is_written_and_read_by_tools() -> None:
         }
         for text, kind in (("The sky is green.", "note"), ("The sky is high.", "fact"))
     ]
-    assert [one["type"] for one in facts.data] == ["fact"]  # type: ignore[union-attr, index, call-overload]
+    assert [fact["type"] for fact in facts.data] == ["fact"]  # type: ignore[union-attr, index, call-overload]
     assert recall.searched == [("sky", 5, None), ("sky", 5, "fact")]
     assert all(isinstance(top_k, int) for _, top_k, _ in recall.searched)
 
@@ -375,7 +374,7 @@ async def test_memory_is_written_and_read_by_tools() -> None:
         wants("memory_write", content="x", user_id=7),
     ],
 )
-async def test_memory_tools_take_only_what_they_know_and_never_an_identity(call: ToolCall) -> None:
+async def test_memory_tools_refuse_unknown_arguments_and_ids_of_users_or_agents(call: ToolCall) -> None:
     recall = ListRecall()
 
     result = await box(MemoryRead(recall), MemoryWrite(recall)).call(call, soon())

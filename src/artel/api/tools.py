@@ -9,14 +9,17 @@ from artel.contract.approvals import AuditedCall, NewUndo, ToolShown, Undone
 from artel.contract.http import Page
 from artel.projects.service import project_settings
 from artel.tools.family import SpawnAgent
-from artel.tools.files import CHANGING, READING, DeleteFile
+from artel.tools.files import READ_TOOLS, WRITE_TOOLS, DeleteFile
 from artel.tools.policy import Level, Policy, PolicySettings
 from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead
 from artel.tools.task_files import GetWorkspaceInfo, ListFiles, ReadFile, WriteFile
 from artel.turns.tool_calls import list_calls
 
 _SAFE = (MemoryRead, ProjectMemoryRead, MemoryWrite, WriteFile, ReadFile, ListFiles, GetWorkspaceInfo, SpawnAgent)
-TOOLS = (*((tool.schema, Level.SAFE) for tool in _SAFE), *((tool.schema, tool.level) for tool in (*READING, *CHANGING)))
+TOOLS = (
+    *((tool.schema, Level.SAFE) for tool in _SAFE),
+    *((tool.schema, tool.level) for tool in (*READ_TOOLS, *WRITE_TOOLS)),
+)
 
 router = APIRouter(prefix="/my/projects/{project_id}", tags=["tools"])
 

@@ -22,12 +22,12 @@ from artel.runs.toolbox import toolbox_of, user_files_of
 from artel.spaces.agent_figures import AgentStatus, in_error
 from artel.spaces.worker_space import WorkerSpace
 from artel.tools.consent import NeedsApproval
-from artel.tools.files import READING
+from artel.tools.files import READ_TOOLS
 from artel.tools.toolbox import Toolbox
 from artel.turns.transactions import AgentAtWork
 
 RECALLED = 5
-_READING = {tool.name for tool in READING}
+_READING = {tool.name for tool in READ_TOOLS}
 
 log = get_logger(__name__)
 

@@ -34,7 +34,7 @@ from artel.runs import task_events as telling
 from artel.runs.task import ExecutionResult, Start, Task, TaskListener, Waiting
 from artel.spaces.services import FamilyLimits
 from artel.tools.consent import NeedsApproval
-from artel.tools.family import Brief, ChildsAnswer
+from artel.tools.family import Brief, ChildResult
 from artel.tools.tool import ToolResult
 from artel.turns.lease import Lease, require_lease
 from artel.turns.transactions import AgentAtWork
@@ -56,7 +56,7 @@ class AgentFamily:
         # The child that waited for a person when the parent did: the call that the parent goes on with is for it.
         self._waited = parent.task.waiting.inner if parent.task.waiting else None
 
-    async def give(self, brief: Brief) -> ChildsAnswer:
+    async def run_child(self, brief: Brief) -> ChildResult:
         """Have a child do a task, and wait for it; a turn that is cancelled takes the child's task along.
 
         A child that must wait for a person lets the parent wait too; when that goes on, so does the child.
@@ -96,7 +96,7 @@ class AgentFamily:
             listener.note(TaskCancelled(task_id=task_id))
             raise
         listener.note(_ending(task_id, result))
-        return ChildsAnswer(child.id, child.name, task_id, result.response, result.error)
+        return ChildResult(child.id, child.name, task_id, result.response, result.error)
 
     async def _child(self, brief: Brief, waited: Mapping[str, Any] | None) -> Agent:
         space = self._space

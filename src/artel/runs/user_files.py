@@ -22,9 +22,9 @@ from artel.paths.errors import PathError
 from artel.paths.policy import split_path
 from artel.spaces.db_retry import patiently
 from artel.spaces.services import SpaceServices
-from artel.tools.audit import Audited, without_contents
+from artel.tools.audit import AuditRecord, without_contents
 from artel.tools.consent import Decision
-from artel.tools.files import CHANGING, READING, FileState
+from artel.tools.files import READ_TOOLS, WRITE_TOOLS, FileState
 from artel.tools.policy import Policy
 from artel.turns.tool_calls import ERROR_CHARACTERS, ToolCallRow, finish_call, note_call, status_of
 
@@ -35,7 +35,7 @@ SHA256_CHARACTERS = 64
 ALIVE_SECONDS = 5.0
 
 _CANCELLED = "It was cancelled. If it was sent before, whether it was done is not known."
-_LEVELS = {tool.name: tool.level for tool in (*READING, *CHANGING)}
+_LEVELS = {tool.name: tool.level for tool in (*READ_TOOLS, *WRITE_TOOLS)}
 
 log = get_logger(__name__)
 
@@ -52,7 +52,7 @@ class Caller:
     agent: str
     epoch: int = 0
 
-    def row(self, call_id: str, call: Audited) -> ToolCallRow:
+    def row(self, call_id: str, call: AuditRecord) -> ToolCallRow:
         """Return the note of a call."""
         return ToolCallRow(
             id=call_id,
@@ -77,7 +77,7 @@ class RunNotes:
         self._services = services
         self._caller = caller
 
-    async def note(self, call: Audited) -> None:
+    async def record(self, call: AuditRecord) -> None:
         """Keep a note of a call; a log that can't be written stops the run."""
         row = self._caller.row(uuid7(), call)
         note = partial(self._services.database.run, note_call, self._caller.principal, row)
@@ -107,7 +107,7 @@ class RunFiles:
             self._policy = await self._load_policy()
         return self._policy
 
-    async def look(self, path: str) -> FileState:
+    async def file_state(self, path: str) -> FileState:
         """Return what a file is now."""
         caller = self._caller
         call = StatCall(
@@ -136,18 +136,20 @@ class RunFiles:
         """Return the hash that a file had when this run last read or wrote it."""
         return self.hashes.get(_key(path))
 
-    def note_hash(self, path: str, sha256: str | None) -> None:
+    def remember_hash(self, path: str, sha256: str | None) -> None:
         """Remember the hash of a file."""
         if sha256 is None:
             self.hashes.pop(_key(path), None)
         else:
             self.hashes[_key(path)] = sha256
 
-    async def ask(self, tool: str, method: str, params: Mapping[str, Any], approval: Decision | None) -> Result:
+    async def call_connector(
+        self, tool: str, method: str, params: Mapping[str, Any], approval: Decision | None
+    ) -> Result:
         """Return what the user's connector answers; the call is noted once, whatever comes of it."""
         call_id = secrets.token_hex(16)
         approved = approval.approval_id if approval else None
-        noted = Audited(tool, params, _LEVELS[tool], "sent", approval_id=approved)
+        noted = AuditRecord(tool, params, _LEVELS[tool], "sent", approval_id=approved)
         row = self._caller.row(call_id, noted)
         try:
             result = await self._asked(row, method, params, approval)

@@ -26,7 +26,7 @@ from artel.spaces.agent_figures import AgentMetrics, AgentStatus, in_error
 from artel.spaces.agents_md import Guidance
 from artel.spaces.chat_figures import SpaceFigures
 from artel.spaces.services import SpaceServices
-from artel.tools.policy import Pace
+from artel.tools.policy import RateLimit
 from artel.turns.lease import Lease
 from artel.vector_index.store import EVERYTHING, Filter
 
@@ -116,7 +116,7 @@ class WorkerSpace:
         self.cache.config_version = config_version
         self.accepts_tasks = True  # False: what waits is left to whoever runs the space next
         self.root_id: int | None = None  # the agent that created the team
-        self.pace = Pace(calls=services.tool_calls, key=(principal.user_id, project_id))
+        self.pace = RateLimit(calls=services.tool_calls, key=(principal.user_id, project_id))
         self.guidance = self._new_guidance()
         self._off_the_bus: set[int] = set()
         self._handled = 0

@@ -1,1 +1,1 @@
-"""What agents can do: tools, each with a schema for the model, and the box that an agent has of them."""
+"""Tools that agents can call, the policy that restricts them, and the toolbox of one agent."""

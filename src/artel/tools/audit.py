@@ -1,4 +1,4 @@
-"""The note that is kept of every call of a tool, also of those that were refused."""
+"""The audit record of every tool call, including refused ones."""
 
 import hashlib
 from collections.abc import Mapping
@@ -9,15 +9,15 @@ from artel.tools.policy import Level
 
 SHOWN_CHARACTERS = 500
 MAX_ARGUMENTS = 20
-# What may be long, or private: kept as size and hash.
+# Arguments that may be long or private: recorded as size and hash.
 _CONTENTS = frozenset({"content", "old", "new"})
 
 Status = Literal["refused", "asked", "sent", "done", "unchanged", "failed", "unknown", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
-class Audited:
-    """One call of a tool."""
+class AuditRecord:
+    """One tool call and its status."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -28,25 +28,25 @@ class Audited:
 
 
 class Audit(Protocol):
-    """Keeps the notes."""
+    """Stores audit records."""
 
-    async def note(self, call: Audited) -> None:
-        """Keep a note of a call."""
+    async def record(self, call: AuditRecord) -> None:
+        """Store the record of a call."""
 
 
 class NoAudit:
-    """Keeps nothing, where nobody could look at it."""
+    """An audit that stores nothing."""
 
-    async def note(self, call: Audited) -> None:
-        """Forget it."""
+    async def record(self, call: AuditRecord) -> None:
+        """Do nothing."""
 
 
 def without_contents(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments as they are kept: what they mean, without what was written."""
-    return {str(name)[:100]: _kept(name, value) for name, value in list(arguments.items())[:MAX_ARGUMENTS]}
+    """Return arguments as they are recorded: bounded, and with hashes instead of contents."""
+    return {str(name)[:100]: _recorded(name, value) for name, value in list(arguments.items())[:MAX_ARGUMENTS]}
 
 
-def _kept(name: str, value: Any) -> Any:
+def _recorded(name: str, value: Any) -> Any:
     if isinstance(value, bool | int | float) or value is None:
         return value
     text = value if isinstance(value, str) else str(value)

@@ -1,17 +1,17 @@
-"""The tools that agents can be given."""
+"""The schemas of all tools."""
 
 from collections.abc import Collection
 from typing import Any
 
 from artel.brain.brain import ToolSchema
 from artel.tools.family import SpawnAgent
-from artel.tools.files import CHANGING, READING
+from artel.tools.files import READ_TOOLS, WRITE_TOOLS
 from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead
 from artel.tools.task_files import GetWorkspaceInfo, ListFiles, ReadFile, WriteFile
 
 _TOOLS: tuple[Any, ...] = (
-    *READING,
-    *CHANGING,
+    *READ_TOOLS,
+    *WRITE_TOOLS,
     MemoryRead,
     ProjectMemoryRead,
     MemoryWrite,
@@ -25,5 +25,5 @@ SCHEMAS: dict[str, ToolSchema] = {tool.schema.name: tool.schema for tool in _TOO
 
 
 def schemas_of(names: Collection[str]) -> tuple[ToolSchema, ...]:
-    """Return how the tools with these names are described to a model."""
+    """Return the schemas of the tools with these names."""
     return tuple(schema for name, schema in SCHEMAS.items() if name in names)

@@ -1,4 +1,4 @@
-"""Creating agents as a tool. Who the parent is sits in the `Family` that the tool is given, never in the arguments."""
+"""The tool `spawn_agent`; the parent is part of the `Family` that the tool is given, never of the arguments."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ SECTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """A task for a child: `tools` are those of the parent's that it may use, None for all; `child` names an old one."""
+    """A task for a child; `tools` are the parent's tools it may use (None: all), `child` names an existing child."""
 
     role: str
     sections: Mapping[str, str]
@@ -31,13 +31,15 @@ class Brief:
     @property
     def text(self) -> str:
         """The brief as the child reads it."""
-        said = {name: text.strip() for name, text in self.sections.items() if text.strip()}
-        return "\n\n".join(f"{name.replace('_', ' ').capitalize()}: {said[name]}" for name in SECTIONS if name in said)
+        texts = {name: text.strip() for name, text in self.sections.items() if text.strip()}
+        return "\n\n".join(
+            f"{name.replace('_', ' ').capitalize()}: {texts[name]}" for name in SECTIONS if name in texts
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class ChildsAnswer:
-    """What became of a child's task: the result, or an error."""
+class ChildResult:
+    """The result of a child's task, or an error."""
 
     agent_id: int
     agent: str
@@ -49,8 +51,8 @@ class ChildsAnswer:
 class Family(Protocol):
     """The children of one agent."""
 
-    async def give(self, brief: Brief) -> ChildsAnswer:
-        """Have a child do a task, and wait for it. What can't be done is an `ArtelError`."""
+    async def run_child(self, brief: Brief) -> ChildResult:
+        """Run a task with a child and wait for its result; raise ArtelError if that is not possible."""
 
 
 class SpawnAgent:
@@ -69,7 +71,7 @@ class SpawnAgent:
                     "type": "string",
                     "minLength": 1,
                     "maxLength": MAX_ROLE_CHARACTERS,
-                    # Bounded by itself: a validator tries the pattern even if the text is too long.
+                    # The pattern is bounded itself: a validator applies it even if the text is too long.
                     "pattern": r"^[^\x00-\x1f\x7f]{0,63}[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]{0,63}$",
                     "description": "What it is, in a word or two, as in: tester.",
                 },
@@ -98,7 +100,7 @@ class SpawnAgent:
         self._family = family
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Return the child's result."""
+        """Run the child's task and return its result."""
         tools = arguments.get("tools")
         brief = Brief(
             arguments["role"],
@@ -110,7 +112,7 @@ class SpawnAgent:
             return ToolResult.failure(f"{brief.child[:100]} has the tools that you gave it: leave out `tools`.")
         if not brief.text:
             return ToolResult.failure("The task brief is empty. Say at least what is to be achieved.")
-        answer = await self._family.give(brief)
+        answer = await self._family.run_child(brief)
         if answer.error is not None:
             return ToolResult.failure(f"{answer.agent} could not do it: {answer.error}")
         return ToolResult(

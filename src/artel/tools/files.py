@@ -1,4 +1,4 @@
-"""The user's files as tools. They are reached through the user's own connector; whose they are sits in `Files`."""
+"""Tools for the user's files, which are reached through the user's connector."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ MAX_CONTENT_CHARACTERS = 400_000
 MAX_QUERY_CHARACTERS = 1_000
 MAX_LINES = 2_000
 MAX_DETAIL = 100_000
-# What helps the user to decide, where they are asked too, and what their answer is bound to.
-_FOR_THE_USER = ("ask_id", "diff", "where", "grant", "old_sha256", "new_sha256", "warning", "notice")
-# What a result says for us, and not for the model.
-_OURS = frozenset({"success", "error", "code", *_FOR_THE_USER})
+# Fields of a result for the user's decision, and those that the decision is bound to.
+_QUESTION_FIELDS = ("ask_id", "diff", "where", "grant", "old_sha256", "new_sha256", "warning", "notice")
+# Fields of a result that the model does not get.
+_INTERNAL_FIELDS = frozenset({"success", "error", "code", *_QUESTION_FIELDS})
 
 _PATH = {
     "type": "string",
@@ -38,7 +38,7 @@ _PATTERN = {
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file as the connector sees it: `sha256` is "" if there is none, None if it can't be told, as can `size`."""
+    """The state of a file at the connector: `sha256` is "" if there is no file; both are None if unknown."""
 
     sha256: str | None = None
     size: int | None = None
@@ -47,23 +47,25 @@ class FileState:
 class Files(Protocol):
     """The files of one project, for one run of one agent."""
 
-    async def ask(self, tool: str, method: str, params: Mapping[str, Any], approval: Decision | None) -> Result:
-        """Return what the user's connector answers; it may be offline, too late, or refuse."""
+    async def call_connector(
+        self, tool: str, method: str, params: Mapping[str, Any], approval: Decision | None
+    ) -> Result:
+        """Return the connector's answer; a failed result if it is offline, too late, or refuses."""
 
-    async def look(self, path: str) -> FileState:
-        """Return what a file is now."""
+    async def file_state(self, path: str) -> FileState:
+        """Return the current state of a file."""
 
     def hash_of(self, path: str) -> str | None:
         """Return the hash that a file had when this run last read or wrote it."""
 
-    def note_hash(self, path: str, sha256: str | None) -> None:
+    def remember_hash(self, path: str, sha256: str | None) -> None:
         """Remember the hash of a file."""
 
 
 class FileTool:
-    """What the tools for files have in common. Calls that are sent are noted by `Files`, before they are sent."""
+    """Base class of the file tools; `Files` records their calls before sending them."""
 
-    notes_itself = True
+    records_itself = True
     name: ClassVar[str]
     method: ClassVar[str]
     level: ClassVar[Level] = Level.MODERATE
@@ -75,42 +77,45 @@ class FileTool:
     def __init_subclass__(cls) -> None:
         if hasattr(cls, "name"):
             parameters = {"properties": dict(cls.properties), "required": list(cls.required)}
-            described: Any = {"type": "object", **parameters, "additionalProperties": False}
-            cls.schema = ToolSchema(cls.name, cls.description, described)
+            schema: Any = {"type": "object", **parameters, "additionalProperties": False}
+            cls.schema = ToolSchema(cls.name, cls.description, schema)
 
     def __init__(self, files: Files) -> None:
         self._files = files
 
     def question(self, _arguments: Mapping[str, Any]) -> Question | None:
-        """Return what a person must be asked before the call, if anything."""
+        """Return the question that the user must answer before the call, if any."""
         return None
 
-    async def seen(self, _arguments: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return what an approval of the call is to be bound to beyond the arguments."""
+    async def approval_details(self, _arguments: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return what an approval is bound to beyond the arguments."""
         return {}
 
     async def call(self, arguments: Mapping[str, Any], approval: Decision | None = None) -> ToolResult:
-        """Have the connector do it."""
-        result = await self._files.ask(self.name, self.method, self.params(arguments, approval), approval)
+        """Call the connector; raise NeedsApproval if that asks the user."""
+        result = await self._files.call_connector(self.name, self.method, self.params(arguments, approval), approval)
         if result.code == "asks":
-            said = result.more
-            details = {name: said[name][:MAX_DETAIL] for name in _FOR_THE_USER if isinstance(said.get(name), str)}
-            known = self.question(arguments)
-            risk: Risk = "high" if "warning" in details else known.risk if known else "normal"
+            fields = result.more
+            details = {
+                name: fields[name][:MAX_DETAIL] for name in _QUESTION_FIELDS if isinstance(fields.get(name), str)
+            }
+            question = self.question(arguments)
+            risk: Risk = "high" if "warning" in details else question.risk if question else "normal"
             if "warning" in details:
                 details.pop("grant", None)
             raise NeedsApproval(Question(self.name, dict(arguments), risk, details))
         if not result.success:
-            return ToolResult.failure(result.error or "The user's machine could not do it.")
-        self.done(arguments, result)
-        return ToolResult(success=True, data=_told(result))
+            return ToolResult.failure(result.error or "The call failed on the user's machine.")
+        self.on_success(arguments, result)
+        data: Any = {name: value for name, value in result.more.items() if name not in _INTERNAL_FIELDS}
+        return ToolResult(success=True, data=data)
 
     def params(self, arguments: Mapping[str, Any], _approval: Decision | None) -> dict[str, Any]:
-        """Return what is sent to the connector."""
+        """Return the parameters for the connector."""
         return dict(arguments)
 
-    def done(self, arguments: Mapping[str, Any], result: Result) -> None:
-        """Take note of what was done."""
+    def on_success(self, arguments: Mapping[str, Any], result: Result) -> None:
+        """Handle the result of a successful call."""
 
 
 class ReadFile(FileTool):
@@ -129,12 +134,12 @@ class ReadFile(FileTool):
     }
 
     def params(self, arguments: Mapping[str, Any], _approval: Decision | None) -> dict[str, Any]:
-        """Numbers may come as 5.0."""
+        """Return the parameters with integers: a model may write 5.0."""
         return {name: value if isinstance(value, str) else int(value) for name, value in arguments.items()}
 
-    def done(self, arguments: Mapping[str, Any], result: Result) -> None:
-        """Remember what was read, so that it is not overwritten when it has changed since."""
-        self._files.note_hash(arguments["path"], result.more.get("sha256"))
+    def on_success(self, arguments: Mapping[str, Any], result: Result) -> None:
+        """Remember the file's hash, so that a later write fails if the file has changed."""
+        self._files.remember_hash(arguments["path"], result.more.get("sha256"))
 
 
 class ListDirectory(FileTool):
@@ -169,7 +174,7 @@ class SearchFiles(FileTool):
 
 
 class Stat(FileTool):
-    """Looks at a path."""
+    """Returns type, size and modification time of a path."""
 
     name = "tool_stat"
     method = "workspace/stat"
@@ -178,30 +183,30 @@ class Stat(FileTool):
 
 
 class ChangingTool(FileTool):
-    """What the tools have in common that change a file."""
+    """Base class of the tools that change a file."""
 
     level = Level.RESTRICTED
 
     def question(self, arguments: Mapping[str, Any]) -> Question | None:
-        """Files that other programs obey are only written when the user says so."""
+        """Return a question if the file is protected."""
         if _is_protected(arguments["path"]):
             return Question(self.name, dict(arguments), "high", {"reason": "Other programs obey this file."})
         return None
 
-    async def seen(self, arguments: Mapping[str, Any]) -> Mapping[str, str]:
-        """The user approves a change of the file as it is now."""
-        return _bound_to(await self._files.look(arguments["path"]), "replace")
+    async def approval_details(self, arguments: Mapping[str, Any]) -> Mapping[str, str]:
+        """Bind the approval to the current state of the file."""
+        return _bound_to(await self._files.file_state(arguments["path"]), "replace")
 
     def params(self, arguments: Mapping[str, Any], approval: Decision | None) -> dict[str, Any]:
-        """Say which state of the file the agent knows, else the one that the user was asked about."""
-        known = self._files.hash_of(arguments["path"])
-        if known is None and approval is not None and self.question(arguments) is not None:
-            known = approval.old_sha256
-        return {**arguments, **({} if known is None else {"if_match": known})}
+        """Add `if_match`: the hash that the agent has read, or else the one that the user was shown."""
+        if_match = self._files.hash_of(arguments["path"])
+        if if_match is None and approval is not None and self.question(arguments) is not None:
+            if_match = approval.old_sha256
+        return {**arguments, **({} if if_match is None else {"if_match": if_match})}
 
-    def done(self, arguments: Mapping[str, Any], result: Result) -> None:
-        """Remember what was written."""
-        self._files.note_hash(arguments["path"], result.more.get("sha256"))
+    def on_success(self, arguments: Mapping[str, Any], result: Result) -> None:
+        """Remember the hash of the written file."""
+        self._files.remember_hash(arguments["path"], result.more.get("sha256"))
 
 
 class WriteFile(ChangingTool):
@@ -219,7 +224,7 @@ class WriteFile(ChangingTool):
 
 
 class EditFile(ChangingTool):
-    """Changes a place in a file."""
+    """Replaces a text in a file."""
 
     name = "tool_edit_file"
     method = "workspace/edit"
@@ -241,7 +246,7 @@ class EditFile(ChangingTool):
 
 
 class DeleteFile(ChangingTool):
-    """Removes a file."""
+    """Deletes a file."""
 
     name = "tool_delete_file"
     method = "workspace/delete"
@@ -249,18 +254,18 @@ class DeleteFile(ChangingTool):
     properties: ClassVar[Mapping[str, Any]] = {"path": _PATH}
 
     def question(self, arguments: Mapping[str, Any]) -> Question | None:
-        """Deleting is always asked for."""
+        """Return the question that is asked before every deletion."""
         return Question(self.name, dict(arguments), "high", {"reason": f"Would delete {arguments['path']}"})
 
-    async def seen(self, arguments: Mapping[str, Any]) -> Mapping[str, str]:
-        """The user also sees how much would be deleted."""
-        state = await self._files.look(arguments["path"])
+    async def approval_details(self, arguments: Mapping[str, Any]) -> Mapping[str, str]:
+        """Bind the approval to the current state of the file, and show its size."""
+        state = await self._files.file_state(arguments["path"])
         size = "" if state.size is None else f" ({state.size:,} {'byte' if state.size == 1 else 'bytes'})"
         return {"reason": f"Would delete {arguments['path']}{size}", **_bound_to(state, "delete")}
 
 
 class RunCommand(FileTool):
-    """Runs a command that the user has named."""
+    """Runs a named command."""
 
     name = "tool_run_command"
     method = "workspace/run"
@@ -275,17 +280,17 @@ class RunCommand(FileTool):
     required = ("name",)
 
 
-READING: tuple[type[FileTool], ...] = (ReadFile, ListDirectory, SearchFiles, Stat)
-CHANGING: tuple[type[FileTool], ...] = (WriteFile, EditFile, DeleteFile, RunCommand)
+READ_TOOLS: tuple[type[FileTool], ...] = (ReadFile, ListDirectory, SearchFiles, Stat)
+WRITE_TOOLS: tuple[type[FileTool], ...] = (WriteFile, EditFile, DeleteFile, RunCommand)
 
 
 def file_tools(files: Files) -> list[FileTool]:
     """Return every tool for the files of a project."""
-    return [tool(files) for tool in (*READING, *CHANGING)]
+    return [tool(files) for tool in (*READ_TOOLS, *WRITE_TOOLS)]
 
 
 def _bound_to(state: FileState, verb: str) -> dict[str, str]:
-    """Return what an approval is bound to, or what to tell the user of a file that can't be kept."""
+    """Return the hash that an approval is bound to, or a warning about a file that can't be restored."""
     if state.sha256 is not None:
         return {"old_sha256": state.sha256}
     return {} if state.size is None else {"warning": lost_for_good(verb, state.size)}
@@ -295,8 +300,4 @@ def _is_protected(path: str) -> bool:
     try:
         return is_protected(split_path(path))
     except PathError:
-        return False  # it is refused anyway
-
-
-def _told(result: Result) -> Any:
-    return {name: value for name, value in result.more.items() if name not in _OURS}
+        return False  # the call is refused anyway

@@ -1,4 +1,4 @@
-"""What decides about a call of a tool, whatever the model says: levels, paths, pace, and whether a person is asked."""
+"""The policy for tool calls: risk levels, path rules, rate limit, and which calls need an approval."""
 
 import hashlib
 import json
@@ -15,9 +15,9 @@ from artel.paths.errors import PathError
 from artel.paths.policy import is_secret, matches, split_path
 
 CALLS_PER_MINUTE = 60
-MAX_PACED = 1_000  # projects whose calls are remembered before idle ones are forgotten
+MAX_PROJECTS = 1_000  # whose call times are held before those of idle ones are dropped
 MANY_ENTRIES = 200
-LISTS = ("files", "matches", "left_out", "unreadable")  # of entries with a path, in what a tool answers
+LISTS = ("files", "matches", "left_out", "unreadable")  # fields of a result with lists of entries that have a path
 APPROVAL_SECONDS = 300
 HIGH_RISK_SECONDS = 600
 MAX_APPROVAL_SECONDS = 7 * 24 * 3600
@@ -35,15 +35,15 @@ class Level(StrEnum):
 
 
 class Forbidden(Exception):
-    """The policy says no; the text says why, to the model."""
+    """The policy does not allow a call; the message is for the model."""
 
 
-# Each entry of a listing is compared with each of them.
+# Bounded, since each entry of a listing is matched with each of them.
 Globs = Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_length=100)]
 
 
 class ToolRule(BaseModel):
-    """What a project says of one tool."""
+    """A project's rule for one tool."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -54,7 +54,7 @@ class ToolRule(BaseModel):
 
 
 class PolicySettings(BaseModel):
-    """What a project says of its tools, in its settings."""
+    """The part of a project's settings that is about tools."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -64,12 +64,12 @@ class PolicySettings(BaseModel):
 
     @property
     def problem(self) -> str | None:
-        """Why nothing is allowed, for the owner: stored settings that can't be used, and what to do."""
+        """Why all tools are off if the stored settings are invalid, and what to do."""
         return self._problem
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "PolicySettings":
-        """Read the settings of a project; when they make no sense nobody knows what is allowed, so nothing is."""
+        """Parse the settings of a project; invalid settings allow nothing."""
         try:
             return cls.model_validate(settings)
         except ValidationError as invalid:
@@ -87,10 +87,10 @@ class PolicySettings(BaseModel):
 ToolCalls = dict[tuple[int, int], deque[float]]
 
 
-class Pace:
-    """How often tools are called, by all agents of a project together.
+class RateLimit:
+    """The limit on tool calls of all agents of a project together.
 
-    The times are kept in `calls`, which outlives a worker space: a clean-up or reset buys no more calls.
+    `calls` holds the times and outlives the worker space, so that a clean-up or reset does not reset the limit.
     """
 
     def __init__(
@@ -106,10 +106,10 @@ class Pace:
         self._key = key
 
     def take(self) -> None:
-        """Take one call; raise Forbidden when there were too many in the last minute."""
+        """Count one call; raise Forbidden if there were too many in the last minute."""
         now = self._now()
         if self._key not in self._all:
-            self._forget_others(now)
+            self._drop_idle(now)
         calls = self._all.setdefault(self._key, deque())
         while calls and calls[0] <= now - 60:
             calls.popleft()
@@ -118,85 +118,87 @@ class Pace:
             raise Forbidden(f"{self._per_minute} tool calls were made in the last minute. Wait {wait:.0f} seconds.")
         calls.append(now)
 
-    def _forget_others(self, now: float) -> None:
-        """Forget projects without a call in the last minute, so that only busy ones take up memory."""
-        if len(self._all) >= MAX_PACED:
+    def _drop_idle(self, now: float) -> None:
+        """Drop projects without a call in the last minute, to bound memory."""
+        if len(self._all) >= MAX_PROJECTS:
             for key in [key for key, calls in self._all.items() if not calls or calls[-1] <= now - 60]:
                 del self._all[key]
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a project allows."""
+    """The policy of a project."""
 
     settings: PolicySettings = field(default_factory=PolicySettings)
-    pace: Pace = field(default_factory=Pace)
+    rate_limit: RateLimit = field(default_factory=RateLimit)
 
-    def check(self, tool: str, level: Level, arguments: Mapping[str, Any], named: Collection[str] = ()) -> None:
-        """Raise Forbidden unless the call may be made at all; `named` are the arguments that the tool has."""
+    def check(self, tool: str, level: Level, arguments: Mapping[str, Any], parameters: Collection[str] = ()) -> None:
+        """Raise Forbidden if the call is not allowed; `parameters` are the names of the tool's parameters."""
         rule = self._rule(tool)
         if not self.enabled(tool):
             raise Forbidden(self.settings.problem or f"{tool} is switched off in this project.")
         if level is not Level.SAFE:
-            path = arguments.get("path", "." if rule.allowed_paths and "path" in named else None)
+            path = arguments.get("path", "." if rule.allowed_paths and "path" in parameters else None)
             if isinstance(path, str):
                 _check_path(tool, path, rule)
-        self.pace.take()
+        self.rate_limit.take()
 
     def enabled(self, tool: str) -> bool:
         """Return whether a tool is switched on."""
         return self._rule(tool).enabled
 
-    def shown(self, tool: str, data: Any) -> Any:
-        """Return what a tool found, without what the rules keep from agents."""
+    def filtered(self, tool: str, data: Any) -> Any:
+        """Return a tool's result without entries whose path the rules deny."""
         rule = self._rule(tool)
         if not isinstance(data, dict):
             return data
-        return {name: self._visible(rule, value) if name in LISTS else value for name, value in data.items()}
+        return {name: self._allowed(rule, value) if name in LISTS else value for name, value in data.items()}
 
-    def _visible(self, rule: ToolRule, entries: Any) -> Any:
+    def _allowed(self, rule: ToolRule, entries: Any) -> Any:
         if not isinstance(entries, list):
             return entries
-        return [one for one in entries if not (isinstance(one, dict) and _is_hidden(str(one.get("path", "")), rule))]
+        return [
+            entry for entry in entries if not (isinstance(entry, dict) and _is_denied(str(entry.get("path", "")), rule))
+        ]
 
     def paths(self, tool: str) -> dict[str, list[str]]:
-        """Return the globs for a tool's paths, for the connector to check on the real names."""
+        """Return the globs for a tool's paths, which the connector applies to resolved paths."""
         rule = self._rule(tool)
         return {"allowed_paths": rule.allowed_paths, "denied_paths": rule.denied_paths}
 
     def requires_approval(self, tool: str, level: Level) -> bool:
-        """Return whether a person must approve each call of a tool, whatever its arguments."""
+        """Return whether the user must approve each call of a tool."""
         return level is Level.CRITICAL or self._rule(tool).requires_approval
 
     def seconds(self, risk: Risk) -> int:
-        """Return for how long an approval may be waited for."""
+        """Return after how many seconds a request for approval expires."""
         seconds = self.settings.approval_seconds
         return max(seconds, HIGH_RISK_SECONDS) if risk == "high" else seconds
 
     def _rule(self, tool: str) -> ToolRule:
-        """Return what holds for a tool: its own rule, and what is said of all."""
-        everyone, own = self.settings.tools.get("*") or ToolRule(), self.settings.tools.get(tool) or ToolRule()
-        return ToolRule.model_construct(  # of what was checked before: together they may be more than either may be
-            enabled=everyone.enabled and own.enabled,
-            requires_approval=everyone.requires_approval or own.requires_approval,
-            allowed_paths=own.allowed_paths or everyone.allowed_paths,
-            denied_paths=[*everyone.denied_paths, *own.denied_paths],
+        """Return a tool's own rule merged with the rule for all tools (`*`)."""
+        common, own = self.settings.tools.get("*") or ToolRule(), self.settings.tools.get(tool) or ToolRule()
+        return ToolRule.model_construct(  # not validated: the merged lists may be longer than each may be
+            enabled=common.enabled and own.enabled,
+            requires_approval=common.requires_approval or own.requires_approval,
+            allowed_paths=own.allowed_paths or common.allowed_paths,
+            denied_paths=[*common.denied_paths, *own.denied_paths],
         )
 
 
 def has_many_entries(data: Any) -> bool:
-    """Return whether a result has so many entries that the rules are to be applied on a thread."""
+    """Return whether a result has so many entries that it is filtered on a thread."""
     lists = [data.get(name) for name in LISTS] if isinstance(data, dict) else []
     return any(isinstance(entries, list) and len(entries) > MANY_ENTRIES for entries in lists)
 
 
 def arguments_hash(tool: str, arguments: Mapping[str, Any]) -> str:
-    """Return what an approval is bound to: the tool and its very arguments, however they were written."""
+    """Return the hash that an approval is bound to: of the tool and its arguments in canonical form."""
     canonical = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _is_hidden(path: str, rule: ToolRule) -> bool:
+def _is_denied(path: str, rule: ToolRule) -> bool:
     try:
         parts = split_path(path)
     except PathError:
@@ -212,8 +214,8 @@ def _check_path(tool: str, path: str, rule: ToolRule) -> None:
     except PathError as refused:
         raise Forbidden(f"{tool} was not called: {refused.message}") from None
     if parts and is_secret(parts):
-        raise Forbidden(f"{tool} was not called: {path} is kept from agents.")
+        raise Forbidden(f"{tool} was not called: {path} may contain secrets.")
     if matches(parts, tuple(rule.denied_paths)):
         raise Forbidden(f"{tool} was not called: {path} is denied in this project.")
     if rule.allowed_paths and not matches(parts, tuple(rule.allowed_paths)):
-        raise Forbidden(f"{tool} was not called: {path} is not among what is allowed in this project.")
+        raise Forbidden(f"{tool} was not called: {path} is not among the paths allowed in this project.")

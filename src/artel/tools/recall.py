@@ -1,4 +1,4 @@
-"""Memory as tools. Whose memory it is sits in the `Recall` that they are given."""
+"""Tools for an agent's long-term memory; the agent is part of the `Recall` that they are given."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ MAX_RESULTS = 20
 MAX_QUERY_CHARACTERS = 2_000
 MAX_CONTENT_CHARACTERS = 8_000
 NOTE = "note"
-# As long as the database takes.
+# At most as long as the database column.
 _TYPE = {"type": "string", "pattern": "^[a-z][a-z0-9_]{0,39}$"}
 
 
 @dataclass(frozen=True, slots=True)
 class Recollection:
-    """Something that is remembered, with where it comes from and how well it fits."""
+    """A memory that was found, with its source and its score."""
 
     text: str
     source: str
@@ -35,7 +35,7 @@ class Recall(Protocol):
         """Return the best matches, the best first."""
 
     async def remember(self, content: str, type: str) -> str:  # noqa: A002
-        """Keep something and return its id."""
+        """Store a memory and return its id."""
 
 
 class MemoryRead:
@@ -72,27 +72,27 @@ class MemoryRead:
         self._recall = recall
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Return what is remembered, the best first."""
-        # A model may write 5.0, which is an integer to a JSON schema.
+        """Return the memories that match, the best first."""
+        # A model may write 5.0, which JSON schema accepts as an integer.
         top_k = int(arguments.get("top_k", DEFAULT_RESULTS))
         found = await self._recall.search(arguments["query"], top_k, arguments.get("type"))
         return ToolResult(
             success=True,
             data=[
                 {
-                    "text": one.text,
-                    "source": one.source,
-                    "score": round(one.score, 3),
-                    "type": one.type,
-                    "created_at": one.created_at.isoformat(),
+                    "text": memory.text,
+                    "source": memory.source,
+                    "score": round(memory.score, 3),
+                    "type": memory.type,
+                    "created_at": memory.created_at.isoformat(),
                 }
-                for one in found
+                for memory in found
             ],
         )
 
 
 class ProjectMemoryRead(MemoryRead):
-    """Searches the memories of all agents of the project, for an agent that was let in."""
+    """Searches the memories of all agents of the project."""
 
     name = "project_memory_read"
     schema = ToolSchema(
@@ -104,7 +104,7 @@ class ProjectMemoryRead(MemoryRead):
 
 
 class MemoryWrite:
-    """Keeps something in the agent's memory."""
+    """Stores a text in the agent's memory."""
 
     name = "memory_write"
     schema = ToolSchema(
@@ -130,6 +130,6 @@ class MemoryWrite:
         self._recall = recall
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Return the id of what is now remembered."""
+        """Store a memory and return its id."""
         memory_id = await self._recall.remember(arguments["content"], arguments.get("type", NOTE))
         return ToolResult(success=True, data={"id": memory_id})

@@ -1,4 +1,4 @@
-"""The task workspace as tools. Whose it is sits in the `TaskFiles` that they are given; where it lies is not told."""
+"""Tools for the task workspace; which one is part of the `TaskFiles` that they are given."""
 
 import json
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ CODES = frozenset(
         "read_failed",
     }
 )
-# What is left of a result's 16,000 characters after all that is around a text.
+# Of a result's 16,000 characters; the rest is for the other fields.
 SHOWN_CHARACTERS = 14_000
 SHOWN_ENTRIES = 200
 
@@ -32,47 +32,47 @@ log = get_logger(__name__)
 
 
 class TaskFiles(Protocol):
-    """The task workspace of one agent. What goes wrong is a `PathError`."""
+    """The task workspace of one agent; all methods raise PathError on failure."""
 
     async def write(self, path: str, data: bytes) -> Written:
-        """Make a file with the folders that it needs, or replace it."""
+        """Create or replace a file, and create missing folders."""
 
     async def read(self, path: str) -> Content:
         """Return a file."""
 
     async def list(self, path: str) -> Listing:
-        """Return what is in a folder."""
+        """Return the entries of a folder."""
 
     async def info(self) -> Info:
-        """Count what there is."""
+        """Return the number and size of files and folders."""
 
     async def record(self) -> Record:
-        """Return what is known of the workspace itself."""
+        """Return the record of the workspace itself."""
 
 
 class _FileTool(ABC):
-    """What the four have in common: errors are answered with one of six codes, and never raised."""
+    """Base class of the four tools: returns errors with one of six codes, and never raises them."""
 
     name: str
     schema: ToolSchema
-    otherwise: Literal["read_failed", "write_failed"] = "read_failed"
+    default_code: Literal["read_failed", "write_failed"] = "read_failed"
 
     def __init__(self, files: TaskFiles) -> None:
         self._files = files
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Do it, and say what came of it."""
+        """Carry out the call and return its result."""
         try:
             return await self._result(arguments)
         except PathError as problem:
-            code = problem.code if problem.code in CODES else self.otherwise
+            code = problem.code if problem.code in CODES else self.default_code
             if code == "permission_denied":
                 log.warning("permission_denied", tool=self.name, path=str(arguments.get("path"))[:200])
             return ToolResult.failure(f"{code}: {problem.message}")
 
     @abstractmethod
     async def _result(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Do it; raise PathError when the path is at fault."""
+        """Carry out the call; raise PathError on failure."""
 
 
 class WriteFile(_FileTool):
@@ -94,7 +94,7 @@ class WriteFile(_FileTool):
             "additionalProperties": False,
         },
     )
-    otherwise = "write_failed"
+    default_code = "write_failed"
 
     async def _result(self, arguments: Mapping[str, Any]) -> ToolResult:
         written = await self._files.write(arguments["path"], arguments["content"].encode())
@@ -174,7 +174,7 @@ class ListFiles(_FileTool):
 
 
 class GetWorkspaceInfo(_FileTool):
-    """Counts what there is."""
+    """Returns the size and the record of the task workspace."""
 
     name = "get_workspace_info"
     schema = ToolSchema(
@@ -204,12 +204,12 @@ class GetWorkspaceInfo(_FileTool):
 
 
 def task_file_tools(files: TaskFiles) -> list[_FileTool]:
-    """Return the four tools over one task workspace."""
+    """Return the four tools for one task workspace."""
     return [make(files) for make in (WriteFile, ReadFile, ListFiles, GetWorkspaceInfo)]
 
 
 def _fitting(text: str) -> str:
-    """Return as much from the beginning as fits into an answer as JSON."""
+    """Return the longest beginning of a text that fits into SHOWN_CHARACTERS of JSON."""
     shown = text[:SHOWN_CHARACTERS]
     while (length := len(json.dumps(shown, ensure_ascii=False))) > SHOWN_CHARACTERS:
         shown = shown[: min(len(shown) - 1, len(shown) * SHOWN_CHARACTERS // length)]

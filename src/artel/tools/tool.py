@@ -1,4 +1,4 @@
-"""What a tool is, and what it answers."""
+"""The interfaces of tools, and their result."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ MAX_RESULT_CHARACTERS = 16_000
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came of a call: `data` when it went well, else `error`, in words that a model can act on."""
+    """The result of a call: `data` on success, else `error`, a text that a model can act on."""
 
     success: bool
     data: "JsonValue" = None
@@ -25,13 +25,13 @@ class ToolResult:
 
     @classmethod
     def failure(cls, error: str) -> "ToolResult":
-        """Return the result of a call that did not go well."""
+        """Return the result of a failed call."""
         return cls(success=False, error=error)
 
     def text_for_model(self) -> str:
-        """Return the result as one JSON document of at most 16,000 characters, which says so when it was cut."""
+        """Return the result as a JSON document of at most 16,000 characters, with a note if it was cut."""
         name, value = ("data", self.data) if self.success else ("error", self.error)
-        # A file of 10 MB takes too long to be written as JSON: only what can be shown is.
+        # Serialize only what can be shown: a file of 10 MB takes too long.
         start, left = _beginning(value, MAX_RESULT_CHARACTERS)
         if left >= 0:
             text = _dumped({"success": self.success, name: value})
@@ -51,46 +51,46 @@ class ToolResult:
             over = len(text) - MAX_RESULT_CHARACTERS
             if over <= 0:
                 return text
-            # Marks that JSON writes longer than they are make the text grow: cut in proportion, and look again.
+            # Escaped characters make the text longer: cut in proportion, and measure again.
             shown = shown[: min(len(shown) - 1, len(shown) * MAX_RESULT_CHARACTERS // len(text))]
 
 
 class Tool(Protocol):
-    """Something that an agent can do; who it does it for sits in the tool, never in the arguments."""
+    """A tool; the user and agent that it acts for are part of the tool, never of the arguments."""
 
     @property
     def name(self) -> str:
-        """What the model calls it by."""
+        """The name that the model uses."""
 
     @property
     def schema(self) -> ToolSchema:
-        """How it is described to the model."""
+        """The description for the model."""
 
     async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
-        """Do it; the arguments have been checked against the schema."""
+        """Carry out a call; the arguments have been validated against the schema."""
 
 
 @runtime_checkable
 class AskingTool(Protocol):
-    """A tool about which a person may have to be asked first."""
+    """A tool whose calls may need the user's approval; with `records_itself` it writes its own audit records."""
 
     level: Level
-    notes_itself: bool
+    records_itself: bool
 
     def question(self, arguments: Mapping[str, Any]) -> Question | None:
-        """Return what a person must be asked before the call, if anything."""
+        """Return the question that the user must answer before the call, if any."""
 
-    async def seen(self, arguments: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return what an approval of the call is to be bound to beyond the arguments, for the question's details."""
+    async def approval_details(self, arguments: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return what an approval is bound to beyond the arguments, for the question's details."""
 
     async def call(self, arguments: Mapping[str, Any], approval: Decision | None = None) -> ToolResult:
-        """Do it; raise NeedsApproval if it turns out that a person must be asked."""
+        """Carry out a call; raise NeedsApproval if the user must be asked first."""
 
 
 def _beginning(value: Any, room: int) -> tuple[Any, int]:
-    """Return as much of a value as `room` characters of JSON can show, and the room left: negative if it was cut.
+    """Return as much of a value as fits into `room` characters of JSON, and the room left: negative if it was cut.
 
-    Marks that JSON adds are not counted, so that what is cut never fits.
+    JSON's quotes, commas and escapes are not counted, so a value that is cut here would never have fit.
     """
     if isinstance(value, str):
         return value[: max(room, 0)], room - len(value)
@@ -115,5 +115,5 @@ def _beginning(value: Any, room: int) -> tuple[Any, int]:
 
 def _dumped(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
-    # Half a character, which no model's server takes.
+    # Replaces lone surrogates, which model servers refuse.
     return text if text.isascii() else text.encode(errors="replace").decode()
