@@ -1,4 +1,4 @@
-"""What all tests share: private servers, databases, running Artel servers, people."""
+"""Shared fixtures: services, databases, running Artel servers, users."""
 
 import itertools
 import os
@@ -22,14 +22,14 @@ from tests.requirements import RequirementIndex, RequirementReport, mark_propert
 from tests.running import Server, artel, clean_environment
 from tests.services import ServiceRun
 
-# How long something takes is measured by `make bench`, never by a test: the machine may have other things to do.
+# No deadlines: durations are measured by `make bench`, because tests may run on a busy machine.
 settings.register_profile("artel", deadline=None)
 settings.load_profile("artel")
 
 JWT_SECRET = "a-secret-of-the-tests-that-is-long-enough"
 
-# Tests talk to this machine only: thousands of HTTP clients load this one certificate instead of a bundle of 140, which
-# takes 25 ms of CPU each time. Processes that tests start inherit it.
+# Tests connect to this machine only: thousands of HTTP clients load this one certificate instead of a bundle of 140,
+# which takes 25 ms of CPU each time. Child processes inherit it.
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("one_certificate.pem"))
 
 _services = pytest.StashKey[ServiceRun]()
@@ -37,7 +37,7 @@ _numbers = itertools.count(1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--tests-by-requirement", metavar="FILE", help="write which tests carry each requirement id")
+    parser.addoption("--tests-by-requirement", metavar="FILE", help="write the tests of each requirement id")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """Two more than there are cores: a third of the time a test waits for a server, a browser or a clock."""
+    """Use two more workers than cores, because tests wait a third of the time."""
     return (yield) + 2
 
 
@@ -77,15 +77,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     mark_properties(items, config.rootpath)
     if not IS_DEEP:
-        left_out = [
+        deselected = [
             item for item in items if item.get_closest_marker("any_database") and _backend_of(item) == "postgres"
         ]
-        items[:] = [item for item in items if item not in left_out]
-        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in deselected]
+        config.hook.pytest_deselected(items=deselected)
 
 
 def _backend_of(item: pytest.Item) -> str | None:
-    """Return the database that a test runs on, if it runs on both."""
+    """Return the database of a test that is parametrized with both."""
     call = getattr(item, "callspec", None)
     return call.params.get("backend") if call else None
 
@@ -105,7 +105,7 @@ def _nursery() -> Iterator[None]:
 
 @pytest.fixture
 def started_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start the commands of a test as a user does."""
+    """Start the processes of a test without the nursery, like a user does."""
     monkeypatch.setattr(running, "nursery", None)
 
 
@@ -127,7 +127,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def new_database(backend: str, services: ServiceRun, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
-    """Make an empty database and return its URL."""
+    """Create an empty database and return its URL."""
 
     def make(template: str = "template1") -> str:
         if backend == "sqlite":
@@ -144,7 +144,7 @@ def new_database(backend: str, services: ServiceRun, tmp_path_factory: pytest.Te
 def upgraded_database(
     backend: str, new_database: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[], str]:
-    """Make a database with today's schema and return its URL; an embedded server makes its own."""
+    """Create a database with the current schema and return its URL; a server with SQLite upgrades its own."""
     if backend == "sqlite":
         return new_database
     template = new_database()
@@ -161,7 +161,7 @@ StartServer = Callable[..., Server]
 def start_shared_server(
     upgraded_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StartServer]:
-    """Start a server with settings of its own, on a new database unless one is given, for many tests."""
+    """Start a server that many tests share, by default on a new database."""
     started: list[Server] = []
 
     def start(**variables: str) -> Server:
@@ -179,7 +179,7 @@ def start_shared_server(
 
 @pytest.fixture
 def start_server(start_shared_server: StartServer) -> Iterator[StartServer]:
-    """Start a server for one test, with settings of its own, on a new database unless one is given."""
+    """Start a server for one test, by default on a new database."""
     started: list[Server] = []
 
     def start(**variables: str) -> Server:
@@ -194,7 +194,7 @@ def start_server(start_shared_server: StartServer) -> Iterator[StartServer]:
 
 @pytest.fixture(scope="session")
 def server(start_shared_server: StartServer) -> Server:
-    """A server that tests share; whoever needs settings or a state of its own starts another."""
+    """A server that tests share; tests that need their own settings or state start another."""
     return start_shared_server()
 
 
@@ -203,7 +203,7 @@ Rows = Callable[..., list[Any]]
 
 @pytest.fixture
 def rows(server: Server) -> Iterator[Rows]:
-    """Read what no client is ever shown."""
+    """Read rows directly from the server's database."""
     engine = sqlalchemy.create_engine(server.env["ARTEL_DATABASE_URL"].replace("postgresql:", "postgresql+psycopg:"))
 
     def read(statement: str, **values: Any) -> list[Any]:
@@ -219,7 +219,7 @@ Write = Callable[..., None]
 
 @pytest.fixture
 def write(server: Server) -> Iterator[Write]:
-    """Write rows that would take clients too long to make."""
+    """Write rows directly to the server's database."""
     engine = sqlalchemy.create_engine(server.env["ARTEL_DATABASE_URL"].replace("postgresql:", "postgresql+psycopg:"))
 
     def execute(statement: str, **values: Any) -> None:
@@ -232,7 +232,7 @@ def write(server: Server) -> Iterator[Write]:
 
 @pytest.fixture(scope="session")
 def model() -> Iterator[ModelServer]:
-    """A model that echoes; `script[mark]` says what else it does when the mark is in what the user says."""
+    """A model that echoes; `script[mark]` defines its behaviour for messages that contain the mark."""
     with ModelServer(ByMark()).running_in_thread() as running:
         yield running
 
@@ -245,18 +245,18 @@ def script(model: ModelServer) -> ByMark:
 
 @pytest.fixture
 def mark() -> str:
-    """A word that no other test has."""
+    """A unique word for the messages of a test."""
     return f"mark{uuid.uuid4().hex[:12]}"
 
 
 def with_model(model: ModelServer) -> dict[str, str]:
-    """Return the settings of a server whose agents ask the model."""
+    """Return the settings of a server whose agents use the model."""
     return {"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": model.url}
 
 
 @pytest.fixture(scope="session")
 def chat_server(start_shared_server: StartServer, model: ModelServer) -> Server:
-    """A server that tests share, whose agents ask the scripted model."""
+    """A server that tests share, whose agents use the scripted model."""
     return start_shared_server(**with_model(model))
 
 

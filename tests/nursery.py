@@ -1,10 +1,10 @@
-"""Starts `artel` processes in a moment: they are forked from one that has imported everything.
+"""Starts `artel` processes quickly: forks them from a process that has already imported everything.
 
-Importing takes a second, a run of all tests starts hundreds of processes, and what they import is always the same. The
-processes are real ones, with their own environment, folder, files and signals. Tests of starting itself (`test_docs`,
-`test_killed_server`, the bench) start the command as a user does.
+Imports take a second, and a test run starts hundreds of processes. The processes are real ones, with their own
+environment, folder, files and signals. Tests of the startup itself (`test_docs`, `test_killed_server`, the bench) start
+the command like a user does.
 
-This file is both sides: `Nursery` in the tests, and the process that forks (`python -m tests.nursery SOCKET`).
+This file has both sides: `Nursery` for the tests, and the forking process (`python -m tests.nursery SOCKET`).
 """
 
 import fcntl
@@ -30,7 +30,7 @@ import argon2
 ROOT = Path(__file__).parents[1]
 START_SECONDS = 180
 MAX_REQUEST = 1 << 20
-# What a server imports sooner or later. Not numpy, which starts threads.
+# Modules that a server imports sooner or later. Not numpy, which starts threads.
 MODULES = (
     "artel.cli.main",
     "artel.container",
@@ -57,26 +57,26 @@ MODULES = (
 
 
 class Child:
-    """A process that was forked for a test; like `subprocess.Popen`."""
+    """A process forked for a test, with the interface of `subprocess.Popen`."""
 
-    def __init__(self, line: socket.socket, stdout: IO[str] | None = None) -> None:
-        self._line = line
+    def __init__(self, connection: socket.socket, stdout: IO[str] | None = None) -> None:
+        self._connection = connection
         self.stdout = stdout
         self.returncode: int | None = None
-        self.pid = int(self._heard(START_SECONDS) or 0)
+        self.pid = int(self._read_line(START_SECONDS) or 0)
 
     def poll(self) -> int | None:
         """Return the exit code, or None while the process runs."""
-        if self.returncode is None and (status := self._heard(0)) is not None:
+        if self.returncode is None and (status := self._read_line(0)) is not None:
             self.returncode = int(status)
-            self._line.close()
+            self._connection.close()
         return self.returncode
 
     def wait(self, timeout: float) -> int:
         """Wait for the exit code."""
-        if self.returncode is None and (status := self._heard(timeout)) is not None:
+        if self.returncode is None and (status := self._read_line(timeout)) is not None:
             self.returncode = int(status)
-            self._line.close()
+            self._connection.close()
         if self.returncode is None:
             raise subprocess.TimeoutExpired(str(self.pid), timeout)
         return self.returncode
@@ -87,25 +87,25 @@ class Child:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it as the kernel does."""
+        """Kill it with SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
-    def _heard(self, seconds: float) -> str | None:
+    def _read_line(self, seconds: float) -> str | None:
         with selectors.DefaultSelector() as selector:
-            selector.register(self._line, selectors.EVENT_READ)
+            selector.register(self._connection, selectors.EVENT_READ)
             if not selector.select(seconds):
                 return None
-        said = b""
-        while not said.endswith(b"\n"):
-            part = self._line.recv(32)
+        received = b""
+        while not received.endswith(b"\n"):
+            part = self._connection.recv(32)
             if not part:
-                raise AssertionError("the nursery has gone")
-            said += part
-        return said.decode()
+                raise AssertionError("the nursery process has ended")
+            received += part
+        return received.decode()
 
 
 class Nursery:
-    """The tests' side: asks for processes."""
+    """The tests' side: requests processes."""
 
     def __init__(self) -> None:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -122,26 +122,31 @@ class Nursery:
         in_terminal: bool = False,
         folder: str = "/",
     ) -> Child:
-        """Run a module's `main` with arguments, an environment, and these as its standard files."""
-        line = socket.socket(socket.AF_UNIX)
-        line.connect(self._started())
-        what = {"arguments": list(arguments), "env": dict(env), "module": module}
-        asked = {**what, "in_terminal": in_terminal, "folder": folder}
-        socket.send_fds(line, [json.dumps(asked).encode() + b"\n"], list(files))
-        return Child(line, stdout)
+        """Run a module's `main` with these arguments, environment and standard files."""
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(self._socket_path())
+        request = {
+            "arguments": list(arguments),
+            "env": dict(env),
+            "module": module,
+            "in_terminal": in_terminal,
+            "folder": folder,
+        }
+        socket.send_fds(connection, [json.dumps(request).encode() + b"\n"], list(files))
+        return Child(connection, stdout)
 
     def close(self) -> None:
-        """End it."""
+        """Stop the forking process."""
         if self._process is not None and self._folder is not None:
             self._process.communicate(timeout=60)
             self._folder.cleanup()
 
-    def _started(self) -> str:
-        """Start it when it is first needed; return the path of its socket."""
+    def _socket_path(self) -> str:
+        """Start the forking process on first use; return the path of its socket."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="nursery")
             command = [sys.executable, "-m", "tests.nursery", f"{self._folder.name}/socket"]
-            pipe = subprocess.PIPE  # it ends with its standard input, that is with this process
+            pipe = subprocess.PIPE  # it ends when its standard input closes, that is, with this process
             self._process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, start_new_session=True)
             assert self._process.stdout
             assert self._process.stdout.readline() == b"ready\n", "the nursery did not start"
@@ -153,13 +158,13 @@ class Nursery:
 
 @dataclass
 class _Parent:
-    """Waits for what is asked for and for children that end."""
+    """Handles requests and the exit of children."""
 
     listener: socket.socket
-    lines: dict[int, socket.socket] = field(default_factory=dict)
+    connections: dict[int, socket.socket] = field(default_factory=dict)
 
     def run(self) -> Callable[[], Any] | None:
-        """Fork until the end; in a child, return what it is to run."""
+        """Fork until standard input closes; in a child, return the function to run."""
         woken, wake = os.pipe()
         for end in (woken, wake):
             os.set_blocking(end, False)
@@ -174,70 +179,70 @@ class _Parent:
                     return None
                 if woken in ready:
                     os.read(woken, 4096)
-                    self._tell_of_ended()
+                    self._report_exits()
                 if self.listener in ready and (run := self._fork()):
                     signal.set_wakeup_fd(-1)
                     os.close(woken)
                     os.close(wake)
                     return run
 
-    def _tell_of_ended(self) -> None:
-        while self.lines:
+    def _report_exits(self) -> None:
+        while self.connections:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 return
-            with self.lines.pop(pid) as line:
-                _say(line, os.waitstatus_to_exitcode(status))
+            with self.connections.pop(pid) as connection:
+                _send_number(connection, os.waitstatus_to_exitcode(status))
 
     def _fork(self) -> Callable[[], Any] | None:
-        line, _ = self.listener.accept()
-        said, files, _, _ = socket.recv_fds(line, MAX_REQUEST, 3)
-        while not said.endswith(b"\n"):
-            said += line.recv(MAX_REQUEST)
+        connection, _ = self.listener.accept()
+        request, files, _, _ = socket.recv_fds(connection, MAX_REQUEST, 3)
+        while not request.endswith(b"\n"):
+            request += connection.recv(MAX_REQUEST)
         pid = os.fork()
         if pid:
             for file in files:
                 os.close(file)
-            self.lines[pid] = line
-            _say(line, pid)
+            self.connections[pid] = connection
+            _send_number(connection, pid)
             return None
-        for inherited in (line, self.listener, *self.lines.values()):
+        for inherited in (connection, self.listener, *self.connections.values()):
             inherited.close()
-        return _become(json.loads(said), files)
+        return _become(json.loads(request), files)
 
 
-def _say(line: socket.socket, number: int) -> None:
+def _send_number(connection: socket.socket, number: int) -> None:
     try:
-        line.sendall(f"{number}\n".encode())
-    except OSError:  # the test does not ask any more
+        connection.sendall(f"{number}\n".encode())
+    except OSError:  # the test has closed its end
         return
 
 
-def _become(asked: dict[str, Any], files: Sequence[int]) -> Callable[[], Any]:
-    """Turn this process into the one that was asked for; return what it is to run."""
-    for place, file in enumerate(files):
-        os.dup2(file, place)
+def _become(request: dict[str, Any], files: Sequence[int]) -> Callable[[], Any]:
+    """Set up this process as requested; return the function to run."""
+    for number, file in enumerate(files):
+        os.dup2(file, number)
     for file in files:
         os.close(file)
-    if asked["in_terminal"]:
+    if request["in_terminal"]:
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    os.chdir(asked["folder"])
+    os.chdir(request["folder"])
     os.environ.clear()
-    os.environ.update(asked["env"])
+    os.environ.update(request["env"])
     time.tzset()
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - for as long as the process lives
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.argv = asked["arguments"]
-    run: Callable[[], Any] = importlib.import_module(asked["module"]).main
+    sys.argv = request["arguments"]
+    run: Callable[[], Any] = importlib.import_module(request["module"]).main
     return run
 
 
 def _make_passwords_cheap() -> None:
-    """Hash passwords in 0.1 ms instead of 25, because nearly every test registers somebody."""
+    """Hash passwords in 0.1 ms instead of 25, because nearly every test registers a user."""
     passwords: Any = importlib.import_module("artel.auth.passwords")
     passwords._hasher = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 

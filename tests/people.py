@@ -18,7 +18,7 @@ _open_clients: list[httpx.Client] = []
 
 @dataclass
 class Person:
-    """Somebody with an account, and a client that is logged in."""
+    """A user with an authenticated client."""
 
     email: str
     user_id: int
@@ -27,7 +27,7 @@ class Person:
 
     @classmethod
     def register(cls, url: str) -> "Person":
-        """Make an account with an address that nobody else has."""
+        """Register an account with a unique address."""
         email = f"person{next(_numbers)}.{os.getpid()}@example.org"
         answer = httpx.post(f"{url}/auth/register", json={"email": email, "password": PASSWORD}, timeout=120)
         assert answer.status_code == 201, answer.text
@@ -35,23 +35,23 @@ class Person:
         return cls(email, registered["user_id"], registered["access_token"], client(url, registered["access_token"]))
 
     def project(self, name: str = "Website") -> dict[str, Any]:
-        """Make a project."""
+        """Create a project."""
         answer = self.http.post("/my/projects", json={"name": name})
         assert answer.status_code == 201, answer.text
         project: dict[str, Any] = answer.json()
         return project
 
     def agent(self, project_id: int, **fields: Any) -> dict[str, Any]:
-        """Make an agent."""
+        """Create an agent."""
         answer = self.http.post(f"/my/projects/{project_id}/agents", json=new_agent(**fields))
         assert answer.status_code == 201, answer.text
         agent: dict[str, Any] = answer.json()
         return agent
 
     def session(self, project_id: int | None = None, **fields: Any) -> str:
-        """Begin a session."""
-        place = {} if project_id is None else {"project_id": project_id}
-        answer = self.http.post("/my/chat/sessions", json=place | fields)
+        """Create a session and return its id."""
+        project = {} if project_id is None else {"project_id": project_id}
+        answer = self.http.post("/my/chat/sessions", json=project | fields)
         assert answer.status_code == 201, answer.text
         session_id: str = answer.json()["session_id"]
         return session_id
@@ -64,17 +64,17 @@ class Person:
         headers: Mapping[str, str] | None = None,
         **fields: Any,
     ) -> httpx.Response:
-        """Send a message, to the coder unless another is named; None is for the orchestrator."""
-        meant = {} if target is None else {"target_agent": target}
-        body = {"content": content} | meant | fields
+        """Send a message to an agent, by default the coder; None means the orchestrator."""
+        target_field = {} if target is None else {"target_agent": target}
+        body = {"content": content} | target_field | fields
         return self.http.post(f"/my/chat/{session_id}/message", json=body, headers=headers)
 
     def say(self, session_id: str, content: str, target: str | int = "coder") -> dict[str, Any]:
         """Send a message and return the agent's answer."""
         answer = self.post(session_id, content, target)
         assert answer.status_code == 200, answer.text
-        said: dict[str, Any] = answer.json()
-        return said
+        response: dict[str, Any] = answer.json()
+        return response
 
     def submit(self, session_id: str, content: str, target: str | int | None = "coder") -> str:
         """Send a message without waiting for the answer; return the turn's id."""
@@ -84,16 +84,16 @@ class Person:
         return turn_id
 
     def turn(self, session_id: str, turn_id: str) -> dict[str, Any]:
-        """Return where a turn stands."""
+        """Return the state of a turn."""
         return self.get(f"/my/chat/{session_id}/turns/{turn_id}")
 
     def history(self, session_id: str, **query: Any) -> list[dict[str, Any]]:
-        """Return what was said."""
+        """Return the messages of a session."""
         items: list[dict[str, Any]] = self.get(f"/my/chat/{session_id}/messages", **query)["items"]
         return items
 
     def get(self, url: str, **query: Any) -> dict[str, Any]:
-        """Return what is there."""
+        """Return the JSON response of a GET request."""
         answer = self.http.get(url, params=query)
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
@@ -102,17 +102,17 @@ class Person:
     def follow(
         self, session_id: str, after: int | None = None, headers: Mapping[str, str] | None = None
     ) -> AbstractContextManager[Stream]:
-        """Follow what happens in a session."""
+        """Stream the events of a session."""
         query = {} if after is None else {"after": after}
         return stream(self.http, "GET", f"/my/chat/{session_id}/events", headers, params=query)
 
     def follow_project(self, project_id: int, after: int | None = None) -> AbstractContextManager[Stream]:
-        """Follow what happens in a project."""
+        """Stream the events of a project."""
         query = {} if after is None else {"after": after}
         return stream(self.http, "GET", f"/my/projects/{project_id}/events", params=query)
 
     def events_of(self, session_id: str, turn_id: str) -> list[Event]:
-        """Return the events of a turn, once it has ended."""
+        """Wait for the end of a turn and return its stored events."""
         events: list[Event] = []
         with self.follow(session_id, 0) as following:
             for event in following:
@@ -124,7 +124,7 @@ class Person:
 
 
 def client(url: str, token: str | None = None) -> httpx.Client:
-    """Return a client for the server, with the token if there is one."""
+    """Return a client for the server, with an optional token."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     _open_clients.append(httpx.Client(base_url=url, headers=headers, timeout=120))
     return _open_clients[-1]
@@ -137,12 +137,12 @@ def close_clients() -> None:
 
 
 def new_agent(**fields: Any) -> dict[str, Any]:
-    """Return the body of a request for an agent, with only what is required."""
+    """Return the request body of a new agent with the required fields."""
     return {"name": "agent_reviewer", "role": "reviewer", "model": "gpt-4", "system_prompt": "Review."} | fields
 
 
 def assert_problem(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    """Check that the answer is a complete problem document; answer it."""
+    """Assert that the response is a complete problem document and return it."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     problem: dict[str, Any] = answer.json()

@@ -1,4 +1,4 @@
-"""Which requirement ids there are, and which tests proved them in this run (for `make conformance`)."""
+"""Requirement ids and the tests that prove them (for `make conformance`)."""
 
 import json
 import re
@@ -11,11 +11,11 @@ _LINE = re.compile(r"^- ([A-Z]{3}-\d+\.\d+) (.+)$", re.MULTILINE)
 
 
 def known_requirements(root: Path) -> dict[str, str]:
-    """Return the requirements by their id."""
+    """Return the requirements by id."""
     return dict(_LINE.findall((root / "docs" / "requirements.md").read_text(encoding="utf-8")))
 
 
-# Promises about time: no test measures them, because the machine may be busy; `make bench` does. By the figure's name.
+# Requirements about time are measured by `make bench`, because tests may run on a busy machine. Values: figure names.
 BENCHMARKS = {
     "CHT-02.2": "request to model call, 64 clients, P95",
     "CHT-02.3": "request to answer, 1 s model delay, 16 clients, P95",
@@ -24,7 +24,7 @@ BENCHMARKS = {
 
 
 def benchmark_outcomes(page: str) -> dict[str, dict[str, str]]:
-    """Return, for every id that `make bench` proves, the figure of docs/benchmarks.md and whether its target is met."""
+    """Return the figures of docs/benchmarks.md, and whether they meet their targets, by requirement id."""
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
     figures = {row[0]: row[1:4] for row in rows if len(row) >= 4}
     outcomes = {}
@@ -36,7 +36,7 @@ def benchmark_outcomes(page: str) -> dict[str, dict[str, str]]:
 
 
 class RequirementReport:
-    """Collects the outcome of every test that carries a requirement id."""
+    """Collects the outcome of every test with a requirement id."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -54,7 +54,7 @@ class RequirementReport:
 
 
 class RequirementIndex:
-    """Writes which tests carry each id, for `make mutants`."""
+    """Writes the tests of each id, for `make mutants`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -69,11 +69,11 @@ class RequirementIndex:
 
 
 def mark_properties(items: list[pytest.Item], root: Path) -> None:
-    """Hand the ids of each test to its reports; refuse ids that no requirement has."""
-    known = known_requirements(root)
+    """Add the ids of each test to its reports; raise UsageError for unknown ids."""
+    requirements = known_requirements(root)
     for item in items:
         for marker in item.iter_markers("req"):
             for requirement in marker.args:
-                if requirement not in known:
+                if requirement not in requirements:
                     raise pytest.UsageError(f"{item.nodeid} names {requirement}, which docs/requirements.md lacks")
                 item.user_properties.append(("req", requirement))

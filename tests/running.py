@@ -1,4 +1,4 @@
-"""Real `artel` processes for tests: the command line, and servers that are started by it."""
+"""Real `artel` processes for tests: commands and servers."""
 
 import json
 import os
@@ -24,33 +24,33 @@ Process = subprocess.Popen[str] | Child
 
 
 def clean_environment(folder: Path, **variables: str) -> dict[str, str]:
-    """Return an environment in which only these settings of Artel hold, with folders of its own."""
+    """Return an environment with only these Artel settings and its own folders."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("ARTEL_")}
     own = {
         "ARTEL_DATA_DIR": str(folder / "data"),
         "ARTEL_CONFIG_DIR": str(folder / "config"),
         "ARTEL_LOG_FORMAT": "json",
-        "ARTEL_REGISTRATION_OPEN": "true",  # tests make many users
-        "ARTEL_MODELS_UNPRICED": '["*"]',  # and ask models that nobody else knows
+        "ARTEL_REGISTRATION_OPEN": "true",  # tests register many users
+        "ARTEL_MODELS_UNPRICED": '["*"]',  # and use models without a price
     }
     return inherited | own | variables
 
 
-# Where processes come from during a run of the tests; without it they are started as users do.
+# Forks the processes of a test run; without it they are started like a user does.
 nursery: Nursery | None = None
 
 
 def artel(*arguments: str, env: Mapping[str, str], stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run one command to its end."""
+    """Run a command and wait for it."""
     command = [ARTEL, *arguments]
     if nursery is None:
         return subprocess.run(
             command, env=env, input=stdin, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False, cwd="/"
         )
-    with TemporaryFile("w+") as given, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
-        given.write(stdin)
-        given.seek(0)
-        child = nursery.fork(command, env, (given.fileno(), out.fileno(), err.fileno()))
+    with TemporaryFile("w+") as input_file, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        input_file.write(stdin)
+        input_file.seek(0)
+        child = nursery.fork(command, env, (input_file.fileno(), out.fileno(), err.fileno()))
         try:
             code = child.wait(COMMAND_SECONDS)
         finally:
@@ -74,12 +74,12 @@ class Server:
     def start(
         cls, folder: Path, env: dict[str, str], command: str = "serve", *options: str, module: str = "artel.cli.main"
     ) -> "Server":
-        """Start it on a free port and wait until it says that it is ready."""
+        """Start it on a free port and wait until it is ready."""
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / "server.log"
         arguments = [ARTEL, command, "--port", "0", "--json", *options]
         with log.open("a") as stderr:
-            process = _started(arguments, env, stderr, module)
+            process = _start(arguments, env, stderr, module)
         line = _first_line(process, time.monotonic() + START_SECONDS)
         if not line:
             process.kill()
@@ -89,20 +89,20 @@ class Server:
         return cls(ready["url"], process, ready, env, log)
 
     def log_lines(self) -> list[dict[str, Any]]:
-        """Return what the server has logged."""
+        """Return the server's log."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def stop(self) -> int:
-        """End it as an operator does; return its exit code."""
+        """Stop it with SIGTERM and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self._ended()
+        return self._wait()
 
     def kill(self) -> None:
-        """End it as the kernel does."""
+        """Kill it with SIGKILL."""
         self.process.kill()
-        self._ended()
+        self._wait()
 
-    def _ended(self) -> int:
+    def _wait(self) -> int:
         try:
             return self.process.wait(STOP_SECONDS)
         finally:
@@ -111,7 +111,7 @@ class Server:
             self.process.stdout.close()
 
 
-def _started(arguments: list[str], env: Mapping[str, str], stderr: IO[str], module: str) -> Process:
+def _start(arguments: list[str], env: Mapping[str, str], stderr: IO[str], module: str) -> Process:
     if nursery is None:
         return subprocess.Popen(arguments, env=env, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd="/")
     read, write = os.pipe()

@@ -1,4 +1,4 @@
-"""Registering and logging in, on SQLite and PostgreSQL."""
+"""Registration and login, on SQLite and PostgreSQL."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ def log_in(url: str, email: str, password: str = PASSWORD) -> httpx.Response:
     return httpx.post(f"{url}/auth/token", data={"username": email, "password": password}, timeout=30)
 
 
-def test_registering_answers_a_token_that_works(server: Server) -> None:
+def test_registration_returns_a_working_token(server: Server) -> None:
     answer = httpx.post(
         f"{server.url}/auth/register/", json={"email": "Ada.Registers@Example.org", "password": PASSWORD}, timeout=30
     )
@@ -33,7 +33,7 @@ def test_registering_answers_a_token_that_works(server: Server) -> None:
 
 
 @pytest.mark.any_database
-def test_logging_in_works_whatever_the_case_of_the_address(server: Server, person: Person) -> None:
+def test_login_ignores_the_case_of_the_address(server: Server, person: Person) -> None:
     answer = log_in(server.url, f" {person.email.upper()} ")
 
     assert answer.status_code == 200
@@ -41,14 +41,14 @@ def test_logging_in_works_whatever_the_case_of_the_address(server: Server, perso
 
 
 @pytest.mark.any_database
-def test_a_password_may_be_typed_composed_or_decomposed(server: Server) -> None:
+def test_composed_and_decomposed_passwords_are_equal(server: Server) -> None:
     email = f"zoe{time.time_ns()}@example.org"
     httpx.post(f"{server.url}/auth/register", json={"email": email, "password": "Zoë Zoë Zoë"}, timeout=30)
 
     assert log_in(server.url, email, "Zoe\u0308 Zoe\u0308 Zoe\u0308").status_code == 200
 
 
-def test_an_address_is_taken_whatever_its_case(server: Server, person: Person) -> None:
+def test_address_is_unique_regardless_of_case(server: Server, person: Person) -> None:
     again = {"email": person.email.upper(), "password": "another password"}
 
     assert_problem(httpx.post(f"{server.url}/auth/register", json=again, timeout=30), 409, "email_taken")
@@ -56,7 +56,7 @@ def test_an_address_is_taken_whatever_its_case(server: Server, person: Person) -
     assert log_in(server.url, person.email).status_code == 200
 
 
-def test_one_of_many_registrations_at_once_gets_the_address(server: Server) -> None:
+def test_one_of_many_concurrent_registrations_gets_the_address(server: Server) -> None:
     body = {"email": f"race{time.time_ns()}@example.org", "password": PASSWORD}
 
     with ThreadPoolExecutor(10) as threads:
@@ -69,7 +69,7 @@ def test_one_of_many_registrations_at_once_gets_the_address(server: Server) -> N
     assert sorted(answers) == [201] + [409] * 9
 
 
-def test_exactly_the_first_account_is_administrator_even_of_many_at_once(start_server: StartServer) -> None:
+def test_only_first_account_is_administrator_under_concurrency(start_server: StartServer) -> None:
     url = start_server().url
 
     with ThreadPoolExecutor(8) as threads:
@@ -80,7 +80,7 @@ def test_exactly_the_first_account_is_administrator_even_of_many_at_once(start_s
     assert not Person.register(url).http.get("/auth/me").json()["is_admin"]
 
 
-def test_a_wrong_password_and_an_unknown_account_are_answered_alike(server: Server, person: Person) -> None:
+def test_wrong_password_and_unknown_account_get_the_same_response(server: Server, person: Person) -> None:
     wrong = assert_problem(log_in(server.url, person.email, "not the password"), 401, "invalid_credentials")
     unknown = assert_problem(log_in(server.url, f"nobody{time.time_ns()}@example.org"), 401, "invalid_credentials")
 
@@ -117,19 +117,19 @@ def test_an_incomplete_log_in_form_is_refused(server: Server, form: dict[str, st
 @pytest.mark.parametrize(
     ("username", "password"),
     [
-        ("ada@example.org", "a" + "\u0301\u0323" * 500),  # takes ages to normalise
+        ("ada@example.org", "a" + "\u0301\u0323" * 500),  # very slow to normalize
         ("ada@example.org", "x" * 257),
         ("a\x00b@example.org", PASSWORD),
         ("ada@example.org", "nul\x00nul\x00"),
         ("x" * 300, PASSWORD),
     ],
 )
-def test_what_nobody_can_have_registered_is_simply_wrong(server: Server, username: str, password: str) -> None:
+def test_impossible_credentials_are_wrong_credentials(server: Server, username: str, password: str) -> None:
     assert_problem(log_in(server.url, username, password), 401, "invalid_credentials")
 
 
 @pytest.mark.parametrize("field", ["username", "password"])
-def test_a_form_in_a_strange_encoding_is_simply_wrong(server: Server, field: str) -> None:
+def test_form_with_invalid_encoding_is_wrong_credentials(server: Server, field: str) -> None:
     fields = {"username": "ada@example.org", "password": PASSWORD} | {field: r"\ud800 \ud800 \ud800"}
     parts = "".join(
         f'--cut\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in fields.items()
@@ -141,7 +141,7 @@ def test_a_form_in_a_strange_encoding_is_simply_wrong(server: Server, field: str
     assert answer.status_code in (400, 401, 422), answer.text
 
 
-def test_an_address_that_grows_in_lower_case_is_still_bounded(server: Server) -> None:
+def test_lower_cased_address_is_limited_in_length(server: Server) -> None:
     body = {"email": "\u0130" * 200 + "@x.org", "password": PASSWORD}
 
     problem = assert_problem(httpx.post(f"{server.url}/auth/register", json=body, timeout=30), 422, "invalid_request")
@@ -149,7 +149,7 @@ def test_an_address_that_grows_in_lower_case_is_still_bounded(server: Server) ->
     assert "254" in problem["detail"]
 
 
-def test_a_password_that_is_no_text_is_refused(server: Server) -> None:
+def test_password_with_invalid_unicode_is_refused(server: Server) -> None:
     raw = rb'{"email": "surrogate@example.org", "password": "\ud800 \ud800 \ud800"}'
     headers = {"Content-Type": "application/json"}
 
@@ -158,9 +158,9 @@ def test_a_password_that_is_no_text_is_refused(server: Server) -> None:
     )
 
 
-def test_a_new_password_ends_the_tokens_from_before(server: Server, person: Person) -> None:
+def test_new_password_revokes_older_tokens(server: Server, person: Person) -> None:
     while int(time.time()) == jwt.decode(person.token, options={"verify_signature": False})["iat"]:
-        pass  # tokens carry whole seconds: the next one has to begin
+        pass  # tokens have whole seconds: wait for the next one
 
     changed = artel("users", "set-password", person.email, env=server.env, stdin="a better password\n")
 
@@ -171,17 +171,17 @@ def test_a_new_password_ends_the_tokens_from_before(server: Server, person: Pers
 
 
 @pytest.mark.any_database
-def test_many_who_register_do_not_keep_out_those_who_log_in(server: Server, person: Person) -> None:
+def test_many_registrations_do_not_block_logins(server: Server, person: Person) -> None:
     with ThreadPoolExecutor(40) as threads:
         registering = [threads.submit(Person.register, server.url) for _ in range(30)]
         answers = [log_in(server.url, person.email).status_code for _ in range(5)]
-        for one in registering:
-            one.result()
+        for future in registering:
+            future.result()
 
     assert answers == [200] * 5
 
 
-def test_registration_can_be_closed_and_the_operator_makes_the_accounts(start_server: StartServer) -> None:
+def test_operator_creates_accounts_when_registration_is_closed(start_server: StartServer) -> None:
     server = start_server(ARTEL_REGISTRATION_OPEN="false")
     body = {"email": "eve@example.org", "password": PASSWORD}
 
@@ -192,7 +192,7 @@ def test_registration_can_be_closed_and_the_operator_makes_the_accounts(start_se
     assert log_in(server.url, "eve@example.org").status_code == 200
 
 
-def test_failed_log_ins_slow_down_the_account_and_nobody_else(start_server: StartServer) -> None:
+def test_failed_logins_throttle_only_that_account(start_server: StartServer) -> None:
     url = start_server().url
     victim, bystander = Person.register(url), Person.register(url)
     for _ in range(5):
@@ -213,7 +213,7 @@ def test_failed_log_ins_slow_down_the_account_and_nobody_else(start_server: Star
     assert_problem(log_in(url, victim.email, "guess"), 401, "invalid_credentials")
 
 
-def test_guesses_at_once_do_not_slip_by(start_server: StartServer) -> None:
+def test_concurrent_guesses_are_all_counted(start_server: StartServer) -> None:
     url = start_server().url
     victim = Person.register(url)
 
@@ -221,10 +221,10 @@ def test_guesses_at_once_do_not_slip_by(start_server: StartServer) -> None:
         answers = list(threads.map(lambda n: log_in(url, victim.email, f"guess{n}").status_code, range(30)))
 
     assert set(answers) == {401, 429}
-    assert answers.count(401) <= 9  # five are free; as many as are verified at once may come on top
+    assert answers.count(401) <= 9  # five are free, plus those that are verified concurrently
 
 
-def test_many_accounts_from_one_address_are_slowed_down_too(start_server: StartServer) -> None:
+def test_registrations_from_one_address_are_throttled(start_server: StartServer) -> None:
     url = start_server().url
 
     answers = [log_in(url, f"nobody{number}@example.org", "guess").status_code for number in range(31)]
@@ -233,7 +233,7 @@ def test_many_accounts_from_one_address_are_slowed_down_too(start_server: StartS
     assert answers[30] == 429
 
 
-def test_many_right_log_ins_at_once_are_all_let_in(server: Server, person: Person) -> None:
+def test_many_concurrent_correct_logins_succeed(server: Server, person: Person) -> None:
     with ThreadPoolExecutor(15) as threads:
         answers = list(threads.map(lambda _: log_in(server.url, person.email).status_code, range(15)))
 

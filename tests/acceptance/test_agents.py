@@ -1,4 +1,4 @@
-"""Agents, through HTTP, on SQLite and PostgreSQL."""
+"""Agents over HTTP, on SQLite and PostgreSQL."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -67,7 +67,7 @@ def test_every_field_can_be_changed_alone(person: Person, field: str) -> None:
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("field", [*CHANGES, "id", "project_id", "parent_agent_id", "created_at", "user_id"])
-def test_no_field_can_be_set_to_null_and_no_other_be_set_at_all(person: Person, field: str) -> None:
+def test_null_and_unknown_fields_are_refused(person: Person, field: str) -> None:
     project = person.project()
     agent = project["agents"][0]
     url = f"/my/projects/{project['id']}/agents/{agent['id']}"
@@ -147,7 +147,7 @@ def test_a_name_is_unique_in_its_project_and_free_in_another(person: Person, nam
     assert person.http.get(agents).json()["total"] == 5
 
 
-def test_one_of_many_at_once_gets_the_name(person: Person) -> None:
+def test_one_of_many_concurrent_agents_gets_the_name(person: Person) -> None:
     agents = f"/my/projects/{person.project()['id']}/agents"
 
     with ThreadPoolExecutor(10) as threads:
@@ -170,7 +170,7 @@ def test_the_orchestrator_can_be_neither_listed_nor_reached(person: Person) -> N
     ]
 
 
-def test_a_deleted_agent_is_gone_and_its_number_is_not_given_again(person: Person) -> None:
+def test_id_of_a_deleted_agent_is_not_reused(person: Person) -> None:
     project = person.project()
     agents = f"/my/projects/{project['id']}/agents"
     agent = person.agent(project["id"])
@@ -182,7 +182,7 @@ def test_a_deleted_agent_is_gone_and_its_number_is_not_given_again(person: Perso
     assert person.agent(project["id"])["id"] > agent["id"]
 
 
-def test_a_project_has_no_more_agents_than_the_operator_allows(start_server: StartServer) -> None:
+def test_agent_limit_per_project(start_server: StartServer) -> None:
     person = Person.register(start_server(ARTEL_MAX_AGENTS_PER_PROJECT="5").url)
     project = person.project()
     agents = f"/my/projects/{project['id']}/agents"

@@ -1,4 +1,4 @@
-"""What happens in sessions and projects, as it is streamed, on SQLite and PostgreSQL."""
+"""Event streams of sessions and projects, on SQLite and PostgreSQL."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ def numbers(events: list[Event]) -> list[int | None]:
     return [event.number for event in stored(events)]
 
 
-def test_events_are_numbered_without_holes_and_a_stream_resumes_after_any_number(person: Person) -> None:
+def test_event_numbers_have_no_gaps_and_streams_resume_after_any(person: Person) -> None:
     session = person.session()
     for text in ("one", "two", "three"):
         person.say(session, text)
@@ -39,13 +39,13 @@ def test_events_are_numbered_without_holes_and_a_stream_resumes_after_any_number
             assert following.take(last - after) == everything[after:]
         with person.follow(session, None, {"Last-Event-ID": str(after)}) as following:
             assert following.take(last - after) == everything[after:]
-    with person.follow(session, last - 1, {"Last-Event-ID": "1"}) as following:  # what is asked for counts
+    with person.follow(session, last - 1, {"Last-Event-ID": "1"}) as following:  # `after` overrides Last-Event-ID
         assert following.take(1) == everything[-1:]
 
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("last_event_id", [None, "", "abc", "-1", "1.5", "٣", "9" * 40])
-def test_a_stream_without_a_usable_number_begins_now(person: Person, last_event_id: str | None) -> None:
+def test_stream_without_valid_number_starts_now(person: Person, last_event_id: str | None) -> None:
     session = person.session()
     person.say(session, "before")
     last = person.get(f"/my/chat/sessions/{session}")["last_event"]
@@ -62,7 +62,7 @@ def test_a_stream_without_a_usable_number_begins_now(person: Person, last_event_
 
 
 @pytest.mark.parametrize("after", ["-1", "x", str(2**31), ""])
-def test_a_bad_number_in_the_address_is_refused(person: Person, after: str) -> None:
+def test_invalid_after_parameter_is_refused(person: Person, after: str) -> None:
     session = person.session()
 
     answer = person.http.get(f"/my/chat/{session}/events", params={"after": after})
@@ -70,16 +70,14 @@ def test_a_bad_number_in_the_address_is_refused(person: Person, after: str) -> N
     assert_problem(answer, 422, "invalid_request")
 
 
-def test_a_reader_in_the_middle_of_an_answer_gets_what_was_written_first(
-    person: Person, script: ByMark, mark: str
-) -> None:
+def test_late_reader_gets_a_snapshot_of_the_partial_answer(person: Person, script: ByMark, mark: str) -> None:
     script[mark] = hold = Hold("and the rest.", word="The beginning ")
     session = person.session()
     turn = person.submit(session, mark)
     with person.follow(session, 0) as early:
         early.until("message_delta", "message_snapshot")
         with person.follow(session) as late:
-            snapshot = late.until("message_snapshot")[-1]  # events of the turn may be written just then
+            snapshot = late.until("message_snapshot")[-1]  # events of the turn may come before it
             hold.release()
             rest = late.until("turn_completed")
 
@@ -93,7 +91,7 @@ def test_a_reader_in_the_middle_of_an_answer_gets_what_was_written_first(
     assert completed["content"] == "The beginning and the rest."
 
 
-def test_an_answer_that_begins_again_is_told_with_an_empty_snapshot(person: Person, script: ByMark, mark: str) -> None:
+def test_restarted_answer_sends_an_empty_snapshot(person: Person, script: ByMark, mark: str) -> None:
     script[mark] = [Fail(500), Say("Second try.")]
     session = person.session()
 
@@ -117,10 +115,10 @@ def test_many_readers_get_the_same_events(person: Person) -> None:
     with ThreadPoolExecutor(10) as threads:
         reading = [threads.submit(read, number) for number in range(10)]
         person.say(session, "Hello all")
-        told = [each.result() for each in reading]
+        received = [future.result() for future in reading]
 
-    assert all(events == told[0] for events in told)
-    assert len(told[0]) >= 7
+    assert all(events == received[0] for events in received)
+    assert len(received[0]) >= 7
 
 
 def test_a_deleted_session_ends_its_streams(person: Person) -> None:
@@ -167,7 +165,7 @@ def test_events_of_others_can_be_neither_followed_nor_resumed(person: Person, ot
 
 
 @pytest.mark.req("UWS-09.2", "UWS-09.3")
-def test_the_stream_of_a_project_tells_only_of_that_project(person: Person) -> None:
+def test_project_stream_has_only_events_of_that_project(person: Person) -> None:
     here, there = person.project("here"), person.project("there")
     with person.follow_project(here["id"], 0) as following:
         person.say(person.session(there["id"]), "Elsewhere")
@@ -195,13 +193,13 @@ def test_a_stream_needs_a_token(person: Person, server: Server) -> None:
     assert answer.status_code == 401
 
 
-def test_a_stream_is_not_kept_by_anything_on_its_way(person: Person) -> None:
+def test_stream_is_not_cached_or_buffered(person: Person) -> None:
     with person.follow(person.session()) as following:
         assert following.response.headers["x-accel-buffering"] == "no"
         assert "content-length" not in following.response.headers
 
 
-def test_readers_are_let_go_when_the_server_stops(start_server: StartServer) -> None:
+def test_streams_end_when_the_server_stops(start_server: StartServer) -> None:
     started = start_server()
     person = Person.register(started.url)
     with person.follow(person.session()) as following:

@@ -1,4 +1,4 @@
-"""What was said: the history of sessions, what agents are told of it, what they remember, forks."""
+"""History of sessions: storage, use in prompts, memory, and forks."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -16,13 +16,13 @@ def server(chat_server: Server) -> Server:
     return chat_server
 
 
-def told(asked: ModelRequest) -> list[str]:
-    """Return what was said, as the model was told it, without what the system says."""
-    return [message["content"] for message in asked.body["messages"] if message["role"] in ("user", "assistant")]
+def conversation(request: ModelRequest) -> list[str]:
+    """Return the user's and assistant's messages in a model request."""
+    return [message["content"] for message in request.body["messages"] if message["role"] in ("user", "assistant")]
 
 
 @pytest.mark.req("CHT-05.1", "CHT-05.2", "CHT-05.3", "CHT-04.3")
-def test_message_and_answer_are_stored_with_who_said_it_and_when(person: Person) -> None:
+def test_message_and_answer_are_stored_with_author_and_time(person: Person) -> None:
     project = person.project()
     session = person.session(project["id"])
     before = datetime.now(UTC) - timedelta(seconds=1)
@@ -30,25 +30,25 @@ def test_message_and_answer_are_stored_with_who_said_it_and_when(person: Person)
     answers = [person.say(session, "First", "coder"), person.say(session, "Second", "writer")]
 
     history = person.history(session)
-    assert [(one["role"], one["content"]) for one in history] == [
+    assert [(message["role"], message["content"]) for message in history] == [
         ("user", "First"),
         ("assistant", "You said: First"),
         ("user", "Second"),
         ("assistant", "You said: Second"),
     ]
     by_name = {agent["name"]: agent["id"] for agent in project["agents"]}
-    assert [(one["agent"], one["agent_id"]) for one in history] == [
+    assert [(message["agent"], message["agent_id"]) for message in history] == [
         (None, None),
         ("agent_coder", by_name["agent_coder"]),
         (None, None),
         ("agent_writer", by_name["agent_writer"]),
     ]
-    moments = [datetime.fromisoformat(one["timestamp"]) for one in history]
-    assert moments == sorted(moments)
-    assert before < moments[0] <= moments[-1] <= datetime.now(UTC) + timedelta(seconds=1)
-    assert [one["number"] for one in history] == sorted(one["number"] for one in history)
-    assert {one["status"] for one in history} == {"ok"}
-    assert all(one["tokens"] > 0 for one in history)
+    timestamps = [datetime.fromisoformat(message["timestamp"]) for message in history]
+    assert timestamps == sorted(timestamps)
+    assert before < timestamps[0] <= timestamps[-1] <= datetime.now(UTC) + timedelta(seconds=1)
+    numbers = [message["number"] for message in history]
+    assert numbers == sorted(numbers)
+    assert all(message["status"] == "ok" and message["tokens"] > 0 for message in history)
     assert [history[1]["turn_id"], history[3]["turn_id"]] == [answer["turn_id"] for answer in answers]
     shown = person.get(f"/my/chat/sessions/{session}")
     assert shown["messages"] == history
@@ -56,7 +56,7 @@ def test_message_and_answer_are_stored_with_who_said_it_and_when(person: Person)
 
 
 @pytest.mark.req("CHT-05.4", "CHT-05.5", "CHT-04.3")
-def test_the_history_is_read_page_by_page_by_role_or_from_its_end(person: Person) -> None:
+def test_history_is_read_by_page_by_role_or_from_the_end(person: Person) -> None:
     session = person.session()
     for number in range(11):
         person.say(session, f"Message {number}")
@@ -65,46 +65,49 @@ def test_the_history_is_read_page_by_page_by_role_or_from_its_end(person: Person
 
     assert (everything["total"], len(everything["items"])) == (22, 22)
     pages = [person.get(url, limit=5, offset=offset) for offset in range(0, 25, 5)]
-    assert [one for page in pages for one in page["items"]] == everything["items"]
+    assert [message for page in pages for message in page["items"]] == everything["items"]
     assert [(page["total"], page["limit"]) for page in pages] == [(22, 5)] * 5
     assistants = person.get(url, role="assistant", limit=4, offset=2)
-    assert [one["content"] for one in assistants["items"]] == [f"You said: Message {number}" for number in range(2, 6)]
+    contents = [message["content"] for message in assistants["items"]]
     assert assistants["total"] == 11
+    assert contents == [f"You said: Message {number}" for number in range(2, 6)]
     assert person.get(url, role="system")["items"] == []
     newest = person.get(url, last=3)
     assert newest["items"] == everything["items"][-3:]
     assert (newest["total"], newest["offset"]) == (22, 19)
     assert (
         person.get(url, last=2, role="user")["items"]
-        == [one for one in everything["items"] if one["role"] == "user"][-2:]
+        == [message for message in everything["items"] if message["role"] == "user"][-2:]
     )
     assert person.get(f"/my/chat/sessions/{session}")["messages"] == everything["items"][-20:]
 
 
 @pytest.mark.parametrize("query", [{"role": "robot"}, {"last": 0}, {"last": 101}, {"limit": 101}, {"offset": -1}])
-def test_a_bad_page_is_refused(person: Person, query: dict[str, str | int]) -> None:
+def test_invalid_page_is_refused(person: Person, query: dict[str, str | int]) -> None:
     answer = person.http.get(f"/my/chat/{person.session()}/messages", params=query)
 
     assert_problem(answer, 422, "invalid_request")
 
 
 @pytest.mark.req("CHT-07.1", "CHT-07.2", "AGT-03.1")
-def test_an_agent_is_told_the_last_ten_messages_and_no_more(person: Person, model: ModelServer, mark: str) -> None:
+def test_prompt_contains_the_last_ten_messages(person: Person, model: ModelServer, mark: str) -> None:
     session = person.session()
     for number in range(8):
         person.say(session, f"{mark} number {number}.")
 
-    asked = model.asked_about(f"{mark} number 7.")[0]
+    request = model.asked_about(f"{mark} number 7.")[0]
 
     pairs = [[f"{mark} number {number}.", f"You said: {mark} number {number}."] for number in range(8)]
-    said = [text for pair in pairs for text in pair][:-1]
-    assert told(asked) == said[-10:]
-    assert told(model.asked_about(f"{mark} number 0.")[0]) == [f"{mark} number 0."]  # each task begins anew
-    assert mark not in json.dumps([one.body["messages"][0] for one in model.asked_about(mark)])
+    texts = [text for pair in pairs for text in pair][:-1]
+    assert conversation(request) == texts[-10:]
+    assert conversation(model.asked_about(f"{mark} number 0.")[0]) == [
+        f"{mark} number 0."
+    ]  # the first prompt has no history
+    assert mark not in json.dumps([each.body["messages"][0] for each in model.asked_about(mark)])
 
 
 @pytest.mark.req("CHT-07.2")
-def test_an_agent_is_told_no_more_than_4000_tokens_of_what_was_said(
+def test_prompt_contains_at_most_4000_tokens_of_history(
     person: Person, model: ModelServer, script: ByMark, mark: str
 ) -> None:
     script[mark] = Say("short")
@@ -112,41 +115,39 @@ def test_an_agent_is_told_no_more_than_4000_tokens_of_what_was_said(
     long = "word " * 1500
     for number in range(4):
         person.say(session, f"{mark} {number}. {long}", "writer")
-    tokens = {one["content"]: one["tokens"] for one in person.history(session)}
+    tokens = {message["content"]: message["tokens"] for message in person.history(session)}
 
     person.say(session, f"{mark} last.", "writer")
 
-    said = told(model.asked_about(f"{mark} last.")[0])
-    assert said[-1] == f"{mark} last."
-    assert [text[: len(mark) + 2] for text in said if len(text) > 100] == [f"{mark} 2", f"{mark} 3"]
-    assert sum(tokens.get(text, 10) for text in said) <= 4000
-    assert sum(tokens.get(text, 10) for text in said) > 3000
+    texts = conversation(model.asked_about(f"{mark} last.")[0])
+    assert texts[-1] == f"{mark} last."
+    assert [text[: len(mark) + 2] for text in texts if len(text) > 100] == [f"{mark} 2", f"{mark} 3"]
+    assert sum(tokens.get(text, 10) for text in texts) <= 4000
+    assert sum(tokens.get(text, 10) for text in texts) > 3000
 
 
 @pytest.mark.req("UWS-20.1", "UWS-22.2")
-def test_what_was_said_in_the_turn_before_is_remembered_while_the_indexer_gives_way_to_others(
+def test_previous_turn_is_remembered_while_the_indexer_waits(
     person: Person, model: ModelServer, script: ByMark, mark: str
 ) -> None:
     project = person.project()["id"]
     script[f"busy{mark}"] = hold = Hold()
     busy = person.session(project)
-    person.submit(busy, f"busy{mark}", "writer")  # as long as somebody is at work nothing is indexed, for a while
+    person.submit(busy, f"busy{mark}", "writer")  # the indexer waits while a turn runs
     eventually(lambda: hold.arrived)
     try:
         for thing, name in (("cat", "Minka"), ("boat", "Aurora"), ("server", "Turing")):
             person.say(person.session(project), f"{mark} Mind that the {thing} is called {name}.")
             question = f"{mark} How is the {thing} called?"
             person.say(person.session(project), question)
-            [asked] = model.asked_about(question)
-            assert name in json.dumps(asked.body["messages"][:-1])
+            [request] = model.asked_about(question)
+            assert name in json.dumps(request.body["messages"][:-1])
     finally:
         hold.release()
 
 
 @pytest.mark.req("CHT-07.3", "CHT-07.4", "UWS-22.2", "UWS-24.3")
-def test_what_was_said_is_remembered_and_found_for_the_next_task_in_another_session(
-    person: Person, model: ModelServer, mark: str
-) -> None:
+def test_memory_of_one_session_is_found_in_another(person: Person, model: ModelServer, mark: str) -> None:
     project = person.project()
     coder = next(agent["id"] for agent in project["agents"] if agent["name"] == "agent_coder")
     url = f"/my/projects/{project['id']}/agents/{coder}/context"
@@ -159,20 +160,20 @@ def test_what_was_said_is_remembered_and_found_for_the_next_task_in_another_sess
     eventually(lambda: person.get(f"{url}/stats")["waiting"] == 0)
 
     session = person.session(project["id"])
-    said = person.say(session, f"{mark} What is the deployment key of the heron?")
+    answer = person.say(session, f"{mark} What is the deployment key of the heron?")
 
-    assert [item["memory_id"] for item in said["context"]] == [memory["id"]]
-    assert said["context"][0]["score"] > 0
-    asked = model.asked_about(f"{mark} What")[0].body["messages"]
-    roles = [message["role"] for message in asked]
+    assert [item["memory_id"] for item in answer["context"]] == [memory["id"]]
+    assert answer["context"][0]["score"] > 0
+    prompt = model.asked_about(f"{mark} What")[0].body["messages"]
+    roles = [message["role"] for message in prompt]
     assert roles[0] == "system"
     assert roles[-1] == "user"
     quoted = [
-        message["content"] for message in asked if message["role"] == "system" and f"{mark}heron" in message["content"]
+        message["content"] for message in prompt if message["role"] == "system" and f"{mark}heron" in message["content"]
     ]
     assert len(quoted) == 1
     assert "not instructions" in quoted[0]
-    retrieved = [event for event in person.events_of(session, said["turn_id"]) if event.type == "context_retrieved"]
+    retrieved = [event for event in person.events_of(session, answer["turn_id"]) if event.type == "context_retrieved"]
     assert [(event.data["agent_id"], event.data["count"]) for event in retrieved] == [(coder, 1)]
     other = person.say(person.session(project["id"]), "What is the deployment key of the heron?", "writer")
     assert other["context"] == []  # another agent's memory
@@ -195,7 +196,7 @@ def test_a_failed_exchange_is_not_remembered(person: Person, script: ByMark, mar
 
 
 @pytest.mark.req("AGT-05.2", "AGT-01.3", "AGT-03.1")
-def test_an_agent_that_asks_for_a_tool_gets_its_answer_and_goes_on(
+def test_agent_continues_with_the_result_of_a_tool(
     person: Person, model: ModelServer, script: ByMark, mark: str
 ) -> None:
     project = person.project()
@@ -209,17 +210,18 @@ def test_an_agent_that_asks_for_a_tool_gets_its_answer_and_goes_on(
     ]
     session = person.session(project["id"])
 
-    said = person.say(session, f"{mark} where?")
+    response = person.say(session, f"{mark} where?")
 
-    assert said["content"] == "At the pond."
-    assert (said["usage"]["calls"], said["usage"]["input_tokens"], said["usage"]["output_tokens"]) == (2, 30, 8)
+    assert response["content"] == "At the pond."
+    usage = response["usage"]
+    assert (usage["calls"], usage["input_tokens"], usage["output_tokens"]) == (2, 30, 8)
     first, second = model.asked_about(f"{mark} where")
     assert "memory_read" in {tool["function"]["name"] for tool in first.body["tools"]}
     call, answer = second.body["messages"][-2:]
     assert (call["role"], call["tool_calls"][0]["function"]["name"]) == ("assistant", "memory_read")
     assert (answer["role"], answer["tool_call_id"]) == ("tool", call["tool_calls"][0]["id"])
     assert f"{mark}pond" in answer["content"]
-    events = {event.type: event.data for event in person.events_of(session, said["turn_id"])}
+    events = {event.type: event.data for event in person.events_of(session, response["turn_id"])}
     assert (events["tool_called"]["tool"], events["tool_called"]["agent_id"]) == ("memory_read", coder)
     assert (events["tool_result"]["tool"], events["tool_result"]["success"]) == ("memory_read", True)
     later = person.say(session, f"{mark} thanks")
@@ -227,9 +229,7 @@ def test_an_agent_that_asks_for_a_tool_gets_its_answer_and_goes_on(
     assert "tool" not in {message["role"] for message in model.asked_about(f"{mark} thanks")[0].body["messages"]}
 
 
-def test_a_fork_has_what_was_said_up_to_the_message_and_goes_its_own_way(
-    person: Person, model: ModelServer, mark: str
-) -> None:
+def test_fork_copies_messages_up_to_a_message_and_is_independent(person: Person, model: ModelServer, mark: str) -> None:
     project = person.project()
     session = person.session(project["id"], title="Trunk")
     for number in range(3):
@@ -242,11 +242,12 @@ def test_a_fork_has_what_was_said_up_to_the_message_and_goes_its_own_way(
     fork = answer.json()
     assert (fork["project_id"], fork["title"]) == (project["id"], "Trunk (fork)")
     copied = person.history(fork["session_id"])
-    shown = ("role", "content", "agent_id", "agent", "status", "tokens")
-    assert [[one[name] for name in shown] for one in copied] == [[one[name] for name in shown] for one in history[:4]]
-    assert not {one["id"] for one in copied} & {one["id"] for one in history}
+    names = ("role", "content", "agent_id", "agent", "status", "tokens")
+    for copy, original in zip(copied, history[:4], strict=True):
+        assert [copy[name] for name in names] == [original[name] for name in names]
+    assert not {copy["id"] for copy in copied} & {message["id"] for message in history}
     person.say(fork["session_id"], f"{mark} branch.")
-    assert told(model.asked_about(f"{mark} branch.")[0]) == [
+    assert conversation(model.asked_about(f"{mark} branch.")[0]) == [
         f"{mark} 0.",
         f"You said: {mark} 0.",
         f"{mark} 1.",

@@ -1,4 +1,4 @@
-"""What holds for every request: problem documents, paths, limits, headers, health, figures."""
+"""Rules for every request: problem documents, paths, limits, headers, health, metrics."""
 
 import contextlib
 import re
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.any_database
 JSON_BODY = {"Content-Type": "application/json"}
 
 
-def test_an_unknown_address_is_a_problem(server: Server) -> None:
+def test_unknown_path_returns_a_problem(server: Server) -> None:
     assert_problem(httpx.get(f"{server.url}/nothing/here", timeout=30), 404, "not_found")
 
 
-def test_an_unknown_method_is_a_problem_that_names_the_known_ones(person: Person) -> None:
+def test_unknown_method_returns_a_problem_with_allow_header(person: Person) -> None:
     answer = person.http.put("/my/projects", json={})
 
     assert_problem(answer, 405, "method_not_allowed")
@@ -35,25 +35,25 @@ def test_an_unknown_method_is_a_problem_that_names_the_known_ones(person: Person
 @pytest.mark.parametrize(
     "path", ["/healthz", "/readyz", "/metrics", "/openapi.json", "/docs", "/auth/me", "/my/projects"]
 )
-def test_both_forms_of_a_path_answer_without_a_redirect(person: Person, path: str) -> None:
+def test_trailing_slash_works_without_redirect(person: Person, path: str) -> None:
     plain, slashed = person.http.get(path), person.http.get(f"{path}/")
 
     assert plain.status_code == slashed.status_code == 200
     assert person.http.get(f"{path}//").status_code == 404
 
 
-def test_a_request_id_of_the_client_is_kept_and_a_strange_one_is_not(server: Server) -> None:
-    kept = httpx.get(f"{server.url}/healthz", headers={"X-Request-ID": "my-request-0001"}, timeout=30)
+def test_valid_client_request_id_is_used(server: Server) -> None:
+    valid = httpx.get(f"{server.url}/healthz", headers={"X-Request-ID": "my-request-0001"}, timeout=30)
     strange = httpx.get(f"{server.url}/healthz", headers={"X-Request-ID": 'x"},{"event":"forged"'}, timeout=30)
 
-    assert kept.headers["x-request-id"] == "my-request-0001"
+    assert valid.headers["x-request-id"] == "my-request-0001"
     assert re.fullmatch(
         r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", strange.headers["x-request-id"]
     )
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/healthz", "/my/projects", "/nothing", "/assets/app.js"])
-def test_every_answer_has_the_security_headers(server: Server, path: str) -> None:
+def test_every_response_has_security_headers(server: Server, path: str) -> None:
     headers = httpx.get(f"{server.url}{path}", timeout=30).headers
 
     assert "default-src 'none'" in headers["content-security-policy"]
@@ -67,7 +67,7 @@ def test_every_answer_has_the_security_headers(server: Server, path: str) -> Non
 
 
 @pytest.mark.req("SEC-02.2")
-def test_a_path_that_is_far_too_long_is_refused_and_cut_in_the_log(server: Server, person: Person) -> None:
+def test_too_long_path_is_refused_and_shortened_in_the_log(server: Server, person: Person) -> None:
     hostile = "/" + "://" * 20_000
 
     answer = httpx.get(f"{server.url}{hostile}", timeout=30)
@@ -78,12 +78,12 @@ def test_a_path_that_is_far_too_long_is_refused_and_cut_in_the_log(server: Serve
     logged = [answer.headers["x-request-id"], long.headers["x-request-id"]]
     lines = eventually(lambda: _lines_of(server, logged))
     assert problem["request_id"] == logged[0]
-    assert [line["status"] for line in lines] == [414, 422]
-    assert all(len(line["path"]) < 400 for line in lines)
+    assert [connection["status"] for connection in lines] == [414, 422]
+    assert all(len(connection["path"]) < 400 for connection in lines)
 
 
 @pytest.mark.req("SEC-02.2")
-def test_a_socket_with_a_path_that_is_far_too_long_is_refused(server: Server, person: Person) -> None:
+def test_websocket_with_too_long_path_is_refused(server: Server, person: Person) -> None:
     url = f"{server.url.replace('http', 'ws')}/my/projects/{'0' * 5_000}1/connector"
 
     with pytest.raises(InvalidStatus) as refused, connect(url, additional_headers=dict(person.http.headers)):
@@ -93,11 +93,11 @@ def test_a_socket_with_a_path_that_is_far_too_long_is_refused(server: Server, pe
 
 
 def _lines_of(server: Server, request_ids: list[str]) -> list[dict[str, Any]]:
-    lines = [line for line in server.log_lines() if line.get("request_id") in request_ids]
+    lines = [connection for connection in server.log_lines() if connection.get("request_id") in request_ids]
     return lines if len(lines) == len(request_ids) else []
 
 
-def test_a_body_that_is_too_large_is_refused_whether_announced_or_not(start_server: StartServer) -> None:
+def test_too_large_body_is_refused_with_and_without_content_length(start_server: StartServer) -> None:
     person = Person.register(start_server(ARTEL_MAX_BODY_BYTES="2000").url)
     body = b'{"name": "x", "settings": {"a": "' + b"x" * 2000 + b'"}}'
     headers = {"Content-Type": "application/json"}
@@ -116,14 +116,14 @@ def test_a_body_that_is_too_large_is_refused_whether_announced_or_not(start_serv
     assert person.http.get("/my/projects").json()["total"] == 0
 
 
-def test_bodies_of_people_who_are_not_logged_in_are_small(server: Server) -> None:
+def test_unauthenticated_bodies_have_a_smaller_limit(server: Server) -> None:
     body = {"email": "a@b.c", "password": "x" * 20_000}
 
     assert_problem(httpx.post(f"{server.url}/auth/register", json=body, timeout=30), 413, "body_too_large")
 
 
 @pytest.mark.parametrize("kilobytes", [1, 70, 300, 900])
-def test_a_large_body_is_taken_up_to_the_limit(person: Person, kilobytes: int) -> None:
+def test_body_up_to_the_limit_is_accepted(person: Person, kilobytes: int) -> None:
     answer = person.http.post(
         "/my/projects", content=b'{"name": "Large"' + b" " * kilobytes * 1000 + b"}", headers=JSON_BODY
     )
@@ -140,19 +140,19 @@ def test_a_body_of_many_unknown_fields_has_one_error(person: Person) -> None:
 
 
 @pytest.mark.parametrize("digits", [20, 4000])
-def test_a_number_beyond_all_numbers_is_refused(person: Person, digits: int) -> None:
+def test_too_large_id_is_refused(person: Person, digits: int) -> None:
     assert_problem(person.http.get(f"/my/projects/{'9' * digits}"), 422, "invalid_request")
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/", "/my/projects", "/assets/app.js"])
-def test_head_answers_like_get_without_the_body(person: Person, path: str) -> None:
+def test_head_is_get_without_the_body(person: Person, path: str) -> None:
     get, head = person.http.get(path), person.http.head(path)
 
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-type"] == get.headers["content-type"]
 
 
-def test_assets_are_sent_whole_or_said_to_be_unchanged(server: Server) -> None:
+def test_unchanged_asset_returns_304(server: Server) -> None:
     first = httpx.get(f"{server.url}/assets/app.js", headers={"Range": "bytes=5-2"}, timeout=30)
     again = httpx.get(f"{server.url}/assets/app.js", headers={"If-None-Match": first.headers["etag"]}, timeout=30)
 
@@ -163,21 +163,21 @@ def test_assets_are_sent_whole_or_said_to_be_unchanged(server: Server) -> None:
 
 
 @pytest.mark.parametrize("head", [b"X-Long: " + b"x" * 100_000, b"X-Many: 1\r\n" * 10_000])
-def test_headers_that_never_end_are_cut_off(server: Server, head: bytes) -> None:
-    place = urlsplit(server.url)
-    with socket.create_connection((place.hostname or "", place.port or 0), timeout=30) as line:
+def test_endless_headers_close_the_connection(server: Server, head: bytes) -> None:
+    address = urlsplit(server.url)
+    with socket.create_connection((address.hostname or "", address.port or 0), timeout=30) as connection:
         with contextlib.suppress(ConnectionError):
             for _ in range(100):
-                line.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + head if not _ else head)
+                connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + head if not _ else head)
         with contextlib.suppress(ConnectionError):
-            assert line.recv(1000)[:12] in (b"HTTP/1.1 431", b"")
+            assert connection.recv(1000)[:12] in (b"HTTP/1.1 431", b"")
     assert httpx.get(f"{server.url}/healthz", timeout=30).status_code == 200
 
 
-def test_a_client_that_goes_away_in_the_middle_of_a_body_harms_nobody(server: Server, person: Person) -> None:
-    place = urlsplit(server.url)
-    with socket.create_connection((place.hostname or "", place.port or 0)) as line:
-        line.sendall(
+def test_client_disconnect_during_body_does_not_affect_others(server: Server, person: Person) -> None:
+    address = urlsplit(server.url)
+    with socket.create_connection((address.hostname or "", address.port or 0)) as connection:
+        connection.sendall(
             f"POST /my/projects HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {person.token}\r\n"
             'Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"name": "half'.encode()
         )
@@ -192,9 +192,7 @@ def test_the_server_is_healthy_and_ready(server: Server) -> None:
     assert ready.json() == {"status": "ready", "parts": [{"name": "database", "ok": True, "detail": None}]}
 
 
-def test_requests_are_counted_by_route_and_nothing_of_a_tenant_is_in_the_figures(
-    server: Server, person: Person
-) -> None:
+def test_metrics_count_by_route_without_tenant_data(server: Server, person: Person) -> None:
     project = person.project("A name that nobody else may see")
     person.http.get(f"/my/projects/{project['id']}")
     person.http.request("BREW", "/my/projects/strange-path-of-a-client")
@@ -229,7 +227,7 @@ def test_every_operation_is_documented_with_examples_and_its_problems(server: Se
         assert _has_examples(document["components"]["schemas"][name]), name
 
 
-def test_the_examples_of_the_document_are_accepted(server: Server, person: Person) -> None:
+def test_examples_of_the_openapi_document_are_accepted(server: Server, person: Person) -> None:
     document = httpx.get(f"{server.url}/openapi.json", timeout=30).json()
     schemas = document["components"]["schemas"]
     project = person.project()

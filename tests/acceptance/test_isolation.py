@@ -1,4 +1,4 @@
-"""Nobody reaches what is another's: every operation of the OpenAPI document, tried with another user's ids."""
+"""Tenant isolation: every operation of the OpenAPI document is called with another user's ids."""
 
 import itertools
 import json
@@ -26,7 +26,7 @@ PUBLIC = {
     ("get", "/healthz"),
     ("get", "/readyz"),
 }
-# Where an object of the victim's goes. An operation with an id that is not listed here fails the test.
+# Parameters that take the victim's ids. An operation with an id that is not listed here fails the test.
 ID_PARAMETERS = (
     "project_id",
     "agent_id",
@@ -41,17 +41,17 @@ ID_PARAMETERS = (
     "user_id",
     "path",
 )
-# Called like an id, but only a text that is kept, or the name of a task in the plan that is approved: nothing of
-# anybody else's is looked up by it.
+# Named like ids, but only stored as text or the name of a task in the approved plan: no other user's object is
+# looked up by them.
 ONLY_TEXT = ("task_id", "id")
 NOT_FOUND = {name.replace("_id", "_not_found") for name in ID_PARAMETERS} | {"file_not_found"}
-# So that there is something to approve.
+# Settings that make tool calls need an approval.
 SETTINGS = {"tools": {"memory_write": {"requires_approval": True}}}
 METHODS = ("get", "post", "put", "patch", "delete")
 
 
 class Belongings:
-    """What one user has, with a mark in every text, and the ids to put into paths."""
+    """One user's objects, with a mark in every text, and their ids."""
 
     def __init__(self, person: Person, mark: str, script: ByMark) -> None:
         self.person = person
@@ -71,8 +71,8 @@ class Belongings:
         turn = person.say(self.session["session_id"], f"Message {mark}", self.agent["id"])
         script[f"Remember {mark}"] = Say(tools=[Tool("memory_write", json.dumps({"content": f"Wish {mark}"}))])
         asking = person.session(self.project["id"])
-        asked = person.post(asking, content=f"Remember {mark}", target_agent=self.agent["id"]).json()
-        self.file = f"note{person.user_id}.txt"  # in the agent's task workspace, under a name that nobody else has
+        waiting = person.post(asking, content=f"Remember {mark}", target_agent=self.agent["id"]).json()
+        self.file = f"note{person.user_id}.txt"  # in the agent's task workspace, with a unique name
         note = {"path": self.file, "content": f"Note {mark}"}
         script[f"Write {mark}"] = [Say(tools=[Tool("write_file", json.dumps(note))]), Say("Written.")]
         person.say(self.session["session_id"], f"Write {mark}", self.agent["id"])
@@ -86,7 +86,7 @@ class Belongings:
             "turn_id": turn["turn_id"],
             "message_id": turn["message_id"],
             "archive_id": self.archive["id"],
-            "approval_id": asked["approval_id"],
+            "approval_id": waiting["approval_id"],
             "workflow_id": planned["id"],
             "login_id": person.http.get("/auth/sessions").json()["items"][0]["id"],
             "memory_id": memory["id"],
@@ -95,7 +95,7 @@ class Belongings:
         }
 
     def snapshot(self) -> list[Any]:
-        """Everything that the owner sees."""
+        """Return everything that the owner sees."""
         url = f"/my/projects/{self.project['id']}"
         memory = f"{url}/agents/{self.agent['id']}/context"
         archive = f"{url}/archives/{self.archive['id']}"
@@ -161,7 +161,7 @@ def schema_of(document: dict[str, Any], operation: dict[str, Any]) -> dict[str, 
 
 
 def ids_of(document: dict[str, Any], operation: dict[str, Any]) -> list[str]:
-    """Return the ids that the operation takes: in its path, in its query and in its body."""
+    """Return the id parameters of the operation: in its path, query and body."""
     in_path = [item["name"] for item in operation.get("parameters", []) if item["in"] == "path"]
     in_query = [
         item["name"] for item in operation.get("parameters", []) if item["in"] != "path" and is_id(item["name"])
@@ -175,13 +175,13 @@ def ids_of(document: dict[str, Any], operation: dict[str, Any]) -> list[str]:
 
 
 def query_of(operation: dict[str, Any], ids: dict[str, Any]) -> dict[str, Any]:
-    """Return the ids that the operation takes in its query."""
+    """Return the id parameters in the operation's query."""
     names = {item["name"] for item in operation.get("parameters", []) if item["in"] == "query"}
     return {name: ids[name] for name in names & ids.keys() if is_id(name)}
 
 
 def fields_of(document: dict[str, Any], schema: Any) -> Iterator[str]:
-    """Return the names of all fields in a schema, however deep."""
+    """Return the names of all fields in a schema, including nested ones."""
     if isinstance(schema, list):
         for item in schema:
             yield from fields_of(document, item)
@@ -195,7 +195,7 @@ def fields_of(document: dict[str, Any], schema: Any) -> Iterator[str]:
 
 
 def body_of(document: dict[str, Any], operation: dict[str, Any], ids: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a body that would be accepted, made from the document's examples and these ids."""
+    """Return a valid body, built from the document's examples and these ids."""
     if "requestBody" not in operation:
         return None
     properties = schema_of(document, operation)["properties"]
@@ -214,7 +214,7 @@ def test_every_operation_refuses_the_ids_of_another_user(
         if path.startswith("/admin/"):  # reaches other users' objects by design; 403 for all but administrators
             continue
         names = ids_of(document, operation)
-        # Every mixture of own and foreign ids with at least one foreign one.
+        # Every combination of own and foreign ids with at least one foreign id.
         for foreign in itertools.product((True, False), repeat=len(names)):
             if not any(foreign):
                 continue
@@ -256,7 +256,7 @@ def test_every_operation_refuses_ids_of_another_project_of_the_same_user(
 
 
 @pytest.mark.req("UWS-09.3")
-def test_no_answer_shows_anything_of_another_user(
+def test_no_response_contains_data_of_another_user(
     document: dict[str, Any], victim: Belongings, attacker: Belongings
 ) -> None:
     for method, path, _ in operations(document):
@@ -267,9 +267,9 @@ def test_no_answer_shows_anything_of_another_user(
 
 
 def shown_to(owner: Belongings, path: str) -> str:
-    """Return what the owner of some ids is shown at an address."""
+    """Return what the owner of the ids gets at a path."""
     url = path.format(**owner.ids)
-    if path.endswith("/events"):  # a stream that does not end: its first event is enough
+    if path.endswith("/events"):  # an endless stream: its first event is enough
         with stream(owner.person.http, "GET", url, params={"after": 0}) as following:
             return str(following.take(1))
     answer = owner.person.http.get(url, params={"q": "mark"} if path == "/my/search" else {})
@@ -294,7 +294,7 @@ def test_every_operation_without_a_token_is_refused_unless_it_is_public(
     assert victim.snapshot() == before
 
 
-def test_a_foreign_id_and_an_unknown_id_are_answered_alike(victim: Belongings, attacker: Belongings) -> None:
+def test_foreign_id_and_unknown_id_get_the_same_response(victim: Belongings, attacker: Belongings) -> None:
     def answer(project_id: int) -> dict[str, Any]:
         problem: dict[str, Any] = attacker.person.http.get(f"/my/projects/{project_id}").json()
         return {name: value for name, value in problem.items() if name != "request_id"}
@@ -311,7 +311,7 @@ def test_every_route_is_in_the_document_or_known_to_be_public(document: dict[str
 
 
 @pytest.mark.req("SEC-02.5")
-def test_asking_for_projects_before_they_are_there_does_not_spoil_making_them(server: Server) -> None:
+def test_reading_future_project_ids_does_not_affect_their_creation(server: Server) -> None:
     owner, stranger = Person.register(server.url), Person.register(server.url)
     newest = owner.project()["id"]
     is_over = threading.Event()
@@ -328,7 +328,7 @@ def test_asking_for_projects_before_they_are_there_does_not_spoil_making_them(se
         asking = [threads.submit(ask) for _ in range(3)]
         made = [owner.http.post("/my/projects", json={"name": f"P{number}"}) for number in range(8)]
         is_over.set()
-        statuses = set().union(*(one.result() for one in asking))
+        statuses = set().union(*(future.result() for future in asking))
 
     assert [answer.status_code for answer in made] == [201] * 8
     assert statuses == {404}

@@ -1,4 +1,4 @@
-"""What an operator limits: models, money and storage of users."""
+"""Operator limits: models, monthly budget and storage of users."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,14 +16,14 @@ from tests.running import Server, artel, clean_environment
 
 @pytest.fixture(scope="module")
 def limited(start_shared_server: StartServer, model: ModelServer) -> Server:
-    """A server on which two kinds of models may be used, and those without a price not at all."""
+    """A server that allows two glob patterns of models, and no unpriced ones."""
     rules = {"ARTEL_MODELS_ALLOWED": '["gpt-4o*", "openai/*"]', "ARTEL_MODELS_UNPRICED": "[]"}
     return start_shared_server(**with_model(model), **rules)
 
 
 @pytest.fixture(scope="module")
 def first(limited: Server) -> Person:
-    """The first account of the server, which is its administrator."""
+    """The first account of the server, its administrator."""
     return Person.register(limited.url)
 
 
@@ -59,7 +59,7 @@ def _agent(person: Person, project_id: int, name: str) -> int:
 
 @pytest.mark.any_database
 @pytest.mark.req("SEC-05.1")
-def test_only_allowed_models_can_be_chosen_and_asked(user: Person, model: ModelServer, mark: str) -> None:
+def test_only_allowed_models_can_be_configured_and_called(user: Person, model: ModelServer, mark: str) -> None:
     project = user.project()
     url = f"/my/projects/{project['id']}/agents"
 
@@ -92,7 +92,7 @@ def test_only_allowed_models_can_be_chosen_and_asked(user: Person, model: ModelS
         "-x",
     ],
 )
-def test_a_model_is_a_name_and_never_an_address(person: Person, name: str) -> None:
+def test_model_name_cannot_be_a_url(person: Person, name: str) -> None:
     answer = person.http.post(f"/my/projects/{person.project()['id']}/agents", json=new_agent(model=name))
 
     assert_problem(answer, 422, "invalid_request")
@@ -110,7 +110,7 @@ def test_a_model_is_a_name_and_never_an_address(person: Person, name: str) -> No
         "ft:gpt-4o:o::1",
     ],
 )
-def test_the_usual_names_of_models_are_taken(person: Person, name: str) -> None:
+def test_usual_model_names_are_accepted(person: Person, name: str) -> None:
     assert person.agent(person.project()["id"], model=name)["model"] == name
 
 
@@ -129,7 +129,7 @@ def test_a_model_without_a_price_needs_permission(user: Person) -> None:
 @pytest.mark.any_database
 @pytest.mark.req("SEC-05.4")
 @pytest.mark.parametrize("name", ["vllm/x", "llamafile/x", "demo", "demo/x", "openai/vllm/x"])
-def test_a_name_that_sounds_free_is_not_free(user: Person, name: str) -> None:
+def test_model_named_free_is_not_free(user: Person, name: str) -> None:
     refused = user.http.post(f"/my/projects/{user.project()['id']}/agents", json=new_agent(model=name))
 
     assert_problem(refused, 422, "model_not_allowed")
@@ -138,7 +138,7 @@ def test_a_name_that_sounds_free_is_not_free(user: Person, name: str) -> None:
 @pytest.mark.any_database
 @pytest.mark.req("SEC-05.4")
 @pytest.mark.parametrize(("command", "status"), [("serve", 422), ("up", 201)])
-def test_without_a_setting_only_artel_up_asks_models_without_a_price(
+def test_unpriced_models_are_allowed_by_default_only_under_up(
     tmp_path: Path, model: ModelServer, command: str, status: int
 ) -> None:
     env = clean_environment(tmp_path, ARTEL_JWT_SECRET=JWT_SECRET, **with_model(model))
@@ -155,7 +155,7 @@ def test_without_a_setting_only_artel_up_asks_models_without_a_price(
 
 
 @pytest.mark.req("SEC-05.2")
-def test_a_users_month_holds_over_all_projects_and_outlives_them(
+def test_user_budget_covers_all_projects_and_deleted_ones(
     user: Person, limits: Limits, administrator: Person, mark: str
 ) -> None:
     first, second = user.project(), user.project("Other")
@@ -177,11 +177,11 @@ def test_a_users_month_holds_over_all_projects_and_outlives_them(
 
     limits(monthly_budget_usd=-1)
     user.say(user.session(second["id"]), mark, "thrifty")
-    _agent(administrator, administrator.project()["id"], "thrifty")  # others are not concerned
+    _agent(administrator, administrator.project()["id"], "thrifty")  # other users are not affected
 
 
 @pytest.mark.req("SEC-05.2")
-def test_what_was_spent_before_there_was_a_limit_counts(user: Person, limits: Limits, mark: str) -> None:
+def test_spending_before_the_limit_was_set_counts(user: Person, limits: Limits, mark: str) -> None:
     project = user.project()
     _agent(user, project["id"], "thrifty")
     user.say(user.session(project["id"]), mark, "thrifty")
@@ -192,7 +192,7 @@ def test_what_was_spent_before_there_was_a_limit_counts(user: Person, limits: Li
 
 
 @pytest.mark.req("SEC-05.2")
-def test_a_users_month_pays_for_plans_too(user: Person, limits: Limits, mark: str) -> None:
+def test_user_budget_covers_plans(user: Person, limits: Limits, mark: str) -> None:
     session = user.session(user.project()["id"])
     limits(monthly_budget_usd=0)
 
@@ -202,9 +202,7 @@ def test_a_users_month_pays_for_plans_too(user: Person, limits: Limits, mark: st
 
 
 @pytest.mark.req("SEC-05.3")
-def test_a_user_stores_no_more_than_the_quota(
-    user: Person, limits: Limits, model: ModelServer, script: ByMark, mark: str
-) -> None:
+def test_storage_quota_per_user(user: Person, limits: Limits, model: ModelServer, script: ByMark, mark: str) -> None:
     desk = Desk(user, model, script, mark)
     agent_id = _agent(user, desk.project["id"], "agent_keeper")
     user.http.patch(f"/my/projects/{desk.project['id']}/agents/{agent_id}", json={"tools": ["write_file"]})
@@ -218,9 +216,9 @@ def test_a_user_stores_no_more_than_the_quota(
     assert_problem(user.post(desk.session, "z" * 5000), 409, "storage_full")
     assert user.history(desk.session) == []
 
-    told = desk.call("write_file", "agent_keeper", path="big.txt", content="w" * 4000)
-    assert not told["success"]
-    assert "storage is full" in told["error"]
+    result = desk.call("write_file", "agent_keeper", path="big.txt", content="w" * 4000)
+    assert not result["success"]
+    assert "storage is full" in result["error"]
 
     small = user.say(desk.session, mark, "keeper")
     forked = user.http.post(f"/my/chat/sessions/{desk.session}/fork", json={"message_id": small["message_id"]})
@@ -234,7 +232,7 @@ def test_a_user_stores_no_more_than_the_quota(
 
 
 @pytest.mark.req("SEC-05.3")
-def test_a_message_that_was_accepted_is_not_refused_when_it_is_repeated(user: Person, limits: Limits) -> None:
+def test_repeated_message_is_accepted_when_the_storage_is_full(user: Person, limits: Limits) -> None:
     project = user.project()
     _agent(user, project["id"], "thrifty")
     session = user.session(project["id"])
@@ -257,7 +255,7 @@ def test_only_administrators_see_and_set_limits(user: Person, administrator: Per
     limits(monthly_budget_usd=2.5, storage_bytes=10)
 
     everybody = administrator.get("/admin/users", limit=100)
-    [mine] = [one for one in everybody["items"] if one["user_id"] == user.user_id]
+    [mine] = [account for account in everybody["items"] if account["user_id"] == user.user_id]
     assert (mine["monthly_budget_usd"], mine["storage_bytes"], mine["email"]) == (2.5, 10, user.email)
     assert everybody["total"] == len(everybody["items"])
 

@@ -1,4 +1,4 @@
-"""What an operator does: start, upgrade, look after accounts, find out what is wrong."""
+"""Operator tasks: start, upgrade, manage accounts, diagnose."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def verdicts(env: dict[str, str], code: int) -> dict[str, tuple[str, str]]:
     return {item["part"]: (item["verdict"], item["detail"] + item["advice"]) for item in json.loads(done.stdout)}
 
 
-def test_up_gives_a_newcomer_a_link_an_account_and_a_project(tmp_path: Path) -> None:
+def test_up_creates_link_account_and_project(tmp_path: Path) -> None:
     env = clean_environment(tmp_path)
     server = Server.start(tmp_path, env, "up")
 
@@ -36,7 +36,7 @@ def test_up_gives_a_newcomer_a_link_an_account_and_a_project(tmp_path: Path) -> 
     projects = http.get("/my/projects").json()
     assert [item["is_default"] for item in projects["items"]] == [True]
     assert len(http.get(f"/my/projects/{server.ready['project_id']}").json()["agents"]) == 4
-    listed = artel("agents", "list", "--json", env=env)  # without a login: `artel up` has left one
+    listed = artel("agents", "list", "--json", env=env)  # uses the login that `artel up` stored
     assert len(json.loads(listed.stdout)) == 4
     secret = tmp_path / "data" / "jwt_secret"
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
@@ -48,7 +48,7 @@ def test_up_gives_a_newcomer_a_link_an_account_and_a_project(tmp_path: Path) -> 
     assert again.stop() == 0
 
 
-def test_nobody_can_log_in_to_the_local_account_with_a_password(tmp_path: Path) -> None:
+def test_local_account_has_no_password_login(tmp_path: Path) -> None:
     server = Server.start(tmp_path, clean_environment(tmp_path), "up")
 
     for password in ("", "password", "None"):
@@ -57,7 +57,7 @@ def test_nobody_can_log_in_to_the_local_account_with_a_password(tmp_path: Path) 
     assert server.stop() == 0
 
 
-def test_a_second_server_on_the_same_folder_is_told_where_the_first_one_is(tmp_path: Path) -> None:
+def test_second_server_on_the_same_folder_names_the_first(tmp_path: Path) -> None:
     env = clean_environment(tmp_path)
     server = Server.start(tmp_path, env, "up")
 
@@ -68,10 +68,10 @@ def test_a_second_server_on_the_same_folder_is_told_where_the_first_one_is(tmp_p
     assert str(server.process.pid) in second.stderr
     assert server.stop() == 0
     Server.start(tmp_path, env, "up").kill()
-    Server.start(tmp_path, env, "up").stop()  # the lock of a killed server is no obstacle
+    Server.start(tmp_path, env, "up").stop()  # the lock of a killed server is released
 
 
-def test_the_connector_of_a_server_that_was_killed_ends_too(tmp_path: Path) -> None:
+def test_connector_ends_when_its_server_is_killed(tmp_path: Path) -> None:
     folder = tmp_path / "folder of a killed server"
     folder.mkdir()
     server = Server.start(tmp_path, clean_environment(tmp_path), "up", "--folder", str(folder))
@@ -90,19 +90,19 @@ def _logins(server: Server) -> list[str]:
 
 
 def _processes_with(folder: Path) -> list[Path]:
-    """Return the processes whose command names the folder: the connector's, not the server's own."""
+    """Return the connector processes of the folder."""
     found = []
-    for place in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            words = place.read_bytes().split(b"\0")
-        except OSError:  # it has just ended
+            words = path.read_bytes().split(b"\0")
+        except OSError:  # the process has just ended
             continue
         if b"connect" in words and os.fsencode(folder) in words:
-            found.append(place)
+            found.append(path)
     return found
 
 
-def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+def test_used_port_is_named_in_the_error(tmp_path: Path) -> None:
     server = Server.start(tmp_path / "first", clean_environment(tmp_path / "first"))
     port = server.url.rsplit(":", 1)[1]
 
@@ -115,17 +115,17 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_a_server_ends_cleanly_by_signal(tmp_path: Path, how: signal.Signals) -> None:
+def test_server_shuts_down_cleanly_on_signal(tmp_path: Path, how: signal.Signals) -> None:
     server = Server.start(tmp_path, clean_environment(tmp_path, ARTEL_LOG_LEVEL="info"))
 
     server.process.send_signal(how)
 
     assert server.process.wait(15) == 0
-    assert not (tmp_path / "data" / "artel.db-wal").exists()  # checkpointed: the database was closed, not dropped
+    assert not (tmp_path / "data" / "artel.db-wal").exists()  # checkpointed: the database was closed cleanly
     server.stop()
 
 
-def test_postgres_is_upgraded_by_the_operator_and_refused_until_then(
+def test_server_refuses_postgres_until_the_operator_upgrades_it(
     new_database: Callable[..., str], backend: str, tmp_path: Path
 ) -> None:
     env = clean_environment(tmp_path, ARTEL_DATABASE_URL=new_database())
@@ -142,22 +142,18 @@ def test_postgres_is_upgraded_by_the_operator_and_refused_until_then(
     assert Server.start(tmp_path, env).stop() == 0
 
 
-def test_a_newer_database_is_used_while_it_says_that_this_version_may(
-    new_database: Callable[..., str], tmp_path: Path
-) -> None:
+def test_newer_database_is_used_while_it_is_compatible(new_database: Callable[..., str], tmp_path: Path) -> None:
     env = clean_environment(tmp_path, ARTEL_DATABASE_URL=new_database())
     artel("db", "upgrade", env=env)
     server = Server.start(tmp_path, env)
 
-    change_schema(
-        env, "UPDATE alembic_version SET version_num = '9998'"
-    )  # another server was upgraded, and expanded it
+    change_schema(env, "UPDATE alembic_version SET version_num = '9998'")  # a newer server has expanded the schema
     assert httpx.get(f"{server.url}/readyz", timeout=30).status_code == 200
     assert server.stop() == 0
     assert Server.start(tmp_path, env).stop() == 0
     assert verdicts(env, 0)["database"][0] == "ok"
 
-    change_schema(env, "UPDATE installation SET compatible_since = '9998'")  # a release later it was contracted
+    change_schema(env, "UPDATE installation SET compatible_since = '9998'")  # the next release has contracted it
     for command in (("serve", "--port", "0"), ("db", "upgrade"), ("users", "list")):
         refused = artel(*command, env=env)
         assert refused.returncode == 6
@@ -174,7 +170,7 @@ def change_schema(env: dict[str, str], statement: str) -> None:
     engine.dispose()
 
 
-def test_the_database_is_for_its_owner_only_even_in_an_open_folder(tmp_path: Path) -> None:
+def test_database_files_are_private_even_in_a_public_folder(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(mode=0o755)
     server = Server.start(tmp_path, clean_environment(tmp_path))
     httpx.post(f"{server.url}/auth/register", json={"email": "a@b.c", "password": PASSWORD}, timeout=30)
@@ -186,7 +182,7 @@ def test_the_database_is_for_its_owner_only_even_in_an_open_folder(tmp_path: Pat
     assert server.stop() == 0
 
 
-def test_one_sqlite_database_has_one_server_whatever_the_data_folder(tmp_path: Path) -> None:
+def test_two_servers_cannot_share_a_sqlite_database(tmp_path: Path) -> None:
     shared = f"sqlite:///{tmp_path}/shared.db"
     first = Server.start(tmp_path / "one", clean_environment(tmp_path / "one", ARTEL_DATABASE_URL=shared))
 
@@ -198,15 +194,15 @@ def test_one_sqlite_database_has_one_server_whatever_the_data_folder(tmp_path: P
 
 
 @pytest.mark.req("SEC-04.6")
-def test_up_connects_a_folder_and_asks_in_the_browser(tmp_path: Path) -> None:
+def test_up_connects_a_folder_with_approvals_in_the_browser(tmp_path: Path) -> None:
     env = clean_environment(tmp_path)
     (tmp_path / "project").mkdir()
     server = Server.start(tmp_path, env, "up", "--folder", str(tmp_path / "project"))
-    place = f"{server.url}/my/projects/{server.ready['project_id']}/connector"
+    url = f"{server.url}/my/projects/{server.ready['project_id']}/connector"
     headers = {"Authorization": f"Bearer {server.ready['token']}"}
 
     def state() -> dict[str, Any]:
-        shown: dict[str, Any] = httpx.get(place, headers=headers, timeout=30).json()
+        shown: dict[str, Any] = httpx.get(url, headers=headers, timeout=30).json()
         return shown
 
     eventually(lambda: state()["online"])
@@ -214,7 +210,7 @@ def test_up_connects_a_folder_and_asks_in_the_browser(tmp_path: Path) -> None:
     assert _logins(server) == ["artel up", "artel up, connected folder"]
     assert server.stop() == 0
     again = Server.start(tmp_path, env, "up", "--no-folder")
-    assert _logins(again) == ["artel up", "artel up"]  # the login of the folder's connector has ended with it
+    assert _logins(again) == ["artel up", "artel up"]  # the login of the folder's connector has ended
     assert again.stop() == 0
 
     for folder, why in (
@@ -227,7 +223,7 @@ def test_up_connects_a_folder_and_asks_in_the_browser(tmp_path: Path) -> None:
         assert why in refused.stderr
 
 
-def test_nobody_can_register_the_account_that_up_logs_in_to(tmp_path: Path) -> None:
+def test_account_of_up_cannot_be_registered(tmp_path: Path) -> None:
     env = clean_environment(tmp_path)
     server = Server.start(tmp_path, env)
     body = {"email": "Local@localhost", "password": PASSWORD}
@@ -247,7 +243,7 @@ def test_nobody_can_register_the_account_that_up_logs_in_to(tmp_path: Path) -> N
     assert again.stop() == 0
 
 
-def test_up_logs_the_command_line_in_unless_it_is_logged_in_elsewhere(tmp_path: Path) -> None:
+def test_up_logs_in_the_command_line_unless_logged_in_to_another_server(tmp_path: Path) -> None:
     env = clean_environment(tmp_path)
     for _ in range(2):  # the second time on another port
         server = Server.start(tmp_path, env, "up")
@@ -267,24 +263,24 @@ def test_up_logs_the_command_line_in_unless_it_is_logged_in_elsewhere(tmp_path: 
     server.stop()
 
 
-def test_trouble_with_the_database_is_a_sentence(tmp_path: Path) -> None:
+def test_database_errors_are_readable(tmp_path: Path) -> None:
     (tmp_path / "broken.db").write_bytes(b"no database at all, but long enough to look at" * 100)
-    troubles = {
+    messages = {
         f"sqlite:///{tmp_path}/broken.db": "not a SQLite database",
         f"sqlite:///{tmp_path}/no/such/folder/x.db": "folder",
         "postgresql://ada:hunter2@127.0.0.1:1/artel": "Is it running?",
     }
-    for url, said in troubles.items():
+    for url, message in messages.items():
         env = clean_environment(tmp_path, ARTEL_DATABASE_URL=url)
         for command in (("db", "upgrade"), ("serve", "--port", "0"), ("users", "list")):
             done = artel(*command, env=env)
             assert done.returncode in (2, 6), done.stderr
-            assert said in done.stderr or "data folder" in done.stderr, done.stderr
+            assert message in done.stderr or "data folder" in done.stderr, done.stderr
             assert "Traceback" not in done.stderr
             assert "hunter2" not in done.stderr
 
 
-def test_accounts_are_made_listed_changed_and_deleted_by_the_operator(server: Server) -> None:
+def test_operator_manages_accounts(server: Server) -> None:
     email = f"operator{os.getpid()}@example.org"
 
     made = artel("users", "create", email, "--json", env=server.env, stdin=PASSWORD + "\n")
@@ -308,7 +304,7 @@ def test_accounts_are_made_listed_changed_and_deleted_by_the_operator(server: Se
     assert artel("users", "set-password", email, env=server.env, stdin=PASSWORD + "\n").returncode == 3
 
 
-def test_the_doctor_finds_real_servers_well(services: ServiceRun, server: Server) -> None:
+def test_doctor_reports_healthy_services(services: ServiceRun, server: Server) -> None:
     env = server.env | {"ARTEL_BUS_URL": services.rabbitmq(), "ARTEL_REDIS_URL": services.redis(), "ARTEL_PORT": "0"}
 
     found = verdicts(env, 0)
@@ -317,7 +313,7 @@ def test_the_doctor_finds_real_servers_well(services: ServiceRun, server: Server
         assert found[part][0] == "ok", found[part]
 
 
-def test_the_doctor_says_what_to_do_and_keeps_secrets(tmp_path: Path) -> None:
+def test_doctor_says_what_to_do_without_secrets(tmp_path: Path) -> None:
     env = clean_environment(
         tmp_path,
         ARTEL_DATABASE_URL="postgresql://ada:hunter2@127.0.0.1:1/artel",
@@ -354,7 +350,7 @@ def test_the_doctor_says_what_to_do_and_keeps_secrets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "said"),
+    ("variable", "value", "message"),
     [
         ("ARTEL_PORT", "many", "ARTEL_PORT"),
         ("ARTEL_PORT", "70000", "65535"),
@@ -363,21 +359,21 @@ def test_the_doctor_says_what_to_do_and_keeps_secrets(tmp_path: Path) -> None:
         ("ARTEL_JWKS_URL", "https://id.example.org/keys", "issuer"),
         ("ARTEL_TRUSTED_PROXIES", "10.0.0.1", "JSON"),
         ("ARTEL_DATABASE_URL", "sqlite://", "sqlite:///artel.db"),
-        ("ARTEL_ISSUER", "urn:artel:local", "our own"),
+        ("ARTEL_ISSUER", "urn:artel:local", "reserved"),
         ("ARTEL_CONFIG", "/nowhere/artel.yaml", "/nowhere/artel.yaml"),
         ("ARTEL_DATA_DIR", "/dev/null/data", "ARTEL_DATA_DIR"),
     ],
 )
-def test_a_wrong_setting_is_named_without_its_secret(tmp_path: Path, variable: str, value: str, said: str) -> None:
+def test_invalid_setting_is_named_without_its_value(tmp_path: Path, variable: str, value: str, message: str) -> None:
     done = artel("serve", env=clean_environment(tmp_path) | {variable: value})
 
     assert done.returncode == 2, done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert "hunter2" not in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_settings_come_from_the_file_and_variables_win(tmp_path: Path) -> None:
+def test_variables_override_the_settings_file(tmp_path: Path) -> None:
     file = tmp_path / "artel.yaml"
     file.write_text("registration_open: false\nmax_body_bytes: 2000\n")
     env = clean_environment(tmp_path, ARTEL_CONFIG=str(file), ARTEL_MAX_BODY_BYTES="3000")
@@ -393,14 +389,14 @@ def test_settings_come_from_the_file_and_variables_win(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [("prot: 1\n", "prot is not a setting"), ("port: [\n", "not valid YAML"), ("- port\n", "port: 8700")],
 )
-def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, said: str) -> None:
+def test_error_in_the_settings_file_is_named(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "artel.yaml"
     file.write_text(text)
 
     done = artel("serve", env=clean_environment(tmp_path, ARTEL_CONFIG=str(file)))
 
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr

@@ -1,4 +1,4 @@
-"""For which hosts the server answers, and which pages may change something."""
+"""Checks of the Host and Origin headers."""
 
 import httpx
 import pytest
@@ -12,7 +12,7 @@ ANYWHERE = "0.0.0.0"  # noqa: S104
 
 @pytest.fixture(scope="session", params=["sqlite"])
 def backend(request: pytest.FixtureRequest) -> str:
-    """What is refused here never reaches the database."""
+    """Run on SQLite only: refused requests never reach the database."""
     name: str = request.param
     return name
 
@@ -26,7 +26,7 @@ def registering(url: str, **headers: str) -> httpx.Response:
 @pytest.mark.parametrize(
     "host", ["evil.example:8700", "127.0.0.1.evil.example", "", "user@localhost", "localhost:8700:1"]
 )
-def test_a_foreign_host_is_refused_by_a_server_on_this_machine(server: Server, host: str) -> None:
+def test_loopback_server_refuses_foreign_hosts(server: Server, host: str) -> None:
     refused = registering(server.url, Host=host, Origin=f"http://{host}")
 
     assert_problem(refused, 421, "host_not_allowed")
@@ -36,12 +36,12 @@ def test_a_foreign_host_is_refused_by_a_server_on_this_machine(server: Server, h
 
 @pytest.mark.req("SEC-04.4")
 @pytest.mark.parametrize("host", ["127.0.0.1", "LocalHost:1", "[::1]:8700"])
-def test_the_names_of_this_machine_are_answered_for_on_any_port(server: Server, host: str) -> None:
+def test_loopback_names_are_allowed_with_any_port(server: Server, host: str) -> None:
     assert httpx.get(f"{server.url}/healthz", headers={"Host": host}, timeout=30).status_code == 200
 
 
 @pytest.mark.req("SEC-04.4")
-def test_an_operator_names_the_hosts(start_server: StartServer) -> None:
+def test_operator_configures_allowed_hosts(start_server: StartServer) -> None:
     named = start_server(ARTEL_HOST=ANYWHERE, ARTEL_ALLOWED_HOSTS='["artel.example.org"]')
     unnamed = start_server(ARTEL_HOST=ANYWHERE)
     url, other = (server.url.replace(ANYWHERE, "127.0.0.1") for server in (named, unnamed))
@@ -49,7 +49,7 @@ def test_an_operator_names_the_hosts(start_server: StartServer) -> None:
     assert httpx.get(f"{url}/docs", headers={"Host": "artel.example.org"}, timeout=30).status_code == 200
     problem = assert_problem(httpx.get(f"{url}/docs", timeout=30), 421, "host_not_allowed")
     assert "ARTEL_ALLOWED_HOSTS" in problem["detail"]
-    assert httpx.get(f"{url}/healthz", timeout=30).status_code == 200  # a probe names the address
+    assert httpx.get(f"{url}/healthz", timeout=30).status_code == 200  # probes use the IP address as host
     assert httpx.get(f"{other}/docs", headers={"Host": "any.example.org"}, timeout=30).status_code == 200
 
 
@@ -64,7 +64,7 @@ def test_an_operator_names_the_hosts(start_server: StartServer) -> None:
         {"Sec-Fetch-Site": "same-site"},
     ],
 )
-def test_a_foreign_page_changes_nothing_even_with_a_token(person: Person, headers: dict[str, str]) -> None:
+def test_foreign_page_cannot_change_anything_even_with_a_token(person: Person, headers: dict[str, str]) -> None:
     refused = person.http.post("/my/projects", json={"name": "Taken over"}, headers=headers)
 
     assert_problem(refused, 403, "origin_refused")
@@ -73,7 +73,7 @@ def test_a_foreign_page_changes_nothing_even_with_a_token(person: Person, header
 
 
 @pytest.mark.req("SEC-04.4")
-def test_a_page_of_the_server_itself_changes_things(person: Person, server: Server) -> None:
+def test_own_page_can_make_changes(person: Person, server: Server) -> None:
     headers = {"Origin": server.url, "Sec-Fetch-Site": "same-origin"}
 
     assert person.http.post("/my/projects", json={"name": "Website"}, headers=headers).status_code == 201

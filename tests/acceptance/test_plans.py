@@ -995,7 +995,7 @@ def test_a_direct_call_is_paid_out_of_the_month_too(desk: Desk) -> None:
     refused = desk.person.post(desk.session, "Hello again")
 
     problem = assert_problem(refused, 409, "budget_exceeded")
-    assert "for the project in" in problem["detail"]
+    assert "Monthly budget of the project" in problem["detail"]
     desk.person.http.patch(url, json={"settings": {}})
     assert desk.person.say(desk.session, "And again")["content"] == "You said: And again"
 

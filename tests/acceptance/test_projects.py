@@ -1,4 +1,4 @@
-"""Projects, through HTTP, on SQLite and PostgreSQL."""
+"""Projects over HTTP, on SQLite and PostgreSQL."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ STARTER_PACK = {
     "agent_writer": ("writer", "gpt-4", 0.7, 2048),
     "agent_researcher": ("researcher", "gpt-4", 0.6, 3096),
 }
-# What may be said of tools, right or wrong.
+# Valid and invalid settings for tools.
 VALUE = st.none() | st.booleans() | st.integers(-5, 700_000) | st.sampled_from(["yes", "x", "**", "60"])
 RULE_FIELDS = ["enabled", "requires_approval", "allowed_paths", "denied_paths", "other"]
 RULE = VALUE | st.dictionaries(st.sampled_from(RULE_FIELDS), VALUE | st.lists(VALUE, max_size=2), max_size=3)
@@ -39,7 +39,7 @@ def test_a_new_project_has_the_starter_pack(person: Person, path: str) -> None:
     assert person.http.get(f"/my/projects/{project['id']}").json() == project
 
 
-def test_starter_agents_have_the_tools_of_their_trade(person: Person) -> None:
+def test_starter_agents_have_the_tools_of_their_role(person: Person) -> None:
     tools = {agent["name"]: set(agent["tools"]) for agent in person.project()["agents"]}
 
     everywhere = {"write_file", "read_file", "list_files", "get_workspace_info", "memory_read", "memory_write"}
@@ -67,7 +67,7 @@ def test_pages_out_of_range_are_refused(person: Person, query: dict[str, str]) -
     assert_problem(person.http.get("/my/projects", params=query), 422, "invalid_request")
 
 
-def test_name_and_settings_can_be_changed_one_by_one(person: Person) -> None:
+def test_name_and_settings_can_be_changed_separately(person: Person) -> None:
     project = person.project("Before")
     url = f"/my/projects/{project['id']}"
 
@@ -88,7 +88,7 @@ def test_name_and_settings_can_be_changed_one_by_one(person: Person) -> None:
 @pytest.mark.any_database
 @pytest.mark.req("AGT-02.7")
 @pytest.mark.parametrize(
-    ("said", "place"),
+    ("new_settings", "location"),
     [
         ({"tools": []}, "tools"),
         ({"tools": {"tool_stat": True}}, "tools.tool_stat"),
@@ -105,19 +105,19 @@ def test_name_and_settings_can_be_changed_one_by_one(person: Person) -> None:
         ({"monthly_budget_usd": "much"}, "monthly_budget_usd"),
     ],
 )
-def test_rules_for_tools_that_make_no_sense_are_refused_and_the_place_is_named(
-    person: Person, said: dict[str, Any], place: str
+def test_invalid_tool_settings_are_refused_with_their_location(
+    person: Person, new_settings: dict[str, Any], location: str
 ) -> None:
     project = person.project()
     url = f"/my/projects/{project['id']}"
 
     for answer in (
-        person.http.patch(url, json={"name": "Other", "settings": said}),
-        person.http.post("/my/projects", json={"name": "Other", "settings": said}),
+        person.http.patch(url, json={"name": "Other", "settings": new_settings}),
+        person.http.post("/my/projects", json={"name": "Other", "settings": new_settings}),
     ):
         problem = assert_problem(answer, 422, "invalid_request")
-        assert [error["field"] for error in problem["errors"]] == [f"body.settings.{place}"]
-        assert f"body.settings.{place}" in problem["detail"]
+        assert [error["field"] for error in problem["errors"]] == [f"body.settings.{location}"]
+        assert f"body.settings.{location}" in problem["detail"]
 
     assert person.http.get("/my/projects").json()["total"] == 1
     assert (person.http.get(url).json()["name"], person.http.get(url).json()["settings"]) == (project["name"], {})
@@ -126,25 +126,23 @@ def test_rules_for_tools_that_make_no_sense_are_refused_and_the_place_is_named(
 @pytest.mark.any_database
 @pytest.mark.req("AGT-02.7")
 @settings(max_examples=by_depth(25, 100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(said=SETTINGS)
-def test_settings_are_stored_only_if_tools_can_be_called_with_them(
-    person: Person, one_project: str, said: dict[str, Any]
-) -> None:
-    person.http.patch(one_project, json={"settings": {}})
+@given(new_settings=SETTINGS)
+def test_only_usable_settings_are_stored(person: Person, project_url: str, new_settings: dict[str, Any]) -> None:
+    person.http.patch(project_url, json={"settings": {}})
 
-    answer = person.http.patch(one_project, json={"settings": said})
+    answer = person.http.patch(project_url, json={"settings": new_settings})
 
     assert answer.status_code in (200, 422), answer.text
-    stored = person.http.get(one_project).json()["settings"]
-    assert stored == (said if answer.status_code == 200 else {})
-    tools = {tool["name"]: tool for tool in person.http.get(f"{one_project}/tools").json()["items"]}
-    assert tools["tool_read_file"]["enabled"]  # of which nothing is said: it goes only if all is refused
+    stored = person.http.get(project_url).json()["settings"]
+    assert stored == (new_settings if answer.status_code == 200 else {})
+    tools = {tool["name"]: tool for tool in person.http.get(f"{project_url}/tools").json()["items"]}
+    assert tools["tool_read_file"]["enabled"]  # no rule mentions it, so it stays enabled
     if answer.status_code == 422:
         assert all(error["field"].startswith("body.settings.") for error in answer.json()["errors"])
 
 
 @pytest.fixture
-def one_project(person: Person) -> str:
+def project_url(person: Person) -> str:
     return f"/my/projects/{person.project()['id']}"
 
 
@@ -164,8 +162,8 @@ def test_all_tools_that_agents_can_have_are_listed_page_by_page(person: Person) 
     assert_problem(person.http.get(url, params={"limit": 101}), 422, "invalid_request")
 
 
-def test_a_deleted_project_is_gone_with_its_agents(person: Person) -> None:
-    project, kept = person.project("Gone"), person.project("Kept")
+def test_deleting_a_project_deletes_its_agents(person: Person) -> None:
+    project, other_project = person.project("Gone"), person.project("Kept")
     url = f"/my/projects/{project['id']}"
 
     answer = person.http.delete(url)
@@ -175,7 +173,7 @@ def test_a_deleted_project_is_gone_with_its_agents(person: Person) -> None:
     assert_problem(person.http.get(url), 404, "project_not_found")
     assert_problem(person.http.get(f"{url}/agents/{project['agents'][0]['id']}"), 404, "project_not_found")
     assert_problem(person.http.delete(url), 404, "project_not_found")
-    assert person.http.get(f"/my/projects/{kept['id']}").json()["agents"] == kept["agents"]
+    assert person.http.get(f"/my/projects/{other_project['id']}").json()["agents"] == other_project["agents"]
 
 
 @pytest.mark.any_database
@@ -220,7 +218,7 @@ def test_a_bad_project_is_refused_and_nothing_is_stored(person: Person, body: di
         b"",
     ],
 )
-def test_a_body_that_is_no_good_json_is_refused(person: Person, raw: bytes) -> None:
+def test_invalid_json_body_is_refused(person: Person, raw: bytes) -> None:
     answer = person.http.post("/my/projects", content=raw, headers={"Content-Type": "application/json"})
 
     assert answer.status_code in (400, 422), answer.text
@@ -228,7 +226,7 @@ def test_a_body_that_is_no_good_json_is_refused(person: Person, raw: bytes) -> N
     assert person.http.get("/my/projects").json()["total"] == 0
 
 
-def test_a_user_has_no_more_projects_than_the_operator_allows(start_server: StartServer) -> None:
+def test_project_limit_per_user(start_server: StartServer) -> None:
     person = Person.register(start_server(ARTEL_MAX_PROJECTS_PER_USER="2").url)
     first = person.project()
     person.project()
@@ -241,7 +239,7 @@ def test_a_user_has_no_more_projects_than_the_operator_allows(start_server: Star
 
 
 @pytest.mark.req("SEC-02.3")
-def test_stored_rules_that_are_too_long_say_why_all_tools_are_off(person: Person, write: Write) -> None:
+def test_too_long_stored_rules_disable_all_tools_with_a_reason(person: Person, write: Write) -> None:
     project = person.project()["id"]
     url = f"/my/projects/{project}"
     rules = {"tools": {"*": {"denied_paths": [f"folder{number}/**" for number in range(101)]}}}

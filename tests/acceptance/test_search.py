@@ -1,4 +1,4 @@
-"""Searching one's own sessions and messages."""
+"""Search over the user's own sessions and messages."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def server(chat_server: Server) -> Server:
 
 
 @pytest.mark.req("UWS-09.3")
-def test_only_ones_own_sessions_and_messages_are_found(person: Person, other: Person, mark: str) -> None:
+def test_search_finds_only_own_sessions_and_messages(person: Person, other: Person, mark: str) -> None:
     for who in (person, other):
         session = who.session(title=f"About {mark}")
         who.say(session, f"What about {mark}, {who.email}?")
@@ -30,11 +30,11 @@ def test_only_ones_own_sessions_and_messages_are_found(person: Person, other: Pe
     [session] = person.get("/my/chat/sessions")["items"]
     assert {item["session_id"] for item in found["items"]} == {session["session_id"]}
     assert {item["project_id"] for item in found["items"]} == {session["project_id"]}
-    messages = {one["id"] for one in person.history(session["session_id"])}
+    messages = {message["id"] for message in person.history(session["session_id"])}
     assert {item["message_id"] for item in found["items"][1:]} == messages
 
 
-def test_what_is_found_is_read_page_by_page(person: Person, mark: str) -> None:
+def test_search_results_are_paged(person: Person, mark: str) -> None:
     for number in range(3):
         person.say(person.session(title=f"{mark} {number}"), f"{mark} in message {number}")
     everything = person.get("/my/search", q=mark)
@@ -47,7 +47,7 @@ def test_what_is_found_is_read_page_by_page(person: Person, mark: str) -> None:
 
 
 @pytest.mark.parametrize("wild", ["%", "_", "\\", "/", "'", '"', "a%b", "100_percent"])
-def test_every_character_means_itself(person: Person, wild: str) -> None:
+def test_search_has_no_wildcards(person: Person, wild: str) -> None:
     session = person.session(title="Plain")
     person.say(session, "aXb 100Xpercent")
     assert person.get("/my/search", q=wild)["total"] == 0
@@ -57,7 +57,7 @@ def test_every_character_means_itself(person: Person, wild: str) -> None:
     assert [item["text"] for item in person.get("/my/search", q=wild)["items"]] == [f"This is {wild} here"]
 
 
-def test_a_long_message_is_shown_around_what_was_found(person: Person, mark: str) -> None:
+def test_long_message_is_shown_as_excerpt_around_the_match(person: Person, mark: str) -> None:
     session = person.session()
     person.say(session, "before " * 200 + mark + " after" * 200)
 

@@ -1,4 +1,4 @@
-"""Sessions of the chat, through HTTP, on SQLite and PostgreSQL."""
+"""Chat sessions over HTTP, on SQLite and PostgreSQL."""
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +12,7 @@ from tests.people import Person, assert_problem
 
 @pytest.mark.req("CHT-04.1")
 @pytest.mark.parametrize("path", ["/my/chat/sessions/", "/my/chat/sessions"])
-def test_every_new_session_has_an_id_of_its_own(person: Person, path: str) -> None:
+def test_every_new_session_has_a_unique_id(person: Person, path: str) -> None:
     project = person.project()
 
     answers = [person.http.post(path, json={"project_id": project["id"], "title": "A question"}) for _ in range(3)]
@@ -26,7 +26,7 @@ def test_every_new_session_has_an_id_of_its_own(person: Person, path: str) -> No
 
 
 @pytest.mark.req("CHT-04.2")
-def test_sessions_are_listed_with_the_one_used_last_first(person: Person) -> None:
+def test_sessions_are_listed_most_recently_used_first(person: Person) -> None:
     made = [person.http.post("/my/chat/sessions", json={"title": f"Session {n}"}).json() for n in range(3)]
     renamed = person.http.patch(f"/my/chat/sessions/{made[0]['session_id']}", json={"title": "Used again"}).json()
 
@@ -39,7 +39,7 @@ def test_sessions_are_listed_with_the_one_used_last_first(person: Person) -> Non
 
 
 @pytest.mark.req("CHT-10.4")
-def test_sessions_of_one_project_are_listed_and_counted_apart(person: Person, other: Person) -> None:
+def test_sessions_are_filtered_by_project(person: Person, other: Person) -> None:
     mine, second = person.project(), person.project("Shop")
     made = [person.session(project["id"]) for project in (mine, second, mine)]
 
@@ -53,7 +53,7 @@ def test_sessions_of_one_project_are_listed_and_counted_apart(person: Person, ot
         assert_problem(foreign, 404, "project_not_found")
 
 
-def test_without_a_project_a_session_is_in_the_default_project_which_is_made_once(person: Person) -> None:
+def test_default_project_is_created_once_for_sessions_without_a_project(person: Person) -> None:
     with ThreadPoolExecutor(8) as threads:
         made = list(threads.map(lambda _: person.http.post("/my/chat/sessions", json={}).json(), range(8)))
 
@@ -64,12 +64,12 @@ def test_without_a_project_a_session_is_in_the_default_project_which_is_made_onc
 
 
 @pytest.mark.req("CHT-04.4")
-def test_a_deleted_session_is_gone_with_all_its_messages(person: Person, rows: Rows) -> None:
+def test_deleting_a_session_deletes_its_messages(person: Person, rows: Rows) -> None:
     session, kept_session = person.session(), person.session()
     url = f"/my/chat/sessions/{session}"
-    for one in (session, kept_session):
-        person.say(one, "Hello")
-    # What calls have cost outlives the session; it has nothing of what was said.
+    for session_id in (session, kept_session):
+        person.say(session_id, "Hello")
+    # Usage rows outlive the session; they contain no message text.
     tables = [table.name for table in metadata.sorted_tables if "session_id" in table.c and table.name != "usage"]
 
     def stored(session_id: str) -> dict[str, int]:
@@ -87,10 +87,10 @@ def test_a_deleted_session_is_gone_with_all_its_messages(person: Person, rows: R
     assert_problem(person.http.get(url), 404, "session_not_found")
     assert_problem(person.http.delete(url), 404, "session_not_found")
     assert_problem(person.http.patch(url, json={"title": "x"}), 404, "session_not_found")
-    assert [one["session_id"] for one in person.get("/my/chat/sessions")["items"]] == [kept_session]
+    assert [listed["session_id"] for listed in person.get("/my/chat/sessions")["items"]] == [kept_session]
 
 
-def test_a_deleted_project_takes_its_sessions_along(person: Person) -> None:
+def test_deleting_a_project_deletes_its_sessions(person: Person) -> None:
     project = person.project()
     session = person.http.post("/my/chat/sessions", json={"project_id": project["id"]}).json()
 

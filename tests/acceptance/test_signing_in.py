@@ -1,4 +1,4 @@
-"""Who may sign in, by which proof, and from where."""
+"""Sign-in by password, code, token and cookie, and the management of logins."""
 
 import json
 import time
@@ -28,13 +28,13 @@ def register(url: str, email: str) -> httpx.Response:
 
 
 def is_open(url: str) -> bool:
-    """Return whether the page offers to make an account."""
+    """Return whether the page offers registration."""
     answer: bool = httpx.get(f"{url}/auth/browser", timeout=30).json()["registration_open"]
     return answer
 
 
 @pytest.mark.req("SEC-04.5")
-def test_only_the_first_of_many_registers_by_default(upgraded_database: Callable[[], str], tmp_path: Path) -> None:
+def test_only_the_first_user_can_register_by_default(upgraded_database: Callable[[], str], tmp_path: Path) -> None:
     env = clean_environment(tmp_path, ARTEL_DATABASE_URL=upgraded_database())
     del env["ARTEL_REGISTRATION_OPEN"]
     server = Server.start(tmp_path, env)
@@ -54,7 +54,7 @@ def test_only_the_first_of_many_registers_by_default(upgraded_database: Callable
 
 @pytest.mark.req("SEC-04.5")
 @pytest.mark.parametrize(("variables", "status"), [({}, 403), ({"ARTEL_REGISTRATION_OPEN": "true"}, 201)])
-def test_nobody_registers_at_a_personal_server(tmp_path: Path, variables: dict[str, str], status: int) -> None:
+def test_registration_is_closed_on_a_personal_server(tmp_path: Path, variables: dict[str, str], status: int) -> None:
     env = clean_environment(tmp_path)
     del env["ARTEL_REGISTRATION_OPEN"]
     server = Server.start(tmp_path, env | variables, "up", "--no-folder")
@@ -78,7 +78,7 @@ def new_code(person: Person) -> str:
 
 
 def log_in(person: Person, password: str = PASSWORD) -> httpx.Client:
-    """Log in once more; return a client with the new token."""
+    """Log in again and return a client with the new token."""
     form = {"username": person.email, "password": password}
     url = str(person.http.base_url).rstrip("/")
     answer = httpx.post(f"{url}/auth/token", data=form, timeout=30)
@@ -102,11 +102,11 @@ def test_a_code_is_exchanged_once_for_a_cookie(server: Server, person: Person, r
     assert "Secure" not in cookie
     assert browser.get("/my/projects").status_code == 200
     problem = assert_problem(sign_in_browser(client(server.url), code=made["code"]), 403, "code_expired")
-    assert problem["detail"] == "This link has expired. Run `artel link` for a new one."
+    assert problem["detail"] == "This link has expired. Run `artel link` to get a new one."
 
 
 @pytest.mark.req("SEC-04.1")
-def test_a_code_is_no_good_when_it_is_late_or_not_the_newest(server: Server, person: Person, other: Person) -> None:
+def test_expired_or_superseded_code_is_refused(server: Server, person: Person, other: Person) -> None:
     first, late = new_code(person), new_code(other)
     second = new_code(person)
     engine = sqlalchemy.create_engine(server.env["ARTEL_DATABASE_URL"].replace("postgresql:", "postgresql+psycopg:"))
@@ -133,9 +133,7 @@ def test_link_prints_a_link_that_signs_in(server: Server, person: Person, tmp_pa
 
 
 @pytest.mark.req("SEC-04.2")
-def test_nobody_is_signed_out_by_a_foreign_proof_unless_it_is_wanted(
-    server: Server, person: Person, other: Person
-) -> None:
+def test_other_account_is_signed_out_only_with_replace(server: Server, person: Person, other: Person) -> None:
     browser = client(server.url)
     assert sign_in_browser(browser, email=person.email, password=PASSWORD).status_code == 200
     code = new_code(other)
@@ -151,7 +149,7 @@ def test_nobody_is_signed_out_by_a_foreign_proof_unless_it_is_wanted(
 
 
 @pytest.mark.req("SEC-04.3")
-def test_a_cookie_changes_something_only_from_a_page_of_the_server(server: Server, person: Person) -> None:
+def test_cookie_is_accepted_for_changes_only_from_own_pages(server: Server, person: Person) -> None:
     browser = client(server.url)
     sign_in_browser(browser, token=person.token)
 
@@ -166,7 +164,7 @@ def test_a_cookie_changes_something_only_from_a_page_of_the_server(server: Serve
 
 
 @pytest.mark.req("SEC-04.3")
-def test_a_cookie_opens_no_socket_and_a_planted_one_makes_both_worthless(server: Server, person: Person) -> None:
+def test_websocket_refuses_cookies_and_duplicate_cookies_are_ignored(server: Server, person: Person) -> None:
     project_id = person.project()["id"]
     browser = client(server.url)
     sign_in_browser(browser, token=person.token)
@@ -207,7 +205,7 @@ def test_a_user_lists_and_ends_logins(server: Server, person: Person, other: Per
 
 
 @pytest.mark.req("SEC-04.6")
-def test_signing_out_of_a_browser_takes_the_cookie_away(server: Server, person: Person) -> None:
+def test_logout_removes_the_cookie(server: Server, person: Person) -> None:
     browser = client(server.url)
     sign_in_browser(browser, token=person.token)
     [(name, value)] = browser.cookies.items()
@@ -246,7 +244,7 @@ def test_a_new_password_ends_every_other_login(server: Server, person: Person, r
 
 
 @pytest.mark.req("SEC-04.6")
-def test_an_account_without_a_password_is_told_so(tmp_path: Path) -> None:
+def test_changing_a_missing_password_is_refused(tmp_path: Path) -> None:
     server = Server.start(tmp_path, clean_environment(tmp_path), "up", "--no-folder")
     change = {"old_password": "", "new_password": "seven green bottles"}
 
@@ -257,7 +255,7 @@ def test_an_account_without_a_password_is_told_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("SEC-04.6")
-def test_what_was_opened_with_a_login_ends_with_it(server: Server, person: Person) -> None:
+def test_streams_and_sockets_end_with_their_login(server: Server, person: Person) -> None:
     project_id, session_id = person.project()["id"], person.session()
     second = Person(person.email, person.user_id, "", log_in(person))
     second.token = second.http.headers["authorization"].removeprefix("Bearer ")
@@ -301,7 +299,7 @@ def test_logins_from_the_command_line(server: Server, person: Person, tmp_path: 
 
 
 @pytest.mark.req("SEC-04.7")
-def test_failures_from_elsewhere_keep_nobody_out_of_a_known_network(start_server: StartServer) -> None:
+def test_failures_from_other_networks_do_not_block_a_known_network(start_server: StartServer) -> None:
     url = start_server(ARTEL_TRUSTED_PROXIES='["127.0.0.1"]').url
     victim = Person.register(url)  # from 127.0.0.1
 
@@ -313,15 +311,15 @@ def test_failures_from_elsewhere_keep_nobody_out_of_a_known_network(start_server
         guesses = list(threads.map(lambda n: attempt(f"192.0.2.{n // 4}", "guess"), range(110)))
 
     assert set(guesses) == {401, 429}
-    assert guesses.count(401) >= 100  # four from each network, which none of them has to wait for
-    assert attempt("198.51.100.1", PASSWORD) == 429  # from everywhere together it was too much
+    assert guesses.count(401) >= 100  # four from each network, which is within its limit
+    assert attempt("198.51.100.1", PASSWORD) == 429  # the account's limit over all networks is exceeded
     assert attempt("127.0.0.1", PASSWORD) == 200
     assert [attempt("127.0.0.1", "mistyped") for _ in range(5)] == [401] * 5
-    assert attempt("127.0.0.1", PASSWORD) == 429  # its own failures count
+    assert attempt("127.0.0.1", PASSWORD) == 429  # failures of the same network count
 
 
 @pytest.mark.req("SEC-04.8")
-def test_a_secret_that_others_may_read_is_refused(tmp_path: Path) -> None:
+def test_secret_readable_by_others_is_refused(tmp_path: Path) -> None:
     secret = tmp_path / "data" / "jwt_secret"
     secret.parent.mkdir(mode=0o700)
     secret.write_text("x" * 40)
@@ -335,7 +333,7 @@ def test_a_secret_that_others_may_read_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.req("SEC-04.8")
 @pytest.mark.parametrize("url", ["http://issuer.example.org/keys", "http://127.0.0.1.example.org/keys"])
-def test_keys_of_an_issuer_elsewhere_come_over_https(tmp_path: Path, url: str) -> None:
+def test_keys_of_a_remote_issuer_need_https(tmp_path: Path, url: str) -> None:
     env = clean_environment(tmp_path, ARTEL_JWKS_URL=url, ARTEL_ISSUER="https://issuer", ARTEL_AUDIENCE="artel")
 
     refused = artel("serve", "--port", "0", env=env)

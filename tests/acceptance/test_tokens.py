@@ -1,4 +1,4 @@
-"""Which tokens are let in, and whom they speak for."""
+"""Which tokens are accepted, and for which user."""
 
 import base64
 import json
@@ -32,7 +32,7 @@ def unsigned(claims: dict[str, Any], algorithm: str) -> str:
     return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + "."
 
 
-def test_a_token_made_by_these_rules_is_let_in(server: Server, person: Person) -> None:
+def test_token_made_by_these_rules_is_accepted(server: Server, person: Person) -> None:
     me = client(server.url, signed(claims_for(person.user_id))).get("/auth/me")
 
     assert me.json()["user_id"] == person.user_id
@@ -87,7 +87,7 @@ def test_two_tokens_in_one_request_are_refused(server: Server, person: Person, o
     assert_problem(httpx.get(f"{server.url}/auth/me", headers=headers, timeout=30), 401, "not_authenticated")
 
 
-def test_the_token_of_a_deleted_account_is_refused_and_its_data_is_gone(server: Server, person: Person) -> None:
+def test_token_of_deleted_account_is_refused_and_its_data_deleted(server: Server, person: Person) -> None:
     person.project()
 
     deleted = artel("users", "delete", person.email, "--yes", env=server.env)
@@ -103,9 +103,7 @@ def test_the_token_of_a_deleted_account_is_refused_and_its_data_is_gone(server: 
 
 
 @pytest.mark.req("WSA-08.1")
-def test_the_user_of_the_token_owns_what_the_request_makes_whatever_else_it_says(
-    server: Server, person: Person, other: Person
-) -> None:
+def test_new_objects_belong_to_the_token_user(server: Server, person: Person, other: Person) -> None:
     forged = {"X-User-Id": str(other.user_id), "X-Forwarded-User": other.email, "Cookie": f"user_id={other.user_id}"}
 
     made = person.http.post("/my/projects", params={"user_id": other.user_id}, json={"name": "Mine"}, headers=forged)

@@ -1,4 +1,4 @@
-"""Budgets, on SQLite and PostgreSQL: however many calls are made at once, never more is spent than was agreed."""
+"""Budgets on SQLite and PostgreSQL: concurrent calls never spend more than the limit."""
 
 import asyncio
 import random
@@ -63,7 +63,7 @@ async def money(upgraded_database: Callable[[], str]) -> AsyncIterator[Money]:
     await database.close()
 
 
-async def test_fifty_calls_at_once_with_a_dollar_left_spend_at_most_a_dollar(money: Money) -> None:
+async def test_fifty_concurrent_calls_spend_at_most_the_limit(money: Money) -> None:
     plan, month = await money.budget(DOLLAR), await money.budget(100 * DOLLAR, "month")
 
     async def call() -> int:
@@ -85,7 +85,7 @@ async def test_fifty_calls_at_once_with_a_dollar_left_spend_at_most_a_dollar(mon
 
 
 @pytest.mark.req("SEC-05.2")
-async def test_fifty_calls_at_once_in_two_projects_spend_no_more_than_the_users_month(money: Money) -> None:
+async def test_fifty_concurrent_calls_in_two_projects_stay_within_the_user_budget(money: Money) -> None:
     other = await money.database.run(create_project, money.user, NewProject(name="Other"), RULES)
     budgets = [
         await replace(money, project_id=project).budget(100 * DOLLAR, "month")
@@ -95,9 +95,10 @@ async def test_fifty_calls_at_once_in_two_projects_spend_no_more_than_the_users_
 
     async def call(number: int) -> int:
         call_id, project = uuid7(), (money.project_id, other.id)[number % 2]
-        place = money.user, call_id, [budgets[number % 2]], project, "turn"
         try:
-            await money.database.run(reserve, *place, 90_000, month)
+            await money.database.run(
+                reserve, money.user, call_id, [budgets[number % 2]], project, "turn", 90_000, month
+            )
         except BudgetExceeded:
             return 0
         await money.settle(call_id, 85_000)
@@ -110,17 +111,17 @@ async def test_fifty_calls_at_once_in_two_projects_spend_no_more_than_the_users_
 
 
 @pytest.mark.req("SEC-05.2")
-async def test_what_calls_of_a_deleted_project_may_cost_counts_as_spent(money: Money) -> None:
+async def test_reservations_of_a_deleted_project_count_as_spent(money: Money) -> None:
     month = await money.budget(DOLLAR, "month")
-    place = money.user, uuid7(), [month], money.project_id, "turn"
-    await money.database.run(reserve, *place, 90_000, UserMonth("2026-11", DOLLAR))
+    user_month = UserMonth("2026-11", DOLLAR)
+    await money.database.run(reserve, money.user, uuid7(), [month], money.project_id, "turn", 90_000, user_month)
 
     await money.database.run(delete_project, money.user, money.project_id)
 
     assert await money.database.run(lambda c: UserBudgetRepository(c, money.user).spent("2026-11")) == 90_000
 
 
-async def test_a_call_that_one_of_its_budgets_can_not_pay_takes_nothing_of_the_other(money: Money) -> None:
+async def test_refused_call_reserves_nothing_in_its_other_budgets(money: Money) -> None:
     plan, month = await money.budget(DOLLAR), await money.budget(10_000, "month")
 
     with pytest.raises(BudgetExceeded) as refused:
@@ -132,9 +133,7 @@ async def test_a_call_that_one_of_its_budgets_can_not_pay_takes_nothing_of_the_o
     assert (await money.stands(month)).left_micros == 10_000
 
 
-async def test_a_call_is_settled_in_the_order_in_which_it_was_reserved(
-    money: Money, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_call_is_settled_in_lock_order(money: Money, monkeypatch: pytest.MonkeyPatch) -> None:
     month, plan = await money.budget(DOLLAR, "month"), await money.budget(DOLLAR)  # a month is older than its plans
     changed: list[str] = []
 
@@ -155,7 +154,7 @@ async def test_a_call_is_settled_in_the_order_in_which_it_was_reserved(
     assert (await money.stands(plan)).spent_micros == (await money.stands(month)).spent_micros == 600
 
 
-async def test_a_call_is_counted_once_and_one_that_died_counts_as_all_that_it_had_reserved(money: Money) -> None:
+async def test_settling_is_idempotent_and_lost_calls_count_their_reservation(money: Money) -> None:
     plan = await money.budget(DOLLAR)
     counted, died = await money.reserve(100_000, plan), await money.reserve(200_000, plan, turn_id="dead")
 
@@ -169,7 +168,7 @@ async def test_a_call_is_counted_once_and_one_that_died_counts_as_all_that_it_ha
     assert (budget.spent_micros, budget.reserved_micros) == (201_000, 0)
 
 
-async def test_a_higher_limit_lets_more_be_spent_and_a_lower_one_takes_nothing_back(money: Money) -> None:
+async def test_changing_the_limit_keeps_what_was_spent(money: Money) -> None:
     plan = await money.budget(100)
     await money.settle(await money.reserve(100, plan), 100)
     with pytest.raises(BudgetExceeded):
@@ -185,7 +184,7 @@ async def test_a_higher_limit_lets_more_be_spent_and_a_lower_one_takes_nothing_b
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_spent_and_reserved_are_never_more_than_the_limit_whatever_happens(money: Money, seed: int) -> None:
+async def test_spent_and_reserved_never_exceed_the_limit(money: Money, seed: int) -> None:
     chance = random.Random(seed)
     plan = await money.budget(1_000)
     open_calls: dict[str, int] = {}
@@ -210,7 +209,7 @@ async def test_spent_and_reserved_are_never_more_than_the_limit_whatever_happens
         assert budget.left_micros >= 0
 
 
-async def test_another_users_budget_is_nobody_s_to_spend(money: Money) -> None:
+async def test_budget_of_another_user_cannot_be_spent(money: Money) -> None:
     plan = await money.budget(DOLLAR)
     stranger = (await money.database.run(create_account, "eve@example.org", None)).principal
     theirs = await money.database.run(create_project, stranger, NewProject(name="Theirs"), RULES)

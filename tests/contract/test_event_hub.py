@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Listening:
-    """Somebody who follows a session and keeps what comes."""
+    """A subscriber of a session that collects its items."""
 
     def __init__(self, hub: EventHub, user: Tenant, session_id: str, after: int) -> None:
         self.items: list[Item] = []
@@ -49,7 +49,7 @@ CaughtUp = asyncio.Queue[str]
 
 @pytest.fixture
 def caught_up() -> CaughtUp:
-    """A session, for every time that it was read and had nothing new."""
+    """Session ids, one for each read that found nothing new."""
     return asyncio.Queue()
 
 
@@ -81,7 +81,7 @@ async def run_turn(chat: Chat, hub: EventHub, session: str) -> None:
     hub.notify(session)
 
 
-async def test_a_reader_gets_what_was_and_what_comes_without_holes_or_doubles(chat: Chat, hub: EventHub) -> None:
+async def test_reader_gets_old_and_new_events_exactly_once(chat: Chat, hub: EventHub) -> None:
     session = await chat.session()
     await run_turn(chat, hub, session)
     readers = [Listening(hub, chat.user, session, after) for after in (0, 3)]
@@ -94,7 +94,7 @@ async def test_a_reader_gets_what_was_and_what_comes_without_holes_or_doubles(ch
         await reader.stop()
 
 
-async def test_readers_that_come_and_go_while_events_are_written_miss_nothing(chat: Chat, hub: EventHub) -> None:
+async def test_readers_connecting_during_writes_miss_nothing(chat: Chat, hub: EventHub) -> None:
     session = await chat.session()
     first = Listening(hub, chat.user, session, 0)
     writing = asyncio.create_task(asyncio.wait_for(_write(chat, hub, session, 8), 60))
@@ -120,7 +120,7 @@ async def test_a_session_is_read_once_for_all_of_its_readers(chat: Chat, hub: Ev
     session = await chat.session()
     readers = [Listening(hub, chat.user, session, 0) for _ in range(200)]
     async with asyncio.timeout(20):
-        for _ in readers:  # each finds that there is nothing yet
+        for _ in readers:  # each finds nothing new
             await caught_up.get()
 
     await run_turn(chat, hub, session)
@@ -132,7 +132,7 @@ async def test_a_session_is_read_once_for_all_of_its_readers(chat: Chat, hub: Ev
     assert caught_up.qsize() <= 12
 
 
-async def test_an_answer_that_is_being_written_comes_as_a_snapshot_then_in_pieces(chat: Chat, hub: EventHub) -> None:
+async def test_partial_answer_comes_as_snapshot_then_deltas(chat: Chat, hub: EventHub) -> None:
     session = await chat.session()
     hub.write(chat.user, session, "m", "t", "Hello ")
     hub.write(chat.user, session, "m", "t", "wor")
@@ -153,7 +153,7 @@ async def test_an_answer_that_is_being_written_comes_as_a_snapshot_then_in_piece
     hub.end(session, "m")
 
 
-async def test_a_reader_that_does_not_read_is_cut_off_and_the_others_go_on(
+async def test_slow_reader_is_disconnected_and_others_continue(
     chat: Chat, hub: EventHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub_module, "MAX_BEHIND", 10)
@@ -171,7 +171,7 @@ async def test_a_reader_that_does_not_read_is_cut_off_and_the_others_go_on(
     hub.end(session, "m")
 
 
-async def test_nothing_for_a_while_is_said_so(chat: Chat, hub: EventHub) -> None:
+async def test_idle_stream_yields_none(chat: Chat, hub: EventHub) -> None:
     session = await chat.session()
 
     follow = hub.follow(chat.user, session, 0, 0.01)
@@ -180,7 +180,7 @@ async def test_nothing_for_a_while_is_said_so(chat: Chat, hub: EventHub) -> None
     await follow.aclose()  # type: ignore[attr-defined]
 
 
-async def test_nobody_follows_a_session_of_another(chat: Chat, hub: EventHub) -> None:
+async def test_session_of_another_user_cannot_be_followed(chat: Chat, hub: EventHub) -> None:
     from artel.auth.accounts import create_account
 
     session = await chat.session()
@@ -196,7 +196,7 @@ async def test_nobody_follows_a_session_of_another(chat: Chat, hub: EventHub) ->
     await owner.stop()
 
 
-async def test_hints_for_sessions_that_nobody_listens_to_cost_nothing(hub: EventHub, caught_up: CaughtUp) -> None:
+async def test_hints_for_sessions_without_readers_cause_no_reads(hub: EventHub, caught_up: CaughtUp) -> None:
     for number in range(1000):
         hub.notify(f"session {number}")
     await asyncio.sleep(0)
@@ -204,9 +204,7 @@ async def test_hints_for_sessions_that_nobody_listens_to_cost_nothing(hub: Event
     assert caught_up.empty()
 
 
-async def test_an_answer_of_another_process_is_shown_until_its_turn_ends_and_never_after(
-    chat: Chat, hub: EventHub
-) -> None:
+async def test_remote_snapshot_is_shown_until_its_turn_ends(chat: Chat, hub: EventHub) -> None:
     session = await chat.session()
     reader = Listening(hub, chat.user, session, 0)
     turn = await chat.accept(session)
@@ -228,13 +226,11 @@ async def test_an_answer_of_another_process_is_shown_until_its_turn_ends_and_nev
     assert numbers(await third.until(7)) == list(range(8, 15))
     assert len(third.items) == 7, "something of the first turn is shown still"
     assert [item for item in await reader.until(15) if not isinstance(item, StoredEvent)] == [half]
-    for one in (reader, second, third):
-        await one.stop()
+    for listening in (reader, second, third):
+        await listening.stop()
 
 
-async def test_an_answer_of_another_process_that_begins_anew_after_a_pause_is_shown_anew(
-    chat: Chat, hub: EventHub
-) -> None:
+async def test_remote_answer_can_restart_after_a_pause(chat: Chat, hub: EventHub) -> None:
     session = await chat.session()
     turn = await chat.accept(session)
     reader = Listening(hub, chat.user, session, 0)
@@ -248,7 +244,7 @@ async def test_an_answer_of_another_process_that_begins_anew_after_a_pause_is_sh
     await reader.stop()
 
 
-async def test_an_answer_of_another_process_is_forgotten_with_the_last_reader(chat: Chat, hub: EventHub) -> None:
+async def test_remote_answer_is_dropped_with_the_last_reader(chat: Chat, hub: EventHub) -> None:
     session = await chat.session()
     turn = await chat.accept(session)
     reader = Listening(hub, chat.user, session, 0)
@@ -263,7 +259,7 @@ async def test_an_answer_of_another_process_is_forgotten_with_the_last_reader(ch
 
 
 @pytest.mark.req("SEC-02.5")
-async def test_a_snapshot_of_another_user_is_not_shown(chat: Chat, hub: EventHub) -> None:
+async def test_snapshot_of_another_user_is_ignored(chat: Chat, hub: EventHub) -> None:
     session = await chat.session()
     turn = await chat.accept(session)
     with hub.listen(chat.user, session) as reader:

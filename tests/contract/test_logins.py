@@ -1,4 +1,4 @@
-"""What happens in the middle of registering and logging in, on SQLite and PostgreSQL."""
+"""Races during registration and login, on SQLite and PostgreSQL."""
 
 import asyncio
 import threading
@@ -36,7 +36,7 @@ DEVICE = Device(LoginKind.TOKEN, "test", "network")
 
 
 class Interrupted(Passwords):
-    """Lets something happen while a password is hashed."""
+    """Runs a callback while a password is hashed."""
 
     def __init__(self, meanwhile: Callable[[], Awaitable[None]]) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ async def database(upgraded_database: Callable[[], str]) -> AsyncIterator[Databa
 
 
 @pytest.mark.req("SEC-04.5")
-async def test_registration_closes_for_somebody_who_is_just_registering(database: Database) -> None:
+async def test_registration_closes_for_a_concurrent_registration(database: Database) -> None:
     async def another_process_registers() -> None:
         await database.run(create_account, "first@example.org", "hash")
 
@@ -71,8 +71,10 @@ async def test_registration_closes_for_somebody_who_is_just_registering(database
 
 
 @pytest.mark.req("SEC-04.6")
-async def test_a_login_with_a_password_that_is_changed_meanwhile_fails_and_keeps_the_change(database: Database) -> None:
-    weak = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(OLD)  # so that it is hashed anew
+async def test_login_fails_if_the_password_changes_meanwhile(database: Database) -> None:
+    weak = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(
+        OLD
+    )  # outdated parameters, so that it is rehashed
     account = await database.run(create_account, EMAIL, weak)
     new_hash = hash_password(NEW)
     passwords = Interrupted(lambda: database.run(change_password, EMAIL, new_hash))
@@ -91,9 +93,7 @@ async def test_a_login_with_a_password_that_is_changed_meanwhile_fails_and_keeps
 
 @pytest.mark.req("SEC-04.6")
 @pytest.mark.parametrize(("ending", "has_login"), [("password", True), ("password", False), ("revoked", True)])
-async def test_nothing_is_made_with_a_token_that_ends_right_after_it_was_checked(
-    database: Database, ending: str, has_login: bool
-) -> None:
+async def test_token_revoked_after_its_check_creates_nothing(database: Database, ending: str, has_login: bool) -> None:
     passwords, tokens = Passwords(), Tokens("x" * 32, 60)
     login = Login(database, passwords, tokens)
     account = await database.run(create_account, EMAIL, "hash")
@@ -124,7 +124,7 @@ async def test_nothing_is_made_with_a_token_that_ends_right_after_it_was_checked
 
 
 @pytest.mark.req("SEC-04.6")
-async def test_a_change_of_password_ends_a_login_by_code_that_has_not_committed(database: Database) -> None:
+async def test_password_change_revokes_an_uncommitted_login_by_code(database: Database) -> None:
     account = await database.run(create_account, EMAIL, "hash")
     end = datetime.now(UTC) + timedelta(minutes=1)
     code = await database.run(make_code, account.user_id, end, Proof())
@@ -154,7 +154,7 @@ async def test_a_change_of_password_ends_a_login_by_code_that_has_not_committed(
 
 
 @pytest.mark.req("SEC-04.6")
-async def test_ending_a_login_ends_what_was_made_from_it(database: Database) -> None:
+async def test_ending_a_login_ends_logins_created_from_it(database: Database) -> None:
     passwords = Passwords()
     login = Login(database, passwords, Tokens("x" * 32, 60))
     account = await database.run(create_account, EMAIL, "hash")
@@ -184,7 +184,7 @@ async def test_ending_a_login_ends_what_was_made_from_it(database: Database) -> 
 
 
 @pytest.mark.req("SEC-04.6")
-async def test_too_many_logins_end_those_of_whoever_begins_them(
+async def test_login_limit_revokes_logins_of_the_largest_group(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("artel.auth.logins.MAX_LOGINS", 12)
@@ -195,11 +195,14 @@ async def test_too_many_logins_end_those_of_whoever_begins_them(
     async def live() -> set[str]:
         total, found = await database.read(list_logins, account.user_id, 50, 0)
         assert total <= 12
-        return {one.id for one in found}
+        return {found_login.id for found_login in found}
 
     async def begin(kind: LoginKind, network: str, parent: SignedIn | None = None) -> SignedIn:
         proof = parent.proof if parent else Proof()
         return await login.begin(account, Device(kind, "test", network), proof)
+
+    def ids(signed_in: list[SignedIn]) -> set[str | None]:
+        return {each.login_id for each in signed_in}
 
     ended = await begin(LoginKind.BROWSER, "home")
     mine = [
@@ -209,28 +212,28 @@ async def test_too_many_logins_end_those_of_whoever_begins_them(
     ]
     await database.run(revoke_login, account.user_id, ended.login_id or "")
     script = [await begin(LoginKind.TOKEN, "home") for _ in range(9)]
-    assert await live() == {one.login_id for one in [*mine, *script]}  # the ended one made room
+    assert await live() == ids([*mine, *script])  # the ended login was deleted
 
-    # A script that logs in all the time ends its own logins, the oldest ones.
+    # A script that keeps logging in revokes its own oldest logins.
     script = [*script[1:], await begin(LoginKind.TOKEN, "home")]
-    assert await live() == {one.login_id for one in [*mine, *script]}
+    assert await live() == ids([*mine, *script])
 
-    # A thief with a token, wherever they are, never ends what was not made from it, nor the script's newest login.
+    # Logins created from a stolen token revoke neither other logins nor the script's newest login.
     kinds = [*LoginKind] * 10
     stolen = [await begin(kind, f"network {number}", mine[2]) for number, kind in enumerate(kinds)]
-    assert {one.login_id for one in [*mine, script[-1], stolen[-1]]} <= await live()
+    assert ids([*mine, script[-1], stolen[-1]]) <= await live()
 
     async def begin_chain(newest: SignedIn) -> None:
         for _ in range(30):
             newest = await begin(LoginKind.TOKEN, "elsewhere", newest)
 
-    with pytest.raises(TooManyLogins, match="artel sessions revoke"):  # none is left to end but what each is made from
+    with pytest.raises(TooManyLogins, match="artel sessions revoke"):  # only ancestors of the new login are left
         await begin_chain(stolen[-1])
-    assert {one.login_id for one in [*mine, script[-1]]} <= await live()
+    assert ids([*mine, script[-1]]) <= await live()
 
-    # Nobody is locked out: the user logs in from a new place and ends all that was made from the token.
+    # The user is not locked out: they log in from a new network and end all logins created from the token.
     new = await begin(LoginKind.BROWSER, "new")
-    assert {one.login_id for one in [*mine, script[-1], new]} <= await live()
+    assert ids([*mine, script[-1], new]) <= await live()
     await database.run(revoke_login, account.user_id, mine[2].login_id or "")
-    assert await live() - {one.login_id for one in script} == {one.login_id for one in [*mine[:2], new]}
+    assert await live() - ids(script) == ids([*mine[:2], new])
     passwords.close()

@@ -1,4 +1,4 @@
-"""Server-sent events as they go over the line."""
+"""Format and life cycle of server-sent event streams."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,13 +21,13 @@ EVENT = StoredEvent(7, "turn_completed", datetime(2026, 3, 1, tzinfo=UTC), {"sta
 
 
 async def never_ended() -> str:
-    """Wait for the end of a login that goes on."""
+    """Wait forever: the login never ends."""
     await asyncio.Event().wait()
     return ""
 
 
 class Connection:
-    """What a stream sends, and a client that stays until it is told to go."""
+    """Records what a stream sends; the client stays until `gone` is set."""
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -48,7 +48,7 @@ class Connection:
         await EventStream(items, "s")({"type": "http", "state": {"login_ended": never_ended}}, self.receive, self.send)
 
 
-async def test_events_have_a_number_and_pieces_have_none() -> None:
+async def test_events_have_numbers_and_deltas_have_none() -> None:
     async def items() -> AsyncIterator[Item | None]:
         yield EVENT
         yield Delta("m", "t", 2, "two\nlines")
@@ -65,7 +65,7 @@ async def test_events_have_a_number_and_pieces_have_none() -> None:
     assert connection.sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
 
 
-async def test_a_comment_keeps_the_line_open_when_nothing_happens() -> None:
+async def test_heartbeat_keeps_an_idle_stream_open() -> None:
     async def nothing(*_: Any) -> list[StoredEvent]:
         return []
 
@@ -83,7 +83,7 @@ async def test_a_comment_keeps_the_line_open_when_nothing_happens() -> None:
 
 
 @pytest.mark.parametrize("end", [SessionNotFound("Session not found"), ReaderTooSlow(), TimeoutError()])
-async def test_a_stream_that_can_not_go_on_ends_in_good_order(end: Exception) -> None:
+async def test_failing_stream_ends_cleanly(end: Exception) -> None:
     async def items() -> AsyncIterator[Item | None]:
         yield EVENT
         raise end
@@ -95,7 +95,7 @@ async def test_a_stream_that_can_not_go_on_ends_in_good_order(end: Exception) ->
     assert connection.sent[-1]["more_body"] is False
 
 
-async def test_a_reader_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "SEND_SECONDS", 0.01)
     closed = asyncio.Event()
 
@@ -128,7 +128,7 @@ async def test_streams_of_a_login_share_one_check(monkeypatch: pytest.MonkeyPatc
         if checked.count(token) == 2:
             raise DatabaseUnavailable("Try again in a moment.")
         if checked.count(token) == 3:
-            raise TokenInvalid("This login was ended.")
+            raise TokenInvalid("This login has ended.")
 
     async def items() -> AsyncIterator[Item | None]:
         await asyncio.Event().wait()
@@ -162,7 +162,7 @@ async def test_a_login_without_streams_is_not_checked(monkeypatch: pytest.Monkey
         await checks.acquire()
         streams[0].cancel()
         await asyncio.wait(streams[:1])
-        for _ in range(5):  # the other one goes on
+        for _ in range(5):  # the other stream continues
             await checks.acquire()
         streams[1].cancel()
         await asyncio.wait(asyncio.all_tasks() - before)

@@ -1,4 +1,4 @@
-"""The outermost parts of the HTTP server, where time and shutdown come in."""
+"""Timeouts and shutdown of the HTTP server."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ async def _exchange(port: int, pieces: list[bytes]) -> bytes:
         [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\r\n"],
     ],
 )
-async def test_a_connection_whose_request_does_not_come_is_closed(
+async def test_connection_without_complete_request_is_closed(
     monkeypatch: pytest.MonkeyPatch, pieces: list[bytes]
 ) -> None:
     monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.2)
@@ -60,7 +60,7 @@ async def test_a_connection_whose_request_does_not_come_is_closed(
     assert answer.count(b"200 OK") == max(len(pieces) - 1, 0)
 
 
-async def test_a_request_that_is_cut_off_by_the_end_of_the_server_gets_a_problem() -> None:
+async def test_request_cancelled_by_shutdown_gets_a_problem() -> None:
     async def cancelled(_scope: Any, _receive: Any, _send: Any) -> None:
         raise asyncio.CancelledError
 
@@ -80,7 +80,7 @@ async def test_a_request_that_is_cut_off_by_the_end_of_the_server_gets_a_problem
     assert json.loads(sent[1]["body"])["code"] == "server_busy"
 
 
-async def test_a_body_that_drips_is_given_up_after_its_time_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_body_times_out_in_total(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("artel.api.middleware.BODY_SECONDS", 0.3)
     pieces = 0
 

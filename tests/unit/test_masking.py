@@ -1,4 +1,4 @@
-"""Secrets are masked wherever they stand in a log line."""
+"""Masking of secrets in log lines."""
 
 import io
 import json
@@ -18,7 +18,7 @@ NESTING = st.lists(st.sampled_from(["dict", "list"]), max_size=4)
 
 
 @given(secret=SECRETS, key=KEYS, nesting=NESTING)
-def test_what_a_secret_name_holds_is_masked_at_any_depth(secret: str, key: str, nesting: list[str]) -> None:
+def test_value_of_a_secret_key_is_masked_at_any_depth(secret: str, key: str, nesting: list[str]) -> None:
     value: object = {key: secret, "harmless": "visible"}
     for kind in nesting:
         value = {"inner": value} if kind == "dict" else [value]
@@ -55,16 +55,16 @@ def test_masking_twice_changes_nothing(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["eyes only", "risk-free", "a://b/c", "max_tokens=5", "token_type bearer"])
-def test_harmless_text_stays(text: str) -> None:
+def test_harmless_text_is_unchanged(text: str) -> None:
     assert mask(text) == text
 
 
 @given(st.text())
-def test_nothing_in_a_line_is_obeyed_by_a_terminal(text: str) -> None:
+def test_control_characters_are_escaped(text: str) -> None:
     assert not any(ord(character) < 32 or 127 <= ord(character) < 160 for character in mask(text))
 
 
-def test_counts_of_tokens_are_no_secrets() -> None:
+def test_token_counts_are_not_masked() -> None:
     assert mask({"max_tokens": 5, "input_tokens": 7}) == {"max_tokens": 5, "input_tokens": 7}
 
 
@@ -89,7 +89,7 @@ def test_tracebacks_and_foreign_loggers_are_masked_too(monkeypatch: pytest.Monke
 
 
 @pytest.mark.req("SEC-02.2")
-def test_long_texts_are_cut_after_their_secrets_are_masked() -> None:
+def test_long_text_is_masked_before_it_is_cut() -> None:
     text = mask("a " * 4_990 + "redis://:" + "hunter2 ".strip() * 5_000 + "@cache/0")
 
     assert "hunter2" not in text
