@@ -217,7 +217,7 @@ async def show_turn(session_id: SessionId, turn_id: TurnId, user: CurrentUser, s
 async def cancel(session_id: SessionId, turn_id: TurnId, user: CurrentUser, services: Services) -> TurnState:
     """Cancel a queued or running turn; a finished turn does not change."""
     try:
-        partial_answer = services.hub.written_of(session_id, turn_id)
+        partial_answer = services.hub.partial_answer(session_id, turn_id)
         turn, questions = await services.database.run(
             cancel_turn, user, session_id, turn_id, uuid7(), count_tokens(CANCELLED), partial_answer
         )

@@ -317,13 +317,13 @@ class EventHub:
             answer.n, answer.pieces = snapshot.n, [snapshot.text]
             feed.send(snapshot)
 
-    def written(self, session_id: str, message_id: str) -> Snapshot | None:
+    def snapshot_of(self, session_id: str, message_id: str) -> Snapshot | None:
         """Return a snapshot of a partial answer."""
         feed = self._feeds.get(session_id)
         answer = feed.answers.get(message_id) if feed else None
         return answer.snapshot() if answer else None
 
-    def written_of(self, session_id: str, turn_id: str) -> str:
+    def partial_answer(self, session_id: str, turn_id: str) -> str:
         """Return the text of a turn's partial answer, as far as this process has it."""
         feed = self._feeds.get(session_id)
         for answer in list(feed.answers.values()) if feed else ():

@@ -53,7 +53,7 @@ class Signals:
         self._stop: Callable[[], None] = bus.on_hint(self._on_hint) if bus else lambda: None
 
     @property
-    def reach_others(self) -> bool:
+    def has_other_processes(self) -> bool:
         """Whether there may be other processes."""
         return self._bus is not None
 
@@ -90,7 +90,7 @@ class Signals:
         """Signal to other processes that an agent was changed or deleted."""
         self._send("agents", f"{project_id}/{agent_id}")
 
-    def written(self, tenant: Tenant, session_id: str, snapshot: Snapshot) -> None:
+    def partial_answer(self, tenant: Tenant, session_id: str, snapshot: Snapshot) -> None:
         """Send a partial answer to the other processes."""
         if len(snapshot.text) <= MAX_REMOTE_TEXT:
             fields = snapshot.message_id, snapshot.task_id, snapshot.n, snapshot.text, snapshot.turn_id

@@ -77,7 +77,7 @@ class PlanEnd:
             time.monotonic() - self.began,
             error_code=code,
             mode=Mode.ORCHESTRATED,
-            partial=hub.written_of(self.turn.session_id, self.turn.id) if code else "",
+            partial=hub.partial_answer(self.turn.session_id, self.turn.id) if code else "",
             shares=spending.shares.to_json(),
         )
         workflow = replace(

@@ -257,8 +257,8 @@ class _OrchestratedTurn:
         return await self._carry_out(self._workflow)
 
     def _waits(self, approval: Approval) -> None:
-        self._services.endings.parked(self._turn.id)
-        self._services.news.add(self._space.principal, self._space.project_id, required(approval))
+        self._services.turn_waiters.parked(self._turn.id)
+        self._services.project_events.add(self._space.principal, self._space.project_id, required(approval))
 
     # After a decision
 

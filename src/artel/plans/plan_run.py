@@ -323,7 +323,7 @@ class PlanRun:
             raise
         self._board.put(task)
         if approval is not None:
-            self._services.news.add(self._space.principal, self._space.project_id, required(approval))
+            self._services.project_events.add(self._space.principal, self._space.project_id, required(approval))
 
     async def _seconds_for(self, question: Question) -> int:
         place = self._space.principal, self._space.project_id
@@ -346,9 +346,9 @@ class PlanRun:
         if not await patiently(lambda: self._services.database.run(records.park_run, *step), "run"):
             return False
         self._services.signals.session_changed(self._turn.session_id)
-        self._services.endings.parked(self._turn.id)
+        self._services.turn_waiters.parked(self._turn.id)
         if budget is not None:
-            self._services.news.add(self._space.principal, self._space.project_id, required(budget))
+            self._services.project_events.add(self._space.principal, self._space.project_id, required(budget))
         return True
 
     async def _goes_on_elsewhere(self) -> None:

@@ -139,8 +139,8 @@ class TaskVoice:
 
     def _show_others(self) -> None:
         services, turn, now = self._plan.space.services, self._plan.turn, time.monotonic()
-        if services.signals.reach_others and now - self._shown > SHOW_OTHERS_SECONDS:
+        if services.signals.has_other_processes and now - self._shown > SHOW_OTHERS_SECONDS:
             self._shown = now
-            written = services.hub.written(turn.session_id, self._message_id)
+            written = services.hub.snapshot_of(turn.session_id, self._message_id)
             if written is not None:
-                services.signals.written(self._plan.space.principal, turn.session_id, written)
+                services.signals.partial_answer(self._plan.space.principal, turn.session_id, written)

@@ -109,7 +109,7 @@ class DirectTurn:
     def token(self, text: str) -> None:
         """Stream a piece of the answer."""
         self._services.hub.write(self._space.principal, self._turn.session_id, self._message_id, self._turn.id, text)
-        if self._services.signals.reach_others and time.monotonic() - self._shown > SHOW_OTHERS_SECONDS:
+        if self._services.signals.has_other_processes and time.monotonic() - self._shown > SHOW_OTHERS_SECONDS:
             self._show_others()
 
     def restart(self) -> None:
@@ -199,8 +199,8 @@ class DirectTurn:
             self._services.relay.stop_asking(space.principal, [approval])
             raise
         self._services.signals.session_changed(turn.session_id)
-        self._services.endings.parked(turn.id)
-        self._services.news.add(space.principal, space.project_id, required(approval))
+        self._services.turn_waiters.parked(turn.id)
+        self._services.project_events.add(space.principal, space.project_id, required(approval))
 
     async def _finish(self, agent: Agent | None, result: ExecutionResult, seconds: float) -> Ended | None:
         await self._notes.written()
@@ -256,7 +256,7 @@ class DirectTurn:
             seconds,
             error_code=result.error_code,
             context=result.context,
-            partial="" if result.success else hub.written_of(self._turn.session_id, self._turn.id),
+            partial="" if result.success else hub.partial_answer(self._turn.session_id, self._turn.id),
             has_draft=self._turn.parked is not None or hub.is_saved(self._turn.session_id, self._message_id),
         )
 
@@ -271,9 +271,9 @@ class DirectTurn:
 
     def _show_others(self) -> None:
         self._shown = time.monotonic()
-        written = self._services.hub.written(self._turn.session_id, self._message_id)
+        written = self._services.hub.snapshot_of(self._turn.session_id, self._message_id)
         if written is not None:
-            self._services.signals.written(self._space.principal, self._turn.session_id, written)
+            self._services.signals.partial_answer(self._space.principal, self._turn.session_id, written)
 
 
 def _memories(turn: Turn, text: str, result: ExecutionResult) -> list[NewMemory]:

@@ -181,7 +181,7 @@ class Host:
                 lane.work.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
-        self._services.endings.let_go()
+        self._services.turn_waiters.let_go()
 
     # Lanes
 
@@ -233,7 +233,7 @@ class Host:
                 lane.look = True  # somebody else was first, or others come before it
             else:
                 log.info("turn_ended", mode=turn.mode, status=ended.status, duration_ms=ended.duration_ms)
-                self._services.endings.tell(ended)
+                self._services.turn_waiters.tell(ended)
         except asyncio.CancelledError:
             await self._was_cancelled(job)
         except Exception as failure:  # noqa: BLE001 - whatever it is, the next turn must not suffer
@@ -259,10 +259,10 @@ class Host:
         try:
             ended = await self._services.database.read(read_ended, *place)
         except ArtelError as failure:
-            self._services.endings.give_up(job.turn.id, failure)
+            self._services.turn_waiters.give_up(job.turn.id, failure)
             return
         if ended is not None:
-            self._services.endings.tell(ended)
+            self._services.turn_waiters.tell(ended)
 
     async def _went_wrong(self, lane: _Lane, job: Job, failure: Exception) -> None:
         match failure:
@@ -270,7 +270,7 @@ class Host:
                 self._spaces.drop(job.turn.project_id)
             case ProjectNotFound() | SessionNotFound():  # it was deleted meanwhile
                 for gone in (job, *lane.jobs):
-                    self._services.endings.give_up(gone.turn.id, failure)
+                    self._services.turn_waiters.give_up(gone.turn.id, failure)
             case DatabaseUnavailable():  # the pulse finds the turn when the database is back
                 log.warning("turn_waits_for_the_database", reason=failure.detail)
             case _:
@@ -320,7 +320,7 @@ class Host:
         except (TurnOver, ArtelError, LeaseLost):
             return
         self._services.signals.session_changed(turn.session_id)
-        self._services.endings.tell(ended)
+        self._services.turn_waiters.tell(ended)
 
     # Answers that are being written
 
@@ -454,7 +454,7 @@ async def _fail_interrupted(
             continue
         log.info("turn_interrupted", user_id=user_id, session_id=session_id, turn_id=turn_id)
         services.signals.session_changed(session_id)
-        services.endings.tell(ended)
+        services.turn_waiters.tell(ended)
 
 
 async def _end(
@@ -467,7 +467,7 @@ async def _end(
     lease: Lease | None,
 ) -> Ended:
     turn = await services.database.read(lambda c: TurnRepository(c, principal).get(session_id, turn_id))
-    partial = services.hub.written_of(session_id, turn_id)
+    partial = services.hub.partial_answer(session_id, turn_id)
     place = TurnStatus.FAILED, uuid7(), text, count_tokens(text), None
     outcome = Outcome(*place, error_code=code, mode=turn.mode, partial=partial)
     asked = await services.database.run(end_turn, principal, turn, outcome, lease)

@@ -116,7 +116,7 @@ async def reset_space(services: SpaceServices, space: WorkerSpace) -> int:
             None,
             error_code="space_reset",
             mode=turn.mode,
-            partial=services.hub.written_of(turn.session_id, turn.id),
+            partial=services.hub.partial_answer(turn.session_id, turn.id),
         )
         place = principal, turn.session_id, turn.id
         try:
@@ -127,7 +127,7 @@ async def reset_space(services: SpaceServices, space: WorkerSpace) -> int:
         services.signals.cancelled(turn.id)
         services.relay.stop_asking(principal, asked)
         if ended := await services.database.read(read_ended, *place):
-            services.endings.tell(ended)
+            services.turn_waiters.tell(ended)
     await space.reset()
     return len(left)
 

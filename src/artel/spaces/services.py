@@ -57,8 +57,8 @@ class SpaceServices:
     shared_cache: SharedCache
     hub: EventHub
     signals: Signals
-    endings: TurnWaiters
-    news: ProjectEventWriter
+    turn_waiters: TurnWaiters
+    project_events: ProjectEventWriter
     relay: Relay
     figures: ChatFigures
     workspaces: TaskWorkspaces

@@ -430,7 +430,7 @@ class WorkerSpace:
 
     def _status_changed(self, agent_id: int, old: AgentStatus, new: AgentStatus) -> None:
         changed = AgentStatusChanged(agent_id=agent_id, old_status=old, new_status=new)
-        self.services.news.add(self.principal, self.project_id, changed)
+        self.services.project_events.add(self.principal, self.project_id, changed)
 
     async def _load(self, agent_id: int) -> Agent:
         try:
