@@ -423,6 +423,13 @@ class RangeInvalid(ArtelError):
     code = "range_invalid"
 
 
+class ToolNotAvailable(ArtelError):
+    """A tool that agents can't have yet."""
+
+    kind = Kind.INVALID
+    code = "tool_not_available"
+
+
 class PlanNotPossible(ArtelError):
     """A plan with the user's changes can't be run."""
 

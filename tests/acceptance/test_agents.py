@@ -1,12 +1,13 @@
 """Agents over HTTP, on SQLite and PostgreSQL."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from artel.contract.http import DEFAULT_TOOLS
-from tests.conftest import StartServer
+from tests.conftest import StartServer, Write
 from tests.people import Person, assert_problem, new_agent
 
 
@@ -47,7 +48,7 @@ CHANGES: dict[str, Any] = {
     "concurrency_limit": 10,
     "capabilities": ["review_code", "score_quality"],
     "memory": False,
-    "runtime": "node",
+    "runtime": "local",
 }
 
 
@@ -106,6 +107,7 @@ def test_null_and_unknown_fields_are_refused(person: Person, field: str) -> None
         {"capabilities": [1]},
         {"memory": "yes"},
         {"runtime": "cloud"},
+        {"runtime": "node"},
         {"unknown": 1},
     ],
 )
@@ -118,6 +120,48 @@ def test_a_bad_agent_is_refused_and_nothing_is_stored(person: Person, fields: di
 
     assert problem["errors"][0]["field"].startswith(f"body.{next(iter(fields))}")
     assert person.http.get(agents).json()["items"] == project["agents"]
+
+
+def test_nodes_and_web_tools_are_refused_by_name_until_they_exist(person: Person) -> None:
+    project = person.project()
+    agents = f"/my/projects/{project['id']}/agents"
+    coder = f"{agents}/{project['agents'][0]['id']}"
+    tools = ["tool_stat", "web_search", "web_fetch"]
+
+    for answer in (
+        person.http.post(agents, json=new_agent(tools=tools)),
+        person.http.patch(coder, json={"tools": tools}),
+    ):
+        problem = assert_problem(answer, 422, "tool_not_available")
+        assert problem["detail"] == "These tools do not exist yet: web_fetch, web_search. Leave them out of `tools`."
+    for answer in (
+        person.http.post(agents, json=new_agent(runtime="node")),
+        person.http.patch(coder, json={"runtime": "node"}),
+    ):
+        problem = assert_problem(answer, 422, "invalid_request")
+        assert [error["field"] for error in problem["errors"]] == ["body.runtime"]
+        assert "agents can't run on nodes yet; use local" in problem["detail"]
+    assert person.http.get(agents).json()["items"] == project["agents"]
+
+
+def test_an_agent_that_was_stored_with_them_can_still_be_read_and_changed(person: Person, write: Write) -> None:
+    project = person.project()
+    agent = person.agent(project["id"], tools=["tool_stat"])
+    url = f"/my/projects/{project['id']}/agents/{agent['id']}"
+    stored = {"tools": ["web_search", "tool_stat"], "runtime": "node"}
+    write(
+        "UPDATE agents SET tools = :tools, runtime = 'node' WHERE id = :id",
+        tools=json.dumps(stored["tools"]),
+        id=agent["id"],
+    )
+
+    assert person.http.get(url).json() == agent | stored
+    more = ["web_search", "tool_stat", "tool_read_file"]
+    changed = person.http.patch(url, json={"tools": more}).json()
+    assert (changed["tools"], changed["runtime"]) == (more, "node")
+    assert_problem(person.http.patch(url, json={"tools": ["web_fetch"]}), 422, "tool_not_available")
+    assert person.http.patch(url, json={"tools": ["tool_stat"], "runtime": "local"}).json()["runtime"] == "local"
+    assert_problem(person.http.patch(url, json={"tools": ["web_search"]}), 422, "tool_not_available")
 
 
 @pytest.mark.parametrize("missing", ["name", "role", "model", "system_prompt"])

@@ -1,19 +1,25 @@
 """Operations on the agents of a project; each function is one transaction."""
 
+from collections.abc import Iterable
+
 from sqlalchemy import Connection
 
 from artel.agents.repository import AgentRepository
 from artel.agents.versions import AgentVersionRepository
 from artel.auth.principal import Principal
 from artel.contract.http import Agent, AgentChanges, NewAgent, Page
-from artel.errors import LimitReached
+from artel.errors import LimitReached, ToolNotAvailable
 from artel.projects.repository import ProjectRepository
+
+# The starter pack has them already, and agents keep them; nobody can call them until nodes exist.
+FUTURE_TOOLS = frozenset({"web_search", "web_fetch"})
 
 
 def create_agent(
     connection: Connection, principal: Principal, project_id: int, new: NewAgent, max_agents: int
 ) -> Agent:
     """Add an agent to the project."""
+    _refuse_future_tools(new.tools)
     ProjectRepository(connection, principal).lock(project_id)
     repository = AgentRepository(connection, principal)
     if repository.count(project_id) >= max_agents:
@@ -49,6 +55,8 @@ def update_agent(
     """Change an agent of the project."""
     ProjectRepository(connection, principal).get(project_id)
     repository = AgentRepository(connection, principal)
+    if "tools" in changes.model_fields_set:
+        _refuse_future_tools(set(changes.tools) - set(repository.get(project_id, agent_id).tools))
     if changes.model_fields_set:
         AgentVersionRepository(connection, principal).raise_version(project_id)
         repository.change(project_id, agent_id, changes)
@@ -60,3 +68,9 @@ def delete_agent(connection: Connection, principal: Principal, project_id: int, 
     ProjectRepository(connection, principal).get(project_id)
     AgentVersionRepository(connection, principal).raise_version(project_id)
     AgentRepository(connection, principal).remove(project_id, agent_id)
+
+
+def _refuse_future_tools(tools: Iterable[str]) -> None:
+    refused = sorted(FUTURE_TOOLS.intersection(tools))
+    if refused:
+        raise ToolNotAvailable(f"These tools do not exist yet: {', '.join(refused)}. Leave them out of `tools`.")

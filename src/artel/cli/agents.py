@@ -28,7 +28,7 @@ Concurrency = Annotated[int | None, typer.Option("--concurrency-limit", help="Pa
 Tool = Annotated[list[str] | None, typer.Option("--tool", help="A tool it may use; repeat for more.")]
 Capability = Annotated[list[str] | None, typer.Option("--capability", help="A capability; repeat for more.")]
 Memory = Annotated[bool | None, typer.Option("--memory/--no-memory", help="Whether it uses memory.")]
-Runtime = Annotated[str | None, typer.Option("--runtime", help="local or node.")]
+Runtime = Annotated[str | None, typer.Option("--runtime", help="local; node is not supported yet.")]
 
 # The field of an agent that each option sets.
 _FIELDS = {

@@ -94,6 +94,12 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _refuse_node(runtime: Any) -> Any:
+    if runtime == "node":
+        raise ValueError("agents can't run on nodes yet; use local")
+    return runtime
+
+
 def _all_different(names: list[str]) -> list[str]:
     if len(set(names)) != len(names):
         raise ValueError("must not contain duplicates")
@@ -155,6 +161,7 @@ ConcurrencyLimit = Annotated[
 RowId = Annotated[int, Field(ge=0, le=MAX_JSON_INTEGER), BeforeValidator(_whole)]
 Title = Annotated[str, Field(min_length=1, max_length=200, pattern=_VISIBLE_LINE)]
 Runtime = Literal["local", "node"]
+NewRuntime = Annotated[Literal["local"], BeforeValidator(_refuse_node)]
 
 
 class Request(BaseModel):
@@ -324,7 +331,7 @@ class NewAgent(Request):
     concurrency_limit: ConcurrencyLimit = 3
     capabilities: NameList = Field(default=[], examples=[["review_code"]])
     memory: bool = True
-    runtime: Runtime = "local"
+    runtime: NewRuntime = "local"
 
 
 class AgentChanges(Request):
@@ -340,7 +347,7 @@ class AgentChanges(Request):
     concurrency_limit: ConcurrencyLimit = Field(default_factory=_unset)
     capabilities: NameList = Field(default_factory=_unset)
     memory: bool = Field(default_factory=_unset)
-    runtime: Runtime = Field(default_factory=_unset)
+    runtime: NewRuntime = Field(default_factory=_unset)
 
 
 class Agent(Answer):
