@@ -2,7 +2,8 @@
 
 Each fault is an entry of tests/mutants/*.toml: a text of one source file, what replaces it, and the requirement ids
 that the change breaks. It is applied to a copy of the repository; then the tests with one of the ids run there, on
-SQLite. A fault survives when all of them pass. `make mutants ONLY=cache` tries those whose file, reason or ids match.
+SQLite unless it names a database. A fault survives when all of them pass. `make mutants ONLY=cache` tries those whose
+file, reason or ids match.
 """
 
 import argparse
@@ -78,22 +79,23 @@ class Copy:
 
 
 def tests_by_requirement(copy: Copy) -> dict[str, list[str]]:
-    """Return the tests that carry each id; those on PostgreSQL only where no other proves the id."""
+    """Return the tests that carry each id."""
     report = copy.root / "build" / "tests-by-requirement.json"
     code, output = copy.pytest(["-n", "0", "--collect-only", f"--tests-by-requirement={report}"])
     if code:
         raise SystemExit(f"The tests can't be collected:\n{output[-3000:]}")
     tests: dict[str, list[str]] = json.loads(report.read_text())
-    chosen = {}
-    for requirement, names in tests.items():
-        embedded = [name for name in names if "postgres" not in name.partition("[")[2]]
-        chosen[requirement] = embedded or names
-    return chosen
+    return tests
 
 
 def tests_for(mutant: Mutant, tests: dict[str, list[str]]) -> list[str]:
-    """Return the tests that should notice a fault."""
-    return sorted({name for requirement in mutant.breaks for name in tests.get(requirement, [])})
+    """Return the tests that should notice a fault; those on the other database only where no other proves an id."""
+    chosen: set[str] = set()
+    other = "sqlite" if mutant.database == "postgres" else "postgres"
+    for requirement in mutant.breaks:
+        names = tests.get(requirement, [])
+        chosen |= {name for name in names if other not in name.partition("[")[2]} or set(names)
+    return sorted(chosen)
 
 
 def verdict(copy: Copy, mutant: Mutant, names: list[str]) -> str:
