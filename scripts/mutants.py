@@ -1,8 +1,9 @@
 """Inject faults into the code and list those that no test detects (mutation testing).
 
 Each fault is an entry of tests/mutants/*.toml: a text of one source file, its replacement, and the requirement ids that
-the change breaks. It is applied to a copy of the repository, where the tests with one of the ids then run on SQLite. A
-fault survives if all of them pass. `make mutants ONLY=cache` runs the faults whose file, reason or ids match.
+the change breaks. It is applied to a copy of the repository, where the tests with one of the ids then run: on SQLite,
+unless it names a database. A fault survives if all of them pass. `make mutants ONLY=cache` runs the faults whose file,
+reason or ids match.
 """
 
 import argparse
@@ -78,22 +79,23 @@ class Copy:
 
 
 def tests_by_requirement(copy: Copy) -> dict[str, list[str]]:
-    """Return the tests of each requirement id; tests on PostgreSQL only if the id has no other."""
+    """Return the tests of each requirement id."""
     report = copy.root / "build" / "tests-by-requirement.json"
     code, output = copy.pytest(["-n", "0", "--collect-only", f"--tests-by-requirement={report}"])
     if code:
         raise SystemExit(f"The tests can't be collected:\n{output[-3000:]}")
     tests: dict[str, list[str]] = json.loads(report.read_text())
-    chosen = {}
-    for requirement, names in tests.items():
-        embedded = [name for name in names if "postgres" not in name.partition("[")[2]]
-        chosen[requirement] = embedded or names
-    return chosen
+    return tests
 
 
 def tests_for(mutant: Mutant, tests: dict[str, list[str]]) -> list[str]:
-    """Return the tests that should detect a fault."""
-    return sorted({name for requirement in mutant.breaks for name in tests.get(requirement, [])})
+    """Return the tests that should detect a fault; those on the other database only where no other proves an id."""
+    chosen: set[str] = set()
+    other = "sqlite" if mutant.database == "postgres" else "postgres"
+    for requirement in mutant.breaks:
+        names = tests.get(requirement, [])
+        chosen |= {name for name in names if other not in name.partition("[")[2]} or set(names)
+    return sorted(chosen)
 
 
 def verdict(copy: Copy, mutant: Mutant, names: list[str]) -> str:

@@ -313,9 +313,9 @@ def test_help_errors_and_tables_are_wrapped_between_words(talker: Talker) -> Non
         shown = terminal.end()[1]
         assert max(map(len, shown.splitlines())) <= 60
         assert re.search(r"\n {19}\S", shown)
-    with Terminal("agents", "list", "-p", str(number), env=talker.env, columns=70) as terminal:
+    with Terminal("agents", "list", "-p", str(number), env=talker.env, columns=76) as terminal:
         listed = terminal.end()[1]
-        assert max(map(len, listed.splitlines())) <= 70
+        assert max(map(len, listed.splitlines())) <= 76
         assert "…" in listed
     assert "…" not in artel("agents", "list", "-p", str(number), env=talker.env).stdout
 

@@ -9,7 +9,7 @@ from tests.acceptance.test_file_tools import Desk
 from tests.conftest import Write
 from tests.deadlines import eventually
 from tests.folders import connected_folder
-from tests.model_server import ByMark, Cut, Fail, Hold, ModelServer, Say
+from tests.model_server import Behaviour, ByMark, Cut, Fail, Hold, ModelServer, Raw, Say
 from tests.people import Person, assert_problem
 from tests.running import Server
 
@@ -138,9 +138,20 @@ def test_what_was_written_before_a_stop_is_kept_and_left_out_of_later_prompts(
     assert not any("Well, " in (content or "") for content in prompt)
 
 
+# It is not tried again, so that no draft is stored before the turn ends.
+LATE_REFUSAL = Raw(
+    b'data: {"choices": [{"index": 0, "delta": {"content": "One two three"}}]}\n\n'
+    b'data: {"error": {"message": "Not this.", "code": 400}}\n\n',
+    content_type="text/event-stream",
+)
+
+
 @pytest.mark.req("CHT-10.2")
-def test_what_was_written_before_a_model_failed_is_kept(person: Person, script: ByMark, mark: str) -> None:
-    script[mark] = Cut("One two three", broken=True)
+@pytest.mark.parametrize("broken", [Cut("One two three", broken=True), LATE_REFUSAL], ids=["cut", "refused"])
+def test_what_was_written_before_a_model_failed_is_kept(
+    person: Person, script: ByMark, mark: str, broken: Behaviour
+) -> None:
+    script[mark] = broken
     session = person.session()
 
     assert person.post(session, mark).status_code == 502
@@ -251,7 +262,23 @@ def test_the_timeline_has_everything_that_was_done_and_decided_in_order(
 
     later = person.say(desk.session, "Hello")["turn_id"]
     write(MANY_UNDOS, mark=mark, session_id=desk.session, later=later)
-    assert person.get(f"/my/chat/{desk.session}/timeline", limit=6)["items"] == items[:6]
+    assert person.get(f"/my/chat/{desk.session}/timeline", limit=7)["items"] == items[:7]  # still undone
+
+
+@pytest.mark.req("CHT-10.6")
+def test_a_call_that_was_refused_is_not_described_as_done(
+    person: Person, model: ModelServer, mark: str, tmp_path: Path
+) -> None:
+    desk = Desk(person, person.project()["id"], model, mark)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / ".env").write_text("KEY=secret\n")
+    desk.script(("tool_read_file", {"path": ".env"}))
+    with connected_folder(tmp_path, person, desk.project, "--ask", "browser"):
+        desk.ask()
+
+    [call] = [item for item in person.get(f"/my/chat/{desk.session}/timeline")["items"] if item["kind"] == "tool_call"]
+    assert call["tool_call"]["status"] == "refused"
+    assert call["text"].startswith("agent_coder was not allowed to read .env: ")
 
 
 @pytest.mark.req("CHT-10.1")

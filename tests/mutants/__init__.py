@@ -15,6 +15,7 @@ class Mutant:
     breaks: tuple[str, ...]
     why: str
     source: str  # the TOML file it comes from
+    database: str  # on which its tests run: SQLite knows no row locks
 
     def __str__(self) -> str:
         return f"{self.file}: {self.why} ({', '.join(self.breaks)})"
@@ -30,7 +31,7 @@ class Mutant:
 def load_mutants() -> list[Mutant]:
     """Read all faults."""
     return [
-        Mutant(entry["file"], entry["find"], entry["replace"], tuple(entry["breaks"]), entry["why"], path.name)
+        Mutant(**{"database": "sqlite"} | entry | {"breaks": tuple(entry["breaks"])}, source=path.name)
         for path in sorted(Path(__file__).parent.glob("*.toml"))
         for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("mutant", [])
     ]
