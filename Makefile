@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 CHROMA := .venv-chroma
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-deep test-chroma mutants faults lint fix bench conformance docs build lock clean
+.PHONY: help setup run test test-deep test-chroma mutants faults lint fix bench conformance docs walk build lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -72,6 +72,9 @@ conformance: setup ## Run the tests and print, for every requirement id, which t
 
 docs: setup ## Generate the reference pages in docs/reference
 	@$(BIN)/python scripts/generate_docs.py
+
+walk: setup ## Print the modules and functions that a message, a plan and a file call pass (ARGS=--write: update the docs)
+	@$(BIN)/python scripts/walk.py $(ARGS)
 
 build: setup ## Build the wheel and the source distribution into dist/
 	@$(BIN)/uv build --python $(BIN)/python --no-build-isolation
