@@ -1,4 +1,4 @@
-"""`artel connect` in a process of its own, on a folder of its own."""
+"""Runs `artel connect` as a process on a temporary folder."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import running
-from tests.connector_server import ConnectorServer, Line
+from tests.connector_server import Connection, ConnectorServer
 from tests.deadlines import eventually
 from tests.nursery import Child
 
@@ -29,7 +29,7 @@ class Connecting:
         self.processes: list[Child] = []
 
     def start(self, *options: str, module: str = "artel.cli.main", **variables: str) -> Child:
-        """Start a connector, and don't wait for it."""
+        """Start a connector without waiting for it."""
         assert running.nursery is not None
         arguments = [running.ARTEL, *self.arguments(options)]
         with Path(os.devnull).open() as nothing, self.out.open("a") as out:
@@ -42,30 +42,30 @@ class Connecting:
         """Return the command that connects the folder."""
         return ["connect", str(self.work), *self.project, *options]
 
-    def line(self, *options: str, **variables: str) -> Line:
+    def connection(self, *options: str, **variables: str) -> Connection:
         """Start a connector and wait until it has said hello."""
         self.start(*options, **variables)
-        return self.server.line()
+        return self.server.connection()
 
     def ended(self) -> tuple[int, str]:
-        """Wait until the last connector ends by itself; return its exit code and what all have printed."""
+        """Wait until the last connector ends; return its exit code and the output of all connectors."""
         return self.processes[-1].wait(STOP_SECONDS), self.printed()
 
     def printed(self) -> str:
-        """Return what was printed so far."""
+        """Return the output so far."""
         return self.out.read_text()
 
     def until(self, text: str) -> None:
-        """Wait until something is printed."""
+        """Wait until the output contains a text."""
         eventually(lambda: text in self.printed())
 
     def kill(self) -> None:
-        """End the last connector as the kernel does."""
+        """Kill the last connector with SIGKILL."""
         self.processes[-1].kill()
         self.processes[-1].wait(STOP_SECONDS)
 
     def stop(self) -> int:
-        """End the last connector as a user does."""
+        """Stop the last connector with SIGINT; return its exit code."""
         self.processes[-1].send_signal(signal.SIGINT)
         return self.processes[-1].wait(STOP_SECONDS)
 
@@ -89,12 +89,12 @@ class Connecting:
 
 @contextmanager
 def connecting(folder: Path) -> Iterator[Connecting]:
-    """Give a test a folder, a server, and connectors, and end what is left of them."""
+    """Yield a folder with a test server; kill all connectors at the end."""
     with ConnectorServer().running() as server:
-        made = Connecting(folder, server)
+        connect = Connecting(folder, server)
         try:
-            yield made
+            yield connect
         finally:
-            for process in made.processes:
+            for process in connect.processes:
                 process.kill()
                 process.wait(STOP_SECONDS)

@@ -1,4 +1,4 @@
-"""A connector that does what a test tells it, also what no connector of ours would do."""
+"""A scripted connector, which can also violate the protocol."""
 
 import json
 import queue
@@ -16,7 +16,7 @@ SECONDS = 60.0
 
 
 class ScriptedConnector:
-    """The other end of a project's line."""
+    """The other end of a project's connector socket."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
@@ -28,26 +28,26 @@ class ScriptedConnector:
         return message
 
     def say(self, message: Any) -> None:
-        """Say something, whatever it is."""
+        """Send any message."""
         self.socket.send(message if isinstance(message, str | bytes) else json.dumps(message))
 
     def answer(self, call: dict[str, Any], **result: Any) -> None:
-        """Return a call."""
+        """Send the answer to a call."""
         self.say({"jsonrpc": "2.0", "id": call["id"], "result": {"success": True, **result}})
 
     def close_code(self) -> tuple[int, str]:
-        """Wait until the server closes the line; answer why."""
-        said = None
+        """Wait until the server closes the connection; return the code and the reason."""
+        frame = None
         try:
             while True:
                 self.socket.recv(SECONDS)
         except ConnectionClosed as closed:
-            said = closed.rcvd
-        assert said is not None
-        return said.code, said.reason
+            frame = closed.rcvd
+        assert frame is not None
+        return frame.code, frame.reason
 
     def serve(self, answers: Callable[[str, dict[str, Any]], dict[str, Any]]) -> None:
-        """Return every call until the line ends."""
+        """Send answers to all calls until the connection ends."""
         try:
             while True:
                 call = json.loads(self.socket.recv())

@@ -1,4 +1,4 @@
-"""A server that speaks the connector's contract and does what a test wants: calls, lies, falls silent, hangs up."""
+"""A test server for connectors: sends calls and invalid messages, stops reading, and closes connections."""
 
 import asyncio
 import json
@@ -22,8 +22,8 @@ WAIT_SECONDS = 60.0
 USER = 7
 
 
-class Line:
-    """One connector that has said hello."""
+class Connection:
+    """The connection of one connector that has said hello."""
 
     def __init__(self, server: "ConnectorServer", socket: ServerConnection, hello: dict[str, Any]) -> None:
         self._server = server
@@ -33,7 +33,7 @@ class Line:
         self.hello = hello
 
     def call(self, method: str, *, call_id: str | None = None, **params: Any) -> dict[str, Any]:
-        """Call, and return the result."""
+        """Call the connector and return the result."""
         message = self.send(method, call_id=call_id, **params)
         answer = self.wait(message)
         assert "result" in answer, answer
@@ -41,28 +41,28 @@ class Line:
         return result
 
     def ok(self, method: str, **params: Any) -> dict[str, Any]:
-        """Call, and return the result of what must succeed."""
+        """Call the connector, assert success, and return the result."""
         result = self.call(method, **params)
         assert result["success"], result
         return result
 
     def refused(self, method: str, code: str, **params: Any) -> str:
-        """Call, and return the words with which it must be refused."""
+        """Call the connector, assert a refusal with this code, and return its error message."""
         result = self.call(method, **params)
         assert (result["success"], result.get("code")) == (False, code), result
         return str(result["error"])
 
     def send(self, method: str, *, call_id: str | None = None, **params: Any) -> str:
-        """Call without waiting; return the call's id."""
+        """Send a call without waiting; return its id."""
         call_id = call_id or uuid.uuid4().hex
         self._answers.pop(call_id, None)
         self.raw(self.frame(method, call_id, **params))
         return call_id
 
     def frame(self, method: str, call_id: str, **params: Any) -> dict[str, Any]:
-        """Return a call as it is sent."""
-        given = {"call_id": call_id, "user_id": USER, "epoch": 0, "timeout_ms": 15_000, "agent": "agent_coder"}
-        return {"jsonrpc": "2.0", "id": call_id, "method": f"workspace/{method}", "params": given | params}
+        """Return a call as a JSON-RPC message."""
+        common = {"call_id": call_id, "user_id": USER, "epoch": 0, "timeout_ms": 15_000, "agent": "agent_coder"}
+        return {"jsonrpc": "2.0", "id": call_id, "method": f"workspace/{method}", "params": common | params}
 
     def wait(self, call_id: str, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
         """Wait for the answer to a call."""
@@ -73,32 +73,32 @@ class Line:
         return self._server.do(waiting())
 
     def raw(self, message: Any) -> None:
-        """Send whatever it is."""
+        """Send any message."""
         frame = message if isinstance(message, str | bytes) else json.dumps(message)
         self._server.do(self._socket.send(frame))
 
     def other(self) -> dict[str, Any]:
-        """Wait for the next message that is no answer to a call, or not the first."""
+        """Wait for the next message that is not the first answer to a call."""
         return self._others.get(timeout=WAIT_SECONDS)
 
     def close(self, code: int = 1000, reason: str = "") -> None:
-        """Hang up."""
+        """Close the connection."""
         self._server.do(self._socket.close(code, reason))
 
     def cut(self) -> None:
-        """Break the line as a network does."""
+        """Abort the connection, as after a network failure."""
         self._server.do(_soon(self._socket.transport.abort))
 
     def fall_silent(self) -> None:
-        """Read nothing any more, and so answer no ping."""
+        """Stop reading, so that pings are not answered."""
         self._server.do(_soon(self._socket.transport.pause_reading))
 
     def wait_closed(self) -> None:
-        """Wait until the other side is gone."""
+        """Wait until the connector has closed the connection."""
         self._server.do(asyncio.wait_for(self._socket.wait_closed(), WAIT_SECONDS))
 
     async def read(self) -> None:
-        """Sort what comes, in the server's loop."""
+        """Sort incoming messages into answers and others, in the server's loop."""
         try:
             async for frame in self._socket:
                 message = json.loads(frame)
@@ -115,7 +115,7 @@ class Line:
 
 
 class ConnectorServer:
-    """Takes connectors of user 7; `status` refuses the handshake, `close_code` every hello."""
+    """Accepts connectors of user 7; `status` refuses the handshake, `close_code` every hello."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -125,22 +125,22 @@ class ConnectorServer:
         self.status: int | None = None
         self.location = ""
         self.close_code: int | None = None
-        self.welcome: str | None = None  # what is said instead of the usual answer to a hello
+        self.welcome: str | None = None  # sent instead of the usual answer to a hello
         self.protocol: str | None = PROTOCOL
         self.requests: list[Request] = []
-        self._lines: queue.Queue[Line] = queue.Queue()
+        self._connections: queue.Queue[Connection] = queue.Queue()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something in the server's loop."""
+        """Run a coroutine in the server's loop and return its result."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(WAIT_SECONDS)
 
-    def line(self) -> Line:
+    def connection(self) -> Connection:
         """Wait for the next connector that says hello."""
-        return self._lines.get(timeout=WAIT_SECONDS)
+        return self._connections.get(timeout=WAIT_SECONDS)
 
     @contextmanager
     def running(self) -> Iterator["ConnectorServer"]:
-        """Serve in a thread of its own."""
+        """Run the server in a thread."""
         ready, stopped = threading.Event(), asyncio.Event()
 
         async def run() -> None:
@@ -190,11 +190,11 @@ class ConnectorServer:
         if self.close_code is not None:
             await socket.close(self.close_code)
             return
-        line = Line(self, socket, message["params"])
+        connection = Connection(self, socket, message["params"])
         welcome = {"jsonrpc": "2.0", "id": message["id"], "result": {"ping_seconds": self.ping_seconds}}
         await socket.send(self.welcome or json.dumps(welcome))
-        self._lines.put(line)
-        await line.read()
+        self._connections.put(connection)
+        await connection.read()
 
 
 def _json(connection: ServerConnection, status: HTTPStatus, body: dict[str, Any]) -> Response:

@@ -1,4 +1,4 @@
-"""The line between a connector and its server: how it begins, breaks, comes back, and ends."""
+"""The connection between a connector and its server: handshake, reconnect, take-over, invalid frames, shutdown."""
 
 import asyncio
 import json
@@ -29,9 +29,9 @@ from tests.services.launch import free_ports
 from tests.terminal import Terminal
 
 
-def test_a_connector_says_who_it_is_and_stays_the_same(connect: Connecting) -> None:
-    line = connect.line("--yes", "--run", "test=pytest -q")
-    hello = line.hello
+def test_connector_identifies_itself_and_keeps_its_id(connect: Connecting) -> None:
+    connection = connect.connection("--yes", "--run", "test=pytest -q")
+    hello = connection.hello
     handshake = next(request for request in connect.server.requests if request.path.endswith("/connector"))
     assert handshake.headers["Authorization"] == "Bearer a-token"
     assert (hello["protocol"], hello["user_id"], hello["project_id"]) == (PROTOCOL, USER, 5)
@@ -39,23 +39,23 @@ def test_a_connector_says_who_it_is_and_stays_the_same(connect: Connecting) -> N
     assert (hello["commands"], hello["take_over"]) == ({"test": "pytest -q"}, False)
     assert str(connect.work) not in json.dumps(hello)
 
-    line.cut()
-    assert connect.server.line().hello["connector_id"] == hello["connector_id"]
+    connection.cut()
+    assert connect.server.connection().hello["connector_id"] == hello["connector_id"]
     assert connect.stop() == 0
-    assert connect.line("--yes").hello["connector_id"] == hello["connector_id"]
+    assert connect.connection("--yes").hello["connector_id"] == hello["connector_id"]
 
 
-def test_a_project_is_found_by_its_name_or_as_the_only_one(connect: Connecting) -> None:
+def test_project_is_found_by_name_or_as_the_only_one(connect: Connecting) -> None:
     for options in (("--project", "Website"), ()):
         connect.project = options
-        assert connect.line("--yes").hello["project_id"] == 5
+        assert connect.connection("--yes").hello["project_id"] == 5
         connect.stop()
 
 
 @pytest.mark.parametrize(
     ("status", "code", "words"), [(401, 4, "artel login"), (403, 4, "does not allow"), (404, 3, "no project 5")]
 )
-def test_a_refusal_that_will_not_pass_ends_it(connect: Connecting, status: int, code: int, words: str) -> None:
+def test_permanent_refusal_ends_the_connector(connect: Connecting, status: int, code: int, words: str) -> None:
     connect.server.status = status
     connect.start("--yes")
 
@@ -65,7 +65,7 @@ def test_a_refusal_that_will_not_pass_ends_it(connect: Connecting, status: int, 
     assert len([request for request in connect.server.requests if request.path.endswith("/connector")]) == 1
 
 
-def test_the_token_goes_to_the_named_server_only(connect: Connecting) -> None:
+def test_token_is_not_sent_to_a_redirect_target(connect: Connecting) -> None:
     with ConnectorServer().running() as elsewhere:
         connect.server.status = 307
         connect.server.location = f"{elsewhere.url}/my/projects/5/connector".replace("http", "ws", 1)
@@ -77,7 +77,7 @@ def test_the_token_goes_to_the_named_server_only(connect: Connecting) -> None:
         assert elsewhere.requests == []
 
 
-def test_nobody_reading_what_is_printed_is_no_trouble(connect: Connecting) -> None:
+def test_closed_standard_output_is_ignored(connect: Connecting) -> None:
     assert running.nursery is not None
     read, write = os.pipe()
     with Path(os.devnull).open() as nothing, connect.out.open("a") as out:
@@ -85,29 +85,29 @@ def test_nobody_reading_what_is_printed_is_no_trouble(connect: Connecting) -> No
         command = [running.ARTEL, *connect.arguments(["--yes"])]
         connect.processes.append(running.nursery.fork(command, connect.env, files))
     os.close(write)
-    line = connect.server.line()
+    connection = connect.server.connection()
     os.close(read)
 
-    assert line.ok("write", path="a.txt", content="x")
-    assert line.ok("read", path="a.txt")["content"] == "x"
+    assert connection.ok("write", path="a.txt", content="x")
+    assert connection.ok("read", path="a.txt")["content"] == "x"
     connect.stop()
     assert "Traceback" not in connect.printed()
 
 
-def test_it_ends_at_once_whatever_is_going_on(connect: Connecting) -> None:
+def test_connector_stops_at_once_during_a_slow_call(connect: Connecting) -> None:
     (connect.work / "slow.txt").write_text("a" * 60 + "!\n")
-    line = connect.line("--yes")
-    slow = line.send("search", query="(a+)+$", regex=True, timeout_ms=60_000)
-    assert line.ok("list", recursive=True)["files"]
+    connection = connect.connection("--yes")
+    slow = connection.send("search", query="(a+)+$", regex=True, timeout_ms=60_000)
+    assert connection.ok("list", recursive=True)["files"]
 
     assert connect.stop() == 0
 
     with pytest.raises(TimeoutError):
-        line.wait(slow, 0.1)
+        connection.wait(slow, 0.1)
     assert "Traceback" not in connect.printed()
 
 
-def test_a_wrong_token_ends_it(connect: Connecting) -> None:
+def test_wrong_token_ends_the_connector(connect: Connecting) -> None:
     connect.start("--yes", ARTEL_TOKEN="wrong")
 
     assert connect.ended()[0] == 4
@@ -121,7 +121,7 @@ def test_a_wrong_token_ends_it(connect: Connecting) -> None:
         (4400, 4, "refused the connector"),
     ],
 )
-def test_other_connectors_and_refused_hellos_end_it(
+def test_close_codes_of_the_server_end_the_connector(
     connect: Connecting, close_code: int, code: int, words: str
 ) -> None:
     connect.server.close_code = close_code
@@ -132,7 +132,7 @@ def test_other_connectors_and_refused_hellos_end_it(
     assert (ended, words in printed) == (code, True), printed
 
 
-def test_a_server_that_says_no_to_the_hello_or_speaks_something_else_ends_it(connect: Connecting) -> None:
+def test_refused_hello_or_other_protocol_ends_the_connector(connect: Connecting) -> None:
     connect.server.welcome = '{"jsonrpc": "2.0", "id": "hello", "error": {"code": -32000, "message": "not today"}}'
     connect.start("--yes")
     code, printed = connect.ended()
@@ -145,7 +145,7 @@ def test_a_server_that_says_no_to_the_hello_or_speaks_something_else_ends_it(con
 
 
 @pytest.mark.parametrize("welcome", ["nonsense", "[]", "{}", '{"id": "hello", "result": {"ping_seconds": "often"}}'])
-def test_a_server_that_does_not_say_welcome_is_tried_again(connect: Connecting, welcome: str) -> None:
+def test_invalid_welcome_is_retried(connect: Connecting, welcome: str) -> None:
     connect.server.welcome = welcome
     connect.start("--yes")
     connect.until("the server did not send a valid welcome")
@@ -154,84 +154,84 @@ def test_a_server_that_does_not_say_welcome_is_tried_again(connect: Connecting, 
     connect.until("Connected to")
 
 
-def test_being_taken_over_ends_it(connect: Connecting) -> None:
-    connect.line("--yes").close(4410)
+def test_taken_over_connector_ends(connect: Connecting) -> None:
+    connect.connection("--yes").close(4410)
 
     ended, printed = connect.ended()
 
     assert (ended, "has taken over" in printed) == (5, True)
 
 
-def test_taking_over_is_asked_for_once(connect: Connecting) -> None:
-    """One that was replaced meanwhile must not take back by itself what it lost."""
-    line = connect.line("--yes", "--take-over")
-    assert line.hello["take_over"] is True
+def test_take_over_is_requested_only_for_the_first_connection(connect: Connecting) -> None:
+    """A connector that was replaced meanwhile must not take over again when it reconnects."""
+    connection = connect.connection("--yes", "--take-over")
+    assert connection.hello["take_over"] is True
 
-    line.cut()
+    connection.cut()
 
-    assert connect.server.line().hello["take_over"] is False
+    assert connect.server.connection().hello["take_over"] is False
 
 
-def test_a_broken_line_is_opened_again_and_that_is_said(connect: Connecting) -> None:
-    line = connect.line("--yes")
+def test_connector_reconnects_and_prints_it(connect: Connecting) -> None:
+    connection = connect.connection("--yes")
     (connect.work / "file.txt").write_text("x")
 
-    line.cut()
-    line = connect.server.line()
-    assert line.ok("read", path="file.txt")["content"] == "x"
-    line.close()
-    line = connect.server.line()
-    assert line.ok("read", path="file.txt")["content"] == "x"
+    connection.cut()
+    connection = connect.server.connection()
+    assert connection.ok("read", path="file.txt")["content"] == "x"
+    connection.close()
+    connection = connect.server.connection()
+    assert connection.ok("read", path="file.txt")["content"] == "x"
     connect.server.status = 503
-    line.cut()
+    connection.cut()
     connect.until("the server answered 503")
     connect.server.status = None
 
-    assert connect.server.line().ok("read", path="file.txt")
+    assert connect.server.connection().ok("read", path="file.txt")
     assert connect.printed().count("is down") >= 3
     assert "Trying again in" in connect.printed()
 
 
-def test_a_server_that_falls_silent_is_given_up(connect: Connecting) -> None:
+def test_silent_server_is_disconnected(connect: Connecting) -> None:
     connect.server.ping_seconds = 1
-    line = connect.line("--yes")
+    connection = connect.connection("--yes")
 
-    line.fall_silent()
+    connection.fall_silent()
 
-    assert connect.server.line().hello
+    assert connect.server.connection().hello
     assert "no answer for" in connect.printed()
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 0.01, 61, 1e300, float("nan"), float("inf")])
-def test_a_server_that_wants_odd_pings_gets_the_usual_ones(connect: Connecting, seconds: float) -> None:
+def test_invalid_ping_interval_is_replaced_by_the_default(connect: Connecting, seconds: float) -> None:
     connect.server.ping_seconds = seconds
-    line = connect.line("--yes")
+    connection = connect.connection("--yes")
 
-    assert all(line.ok("list")["files"] == [] for _ in range(20))
+    assert all(connection.ok("list")["files"] == [] for _ in range(20))
     assert "is down" not in connect.printed()
 
 
-def test_a_server_that_answers_pings_is_kept(connect: Connecting) -> None:
+def test_connection_stays_open_while_the_server_answers_pings(connect: Connecting) -> None:
     connect.server.ping_seconds = 1
-    line = connect.line("--yes")
+    connection = connect.connection("--yes")
 
-    later = time.monotonic() + 3.5  # without an answer to its ping it would have given up before that
+    later = time.monotonic() + 3.5  # an unanswered ping would have ended the connection before
 
-    eventually(lambda: line.ok("list")["files"] == [] and time.monotonic() > later)
+    eventually(lambda: connection.ok("list")["files"] == [] and time.monotonic() > later)
     assert "is down" not in connect.printed()
 
 
-def test_a_line_whose_login_is_over_is_opened_again_with_the_login_that_there_is_now(connect: Connecting) -> None:
+def test_connector_reconnects_with_the_current_login_after_its_token_expired(connect: Connecting) -> None:
     del connect.env["ARTEL_TOKEN"]
     credentials = Credentials.load(Path(connect.env["ARTEL_CONFIG_DIR"]))
     credentials.remember(connect.server.url, connect.server.token)
-    line = connect.line("--yes")
+    connection = connect.connection("--yes")
     credentials.remember(connect.server.url, "the next")
     connect.server.token = "the next"
 
-    line.close(4401, "The token has expired. Log in again.")
+    connection.close(4401, "The token has expired. Log in again.")
 
-    again = connect.server.line()
+    again = connect.server.connection()
     assert again.ok("list")["files"] == []
     assert "The token has expired" in connect.printed()
 
@@ -242,7 +242,7 @@ def test_a_line_whose_login_is_over_is_opened_again_with_the_login_that_there_is
 
 
 @pytest.mark.anyio
-async def test_the_connector_of_artel_up_is_logged_in_anew_when_its_token_has_expired(
+async def test_connector_of_artel_up_gets_a_new_token_when_its_token_has_expired(
     connect: Connecting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in connect.env.items():
@@ -258,28 +258,28 @@ async def test_the_connector_of_artel_up_is_logged_in_anew_when_its_token_has_ex
     own = OwnConnector(connect.work, quiet=True)
     own.start(ConnectorTarget(connect.server.url, 5, token, 0, is_free))
     try:
-        line = await asyncio.to_thread(connect.server.line)
+        connection = await asyncio.to_thread(connect.server.connection)
         connect.server.token = "the next"
-        await asyncio.to_thread(line.close, 4401, "The token has expired. Log in again.")
-        again = await asyncio.to_thread(connect.server.line)
+        await asyncio.to_thread(connection.close, 4401, "The token has expired. Log in again.")
+        again = await asyncio.to_thread(connect.server.connection)
         listed = await asyncio.to_thread(again.ok, "list")
         assert (listed["success"], listed["files"]) == (True, [])
     finally:
         await asyncio.to_thread(own.stop)
 
 
-def test_a_project_that_was_deleted_ends_it(connect: Connecting) -> None:
-    connect.line("--yes").close(4400, "The project was deleted.")
+def test_deleted_project_ends_the_connector(connect: Connecting) -> None:
+    connect.connection("--yes").close(4400, "The project was deleted.")
 
     code, printed = connect.ended()
 
     assert (code, "The project was deleted." in printed) == (4, True)
 
 
-def test_a_command_may_be_longer_than_what_the_server_is_told_of_it(connect: Connecting) -> None:
-    line = connect.line("--yes", "--run", f"long=echo {'x' * 5_000}")
+def test_long_commands_are_cut_in_the_hello(connect: Connecting) -> None:
+    connection = connect.connection("--yes", "--run", f"long=echo {'x' * 5_000}")
 
-    assert len(line.hello["commands"]["long"]) == 1_000
+    assert len(connection.hello["commands"]["long"]) == 1_000
 
 
 def call(**changes: Any) -> dict[str, Any]:
@@ -323,15 +323,15 @@ def call(**changes: Any) -> dict[str, Any]:
     ],
     ids=range(30),
 )
-def test_frames_that_are_no_calls_are_answered_and_do_no_harm(connect: Connecting, frame: Any, code: int) -> None:
-    line = connect.line("--yes")
+def test_invalid_frames_are_answered_with_an_error(connect: Connecting, frame: Any, code: int) -> None:
+    connection = connect.connection("--yes")
 
-    line.raw(frame)
+    connection.raw(frame)
 
-    answer = eventually(lambda: line.wait("x") if code in (-32601, -32602) else line.other())
+    answer = eventually(lambda: connection.wait("x") if code in (-32601, -32602) else connection.other())
     assert answer["error"]["code"] == code, answer
     assert len(json.dumps(answer)) < 1000
-    assert line.ok("list")["files"] == []
+    assert connection.ok("list")["files"] == []
     assert "is down" not in connect.printed()
 
 
@@ -366,16 +366,16 @@ MORE_FIELDS = (
     others=st.dictionaries(st.sampled_from(["jsonrpc", "id", "method", "params"]), ANYTHING, max_size=1),
 )
 @settings(max_examples=by_depth(100, 500), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_is_called_the_next_call_is_answered(
+def test_next_call_is_answered_after_any_call(
     connect: Connecting, method: str, fields: dict[str, Any], others: dict[str, Any]
 ) -> None:
-    line = getattr(connect, "fuzzed", None) or connect.line("--read-only", "--run", "true=true")
-    connect.fuzzed = line  # type: ignore[attr-defined]
+    connection = getattr(connect, "fuzzed", None) or connect.connection("--read-only", "--run", "true=true")
+    connect.fuzzed = connection  # type: ignore[attr-defined]
 
     params = {"call_id": "x", "user_id": USER, "timeout_ms": 2000, "path": "."} | fields
-    line.raw({"jsonrpc": "2.0", "id": "x", "method": method, "params": params} | others)
+    connection.raw({"jsonrpc": "2.0", "id": "x", "method": method, "params": params} | others)
 
-    assert line.ok("list", epoch=1 << 70)["files"] == []
+    assert connection.ok("list", epoch=1 << 70)["files"] == []
     assert "is down" not in connect.printed()
     assert "Traceback" not in connect.printed()
 
@@ -390,50 +390,50 @@ def test_whatever_is_called_the_next_call_is_answered(
     ],
     ids=range(4),
 )
-def test_messages_that_want_no_answer_get_none(connect: Connecting, frame: Any) -> None:
+def test_notifications_and_responses_get_no_answer(connect: Connecting, frame: Any) -> None:
     (connect.work / "file.txt").write_text("x")
-    line = connect.line("--yes")
+    connection = connect.connection("--yes")
 
-    line.raw(frame)
+    connection.raw(frame)
 
-    assert line.ok("read", path="file.txt")
-    assert line._others.empty()
-
-
-def test_a_frame_far_over_the_limit_ends_the_line_only(connect: Connecting) -> None:
-    line = connect.line("--yes")
-
-    line.raw("x" * (2 * MAX_FRAME_BYTES + 1))
-
-    assert connect.server.line().ok("list")
+    assert connection.ok("read", path="file.txt")
+    assert connection._others.empty()
 
 
-def test_an_answer_too_large_for_a_frame_is_replaced_by_words(connect: Connecting) -> None:
+def test_frame_far_over_the_limit_only_ends_the_connection(connect: Connecting) -> None:
+    connection = connect.connection("--yes")
+
+    connection.raw("x" * (2 * MAX_FRAME_BYTES + 1))
+
+    assert connect.server.connection().ok("list")
+
+
+def test_answer_too_large_for_a_frame_is_replaced_by_an_error(connect: Connecting) -> None:
     (connect.work / "controls").write_bytes(b"\x01" * 9_000_000)
-    line = connect.line("--yes")
+    connection = connect.connection("--yes")
 
-    assert "too large" in line.refused("read", "read_failed", path="controls")
-    assert len(line.ok("read", path="controls", first_line=1, lines=0)["content"]) == 0
+    assert "too large" in connection.refused("read", "read_failed", path="controls")
+    assert len(connection.ok("read", path="controls", first_line=1, lines=0)["content"]) == 0
 
 
-def test_a_flood_is_answered_call_by_call_and_the_rest_refused(connect: Connecting) -> None:
+def test_calls_over_the_queue_limit_are_refused(connect: Connecting) -> None:
     (connect.work / "file.txt").write_text("x")
     (connect.work / "slow.txt").write_text("a" * 60 + "!\n")
-    line = connect.line("--yes")
-    slow = [line.send("search", query="(a+)+$", regex=True, timeout_ms=3000) for _ in range(8)]
+    connection = connect.connection("--yes")
+    slow = [connection.send("search", query="(a+)+$", regex=True, timeout_ms=3000) for _ in range(8)]
 
-    flood = [line.send("read", path="file.txt") for _ in range(200)]
-    answers = [line.wait(call_id) for call_id in flood]
+    flood = [connection.send("read", path="file.txt") for _ in range(200)]
+    answers = [connection.wait(call_id) for call_id in flood]
 
     refused = [answer["error"]["code"] for answer in answers if "error" in answer]
     assert refused == [-32000] * 136
     assert [answer["result"]["content"] for answer in answers if "result" in answer] == ["x"] * 64
-    assert all(line.wait(call_id)["result"]["cut_by"] == "time" for call_id in slow)
-    assert line.ok("read", path="file.txt")
+    assert all(connection.wait(call_id)["result"]["cut_by"] == "time" for call_id in slow)
+    assert connection.ok("read", path="file.txt")
 
 
-def test_a_folder_is_connected_once(connect: Connecting) -> None:
-    connect.line("--yes")
+def test_second_connector_of_a_folder_is_refused(connect: Connecting) -> None:
+    connect.connection("--yes")
     connect.start("--yes")
 
     code, printed = connect.ended()
@@ -444,10 +444,10 @@ def test_a_folder_is_connected_once(connect: Connecting) -> None:
 
 @pytest.mark.req("CLI-01.9")
 def test_take_over_works_for_the_same_folder(connect: Connecting) -> None:
-    connect.line("--yes")
+    connect.connection("--yes")
     first = connect.processes[0]
 
-    second = connect.line("--yes", "--take-over")
+    second = connect.connection("--yes", "--take-over")
 
     assert first.wait(15) == 5
     assert "Another `artel connect` has taken over this folder." in connect.printed()
@@ -456,8 +456,8 @@ def test_take_over_works_for_the_same_folder(connect: Connecting) -> None:
 
 @pytest.fixture
 def state(connect: Connecting, monkeypatch: pytest.MonkeyPatch) -> StateFolder:
-    """The state of a connector that was killed, and so left its number in the lock."""
-    connect.line("--yes")
+    """The state of a killed connector, whose process id is still in the lock file."""
+    connect.connection("--yes")
     connect.kill()
     monkeypatch.setenv("ARTEL_CONFIG_DIR", connect.env["ARTEL_CONFIG_DIR"])
     (found,) = StateFolder.all()
@@ -465,7 +465,7 @@ def state(connect: Connecting, monkeypatch: pytest.MonkeyPatch) -> StateFolder:
 
 
 @pytest.mark.req("CLI-01.9")
-def test_take_over_never_signals_a_process_that_got_the_number_of_a_killed_connector(state: StateFolder) -> None:
+def test_take_over_never_signals_a_process_that_reuses_the_id_of_a_killed_connector(state: StateFolder) -> None:
     lock = state.path / "connect.lock"
     with subprocess.Popen(["sleep", "600"]) as stranger:
         try:
@@ -479,7 +479,7 @@ def test_take_over_never_signals_a_process_that_got_the_number_of_a_killed_conne
 
 
 @pytest.mark.req("CLI-01.9")
-def test_number_of_the_holder_is_in_the_lock_as_long_as_it_holds_it(state: StateFolder) -> None:
+def test_lock_file_has_the_process_id_while_the_lock_is_held(state: StateFolder) -> None:
     lock = state.path / "connect.lock"
 
     with state.connector_lock():
@@ -491,12 +491,12 @@ def test_number_of_the_holder_is_in_the_lock_as_long_as_it_holds_it(state: State
 
 @pytest.mark.req("CLI-01.9")
 @pytest.mark.anyio
-async def test_take_over_waits_for_a_holder_that_has_not_written_its_number_yet(state: StateFolder) -> None:
+async def test_take_over_waits_for_a_holder_that_has_not_written_its_process_id_yet(state: StateFolder) -> None:
     with ExitStack() as ours:
         with state.connector_lock():
             (state.path / "connect.lock").write_bytes(b"")
             taking = asyncio.create_task(acquire(state, ours, take_over=True))
-            await asyncio.sleep(0)  # it has looked once
+            await asyncio.sleep(0)  # it has tried once
 
             assert not taking.done()
         await taking
@@ -524,15 +524,15 @@ async def test_connector_of_artel_up_comes_back_when_the_other_leaves(
     own = OwnConnector(connect.work, quiet=True)
     own.start(ConnectorTarget(connect.server.url, 5, partial(_token, connect), 3600, is_free))
     try:
-        await asyncio.to_thread(connect.server.line)
+        await asyncio.to_thread(connect.server.connection)
         refused = await asyncio.to_thread(running.artel, *connect.arguments(["--yes"]), env=connect.env)
         assert f"by `artel up` (process {os.getpid()}). End it there, or take over: --take-over" in refused.stderr
 
-        other = await asyncio.to_thread(connect.line, "--yes", "--take-over")
+        other = await asyncio.to_thread(connect.connection, "--yes", "--take-over")
         assert other.hello["mode"] == "yes"
         await asyncio.to_thread(connect.stop)
         is_taken = False
-        back = await asyncio.to_thread(connect.server.line)
+        back = await asyncio.to_thread(connect.server.connection)
 
         assert (back.hello["mode"], back.hello["take_over"]) == ("browser", False)
     finally:
@@ -541,7 +541,7 @@ async def test_connector_of_artel_up_comes_back_when_the_other_leaves(
 
 @pytest.mark.req("CLI-01.9")
 @pytest.mark.anyio
-async def test_connector_of_artel_up_waits_until_the_one_that_holds_the_folder_ends(
+async def test_connector_of_artel_up_waits_until_the_current_connector_ends(
     connect: Connecting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in connect.env.items():
@@ -551,20 +551,20 @@ async def test_connector_of_artel_up_waits_until_the_one_that_holds_the_folder_e
     async def is_free() -> bool:
         return True
 
-    await asyncio.to_thread(connect.line, "--yes")
+    await asyncio.to_thread(connect.connection, "--yes")
     own = OwnConnector(connect.work, quiet=True)
     holder = own.start(ConnectorTarget(connect.server.url, 5, partial(_token, connect), 3600, is_free))
     try:
         assert holder == f"`artel connect` (process {connect.processes[0].pid})"
         await asyncio.to_thread(connect.stop)
-        back = await asyncio.to_thread(connect.server.line)
+        back = await asyncio.to_thread(connect.server.connection)
         assert (back.hello["mode"], back.hello["take_over"]) == ("browser", False)
     finally:
         await asyncio.to_thread(own.stop)
 
 
 @pytest.mark.req("CLI-01.9")
-def test_artel_up_says_which_connector_it_waits_for(connect: Connecting, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_artel_up_prints_which_connector_it_waits_for(connect: Connecting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARTEL_CONFIG_DIR", connect.env["ARTEL_CONFIG_DIR"])
     [port] = free_ports(1)
     state = StateFolder.of(f"http://127.0.0.1:{port}", 1, connect.work)
@@ -578,7 +578,7 @@ def test_artel_up_says_which_connector_it_waits_for(connect: Connecting, monkeyp
     assert "ask before they write" not in shown
 
 
-def test_folders_that_hold_our_own_files_are_refused(connect: Connecting, tmp_path: Path) -> None:
+def test_folders_with_own_files_of_artel_are_refused(connect: Connecting, tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "config", tmp_path / "config" / "inner"):
         folder.mkdir(exist_ok=True)
         done = running.artel("connect", str(folder), "--project", "5", "--yes", env=connect.env)
@@ -587,10 +587,10 @@ def test_folders_that_hold_our_own_files_are_refused(connect: Connecting, tmp_pa
     assert missing.returncode == 2
 
 
-def test_the_state_is_for_its_owner_only(connect: Connecting) -> None:
-    line = connect.line("--yes")
-    line.ok("write", path="file.txt", content="x", turn_id="t")
-    line.ok("write", path="file.txt", content="y", turn_id="u")
+def test_state_files_are_private_to_the_owner(connect: Connecting) -> None:
+    connection = connect.connection("--yes")
+    connection.ok("write", path="file.txt", content="x", turn_id="t")
+    connection.ok("write", path="file.txt", content="y", turn_id="u")
 
     private = [path for path in connect.state().rglob("*") if path.is_file()]
 
@@ -599,12 +599,12 @@ def test_the_state_is_for_its_owner_only(connect: Connecting) -> None:
     assert connect.work not in [path.parent for path in private]
 
 
-def test_the_audit_log_has_every_call_and_no_content(connect: Connecting) -> None:
-    line = connect.line("--yes")
-    line.ok("write", path="file.txt", content="TREASURE", turn_id="t1")
-    line.call("read", path="../x")
-    line.raw("nonsense")
-    line.other()
+def test_audit_log_has_every_call_and_no_content(connect: Connecting) -> None:
+    connection = connect.connection("--yes")
+    connection.ok("write", path="file.txt", content="TREASURE", turn_id="t1")
+    connection.call("read", path="../x")
+    connection.raw("nonsense")
+    connection.other()
 
     entries = connect.audit()
 
@@ -617,7 +617,7 @@ def test_the_audit_log_has_every_call_and_no_content(connect: Connecting) -> Non
 
 
 @pytest.mark.usefixtures("started_for_real")
-def test_it_runs_without_the_server_and_without_the_slow_http_client(connect: Connecting) -> None:
+def test_connector_imports_neither_server_packages_nor_httpx(connect: Connecting) -> None:
     server = "fastapi", "sqlalchemy", "structlog", "argon2", "jwt", "pydantic_settings", "uvicorn", "langgraph"
     blocked = (*server, "litellm", "httpx")
     script = (
@@ -632,9 +632,9 @@ def test_it_runs_without_the_server_and_without_the_slow_http_client(connect: Co
         cwd="/",
     ) as process:
         try:
-            line = connect.server.line()
-            assert line.ok("search", query="h.llo", regex=True)["matches"]
-            assert line.ok("write", path="made.txt", content="x")
+            connection = connect.server.connection()
+            assert connection.ok("search", query="h.llo", regex=True)["matches"]
+            assert connection.ok("write", path="made.txt", content="x")
         finally:
             process.terminate()
             assert process.wait(10) == 0

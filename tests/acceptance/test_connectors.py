@@ -1,4 +1,4 @@
-"""The socket of a project's connector: who may open it, what may be said on it, and what others see of it."""
+"""The WebSocket of a project's connector: authentication, protocol errors, take-over, and its state in the API."""
 
 import json
 import time
@@ -27,7 +27,7 @@ def project(person: Person) -> int:
     return number
 
 
-def test_a_connector_is_seen_while_its_line_is_open(person: Person, project: int) -> None:
+def test_connector_is_online_while_it_is_connected(person: Person, project: int) -> None:
     assert state(person, project)["online"] is False
 
     with person.follow_project(project) as news:
@@ -77,7 +77,7 @@ def test_only_the_owner_of_a_project_can_open_its_socket(person: Person, other: 
         {"commands": {"x" * 64: "pytest"}},
     ],
 )
-def test_a_hello_that_says_what_is_not_so_is_refused(person: Person, project: int, wrong: dict[str, Any]) -> None:
+def test_invalid_hello_is_refused(person: Person, project: int, wrong: dict[str, Any]) -> None:
     with socket(person, project) as connector:
         connector.say(hello(person, project, **wrong))
         code, reason = connector.close_code()
@@ -91,7 +91,7 @@ def test_a_hello_that_says_what_is_not_so_is_refused(person: Person, project: in
 @pytest.mark.parametrize(
     "first", ["", "no json", "[]", "5", '{"method": "hello"}', '{"jsonrpc": "2.0", "method": "x"}']
 )
-def test_a_line_that_does_not_begin_with_hello_is_closed(person: Person, project: int, first: str) -> None:
+def test_connection_that_does_not_begin_with_hello_is_closed(person: Person, project: int, first: str) -> None:
     with socket(person, project) as connector:
         connector.say(first)
         assert connector.close_code()[0] == 4400
@@ -104,7 +104,7 @@ def test_another_subprotocol_is_refused(person: Person, project: int) -> None:
 
 @pytest.mark.any_database
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "no json",
         b"bytes",
@@ -114,35 +114,37 @@ def test_another_subprotocol_is_refused(person: Person, project: int) -> None:
         "[" * 100_000,
     ],
 )
-def test_a_connector_that_talks_nonsense_is_cut_off(person: Person, project: int, said: str | bytes) -> None:
+def test_connector_that_sends_invalid_messages_is_disconnected(
+    person: Person, project: int, message: str | bytes
+) -> None:
     with connected(person, project) as connector:
-        connector.say(said)
+        connector.say(message)
         assert connector.close_code()[0] == 4413
     eventually(lambda: not state(person, project)["online"])
 
 
-def test_a_connector_that_floods_the_line_is_cut_off(person: Person, project: int) -> None:
+def test_connector_that_sends_too_many_messages_is_disconnected(person: Person, project: int) -> None:
     with connected(person, project) as connector:
         try:
             for _ in range(2_000):
                 connector.say({"jsonrpc": "2.0", "id": "nobody asked", "result": {"success": True}})
-        except Exception:  # noqa: BLE001, S110 - it may be closed before all is said
+        except Exception:  # noqa: BLE001, S110 - it may be closed before all is sent
             pass
         assert connector.close_code()[0] == 4413
 
 
-def test_a_connector_that_says_little_often_but_much_in_all_is_cut_off(person: Person, project: int) -> None:
-    said = {"jsonrpc": "2.0", "id": "nobody asked", "result": {"success": True, "x": "x" * 90_000}}
+def test_connector_that_sends_too_many_unsolicited_bytes_is_disconnected(person: Person, project: int) -> None:
+    message = {"jsonrpc": "2.0", "id": "nobody asked", "result": {"success": True, "x": "x" * 90_000}}
     with connected(person, project) as connector:
         try:
-            for _ in range(30):  # far fewer than may come in a row
-                connector.say(said)
-        except Exception:  # noqa: BLE001, S110 - it may be closed before all is said
+            for _ in range(30):  # below the limit on the number of messages
+                connector.say(message)
+        except Exception:  # noqa: BLE001, S110 - it may be closed before all is sent
             pass
         assert connector.close_code()[0] == 4413
 
 
-def test_a_connector_may_ask_nothing_of_the_server(person: Person, project: int) -> None:
+def test_connector_may_not_call_the_server(person: Person, project: int) -> None:
     with connected(person, project) as connector:
         connector.say({"jsonrpc": "2.0", "id": 7, "method": "workspace/read", "params": {"path": "x"}})
         answer = connector.hear()
@@ -150,7 +152,7 @@ def test_a_connector_may_ask_nothing_of_the_server(person: Person, project: int)
     assert (answer["id"], answer["error"]["code"]) == (7, -32601)
 
 
-def test_a_second_connector_is_refused_unless_it_takes_over(person: Person, project: int) -> None:
+def test_second_connector_is_refused_unless_it_takes_over(person: Person, project: int) -> None:
     with connected(person, project, workspace_name="first") as first:
         with socket(person, project) as second:
             second.say(hello(person, project, connector_id="another-one"))
@@ -165,14 +167,14 @@ def test_a_second_connector_is_refused_unless_it_takes_over(person: Person, proj
             assert state(person, project)["workspace_name"] == "second"
 
 
-def test_the_same_connector_comes_back_whatever_the_server_thinks_of_its_old_line(person: Person, project: int) -> None:
+def test_reconnect_of_the_same_connector_replaces_its_old_connection(person: Person, project: int) -> None:
     with connected(person, project) as old, connected(person, project, workspace_name="again"):
         assert old.close_code()[0] == 4410
         assert state(person, project)["workspace_name"] == "again"
     eventually(lambda: not state(person, project)["online"])
 
 
-def test_a_deleted_project_ends_its_line_and_says_so(person: Person, project: int) -> None:
+def test_deleting_a_project_closes_its_connection_with_a_reason(person: Person, project: int) -> None:
     with connected(person, project) as connector:
         assert person.http.delete(f"/my/projects/{project}").status_code == 204
 
@@ -180,7 +182,7 @@ def test_a_deleted_project_ends_its_line_and_says_so(person: Person, project: in
 
 
 @pytest.mark.any_database
-def test_a_line_does_not_outlive_the_token_that_it_was_opened_with(person: Person, project: int) -> None:
+def test_connection_is_closed_when_its_token_expires(person: Person, project: int) -> None:
     claims = jwt.decode(person.token, JWT_SECRET, algorithms=["HS256"], audience="artel")
     short = jwt.encode(claims | {"exp": int(time.time()) + 3}, JWT_SECRET, "HS256")
 

@@ -1,4 +1,4 @@
-"""A folder that somebody else has filled: nothing that we start runs or obeys what is in it."""
+"""A folder with hostile files: no command of Artel imports or is configured by anything in it."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ from tests.deadlines import eventually
 from tests.people import client
 from tests.running import ARTEL, COMMAND_SECONDS, STOP_SECONDS, artel, clean_environment
 
-# Modules that Artel imports sooner or later, and those that Python itself looks for.
+# Modules that Artel or Python itself imports.
 POISON = (
     "typer",
     "rich",
@@ -46,7 +46,7 @@ def poisoned(tmp_path: Path) -> Path:
 
 
 def poison_package(folder: Path, name: str) -> None:
-    """Add a whole package of ours, which a search of the folder would find before the real one."""
+    """Add a package with the name of one of ours, which would shadow the real one if the folder were in sys.path."""
     (folder / name).mkdir()
     for file in ("__init__.py", "__main__.py"):
         (folder / name / file).write_text(f"open({str(folder / 'imported')!r}, 'a').write({name!r} + ' ')\n")
@@ -71,10 +71,10 @@ def running(command: list[str], folder: Path, env: dict[str, str], out: Path) ->
 
 
 @pytest.mark.req("SEC-01.1", "SEC-01.2")
-def test_up_and_its_connector_import_and_obey_nothing_in_the_folder(poisoned: Path, tmp_path: Path) -> None:
+def test_up_and_its_connector_import_and_read_no_configuration_from_the_folder(poisoned: Path, tmp_path: Path) -> None:
     poison_package(poisoned, "artel")
-    known = "known-to-whoever-wrote-the-folder-and-long-enough"
-    (poisoned / "artel.yaml").write_text(f"jwt_secret: {known}\ndata_dir: {tmp_path}/stolen\n")
+    leaked_secret = "known-to-the-author-of-the-folder-and-long-enough"
+    (poisoned / "artel.yaml").write_text(f"jwt_secret: {leaked_secret}\ndata_dir: {tmp_path}/stolen\n")
     env = clean_environment(tmp_path, ARTEL_CONFIG_DIR="../config")  # also a relative one stays the same folder
     out = tmp_path / "out.txt"
     with running([ARTEL, "up", "--port", "0", "--json"], poisoned, env, out):
@@ -83,7 +83,7 @@ def test_up_and_its_connector_import_and_obey_nothing_in_the_folder(poisoned: Pa
         where = f"/my/projects/{ready['project_id']}/connector"
         eventually(lambda: http.get(where).json()["online"], COMMAND_SECONDS)
         claims = jwt.decode(ready["token"], options={"verify_signature": False})
-        forged = client(ready["url"], jwt.encode(claims, known, algorithm="HS256")).get("/auth/me")
+        forged = client(ready["url"], jwt.encode(claims, leaked_secret, algorithm="HS256")).get("/auth/me")
 
     assert forged.status_code == 401
     assert "Move it to ../config/artel.yaml" in out.read_text()
@@ -107,8 +107,8 @@ def test_connect_and_its_search_import_nothing_from_the_folder(
         poison_package(poisoned, "artel")
     words = [*command, "connect", ".", "--project", "5", "--ask", "browser"]
     with running(words, poisoned, connect.env, tmp_path / "out.txt"):
-        line = connect.server.line()
-        found = line.ok("search", query="n[e]+dle", regex=True)
+        connection = connect.server.connection()
+        found = connection.ok("search", query="n[e]+dle", regex=True)
 
     assert [match["path"] for match in found["matches"]] == ["notes.txt"]
     assert not (poisoned / "imported").exists(), (poisoned / "imported").read_text()

@@ -39,10 +39,10 @@ def test_a_write_that_is_killed_and_asked_for_again_happens_once(connect: Connec
         assert torn in (OLD, NEW)
         assert torn == (OLD if point in (*NOT_BEGUN, IN_DOUBT) else NEW)
 
-        line = connect.line("--yes")
+        connection = connect.connection("--yes")
 
         assert not list(connect.work.glob(".artel-*"))
-        result = line.call(method, **call)
+        result = connection.call(method, **call)
         if point == IN_DOUBT:
             assert (result["success"], result["code"]) == (False, "unknown")
             assert path.read_text() == OLD
@@ -50,12 +50,12 @@ def test_a_write_that_is_killed_and_asked_for_again_happens_once(connect: Connec
             assert result["success"], result
             assert path.read_text() == NEW
         path.write_text("the user's\n")
-        again = line.call(method, **call)
+        again = connection.call(method, **call)
         assert again["success"] == result["success"]
         assert path.read_text() == "the user's\n"
         path.write_text(NEW)
         if result["success"]:
-            assert line.ok("undo", of_turn="t", path=path.name)
+            assert connection.ok("undo", of_turn="t", path=path.name)
             assert path.read_text() == OLD
         assert connect.stop() == 0
 
@@ -66,14 +66,14 @@ def test_a_delete_that_is_killed_and_asked_for_again_happens_once(connect: Conne
     path.write_text(OLD)
     call: dict[str, Any] = {"path": "file.txt", "approval": {"id": "a"}, "call_id": uuid.uuid4().hex, "turn_id": "t"}
     killed(connect, point, "delete", call)
-    line = connect.line("--yes")
+    connection = connect.connection("--yes")
 
-    result = line.call("delete", **call)
+    result = connection.call("delete", **call)
 
     assert result["success"] == (point != "started")
     assert path.exists() == (point == "started")
     path.write_text("the user's\n")
-    line.call("delete", **call)
+    connection.call("delete", **call)
     assert path.read_text() == "the user's\n"
 
 
@@ -83,9 +83,9 @@ def test_a_command_that_is_killed_is_never_run_again(connect: Connecting, point:
     call: dict[str, Any] = {"name": "count", "approval": {"id": "a"}, "call_id": uuid.uuid4().hex}
     killed(connect, point, "run", call, *run)
     before = connect.files()
-    line = connect.line("--yes", *run)
+    connection = connect.connection("--yes", *run)
 
-    result = line.call("run", **call)
+    result = connection.call("run", **call)
 
     assert result["success"] == (point == "done")
     assert result.get("code") == (None if point == "done" else "unknown")
@@ -95,20 +95,20 @@ def test_a_command_that_is_killed_is_never_run_again(connect: Connecting, point:
 
 def test_the_line_cut_at_any_moment_writes_once(connect: Connecting) -> None:
     """The answer is lost, the call is asked for again by its id, as often as it takes."""
-    line = connect.line("--yes")
+    connection = connect.connection("--yes")
     for number in range(KILLS * 5):
         (connect.work / "file.txt").write_text("old")
         call: dict[str, Any] = {"path": "file.txt", "old": "old", "new": "old old", "call_id": f"cut-{number}"}
-        line.send("edit", **call)
-        line.cut()
-        line = connect.server.line()
-        assert line.call("edit", **call)["success"]
+        connection.send("edit", **call)
+        connection.cut()
+        connection = connect.server.connection()
+        assert connection.call("edit", **call)["success"]
         assert (connect.work / "file.txt").read_text() == "old old"
 
 
 def killed(connect: Connecting, point: str, method: str, call: dict[str, Any], *options: str) -> None:
     """Call a connector that dies at a point."""
     connect.start("--yes", *options, module=MORTAL, KILL_AT=point)
-    line = connect.server.line()
-    line.send(method, **call)
+    connection = connect.server.connection()
+    connection.send(method, **call)
     assert connect.processes[-1].wait(20) == -9

@@ -106,7 +106,7 @@ class Relay:
                 return _too_late(method, was_sent=True)
 
     async def notify_answered(self, principal: Principal, project_id: int, decided: Decided) -> None:
-        """Tell the connector to stop asking a question that was answered elsewhere or whose caller has gone."""
+        """Make the connector stop asking a question that was answered elsewhere or whose caller has gone."""
         connection = self._connections.of(principal, project_id)
         try:
             async with asyncio.timeout(NOTIFY_SECONDS):
@@ -118,7 +118,7 @@ class Relay:
             log.info("answer_not_told", project_id=project_id, reason=repr(failure))
 
     def stop_asking(self, principal: Principal, questions: Iterable[Question]) -> None:
-        """Tell connectors, in the background, to stop asking questions whose caller has gone."""
+        """Make connectors, in the background, stop asking questions whose caller has gone."""
         for question in questions:
             if ask_id := question.details.get("ask_id"):
                 rejection = Decided(ask_id=ask_id, decision="reject")
