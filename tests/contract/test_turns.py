@@ -65,7 +65,7 @@ class Chat:
         turn = await self.turn(session_id, turn_id)
         agent = AgentAtWork(self.agent_id, "agent_coder", "idle", "processing")
         try:
-            return (await self.database.run(start_turn, self.user, turn, agent, 10)).said
+            return (await self.database.run(start_turn, self.user, turn, agent, 10)).messages
         except TurnOver:
             return None
 

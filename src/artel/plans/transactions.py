@@ -97,7 +97,7 @@ def begin(
     rows = WorkflowRepository(connection, principal)
     workflow = rows.of_turn(turn.id)
     if workflow is None:  # an older version has accepted it
-        add_workflow(connection, principal, turn, uuid7(), started.said[-1].content if started.said else "")
+        add_workflow(connection, principal, turn, uuid7(), started.messages[-1].content if started.messages else "")
         workflow = rows.of_turn(turn.id)
     if workflow is None:
         raise WorkflowNotFound("Workflow not found")
@@ -108,7 +108,7 @@ def begin(
     return Begun(
         workflow=workflow,
         tasks=TaskRepository(connection, principal).of(workflow.id),
-        said=started.said,
+        said=started.messages,
         agents=list(get_project(connection, principal, turn.project_id).team),
         limits=PlanLimits.of(project_settings(connection, principal, turn.project_id)),
         decision=plans[-1] if plans else None,

@@ -157,7 +157,7 @@ class DirectTurn:
             purse = ProjectBudgetGuard(*place, [started.month.budget_id], user_month=started.month.user)
             brain = PaidBrain(self._services.brain, purse)
         agent = await self._space.cache.get(agent.id)  # it may have been changed since it was queued
-        history = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in started.said]
+        history = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in started.messages]
         return Start(agent, history, brain)
 
     # Waiting for a person

@@ -1,4 +1,4 @@
-"""Ending a turn before it is answered."""
+"""Cancelling a turn."""
 
 from sqlalchemy import Connection
 
@@ -19,13 +19,13 @@ def cancel_turn(
     tokens: int,
     partial: str = "",
 ) -> Turn:
-    """Cancel a turn that waits or runs, and return it; one that has ended is left as it is.
+    """Cancel an unfinished turn and return it; a finished one stays as it is.
 
-    `partial` is what was streamed of its answer, as far as this process knows.
+    `partial` is the text streamed so far, as far as this process has it.
     """
     turns = TurnRepository(connection, principal)
     turn = turns.get(session_id, turn_id)
-    # What was used before it began to wait; who runs it says what it uses.
+    # The usage from before it was parked; a running turn reports its own.
     used = (turn.parked or {}) if turn.status is not TurnStatus.RUNNING else {}
     outcome = Outcome(
         TurnStatus.CANCELLED,

@@ -1,4 +1,4 @@
-"""Return that are being written: stored now and then, so that a crash loses no more than their last moment."""
+"""Drafts: answers that are being written, stored periodically so that a crash loses little of them."""
 
 from collections.abc import Sequence
 
@@ -15,27 +15,27 @@ MAX_CHARACTERS = 200_000
 
 
 class DraftRepository(TenantRepository):
-    """Half-written answers to one user."""
+    """Drafts of answers to one user."""
 
     table = drafts
 
     def put(self, project_id: int, session_id: str, turn_id: str, content: str) -> None:
-        """Store how far an answer is written."""
-        known = self.connection.execute(self._update({"content": content}).where(drafts.c.turn_id == turn_id))
-        if not known.rowcount:
+        """Insert or replace the draft of a turn."""
+        updated = self.connection.execute(self._update({"content": content}).where(drafts.c.turn_id == turn_id))
+        if not updated.rowcount:
             row = {"turn_id": turn_id, "project_id": project_id, "session_id": session_id, "content": content}
             self._add([row])
 
     def take(self, turn_id: str) -> str:
-        """Return how far the answer of a turn was written, and remove it; an empty text if it is not stored."""
+        """Delete the draft of a turn and return its text; an empty one if there is none."""
         removed = self._delete().where(drafts.c.turn_id == turn_id).returning(drafts.c.content)
         return self.connection.execute(removed).scalar_one_or_none() or ""
 
 
 def save_drafts(connection: Connection, written: Sequence[Draft]) -> None:
-    """Store how far answers are written whose turns go on.
+    """Store the drafts of unfinished turns.
 
-    The lock on its turn is held to the commit: whoever ends the turn finds the draft, or it is not stored.
+    The lock on the turn is held until the commit, so that finishing it either finds the draft or prevents it.
     """
     for draft in sorted(written, key=lambda draft: draft.turn_id):
         owner = Principal(draft.user_id)

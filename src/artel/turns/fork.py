@@ -1,4 +1,4 @@
-"""Beginning another session from the middle of one."""
+"""Forks: a new session with a copy of the messages up to one of them."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ MAX_FORKED = 1_000
 def fork_session(
     connection: Connection, principal: Principal, session_id: str, message_id: str, new_id: str, ids: list[str]
 ) -> Session:
-    """Begin a session with what was said up to a message; `ids` are for the copies, as many as there may be."""
+    """Create a session with copies of the messages up to one of them; `ids` are the ids of the copies."""
     sessions, messages = SessionRepository(connection, principal), MessageRepository(connection, principal)
     source = sessions.get(session_id)
     ProjectRepository(connection, principal).lock(source.project_id)
@@ -54,7 +54,7 @@ def _renumbered(rows: list[dict[str, Any]], ids: list[str], session_id: str) -> 
 
 
 def _event(copy: dict[str, Any]) -> EventData:
-    said = {"message_id": copy["id"], "role": copy["role"], "content": copy["content"]}
+    fields = {"message_id": copy["id"], "role": copy["role"], "content": copy["content"]}
     if copy["role"] == "user":
-        return MessageCreated(**said)
-    return MessageCompleted(**said, agent_id=copy["agent_id"])
+        return MessageCreated(**fields)
+    return MessageCompleted(**fields, agent_id=copy["agent_id"])

@@ -1,4 +1,4 @@
-"""The right to run a project's turns: who holds it, and the check that every transaction of a host begins with."""
+"""Leases of worker spaces, and the fencing check with which every transaction of a host begins."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,14 +10,14 @@ from artel.db.tenant import Tenant, TenantRepository, prepared
 
 
 class LeaseLost(Exception):
-    """Another host runs the worker space now: nothing may be written for it here."""
+    """Another host took the worker space over: this one must not write for it any more."""
 
     is_agents_fault = False
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A host's hold on a worker space; an embedded server needs none."""
+    """A host's lease of a worker space; `epoch` is the fencing token. An embedded server has none."""
 
     project_id: int
     owner: str
@@ -25,7 +25,7 @@ class Lease:
 
 
 class LeaseRepository(TenantRepository):
-    """Who runs the worker spaces of one user's projects."""
+    """Leases of the worker spaces of one user's projects."""
 
     table = spaces
 
@@ -42,7 +42,7 @@ class LeaseRepository(TenantRepository):
         )
 
     def share(self, lease: Lease) -> int:
-        """Keep others from taking the space over until the commit; return the version of the project's agents."""
+        """Lock the lease until the commit and return the version of the agents; raise LeaseLost if it is gone."""
         held = {"project": lease.project_id, "holder": lease.owner, "held_epoch": lease.epoch}
         version: int | None = self._run(self._shared, **held).scalar_one_or_none()
         if version is None:
@@ -50,13 +50,13 @@ class LeaseRepository(TenantRepository):
         return version
 
     def epoch(self, project_id: int) -> int:
-        """Return how often the space was taken over; 0 if nobody ever had to."""
-        asked = self._select(spaces.c.epoch).where(spaces.c.project_id == project_id)
-        return self.connection.execute(asked).scalar_one_or_none() or 0
+        """Return the current epoch of a space; 0 if it never had a lease."""
+        epoch = self._select(spaces.c.epoch).where(spaces.c.project_id == project_id)
+        return self.connection.execute(epoch).scalar_one_or_none() or 0
 
 
 def current_epoch(connection: Connection, tenant: Tenant, project_id: int) -> int:
-    """Return the epoch that whoever runs the project's worker space has."""
+    """Return the epoch of the project's worker space."""
     return LeaseRepository(connection, tenant).epoch(project_id)
 
 

@@ -1,6 +1,5 @@
 """Rows of turns."""
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -39,20 +38,23 @@ class TurnRepository(TenantRepository):
 
     @prepared
     def _answered_by(cls) -> Select[Any]:  # noqa: N805
-        told = TurnStatus.COMPLETED, TurnStatus.FAILED, TurnStatus.TIMEOUT
+        statuses = TurnStatus.COMPLETED, TurnStatus.FAILED, TurnStatus.TIMEOUT
         columns = turns.c.status, turns.c.usage, turns.c.started_at, turns.c.finished_at
         return (
             cls._prepare_select(*columns)
             .where(turns.c.project_id == bindparam("project"), turns.c.agent_id == bindparam("agent"))
-            .where(turns.c.finished_at > bindparam("since"), or_(*(turns.c.status == one for one in told)))
+            .where(turns.c.finished_at > bindparam("since"), or_(*(turns.c.status == status for status in statuses)))
             .order_by(turns.c.finished_at.desc())
             .limit(bindparam("most"))
         )
 
     @prepared
     def _keep_unfinished(cls) -> Select[Any]:  # noqa: N805
-        asked = cls._prepare_select(turns.c.id).where(turns.c.id == bindparam("turn"), _unfinished())
-        return asked.with_for_update(read=True)
+        return (
+            cls._prepare_select(turns.c.id)
+            .where(turns.c.id == bindparam("turn"), _unfinished())
+            .with_for_update(read=True)
+        )
 
     @prepared
     def _start(cls) -> Update:  # noqa: N805
@@ -80,7 +82,7 @@ class TurnRepository(TenantRepository):
         )
 
     def add(self, turn: Turn, idempotency_key: str | None, request_hash: str) -> None:
-        """Add a turn that waits: for its start, or for a person."""
+        """Insert a turn that is queued, or parked for the user."""
         self._add(
             [
                 {
@@ -106,7 +108,7 @@ class TurnRepository(TenantRepository):
         return (turn_of(row), row.request_hash) if row else None
 
     def count_unfinished(self, project_id: int, session_id: str, agent_id: int | None) -> tuple[int, int]:
-        """Return how many turns of the session are not finished, and how many of the project wait for the agent."""
+        """Return the number of unfinished turns of the session, and of turns of the project queued for the agent."""
         counted: Any = self._run(self._count_waiting, project=project_id, session=session_id, agent=agent_id).one()
         return counted[0], counted[1]
 
@@ -119,82 +121,79 @@ class TurnRepository(TenantRepository):
 
     def of_project(self, project_id: int, turn_id: str) -> Turn:
         """Return one turn of the project, whatever its session."""
-        asked = self._select().where(turns.c.project_id == project_id, turns.c.id == turn_id)
-        row = self.connection.execute(asked).one_or_none()
+        row = self.connection.execute(
+            self._select().where(turns.c.project_id == project_id, turns.c.id == turn_id)
+        ).one_or_none()
         if row is None:
             raise TurnNotFound("Turn not found")
         return turn_of(row)
 
     def next(self, session_id: str) -> Turn | None:
-        """Return the turn of the session that is to run, or is running, now."""
+        """Return the first unfinished turn of the session: the one that runs or runs next."""
         row = self._run(self._first_unfinished, session=session_id).one_or_none()
         return turn_of(row) if row else None
 
     def unfinished(self, project_id: int) -> list[Turn]:
-        """Return every turn of the project that is not finished, in the order of their acceptance."""
+        """Return the unfinished turns of the project, oldest first."""
         rows = self.connection.execute(
             self._select().where(turns.c.project_id == project_id, _unfinished()).order_by(turns.c.created_at)
         )
         return [turn_of(row) for row in rows]
 
     def start(self, session_id: str, turn_id: str) -> bool:
-        """Mark a turn as running; say whether it was queued, and the session's next."""
+        """Mark a turn as running; return False unless it was the session's next queued turn."""
         return bool(self._run(self._start, session=session_id, turn=turn_id, now=datetime.now(UTC)).rowcount)
 
     def park(self, session_id: str, turn_id: str, parked: dict[str, Any]) -> bool:
-        """Let a turn that runs wait for a person; say whether it did run."""
-        runs = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.status == TurnStatus.RUNNING
-        waits = {"status": TurnStatus.WAITING, "parked": parked}
-        return bool(self.connection.execute(self._update(waits).where(*runs)).rowcount)
+        """Park a running turn until the user decides; return False if it was not running."""
+        running = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.status == TurnStatus.RUNNING
+        values = {"status": TurnStatus.WAITING, "parked": parked}
+        return bool(self.connection.execute(self._update(values).where(*running)).rowcount)
 
     def requeue(self, session_id: str, turn_id: str, parked: dict[str, Any]) -> bool:
-        """Let a turn that runs go on later, without waiting for a person; say whether it did run."""
-        runs = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.status == TurnStatus.RUNNING
-        goes_on = {"status": TurnStatus.QUEUED, "parked": parked}
-        return bool(self.connection.execute(self._update(goes_on).where(*runs)).rowcount)
+        """Put a running turn back into the queue; return False if it was not running."""
+        running = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.status == TurnStatus.RUNNING
+        values = {"status": TurnStatus.QUEUED, "parked": parked}
+        return bool(self.connection.execute(self._update(values).where(*running)).rowcount)
 
     def unpark(self, session_id: str, turn_id: str) -> bool:
-        """Let a turn go on that waits for a person; say whether it did wait."""
-        waits = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.status == TurnStatus.WAITING
-        return bool(self.connection.execute(self._update({"status": TurnStatus.QUEUED}).where(*waits)).rowcount)
+        """Queue a parked turn; return False if it was not parked."""
+        parked = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.status == TurnStatus.WAITING
+        return bool(self.connection.execute(self._update({"status": TurnStatus.QUEUED}).where(*parked)).rowcount)
 
     def finish(
         self, session_id: str, turn_id: str, status: TurnStatus, now: datetime, **values: Any
     ) -> Row[Any] | None:
-        """Give a turn its terminal status and return its number and agent; None if it has one, as one writer wins."""
+        """Set the terminal status and return number and agent; None if it was set before (the first writer wins)."""
         new = {f"new_{name}": values.get(name) for name in ("usage", "context", "error_code", "error")}
-        asked = {"session": session_id, "turn": turn_id, "new_status": status, "now": now}
-        ended: Row[Any] | None = self._run(self._finish, **asked, **new).one_or_none()
-        return ended
+        row: Row[Any] | None = self._run(
+            self._finish, session=session_id, turn=turn_id, new_status=status, now=now, **new
+        ).one_or_none()
+        return row
 
     def note_usage(self, session_id: str, turn_id: str, usage: dict[str, Any]) -> bool:
-        """Store what a turn has cost that was ended by somebody else; return whether it was not known."""
+        """Store the usage of a turn that another process finished; return False if it was stored before."""
         ended = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.usage.is_(None)
-        is_over = turns.c.finished_at.is_not(None)  # else its end says what it has cost
+        is_over = turns.c.finished_at.is_not(None)  # otherwise finishing it stores the usage
         return bool(self.connection.execute(self._update({"usage": usage}).where(*ended, is_over)).rowcount)
 
     def answered_by(self, project_id: int, agent_id: int, since: datetime, most: int) -> list[Any]:
-        """Return the last turns that an agent has answered, or failed to, newest first, with what they took."""
+        """Return status, usage and times of the agent's last finished turns, newest first."""
         return self._run(self._answered_by, project=project_id, agent=agent_id, since=since, most=most).all()
 
     def lock(self, turn_id: str) -> None:
-        """Let nobody else change a turn, or reserve something for its calls, before the commit."""
+        """Lock a turn until the commit, against changes and reservations for its calls."""
         self.connection.execute(self._select(turns.c.id).where(turns.c.id == turn_id).with_for_update())
 
     def keep_unfinished(self, turn_id: str) -> bool:
-        """Return whether a turn is not finished, and let nobody finish or delete it before the commit."""
+        """Return whether a turn is unfinished, and lock it until the commit so that it stays so."""
         return self._run(self._keep_unfinished, turn=turn_id).one_or_none() is not None
 
     def lock_unfinished(self, turn_id: str) -> int | None:
-        """Return the project of a turn that is not finished, and let nobody finish it before the commit; else None."""
+        """Lock an unfinished turn until the commit and return its project; None if it is finished."""
         found = self._select(turns.c.project_id).where(turns.c.id == turn_id, _unfinished())
         project_id: int | None = self.connection.execute(found.with_for_update(read=True)).scalar_one_or_none()
         return project_id
-
-    def still_unfinished(self, turn_ids: Iterable[str]) -> set[str]:
-        """Return which of these turns are not finished, and exist."""
-        asked = self._select(turns.c.id).where(turns.c.id.in_(list(turn_ids)), _unfinished())
-        return set(self.connection.execute(asked).scalars())
 
 
 def turn_of(row: Row[Any]) -> Turn:

@@ -95,7 +95,7 @@ class ToolCallRepository(TenantRepository):
         return [_call(row) for row in self.connection.execute(found)] if ids else []
 
     def undone(self, session_id: str, turn_ids: Collection[str], paths: Collection[str]) -> list[ToolCallRow]:
-        """Return the newest calls by which the user has put whole turns back, or some files of them."""
+        """Return the newest undo calls for these turns or paths."""
         if not turn_ids:
             return []
         path = tool_calls.c.arguments["path"].as_string()
@@ -106,14 +106,14 @@ class ToolCallRepository(TenantRepository):
 
 
 def note_call(connection: Connection, principal: Principal, call: ToolCallRow) -> None:
-    """Keep a call, once."""
+    """Record a call, once."""
     calls = ToolCallRepository(connection, principal)
     if not calls.has(call.id):
         calls.add(call)
 
 
 def finish_call(connection: Connection, principal: Principal, call: ToolCallRow) -> None:
-    """Say what came of a call, whether it was kept before or not."""
+    """Store the outcome of a call, whether it was recorded before or not."""
     calls = ToolCallRepository(connection, principal)
     if not calls.finish(call):
         calls.add(replace(call, finished_at=datetime.now(UTC)))
@@ -127,7 +127,7 @@ def list_calls(
     offset: int,
     session_id: str | None = None,
 ) -> tuple[list[ToolCallRow], int]:
-    """Return some calls of a project, or of a session of it, newest first, and how many there are."""
+    """Return a page of the calls of a project or session, newest first, and their total."""
     ProjectRepository(connection, principal).get(project_id)
     if session_id is not None and SessionRepository(connection, principal).get(session_id).project_id != project_id:
         raise SessionNotFound("Session not found")
@@ -136,7 +136,7 @@ def list_calls(
 
 
 def status_of(result: Result) -> str:
-    """Return the status under which a connector's answer is kept."""
+    """Return the status to store for a connector's result."""
     if result.success and result.more.get("unchanged"):
         return "unchanged"
     return "done" if result.success else _STATUSES.get(result.code or "", "failed")

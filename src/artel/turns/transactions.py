@@ -1,4 +1,4 @@
-"""The life of a turn: accepted, started, finished. Each function is one transaction; the session's row orders them."""
+"""Transactions on turns: accept, start, finish. The lock on the session's row orders them."""
 
 import hashlib
 import json
@@ -50,21 +50,21 @@ MAX_UNFINISHED = 11  # one runs, ten wait
 MAX_WAITING_FOR_AGENT = 100
 TITLE_CHARACTERS = 60
 
-# Says no, by raising, to a message for an agent of a project.
+# Raises if an agent of a project can't take a message now.
 Gate = Callable[[int, int], None]
-# Stores what else belongs to a turn that is accepted.
+# Stores what else belongs to an accepted turn.
 Also = Callable[[Connection, Principal, "Turn"], None]
 
 
 class TurnOver(Exception):
-    """The turn can't be started, or finished: it was before, or others come first. Nothing was written."""
+    """The turn was started or finished by another process, or others come first. Nothing was written."""
 
     is_agents_fault = False
 
 
 @dataclass(frozen=True, slots=True)
 class NewTurn:
-    """A message to accept; the ids are made before, so that a transaction that runs again makes the same rows."""
+    """A message to accept; its ids are made before the transaction, so that a retry inserts the same rows."""
 
     turn_id: str
     message_id: str
@@ -81,14 +81,14 @@ class NewTurn:
 
     @property
     def request_hash(self) -> str:
-        """What tells two requests with the same key apart."""
+        """Tells requests with the same idempotency key apart."""
         repeated = [] if self.retry_of is None else [self.retry_of]
         return hashlib.sha256(json.dumps([self.content, self.target, *repeated]).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class AgentAtWork:
-    """The agent that answers a turn, and how its status changes with it."""
+    """The agent of a turn, and its status before and after."""
 
     id: int
     name: str
@@ -97,22 +97,22 @@ class AgentAtWork:
 
     @property
     def change(self) -> AgentStatusChanged:
-        """The event that tells of the change."""
+        """The event for the change of status."""
         return AgentStatusChanged(agent_id=self.id, old_status=self.old_status, new_status=self.new_status)
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What is known when a turn begins: what was said until then, and the version of the project's agents."""
+    """What a turn starts with: the conversation, the version of the project's agents, the budget."""
 
-    said: list[StoredMessage]
+    messages: list[StoredMessage]
     config_version: int
-    month: Month | None = None  # what its calls are paid out of, if the project or its user has a limit
+    month: Month | None = None  # if the project or its user has a monthly limit
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a turn ended: with an answer, or with an error."""
+    """The result of a turn: an answer, or an error."""
 
     status: TurnStatus
     message_id: str
@@ -123,9 +123,9 @@ class Outcome:
     error_code: str | None = None
     context: list[dict[str, Any]] | None = None
     mode: Mode = Mode.DIRECT
-    partial: str = ""  # what was streamed before a failure; without it the draft of the turn is taken
-    shares: Sequence[Share] = ()  # whose usage it is; without them the agent's of the turn
-    has_draft: bool = True  # whether a draft may be stored; looking is left out where it can't be
+    partial: str = ""  # streamed before a failure; if empty, the stored draft is used
+    shares: Sequence[Share] = ()  # usage per agent; if empty, all of it is the turn's agent's
+    has_draft: bool = True  # False: no draft can be stored, so none is looked up
 
     @property
     def failed(self) -> bool:
@@ -141,7 +141,7 @@ def accept_message(
     gate: Gate = lambda *_: None,
     also: Also | None = None,
 ) -> Turn:
-    """Store a message and its turn, or answer the turn that the same request was given before.
+    """Store a message and its turn; return the earlier turn of the same request if its key was used before.
 
     `also` stores what else belongs to a new turn.
     """
@@ -150,8 +150,8 @@ def accept_message(
         log = SessionLog(connection, principal, session_id, 1)
     else:
         log = SessionLog(connection, principal, session_id, 0)
-        if known := turns.by_key(session_id, new.idempotency_key):
-            turn, request_hash = known
+        if earlier := turns.by_key(session_id, new.idempotency_key):
+            turn, request_hash = earlier
             if request_hash != new.request_hash:
                 raise IdempotencyKeyReused("This idempotency key was used for another message. Use a new one.")
             return turn
@@ -160,7 +160,9 @@ def accept_message(
     unfinished, waiting_for_agent = turns.count_unfinished(log.project_id, session_id, agent_id)
     refuse_if_busy(unfinished)
     if waiting_for_agent >= MAX_WAITING_FOR_AGENT:
-        raise AgentQueueFull("A hundred tasks are waiting for this agent. Try again in a moment.", retry_after=5)
+        raise AgentQueueFull(
+            f"{MAX_WAITING_FOR_AGENT} tasks are waiting for this agent. Try again in a moment.", retry_after=5
+        )
     turn = Turn(
         id=new.turn_id,
         session_id=session_id,
@@ -199,8 +201,10 @@ def accept_message(
     )
     if also is not None:
         also(connection, principal, turn)
-    told = {"message_id": new.message_id, "role": "user", "content": new.content, "retry_of": new.retry_of}
-    log.write(new.turn_id, MessageCreated(**told))
+    log.write(
+        new.turn_id,
+        MessageCreated(message_id=new.message_id, role="user", content=new.content, retry_of=new.retry_of),
+    )
     if log.first == 1:
         SessionRepository(connection, principal).name_after(session_id, _title(new.content), DEFAULT_TITLE)
     return turn
@@ -212,7 +216,7 @@ def was_accepted(connection: Connection, principal: Principal, session_id: str, 
 
 
 def refuse_if_busy(unfinished: int) -> None:
-    """Raise if a session has so many unfinished turns that it can't have another."""
+    """Raise SessionBusy if a session has the maximum of unfinished turns."""
     if unfinished >= MAX_UNFINISHED:
         raise SessionBusy("Ten messages are waiting in this session. Wait for an answer.", retry_after=5)
 
@@ -226,7 +230,7 @@ def start_turn(
     lease: Lease | None = None,
     default_user_micros: int | None = None,
 ) -> Started:
-    """Mark the turn as running and return what was said; raise TurnOver if it is not the session's next queued turn."""
+    """Mark the turn as running and return its context; raise TurnOver if it is not the session's next queued turn."""
     version = require_lease(connection, principal, turn.project_id, lease)
     happened: list[EventData] = []
     if agent is not None:
@@ -237,16 +241,16 @@ def start_turn(
         raise TurnOver
     if happened:
         log.write(turn.id, *happened)
-    said = MessageRepository(connection, principal).conversation(turn.session_id, turn.number, history)
+    messages = MessageRepository(connection, principal).conversation(turn.session_id, turn.number, history)
     settings, own = ProjectRepository(connection, principal).settings(turn.project_id)
     user_micros = effective_limit(own, default_user_micros)
-    return Started(said, version, month_for(connection, principal, turn.project_id, settings, user_micros))
+    return Started(messages, version, month_for(connection, principal, turn.project_id, settings, user_micros))
 
 
 def note_events(
     connection: Connection, principal: Principal, turn: Turn, happened: Sequence[EventData], lease: Lease | None
 ) -> None:
-    """Tell what happens while a turn runs; raise TurnOver if it has ended."""
+    """Write events of a running turn; raise TurnOver if it is finished."""
     require_lease(connection, principal, turn.project_id, lease)
     log = SessionLog(connection, principal, turn.session_id, len(happened))
     if TurnRepository(connection, principal).get(turn.session_id, turn.id).status.is_terminal:
@@ -262,7 +266,7 @@ def note_usage(
     usage: dict[str, Any],
     shares: Sequence[Share] = (),
 ) -> None:
-    """Store what a turn has cost that somebody else has ended."""
+    """Store the usage of a turn that another process finished."""
     turns = TurnRepository(connection, principal)
     if turns.note_usage(session_id, turn_id, usage):
         turn = turns.get(session_id, turn_id)
@@ -281,7 +285,7 @@ def finish_turn(
     lease: Lease | None = None,
     memories: Sequence[NewMemory] = (),
 ) -> datetime:
-    """Give the turn its terminal state, its message and its events, and answer when; raise TurnOver if it has one."""
+    """Finish the turn: status, message, events, usage, memories. Return when; raise TurnOver if it was finished."""
     now = datetime.now(UTC)
     if lease is not None:
         require_lease(connection, principal, lease.project_id, lease)
@@ -299,7 +303,7 @@ def finish_turn(
         )
     ]
     is_direct = outcome.mode is Mode.DIRECT
-    if agent is not None and is_direct:  # tasks of plans tell it themselves
+    if agent is not None and is_direct:  # tasks of plans write it themselves
         happened.append(agent.change)
     log = SessionLog(connection, principal, session_id, len(happened) + (2 if is_direct else 1))
     ended = TurnRepository(connection, principal).finish(
@@ -322,11 +326,11 @@ def finish_turn(
     if is_direct:
         happened.append(_task_ending(turn_id, outcome))
     else:
-        told = _end_workflow(connection, principal, log.project_id, turn_id, outcome)
-        log.expect(len(told))
-        happened += told
+        workflow_events = _end_workflow(connection, principal, log.project_id, turn_id, outcome)
+        log.expect(len(workflow_events))
+        happened += workflow_events
     log.write(turn_id, *happened, _turn_ending(outcome))
-    place = {
+    message = {
         "project_id": log.project_id,
         "session_id": session_id,
         "turn_number": ended.number,
@@ -334,9 +338,9 @@ def finish_turn(
         "error_code": outcome.error_code,
     }
     if cut_off is not None:
-        _add_cut_off(connection, principal, cut_off, place | {"number": log.first})
+        _add_cut_off(connection, principal, cut_off, message | {"number": log.first})
     MessageRepository(connection, principal).add(
-        place
+        message
         | {
             "id": outcome.message_id,
             "number": log.first + (cut_off is not None),
@@ -385,7 +389,7 @@ def _share(
 def _cut_off(
     connection: Connection, principal: Principal, turn_id: str, agent_id: int | None, outcome: Outcome
 ) -> MessageCompleted | None:
-    """Return the part of an answer that was streamed before the turn failed, if any; its draft is removed."""
+    """Return what was streamed of the answer before the turn failed, if anything; delete its draft."""
     if not outcome.failed and not outcome.has_draft:
         return None
     draft = DraftRepository(connection, principal).take(turn_id)
@@ -403,16 +407,16 @@ def _cut_off(
 
 
 def _add_cut_off(
-    connection: Connection, principal: Principal, cut_off: MessageCompleted, place: dict[str, Any]
+    connection: Connection, principal: Principal, cut_off: MessageCompleted, message: dict[str, Any]
 ) -> None:
     MessageRepository(connection, principal).add(
-        place
+        message
         | {
             "id": cut_off.message_id,
             "role": cut_off.role,
             "content": cut_off.content,
             "agent_id": cut_off.agent_id,
-            "agent": _name_of(connection, principal, place["project_id"], cut_off.agent_id),
+            "agent": _name_of(connection, principal, message["project_id"], cut_off.agent_id),
             "status": cut_off.status,
             "tokens": count_tokens(cut_off.content),
         }
@@ -430,17 +434,18 @@ def _name_of(connection: Connection, principal: Principal, project_id: int, agen
 def _end_workflow(
     connection: Connection, principal: Principal, project_id: int, turn_id: str, outcome: Outcome
 ) -> list[EventData]:
-    """End the workflow of a turn, if whoever ran it has not, with what its calls have cost; return what is told."""
-    ended = outcome.status, outcome.error_code, outcome.content
-    workflow_id, told = end_workflow_of(connection, principal, turn_id, *ended)
+    """End the turn's workflow if its run has not, record its cost, and return the events."""
+    workflow_id, events = end_workflow_of(
+        connection, principal, turn_id, outcome.status, outcome.error_code, outcome.content
+    )
     budget = workflow_id and BudgetRepository(connection, principal).find(project_id, "plan", workflow_id)
     if workflow_id and budget:
         WorkflowRepository(connection, principal).note_spent(workflow_id, budget.spent_micros)
-    return told
+    return events
 
 
 def _title(content: str) -> str:
-    """Return what a session is called that begins with this message: its beginning."""
+    """Return the title of a session after its first message."""
     begin = content[: 10 * TITLE_CHARACTERS]
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in begin).split()) or DEFAULT_TITLE
     return line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1].rstrip()}…"
@@ -457,7 +462,7 @@ def _target(
 
 
 def _task_ending(turn_id: str, outcome: Outcome) -> EventData:
-    """Return how the one task of a direct turn ended."""
+    """Return the event for the end of a direct turn's only task."""
     if outcome.error_code is None:
         return TaskCompleted(task_id=turn_id, result=outcome.content, duration=outcome.duration)
     if outcome.status is TurnStatus.CANCELLED:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class TurnStatus(StrEnum):
-    """Where a turn stands; the ones from COMPLETED on are terminal."""
+    """The status of a turn; those from COMPLETED on are terminal."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -21,12 +21,12 @@ class TurnStatus(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing follows any more."""
+        """Whether the turn is finished."""
         return self not in (TurnStatus.QUEUED, TurnStatus.RUNNING, TurnStatus.WAITING)
 
 
 class Mode(StrEnum):
-    """Whether one agent is spoken to, or the orchestrator."""
+    """Whether one agent answers, or the orchestrator plans."""
 
     DIRECT = "direct"
     ORCHESTRATED = "orchestrated"
@@ -50,14 +50,14 @@ class Turn:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
-    parked: dict[str, Any] | None = None  # how far its run had come when it began to wait for a person
+    parked: dict[str, Any] | None = None  # saved to resume the run after the user decided
     retry_of: str | None = None  # the turn whose message was sent again
 
     @property
     def duration_ms(self) -> int:
-        """How long it took from acceptance to its end; 0 while it goes on."""
+        """Milliseconds from acceptance to the end; 0 while unfinished."""
         return self.duration_until(self.finished_at) if self.finished_at else 0
 
     def duration_until(self, end: datetime) -> int:
-        """Return the milliseconds from acceptance to an end."""
+        """Return the milliseconds from acceptance to `end`."""
         return round((end - self.created_at).total_seconds() * 1000)

@@ -1,4 +1,4 @@
-"""How turns end, for those who wait for it."""
+"""How turns ended, and the requests of this process that wait for the end of one."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ from artel.sessions.message_repository import MessageRepository
 from artel.turns.repository import TurnRepository
 from artel.turns.turn import Mode, Turn, TurnStatus
 
-LOOK_SECONDS = 1.0
-SELDOM_SECONDS = 5.0  # where whoever runs the turn tells us anyway
+POLL_SECONDS = 1.0
+LOCAL_POLL_SECONDS = 5.0  # of a turn that runs in this process, which notifies its waiters
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A turn with its end: the answer, or what went wrong."""
+    """A finished turn: its answer, or its error."""
 
     session_id: str
     turn_id: str
@@ -37,7 +37,7 @@ class Ended:
 
 
 def read_ended(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> Ended | None:
-    """Return how a turn ended; None while it goes on."""
+    """Return a finished turn; None while it is unfinished."""
     turn = TurnRepository(connection, principal).get(session_id, turn_id)
     if not turn.status.is_terminal:
         return None
@@ -64,13 +64,13 @@ def get_turn(connection: Connection, principal: Principal, session_id: str, turn
 
 
 def message_to_repeat(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> tuple[str, Turn]:
-    """Return the message of a turn that has ended, and the turn, to be sent again."""
+    """Return the message of a finished turn and the turn, for a retry."""
     turn = TurnRepository(connection, principal).get(session_id, turn_id)
     if not turn.status.is_terminal:
-        raise TurnNotOver("The turn goes on. Cancel it first, or wait for its end.")
+        raise TurnNotOver("The turn is still running. Cancel it first, or wait for its end.")
     if question := MessageRepository(connection, principal).question_of(session_id, turn_id):
         return question.content, turn
-    if workflow := WorkflowRepository(connection, principal).of_turn(turn_id):  # it took up an earlier turn's plan
+    if workflow := WorkflowRepository(connection, principal).of_turn(turn_id):  # it retried the plan of an earlier turn
         return workflow.request, turn
     raise TurnNotOver("This turn has no message of its own. Send the message again.")
 
@@ -82,19 +82,19 @@ class _Waiter:
     ended: Ended | None = None
     gone: Exception | None = None
     parked: bool = False
-    news: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def wait(self) -> None:
-        """Wait for news, but not for long."""
+        """Wait for a change, or until it is time to poll the database."""
         try:
-            async with asyncio.timeout(SELDOM_SECONDS if self.runs_here else LOOK_SECONDS):
-                await self.news.wait()
+            async with asyncio.timeout(LOCAL_POLL_SECONDS if self.runs_here else POLL_SECONDS):
+                await self.changed.wait()
         except TimeoutError:
             return
 
 
 class TurnWaiters:
-    """Those who wait for the end of turns in this process."""
+    """The requests of this process that wait for the end of a turn."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -102,43 +102,43 @@ class TurnWaiters:
         self._closed = False
 
     def tell(self, ended: Ended) -> None:
-        """Say how a turn ended."""
+        """Wake those who wait for this turn."""
         for waiter in self._waiting.get(ended.turn_id, ()):
             waiter.ended = waiter.ended or ended
-            waiter.news.set()
+            waiter.changed.set()
 
     def give_up(self, turn_id: str, reason: Exception) -> None:
-        """Say that a turn has no end that could be told: it was deleted."""
+        """Raise the error at those who wait for a turn that was deleted."""
         for waiter in self._waiting.get(turn_id, ()):
             waiter.gone = reason
-            waiter.news.set()
+            waiter.changed.set()
 
     def parked(self, turn_id: str) -> None:
-        """Say that a turn waits for a person: nobody else should wait for it."""
+        """Wake those who wait for a turn that is parked for the user."""
         for waiter in self._waiting.get(turn_id, ()):
             waiter.parked = True
-            waiter.news.set()
+            waiter.changed.set()
 
     def session_changed(self, session_id: str) -> None:
-        """Let those look again who wait for turns of the session, which another process runs."""
+        """Wake those who wait for turns of a session that another process runs, to poll."""
         for waiters in self._waiting.values():
             for waiter in waiters:
                 if waiter.session_id == session_id and not waiter.runs_here:
-                    waiter.news.set()
+                    waiter.changed.set()
 
     def let_go(self) -> None:
-        """Let nobody wait any more: what has not ended goes on after the next start."""
+        """Wake everybody at shutdown: unfinished turns go on after the next start."""
         self._closed = True
         for waiters in self._waiting.values():
             for waiter in waiters:
-                waiter.news.set()
+                waiter.changed.set()
 
     async def wait(
         self, principal: Principal, session_id: str, turn_id: str, seconds: float, *, runs_here: bool
     ) -> Ended | None:
-        """Return how a turn ends, or None if it goes on for longer; whoever runs it here says so by `tell`.
+        """Return the finished turn, or None after `seconds`.
 
-        The database is asked all the same, now and then: a space that is here may be lost to another process.
+        The database is polled even if the turn runs here: another process may take the space over.
         """
         waiter = _Waiter(session_id, runs_here)
         self._waiting.setdefault(turn_id, set()).add(waiter)
@@ -158,7 +158,7 @@ class TurnWaiters:
         while waiter.ended is None and not waiter.parked:
             if waiter.gone is not None:
                 raise waiter.gone
-            waiter.news.clear()
+            waiter.changed.clear()
             if look or self._closed:
                 ended, waits = await self._read(principal, waiter.session_id, turn_id)
                 if ended is not None or waits or self._closed:
@@ -170,7 +170,7 @@ class TurnWaiters:
     async def _read(self, principal: Principal, session_id: str, turn_id: str) -> tuple[Ended | None, bool]:
         try:
             return await self._database.read(_ended_or_waiting, principal, session_id, turn_id)
-        except DatabaseUnavailable:  # whoever waits has patience: it may be back in time
+        except DatabaseUnavailable:  # it may be back before the deadline
             return None, False
 
 
