@@ -221,7 +221,7 @@ def _file(module: str) -> str:
 
 
 class ScriptedModel:
-    """Answers messages, plans two tasks, and reads a file when the message asks for it."""
+    """A model that answers messages, plans two tasks, and reads a file when the message asks for it."""
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
