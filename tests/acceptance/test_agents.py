@@ -31,6 +31,7 @@ def test_only_four_fields_are_required_and_the_rest_has_defaults(person: Person)
         "capabilities": [],
         "memory": True,
         "runtime": "local",
+        "loop": {"understand": False, "plan": False, "critique": False, "max_iterations": 5, "max_tool_calls": 10},
         "created_at": "",
         "updated_at": "",
     }
@@ -49,6 +50,7 @@ CHANGES: dict[str, Any] = {
     "capabilities": ["review_code", "score_quality"],
     "memory": False,
     "runtime": "local",
+    "loop": {"understand": True, "plan": True, "critique": True, "max_iterations": 1, "max_tool_calls": 0},
 }
 
 
@@ -108,6 +110,16 @@ def test_null_and_unknown_fields_are_refused(person: Person, field: str) -> None
         {"memory": "yes"},
         {"runtime": "cloud"},
         {"runtime": "node"},
+        {"loop": []},
+        {"loop": {"understand": 1}},
+        {"loop": {"plan": None}},
+        {"loop": {"critique": "yes"}},
+        {"loop": {"max_iterations": 0}},
+        {"loop": {"max_iterations": 11}},
+        {"loop": {"max_tool_calls": -1}},
+        {"loop": {"max_tool_calls": 21}},
+        {"loop": {"max_tool_calls": True}},
+        {"loop": {"enable_self_critique": False}},
         {"unknown": 1},
     ],
 )
@@ -162,6 +174,23 @@ def test_an_agent_that_was_stored_with_them_can_still_be_read_and_changed(person
     assert_problem(person.http.patch(url, json={"tools": ["web_fetch"]}), 422, "tool_not_available")
     assert person.http.patch(url, json={"tools": ["tool_stat"], "runtime": "local"}).json()["runtime"] == "local"
     assert_problem(person.http.patch(url, json={"tools": ["web_search"]}), 422, "tool_not_available")
+
+
+def test_loop_fields_that_are_omitted_do_not_change(person: Person, write: Write) -> None:
+    project = person.project()
+    defaults = project["agents"][0]["loop"]
+    agent = person.agent(project["id"], loop={"critique": True, "max_tool_calls": 3.0})
+    url = f"/my/projects/{project['id']}/agents/{agent['id']}"
+    assert agent["loop"] == defaults | {"critique": True, "max_tool_calls": 3}
+
+    changed = person.http.patch(url, json={"loop": {"plan": True, "max_tool_calls": 4}}).json()
+
+    assert changed["loop"] == defaults | {"critique": True, "plan": True, "max_tool_calls": 4}
+    assert person.http.patch(url, json={"loop": {}}).json()["loop"] == changed["loop"]
+    write("UPDATE agents SET loop = NULL WHERE id = :id", id=agent["id"])  # by an earlier version
+    assert person.http.get(url).json()["loop"] == defaults
+    write("UPDATE agents SET loop = :loop WHERE id = :id", loop='{"plan": true, "later": 1}', id=agent["id"])
+    assert person.http.get(url).json()["loop"] == defaults | {"plan": True}
 
 
 @pytest.mark.parametrize("missing", ["name", "role", "model", "system_prompt"])

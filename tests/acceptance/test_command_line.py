@@ -118,6 +118,11 @@ def test_agents_are_created_changed_and_deleted(logged_in: Terminal, tmp_path: P
     assert (
         logged_in.json("agents", "update", number, "--model", "gpt-4o", "--concurrency-limit", "7")["model"] == "gpt-4o"
     )
+    loop = logged_in.json("agents", "update", number, "--critique", "--plan", "--max-iterations", "2")["loop"]
+    assert loop == made["loop"] | {"critique": True, "plan": True, "max_iterations": 2}
+    loop = logged_in.json("agents", "update", number, "--no-plan", "--max-tool-calls", "0")["loop"]
+    assert loop == made["loop"] | {"critique": True, "max_iterations": 2, "max_tool_calls": 0}
+    assert "'--max-tool-calls'" in logged_in.run("agents", "update", number, "--max-tool-calls", "21", code=2)
     assert "'--temperature'" in logged_in.run("agents", "update", number, "--temperature", "3", code=2)
     assert "--model must not be empty" in logged_in.run("agents", "update", number, "--model", "", code=2)
     assert logged_in.json("agents", "show", "reviewer") == logged_in.json("agents", "show", "agent_reviewer")

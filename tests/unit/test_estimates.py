@@ -18,7 +18,8 @@ workers = st.builds(
     st.integers(1, 8_000),
     st.integers(0, 5_000),
     st.booleans(),
-    st.builds(Habits, st.just(3), st.floats(1, 5_000), st.floats(1, 8), st.none() | st.floats(0.1, 100)),
+    st.builds(Habits, st.sampled_from([0, 3]), st.floats(1, 5_000), st.floats(1, 8), st.none() | st.floats(0.1, 100)),
+    st.integers(0, 3),
 )
 
 
@@ -63,6 +64,19 @@ def test_what_an_agent_did_is_what_it_is_expected_to_do() -> None:
     priced = estimate(graph({"a": ""}), {"coder": Worker(DEAR, 4_000, 900, habits=habits)}, {"a": 100}, None)
     assert priced.tasks["a"].output_tokens == 200
     assert priced.seconds == 5.0
+
+
+def test_phases_of_the_loop_are_more_calls_until_there_is_a_history() -> None:
+    def cost(worker: Worker) -> tuple[int | None, int | None]:
+        task = estimate(graph({"a": ""}), {"coder": worker}, {"a": 100}, None).tasks["a"]
+        return task.expected_micros, task.high_micros
+
+    plain, thorough = cost(Worker(DEAR, 4_000, 900)), cost(Worker(DEAR, 4_000, 900, phases=3))
+
+    assert thorough[0] == round((prices.cost(DEAR, 4_000, 500) or 0) * 1e6)
+    assert (thorough[1] or 0) > 7 * (plain[1] or 0)
+    habits = Habits(tasks=3, calls=4.0)
+    assert cost(Worker(DEAR, 4_000, 900, habits=habits, phases=3))[0] == thorough[0]
 
 
 @pytest.mark.parametrize("done", [[], [{"success": False, "usage": None}]])

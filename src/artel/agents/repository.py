@@ -124,6 +124,8 @@ class AgentRepository(TenantRepository):
     def change(self, project_id: int, agent_id: int, changes: AgentChanges) -> None:
         """Update the fields that are set in `changes`."""
         values = changes.model_dump(exclude_unset=True) | {"updated_at": datetime.now(UTC)}
+        if "loop" in values:
+            values["loop"] = self.get(project_id, agent_id).loop.model_dump() | values["loop"]
         try:
             changed = self.connection.execute(self._update(values).where(*_listed(project_id), agents.c.id == agent_id))
         except IntegrityError:

@@ -29,6 +29,17 @@ Tool = Annotated[list[str] | None, typer.Option("--tool", help="A tool it may us
 Capability = Annotated[list[str] | None, typer.Option("--capability", help="A capability; repeat for more.")]
 Memory = Annotated[bool | None, typer.Option("--memory/--no-memory", help="Whether it uses memory.")]
 Runtime = Annotated[str | None, typer.Option("--runtime", help="local; node is not supported yet.")]
+Understand = Annotated[
+    bool | None, typer.Option("--understand/--no-understand", help="Whether it first says what is asked for.")
+]
+Plan = Annotated[bool | None, typer.Option("--plan/--no-plan", help="Whether it lists its steps first.")]
+Critique = Annotated[bool | None, typer.Option("--critique/--no-critique", help="Whether it reviews its drafts.")]
+MaxIterations = Annotated[
+    int | None, typer.Option("--max-iterations", help="Drafts that the critique may send back, 1 to 10.", min=1, max=10)
+]
+MaxToolCalls = Annotated[
+    int | None, typer.Option("--max-tool-calls", help="Tool calls in a task, 0 to 20.", min=0, max=20)
+]
 
 # The field of an agent that each option sets.
 _FIELDS = {
@@ -43,6 +54,7 @@ _FIELDS = {
     "memory": "memory",
     "runtime": "runtime",
 }
+_LOOP_FIELDS = ("understand", "plan", "critique", "max_iterations", "max_tool_calls")
 
 
 @app.command("list")
@@ -67,6 +79,11 @@ def create_agent(
     capability: Capability = None,
     memory: Memory = None,
     runtime: Runtime = None,
+    understand: Understand = None,
+    plan: Plan = None,
+    critique: Critique = None,
+    max_iterations: MaxIterations = None,
+    max_tool_calls: MaxToolCalls = None,
     project: Project = None,
     server: Server = None,
     as_json: AsJson = False,
@@ -103,6 +120,11 @@ def update_agent(
     capability: Capability = None,
     memory: Memory = None,
     runtime: Runtime = None,
+    understand: Understand = None,
+    plan: Plan = None,
+    critique: Critique = None,
+    max_iterations: MaxIterations = None,
+    max_tool_calls: MaxToolCalls = None,
     project: Project = None,
     server: Server = None,
     as_json: AsJson = False,
@@ -146,6 +168,7 @@ def _body(options: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of an agent that are set by the options of a command."""
     fields = {field: options[option] for option, field in _FIELDS.items()}
     fields["system_prompt"] = _prompt(options["prompt"], options["prompt_file"])
+    fields["loop"] = {name: options[name] for name in _LOOP_FIELDS if options[name] is not None} or None
     for option, field in (_FIELDS | {"prompt": "system_prompt"}).items():
         if fields[field] == "":
             raise typer.BadParameter(f"--{option.replace('_', '-')} must not be empty")

@@ -158,6 +158,14 @@ NameList = Annotated[
 ConcurrencyLimit = Annotated[
     int, Field(ge=1, le=10, description="Maximum number of concurrent tasks."), BeforeValidator(_whole)
 ]
+MaxIterations = Annotated[
+    int,
+    Field(ge=1, le=10, description="Maximum number of drafts that the critique sends back."),
+    BeforeValidator(_whole),
+]
+MaxToolCalls = Annotated[
+    int, Field(ge=0, le=20, description="Maximum number of tool calls in a task."), BeforeValidator(_whole)
+]
 RowId = Annotated[int, Field(ge=0, le=MAX_JSON_INTEGER), BeforeValidator(_whole)]
 Title = Annotated[str, Field(min_length=1, max_length=200, pattern=_VISIBLE_LINE)]
 Runtime = Literal["local", "node"]
@@ -318,6 +326,33 @@ class UserAccount(Account):
     spent_usd: float = Field(description="Amount spent this month; counted only while the user has a limit.")
 
 
+class AgentLoop(Request):
+    """Extra phases of an agent's loop, and its limits; each phase calls the model once more."""
+
+    understand: bool = Field(default=False, description="Whether it first says what the message asks for.")
+    plan: bool = Field(default=False, description="Whether it lists its steps before it answers.")
+    critique: bool = Field(default=False, description="Whether it reviews each draft, and improves it if needed.")
+    max_iterations: MaxIterations = 5
+    max_tool_calls: MaxToolCalls = 10
+
+
+class AgentLoopChanges(Request):
+    """Changes of an agent's loop; omitted fields do not change."""
+
+    understand: bool = Field(default_factory=_unset)
+    plan: bool = Field(default_factory=_unset)
+    critique: bool = Field(default_factory=_unset)
+    max_iterations: MaxIterations = Field(default_factory=_unset)
+    max_tool_calls: MaxToolCalls = Field(default_factory=_unset)
+
+
+def _stored_loop(loop: Any) -> Any:
+    """Return stored loop settings without fields of later versions; agents of earlier versions have none."""
+    if isinstance(loop, AgentLoop):
+        return loop
+    return {name: value for name, value in (loop or {}).items() if name in AgentLoop.model_fields}
+
+
 class NewAgent(Request):
     """A new agent; only name, role, model and system_prompt are required."""
 
@@ -332,6 +367,7 @@ class NewAgent(Request):
     capabilities: NameList = Field(default=[], examples=[["review_code"]])
     memory: bool = True
     runtime: NewRuntime = "local"
+    loop: AgentLoop = AgentLoop()
 
 
 class AgentChanges(Request):
@@ -348,6 +384,7 @@ class AgentChanges(Request):
     capabilities: NameList = Field(default_factory=_unset)
     memory: bool = Field(default_factory=_unset)
     runtime: NewRuntime = Field(default_factory=_unset)
+    loop: AgentLoopChanges = Field(default_factory=_unset)
 
 
 class Agent(Answer):
@@ -371,6 +408,7 @@ class Agent(Answer):
     capabilities: list[str]
     memory: bool
     runtime: Runtime
+    loop: Annotated[AgentLoop, BeforeValidator(_stored_loop)] = AgentLoop()
     created_at: datetime
     updated_at: datetime
 

@@ -173,6 +173,7 @@ agents = Table(
     Column("capabilities", JSON, nullable=False),
     Column("memory", Boolean, nullable=False),
     Column("runtime", String(10), nullable=False),
+    Column("loop", JSON(none_as_null=True)),  # NULL: the defaults
     Column("created_at", Moment, nullable=False),
     Column("updated_at", Moment, nullable=False),
     ForeignKeyConstraint(["user_id", "project_id"], ["projects.user_id", "projects.id"], ondelete="CASCADE"),

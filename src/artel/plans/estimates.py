@@ -39,13 +39,18 @@ class Habits:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """An agent as an estimate sees it; `prompt_tokens` is everything that it is sent beside the task."""
+    """An agent as an estimate sees it.
+
+    `prompt_tokens` is everything that it is sent beside the task; `phases` are the optional ones of its loop, which
+    call the model once each, or twice if a draft is sent back.
+    """
 
     model: str
     max_tokens: int
     prompt_tokens: int
     has_tools: bool = False
     habits: Habits = Habits()
+    phases: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +137,8 @@ def habits_of(done: Sequence[Mapping[str, Any]]) -> Habits:
 
 def _task(worker: Worker, own_tokens: int) -> TaskEstimate:
     given, usual = worker.prompt_tokens + own_tokens, _usual(worker)
-    most_calls = 1 + TOOL_CALLS if worker.has_tools else 1
+    calls = worker.habits.calls if worker.habits.tasks else 1 + worker.phases
+    most_calls = 1 + 2 * worker.phases + (TOOL_CALLS if worker.has_tools else 0)
     if worker.habits.tasks:
         most_calls = max(most_calls, math.ceil(2 * worker.habits.calls))
     # Calls on the way to the answer write about as much as usual, and the later ones are sent that too.
@@ -142,7 +148,7 @@ def _task(worker: Worker, own_tokens: int) -> TaskEstimate:
         given,
         usual,
         low_micros=_price(worker.model, given, math.ceil(usual * SHARE_LOW)),
-        expected_micros=_price(worker.model, round(given * worker.habits.calls), usual),
+        expected_micros=_price(worker.model, round(given * calls), usual),
         high_micros=_price(
             worker.model,
             math.ceil(most_given * INPUT_MARGIN) + INPUT_EXTRA * most_calls,

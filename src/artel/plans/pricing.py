@@ -97,6 +97,7 @@ def price(
             + said_tokens,
             bool(agent.tools),
             known[agent.name],
+            agent.loop.understand + agent.loop.plan + agent.loop.critique,
         )
         for agent in agents
     }

@@ -8,7 +8,7 @@ from typing import Any
 from artel.agent_loop.context import Remembered, build_context
 from artel.agent_loop.loop import load_graphs, run_loop
 from artel.agent_loop.parking import Parked
-from artel.agent_loop.task import AgentSpec, LoopResult, Tally
+from artel.agent_loop.task import AgentSpec, LoopResult, LoopSettings, Tally
 from artel.agent_memory.context_store import Recalled
 from artel.brain.brain import Brain, Message, ToolCall
 from artel.brain.errors import ModelTimedOut
@@ -126,6 +126,7 @@ class AgentRun:
                     self.agent.temperature,
                     self.agent.max_tokens,
                     self._services.fallback_model,
+                    LoopSettings(**self.agent.loop.model_dump()),
                     max_context_tokens=self._services.max_context_tokens,
                 )
                 brain = self.brain or self._services.brain
