@@ -231,7 +231,7 @@ def test_secret_files_are_recognized_case_insensitively(path: str, expected: boo
     assert is_secret(tuple(path.split("/"))) is expected
 
 
-OBEYED = [
+PROTECTED_FILES = [
     "artel.yaml",
     "sub/ARTEL.yaml",
     ".artelignore",
@@ -303,7 +303,7 @@ PLAIN = [
 @pytest.mark.req("SEC-06.2", "SEC-06.3")
 @pytest.mark.parametrize(
     ("path", "expected"),
-    [*((path, True) for path in [*OBEYED, *NEW_DOT_FOLDERS]), *((path, False) for path in PLAIN)],
+    [*((path, True) for path in [*PROTECTED_FILES, *NEW_DOT_FOLDERS]), *((path, False) for path in PLAIN)],
 )
 def test_protected_files_are_recognized_by_name(path: str, expected: bool) -> None:
     assert is_protected(tuple(path.split("/"))) is expected
@@ -343,7 +343,7 @@ def test_equivalent_paths_of_a_secret_file_are_secret(path: str) -> None:
 
 
 @pytest.mark.req("SEC-06.2")
-@given(path=variants(OBEYED, nested=True))
+@given(path=variants(PROTECTED_FILES, nested=True))
 @settings(max_examples=1_000)
 def test_equivalent_paths_of_a_protected_file_are_protected(path: str) -> None:
     assert _is(is_protected, path) or _is(is_secret, path)

@@ -190,7 +190,12 @@ class ChangingTool(FileTool):
     def question(self, arguments: Mapping[str, Any]) -> Question | None:
         """Return a question if the file is protected."""
         if _is_protected(arguments["path"]):
-            return Question(self.name, dict(arguments), "high", {"reason": "Other programs obey this file."})
+            return Question(
+                self.name,
+                dict(arguments),
+                "high",
+                {"reason": "Other programs execute this file or are configured by it."},
+            )
         return None
 
     async def approval_details(self, arguments: Mapping[str, Any]) -> Mapping[str, str]:
