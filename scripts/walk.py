@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import contextvars
 import dis
+import inspect
 import json
 import os
 import signal
@@ -41,6 +42,7 @@ BACKGROUND = {
     "artel.runs.host:Host._beat",
     "artel.runs.host:Host._keep_drafts",
     "artel.agent_memory.indexer:Indexer.run",
+    "artel.spaces.project_events:ProjectEventWriter._write",
     "artel.connector.connector:Connector._keep_alive",
 }
 # Work that background tasks may start: back in the walk.
@@ -70,7 +72,9 @@ class Function:
         module = ".".join(relative.parts).removesuffix(".__init__")
         instructions = list(dis.get_instructions(code))
         start = next((i.offset for i in instructions if i.opname == "RESUME"), -1)
-        yields = frozenset(i.offset for i in instructions if i.opname == "YIELD_VALUE")
+        # A generator is left at each yield: when it is dropped instead of exhausted, nothing tells that it returned.
+        is_generator = code.co_flags & inspect.CO_GENERATOR
+        yields = frozenset(i.offset for i in instructions if i.opname == "YIELD_VALUE" and not is_generator)
         return cls(module, code.co_qualname.split(".<locals>")[0], start, yields)
 
 
