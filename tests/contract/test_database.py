@@ -70,6 +70,53 @@ async def test_read_refuses_to_write(database: Database) -> None:
     assert await database.read(all_numbers) == {}
 
 
+async def test_all_statements_of_a_read_see_the_same_snapshot(database: Database) -> None:
+    read_once, go_on = threading.Event(), threading.Event()
+
+    def twice(connection: Connection) -> tuple[dict[int, int], dict[int, int]]:
+        first = all_numbers(connection)
+        read_once.set()
+        assert go_on.wait(10)
+        return first, all_numbers(connection)
+
+    def change(connection: Connection) -> None:
+        connection.execute(update(numbers).values(value=2))
+        add(connection, 2)
+
+    await database.run(add, 1, value=1)
+    for read in (database.read(twice), database.read_within(10, twice)):
+        reading = asyncio.create_task(read)
+        assert await asyncio.to_thread(read_once.wait, 10)
+        before = await database.read(all_numbers)
+        await database.run(change)
+        go_on.set()
+
+        assert await reading == (before, before)
+        assert await database.read(all_numbers) == {1: 2, 2: 0}
+        await database.run(lambda connection: connection.execute(delete(numbers).where(numbers.c.id == 2)))
+        read_once.clear()
+        go_on.clear()
+
+
+@pytest.mark.parametrize("backend", ["postgres"], indirect=True, scope="session")  # SQLite has one writer at a time
+async def test_a_writer_sees_commits_of_others_after_its_connection_was_used_for_reading(url: str) -> None:
+    database = Database(url, connections=1)
+    await database.run(numbers.metadata.drop_all)
+    await database.run(numbers.metadata.create_all)
+    other = Database(url)
+    await database.read(all_numbers)
+
+    def twice(connection: Connection) -> list[int]:
+        counts = [len(all_numbers(connection))]
+        asyncio.run_coroutine_threadsafe(other.run(add, 1), loop).result(10)
+        return [*counts, len(all_numbers(connection))]
+
+    loop = asyncio.get_running_loop()
+    assert await database.run(twice) == [0, 1]
+    for each in (database, other):
+        await each.close()
+
+
 async def test_cancelling_the_caller_does_not_stop_the_transaction(database: Database) -> None:
     started, go_on = threading.Event(), threading.Event()
 

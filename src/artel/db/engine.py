@@ -44,7 +44,8 @@ class Database:
             self._search_threads = ThreadPoolExecutor(SEARCHERS, "db-search")
         else:
             self._writer = _postgres_engine(url, connections)
-            self._reader = self._writer.execution_options(postgresql_readonly=True)
+            snapshot = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+            self._reader = self._writer.execution_options(**snapshot)
             self._threads = ThreadPoolExecutor(connections, "db")
             self._searcher, self._search_threads = self._reader, ThreadPoolExecutor(SEARCHERS, "db-search")
         self._waiting = 0
@@ -66,14 +67,14 @@ class Database:
         return await self._outcome(self._on_thread(self._writer, bound))
 
     async def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a read-only transaction."""
+        """Run a read-only transaction; all its statements see the same snapshot of the database."""
         self._refuse_if_full()
         return await self._outcome(self._on_thread(self._reader, lambda connection: query(connection, *args, **kwargs)))
 
     async def read_within(
         self, seconds: float, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a slow read-only transaction; raise TimeoutError if it takes longer than `seconds`."""
+        """Run a slow read-only transaction on a snapshot; raise TimeoutError if it takes longer than `seconds`."""
         self._refuse_if_full()
 
         def bound(connection: Connection) -> T:

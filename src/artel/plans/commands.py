@@ -32,8 +32,6 @@ from artel.turns.repository import TurnRepository
 from artel.turns.transactions import refuse_if_busy
 from artel.turns.turn import Mode, Turn, TurnStatus
 
-READS = 3
-
 
 def decide_plan(
     connection: Connection,
@@ -229,15 +227,10 @@ def get_workflow(
     connection: Connection, principal: Principal, workflow_id: str
 ) -> tuple[Workflow, list[WorkflowTask], str | None]:
     """Return a workflow, its tasks, and what the user is asked, if it waits for them."""
-    rows = WorkflowRepository(connection, principal)
-    workflow = rows.get(workflow_id)
-    for _ in range(READS):  # others may store the next step meanwhile: what is answered belongs together
-        pending = ApprovalRepository(connection, principal).of_turn(workflow.turn_id, ApprovalStatus.PENDING)
-        tasks = TaskRepository(connection, principal).of(workflow_id)
-        before, workflow = workflow, rows.get(workflow_id)
-        if workflow == before:
-            break
-    pending.sort(key=lambda one: one.kind != "tool")  # what the plan itself asks goes first
+    workflow = WorkflowRepository(connection, principal).get(workflow_id)
+    tasks = TaskRepository(connection, principal).of(workflow_id)
+    pending = ApprovalRepository(connection, principal).of_turn(workflow.turn_id, ApprovalStatus.PENDING)
+    pending.sort(key=lambda approval: approval.kind != "tool")  # what the plan itself asks goes first
     return workflow, tasks, pending[-1].id if pending else None
 
 
