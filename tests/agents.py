@@ -20,8 +20,8 @@ STRUCTURED: dict[str, dict[str, Any]] = {
 }
 
 
-def said(text: str, *calls: ToolCall, reason: str = "stop") -> Completion:
-    """Return what a model would have said."""
+def reply(text: str, *calls: ToolCall, reason: str = "stop") -> Completion:
+    """Return a completion of a model."""
     return Completion(text, calls, "tool_calls" if calls else reason, Usage("gpt-4", 10, 5, 0.01, calls=1))
 
 
@@ -68,7 +68,7 @@ class ScriptedBrain:
 
     def _next(self, request: Request) -> Reply:
         if request.response_format is None:
-            return self._script.pop(0) if self._script else said("Done.")
+            return self._script.pop(0) if self._script else reply("Done.")
         if request.response_format.name == "critique" and self._critiques:
             return self._critiques.pop(0)
         return structured(STRUCTURED[request.response_format.name])

@@ -60,13 +60,13 @@ class Folder:
 
 @contextmanager
 def connected_folder(
-    place: Path, person: Person, project_id: int, *options: str, server: str | None = None
+    folder_above: Path, person: Person, project_id: int, *options: str, server: str | None = None
 ) -> Iterator[Folder]:
     """Give a test a folder that is connected."""
-    (place / "work").mkdir(parents=True, exist_ok=True)
+    (folder_above / "work").mkdir(parents=True, exist_ok=True)
     server = server or str(person.http.base_url).rstrip("/")
-    env = running.clean_environment(place, ARTEL_SERVER=server, ARTEL_TOKEN=person.token)
-    folder = Folder(place / "work", person, project_id, env)
+    env = running.clean_environment(folder_above, ARTEL_SERVER=server, ARTEL_TOKEN=person.token)
+    folder = Folder(folder_above / "work", person, project_id, env)
     try:
         folder.connect(*options)
         yield folder

@@ -68,11 +68,11 @@ def find_patterns() -> tuple[dict[Found, str], list[str]]:
         for name, pattern in compiled:
             found = Found(pattern.pattern, pattern.flags, uses.get(name, "parts"))
             patterns.setdefault(found, f"{info.name}.{name}")
-        known = {pattern.pattern for _, pattern in compiled}
+        compiled_texts = {pattern.pattern for _, pattern in compiled}
         for line, use, expression in _expressions(tree):
             try:
                 text = _value(expression, module)
-                if isinstance(text, str) and text not in known:
+                if isinstance(text, str) and text not in compiled_texts:
                     patterns.setdefault(Found(text, 0, use), f"{info.name}:{line}")
             except NameError:
                 if info.name not in MADE_OF_VARIABLES:
@@ -189,12 +189,12 @@ def main() -> None:
         patterns, unread = {Found(pattern, re.IGNORECASE, "parts"): "given" for pattern in sys.argv[1:]}, list[str]()
     else:
         patterns, unread = find_patterns()
-    for place in unread:
-        _print(f"{place}: a pattern that can't be read: compile it in the module")
-    for found, place in patterns.items():
+    for location in unread:
+        _print(f"{location}: a pattern that can't be read: compile it in the module")
+    for found, location in patterns.items():
         slow = growth(found)
         if slow:
-            _print(f"{place}: {found.pattern!r}: {slow}")
+            _print(f"{location}: {found.pattern!r}: {slow}")
     _print(f"{len(patterns)} patterns")
 
 

@@ -27,8 +27,8 @@ def server(chat_server: Server) -> Server:
     return chat_server
 
 
-def system(asked: ModelRequest) -> str:
-    return "\n".join(one["content"] for one in asked.body["messages"] if one["role"] == "system")
+def system(request: ModelRequest) -> str:
+    return "\n".join(one["content"] for one in request.body["messages"] if one["role"] == "system")
 
 
 def call(name: str, number: int, **arguments: Any) -> Say:
@@ -53,7 +53,7 @@ def test_a_full_conversation_with_tools_and_guidance_fits_gpt_4(
         answers = [call("tool_read_file", number, path="big.txt") for number in range(3)]
         answers.append(call("tool_write_file", 3, path="new.txt", content="written words " * 1_500))
         model.taken.clear()
-        script[mark] = [*(Windowed(one, model.refused, model.taken) for one in answers), model]
+        script[mark] = [*(Windowed(answer, model.refused, model.taken) for answer in answers), model]
 
         answer = person.say(session, f"{mark} Now read big.txt, and write it anew.")
 
@@ -61,13 +61,13 @@ def test_a_full_conversation_with_tools_and_guidance_fits_gpt_4(
     assert model.refused == []
     assert (work / "new.txt").read_text().startswith("written words")
     assert len(model.taken) == 5
-    for asked in model.taken:
-        assert tokens_of(asked) <= MAX_CONTEXT_TOKENS
-        assert asked.body["max_tokens"] >= 256
-        assert asked.text == f"{mark} Now read big.txt, and write it anew."
-        assert "tool_read_file" in json.dumps(asked.body["tools"])
-        assert GUIDANCE in system(asked)
-    results = [one["content"] for one in model.taken[-1].body["messages"] if one["role"] == "tool"]
+    for request in model.taken:
+        assert tokens_of(request) <= MAX_CONTEXT_TOKENS
+        assert request.body["max_tokens"] >= 256
+        assert request.text == f"{mark} Now read big.txt, and write it anew."
+        assert "tool_read_file" in json.dumps(request.body["tools"])
+        assert GUIDANCE in system(request)
+    results = [message["content"] for message in model.taken[-1].body["messages"] if message["role"] == "tool"]
     assert "a line of a large file" in results[2]
 
 
@@ -84,10 +84,10 @@ def test_the_newest_of_what_was_said_is_kept_beside_the_tools(person: Person, sc
 
     assert model.refused == []
     last = model.taken[-1]
-    said = [one["content"] for one in last.body["messages"] if one["role"] in ("user", "assistant")]
-    assert said[-1].startswith(f"{mark} 4")
-    assert said[-2].startswith("word")
-    assert not any(text.startswith(f"{mark} 0") for text in said)
+    texts = [message["content"] for message in last.body["messages"] if message["role"] in ("user", "assistant")]
+    assert texts[-1].startswith(f"{mark} 4")
+    assert texts[-2].startswith("word")
+    assert not any(text.startswith(f"{mark} 0") for text in texts)
     assert last.body["max_tokens"] == 4_096
 
 

@@ -8,8 +8,8 @@ from tests.model_server import Fail, ModelRequest, ModelServer, Say
 from tests.people import Person
 
 
-async def only_the_second_model_works(asked: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
-    return await (Fail(400) if asked.body["model"] == "gpt-4" else Say("From the other one."))(asked, http)
+async def only_the_second_model_works(request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
+    return await (Fail(400) if request.body["model"] == "gpt-4" else Say("From the other one."))(request, http)
 
 
 @pytest.mark.req("AGT-01.2")

@@ -75,15 +75,15 @@ def test_an_agent_creates_an_agent_that_does_a_task_in_the_same_workspace(
         Say("It works.", tokens=(10, 5)),
     ]
 
-    said = home.person.say(home.session, f"{mark} parent")
+    answer = home.person.say(home.session, f"{mark} parent")
 
-    assert said["content"] == "All done."
+    assert answer["content"] == "All done."
     [child] = home.children()
     assert (child["role"], child["model"], child["tools"]) == ("Unit Tester!", home.coder["model"], home.coder["tools"])
     assert child["name"].startswith("unit_tester_")
-    told = home.told(f"{mark} parent")
-    assert (told["data"]["agent_id"], told["data"]["agent"]) == (child["id"], child["name"])
-    assert told["data"]["result"] == "It works."
+    outcome = home.told(f"{mark} parent")
+    assert (outcome["data"]["agent_id"], outcome["data"]["agent"]) == (child["id"], child["name"])
+    assert outcome["data"]["result"] == "It works."
     first = home.model.asked_about(f"{mark} child")[0]
     assert first.text == (
         f"Objective: {mark} child: test it.\n\nConstraints: Be quick.\n\nInputs: notes.md\n\nOutputs: report.md\n\n"
@@ -95,7 +95,7 @@ def test_an_agent_creates_an_agent_that_does_a_task_in_the_same_workspace(
     info = home.person.get(f"{home.agents_url}/{child['id']}/workspace")
     assert (info["agent_id"], info["file_count"]) == (home.coder["id"], 2)
     # The turn has paid for both: three calls of the parent, three of the child.
-    usage = (said["usage"]["calls"], said["usage"]["input_tokens"], said["usage"]["output_tokens"])
+    usage = (answer["usage"]["calls"], answer["usage"]["input_tokens"], answer["usage"]["output_tokens"])
     assert usage == (6, 60, 30)
 
 
@@ -104,14 +104,14 @@ def test_the_session_tells_what_the_child_does(home: Home, script: ByMark, mark:
     script[f"{mark} parent"] = [spawn(f"{mark} child"), Say("Done.")]
     script[f"{mark} child"] = [write("a", "x"), Say("The child's result.")]
 
-    said = home.person.say(home.session, f"{mark} parent")
+    answer = home.person.say(home.session, f"{mark} parent")
 
     [child] = home.children()
-    events = home.person.events_of(home.session, said["turn_id"])
+    events = home.person.events_of(home.session, answer["turn_id"])
     started = next(event.data for event in events if event.type == "task_started")
     task_id = started["task_id"]
     assert started["agent_id"] == child["id"]
-    assert task_id != said["turn_id"]
+    assert task_id != answer["turn_id"]
     of_child = [event for event in events if event.data.get("task_id") == task_id]
     assert [event.type for event in of_child] == ["task_started", "tool_called", "tool_result", "task_completed"]
     assert (of_child[1].data["tool"], of_child[1].data["agent_id"]) == ("write_file", child["id"])
@@ -124,13 +124,13 @@ def test_a_child_that_fails_is_told_to_the_parent_who_goes_on(home: Home, script
     script[f"{mark} parent"] = [spawn(f"{mark} child"), Say("Then without it.")]
     script[f"{mark} child"] = Fail(400, {"message": "No.", "type": "invalid_request_error"})
 
-    said = home.person.say(home.session, f"{mark} parent")
+    answer = home.person.say(home.session, f"{mark} parent")
 
-    assert said["content"] == "Then without it."
-    told = home.told(f"{mark} parent")
-    assert told["success"] is False
-    assert "could not do it" in told["error"]
-    assert "task_failed" in [event.type for event in home.person.events_of(home.session, said["turn_id"])]
+    assert answer["content"] == "Then without it."
+    outcome = home.told(f"{mark} parent")
+    assert outcome["success"] is False
+    assert "could not do it" in outcome["error"]
+    assert "task_failed" in [event.type for event in home.person.events_of(home.session, answer["turn_id"])]
 
 
 @pytest.mark.req("AGT-02.5")

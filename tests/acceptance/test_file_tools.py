@@ -60,8 +60,8 @@ class Desk:
 
     def heard(self) -> list[dict[str, Any]]:
         """Return what the tools have told the model."""
-        asked = [one for one in self._model.asked if self._mark in json.dumps(one.body["messages"])]
-        return [json.loads(m["content"]) for m in asked[-1].body["messages"] if m["role"] == "tool"]
+        requests = [request for request in self._model.asked if self._mark in json.dumps(request.body["messages"])]
+        return [json.loads(m["content"]) for m in requests[-1].body["messages"] if m["role"] == "tool"]
 
     def audit(self) -> list[dict[str, Any]]:
         """Return the audit log, oldest first."""
@@ -79,10 +79,10 @@ class Desk:
 
     def ended(self, turn_id: str, seconds: float = 15) -> dict[str, Any]:
         """Wait until the turn has ended."""
-        place = f"/my/chat/{self.session}/turns/{turn_id}"
+        url = f"/my/chat/{self.session}/turns/{turn_id}"
 
         def over() -> dict[str, Any]:
-            state: dict[str, Any] = self.person.http.get(place).json()
+            state: dict[str, Any] = self.person.http.get(url).json()
             return state if state["finished_at"] else {}
 
         return eventually(over, seconds)
@@ -322,11 +322,11 @@ def test_a_call_is_never_repeated_to_another_connector(desk: Desk, person: Perso
         first.hear()
         with connected(person, project, connector_id="another-one", take_over=True) as other:
             first.close_code()
-            place = f"/my/chat/{desk.session}/turns/{turn['turn_id']}"
-            assert desk.person.http.get(place).json()["status"] == "running"
+            turn_url = f"/my/chat/{desk.session}/turns/{turn['turn_id']}"
+            assert desk.person.http.get(turn_url).json()["status"] == "running"
             with pytest.raises(TimeoutError):
                 other.socket.recv(1)
-            desk.person.http.post(f"{place}/cancel")
+            desk.person.http.post(f"{turn_url}/cancel")
 
     assert desk.ended(turn["turn_id"])["status"] == "cancelled"
 
@@ -475,23 +475,23 @@ def test_what_the_connector_asks_parks_too_and_the_first_answer_wins(desk: Desk,
         ("tool_write_file", {"path": "a", "content": "new"}), ("tool_write_file", {"path": "b", "content": "x"})
     )
     hashes = {"old_sha256": "", "new_sha256": "b" * 64}
-    asked = {"success": False, "code": "asks", "error": "asked", "diff": "+new", "grant": "*", **hashes}
+    question = {"success": False, "code": "asks", "error": "asked", "diff": "+new", "grant": "*", **hashes}
 
     with connected(person, project, mode="both") as connector:
         turn = desk.ask(headers={"Prefer": "respond-async"})
-        _answer(connector, connector.hear(), **asked, ask_id="q1")
+        _answer(connector, connector.hear(), **question, ask_id="q1")
         [pending] = eventually(desk.approvals)
         assert pending["details"] == {"ask_id": "q1", "diff": "+new", "where": "both", "grant": "*", **hashes}
         desk.decide(pending["id"], decision="approve", changes={"holds": "session"})
         heard = [connector.hear(), connector.hear()]  # in either order
         [second] = [message for message in heard if "id" in message]
-        [told] = [message for message in heard if message["method"] == "workspace/answered"]
-        assert told["params"] == {"ask_id": "q1", "decision": "approve", "feedback": ""}
+        [answered] = [message for message in heard if message["method"] == "workspace/answered"]
+        assert answered["params"] == {"ask_id": "q1", "decision": "approve", "feedback": ""}
         assert second["params"]["approval"] == {"id": pending["id"], "holds": "session", **hashes}
         assert second["params"]["content"] == "new"
         connector.answer(second, size=3)
 
-        _answer(connector, connector.hear(), **asked, ask_id="q2")  # this time the terminal is faster
+        _answer(connector, connector.hear(), **question, ask_id="q2")  # this time the terminal is faster
         [pending] = eventually(desk.approvals)
         decision = {"ask_id": "q2", "decision": "reject", "feedback": "not that"}
         connector.say({"jsonrpc": "2.0", "method": "workspace/decided", "params": decision})

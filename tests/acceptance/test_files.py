@@ -182,12 +182,12 @@ def test_guidance_in_the_folder_reaches_the_agent(desk: Desk, tmp_path: Path, mo
 
 def test_after_a_restart_of_the_connector_the_same_folder_is_served_again(desk: Desk, tmp_path: Path) -> None:
     with connected_folder(tmp_path, desk.person, desk.project, "--yes") as folder:
-        place = f"/my/projects/{desk.project}/connector"
-        before = desk.person.http.get(place).json()["connector_id"]
+        url = f"/my/projects/{desk.project}/connector"
+        before = desk.person.http.get(url).json()["connector_id"]
         folder.disconnect()
         eventually(lambda: not folder.is_online())
         folder.connect("--yes")
-        assert desk.person.http.get(place).json()["connector_id"] == before
+        assert desk.person.http.get(url).json()["connector_id"] == before
 
 
 def test_a_parent_waits_with_its_child_and_both_go_on(desk: Desk, tmp_path: Path, model: ModelServer) -> None:
@@ -203,7 +203,9 @@ def test_a_parent_waits_with_its_child_and_both_go_on(desk: Desk, tmp_path: Path
         waiting = desk.ask()
         assert waiting["status"] == "waiting", waiting
         [pending] = desk.approvals()
-        agents = {one["id"]: one for one in desk.person.http.get(f"/my/projects/{desk.project}/agents").json()["items"]}
+        agents = {
+            agent["id"]: agent for agent in desk.person.http.get(f"/my/projects/{desk.project}/agents").json()["items"]
+        }
         assert agents[pending["agent_id"]]["role"] == "cleaner"
         assert folder.files() == {"old.txt": b"old"}
         desk.decide(pending["id"], decision="approve")
@@ -213,7 +215,7 @@ def test_a_parent_waits_with_its_child_and_both_go_on(desk: Desk, tmp_path: Path
     assert desk.person.history(desk.session)[-1]["content"] == "All is clean."
     events = [event.type for event in desk.person.events_of(desk.session, waiting["turn_id"])]
     assert (events.count("task_started"), events.count("task_completed")) == (1, 2)
-    cleaners = [one for one in agents.values() if one["role"] == "cleaner"]
+    cleaners = [agent for agent in agents.values() if agent["role"] == "cleaner"]
     assert len(cleaners) == 1
 
 
@@ -275,19 +277,19 @@ def test_folder_is_the_same_before_and_after_whatever_becomes_of_its_project(des
     (work / "src" / "main.py").write_text("print(1)\n")
     (work / "link").symlink_to("src")
     before = _state(work)
-    http, place = desk.person.http, f"/my/projects/{desk.project}"
+    http, url = desk.person.http, f"/my/projects/{desk.project}"
 
     with connected_folder(tmp_path, desk.person, desk.project, "--yes") as folder:
         desk.script(("tool_list_directory", {"recursive": True}), ("tool_read_file", {"path": "src/main.py"}))
         desk.ask()
         assert all(heard["success"] for heard in desk.heard())
         for operation in ("cleanup", "reset"):
-            assert http.post(f"{place}/space/{operation}").is_success
+            assert http.post(f"{url}/space/{operation}").is_success
             assert _state(work) == before
         folder.disconnect()
         assert _state(work) == before
         folder.connect("--yes")
-        assert http.delete(place).is_success
+        assert http.delete(url).is_success
         assert folder.process
         folder.process.wait(60)  # it has nothing left to serve
         assert _state(work) == before

@@ -149,11 +149,11 @@ def folder(chat_server: Server, tmp_path: Path) -> Iterator[Folder]:
         yield folder
 
 
-def everything(place: Path) -> dict[str, Any]:
+def everything(folder: Path) -> dict[str, Any]:
     """Return what is in the folder and around it, links as links, without what is harmless."""
     found: dict[str, Any] = {}
-    for path in sorted(place.rglob("*")):
-        name = path.relative_to(place)
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
         if name.parts[0] in ("config", "connector.txt") or name.parts[1:2] in [(harmless,) for harmless in HARMLESS]:
             continue
         found[str(name)] = str(path.readlink()) if path.is_symlink() else path.is_file() and path.read_bytes()

@@ -52,13 +52,13 @@ def test_an_agent_searches_what_others_remember_only_if_it_was_let_in(start_serv
         person.agent(project["id"], name="agent_friend", model="gpt-4o-mini", tools=["project_memory_read"])
         session = person.http.post("/my/chat/sessions", json={"project_id": project["id"]}).json()["session_id"]
 
-        told = {}
+        results = {}
         for agent in ("guest", "friend"):
             model.script(Say(tools=[Tool("project_memory_read", '{"query": "In which format are bills sent?"}')]))
             body = {"content": "How do we send bills?", "target_agent": agent}
             answer = person.http.post(f"/my/chat/{session}/message", json=body)
             assert answer.status_code == 200, answer.text
-            told[agent] = [m["content"] for m in model.asked[-1].body["messages"] if m["role"] == "tool"]
+            results[agent] = [m["content"] for m in model.asked[-1].body["messages"] if m["role"] == "tool"]
 
-        assert "Invoices go out as PDF." in told["friend"][0]
-        assert "Invoices" not in told["guest"][0]
+        assert "Invoices go out as PDF." in results["friend"][0]
+        assert "Invoices" not in results["guest"][0]

@@ -57,12 +57,12 @@ def pair(request: pytest.FixtureRequest, services: ServiceRun, new_team: NewTeam
     team = new_team(ARTEL_BUS_URL=services.rabbitmq(), ARTEL_REDIS_URL=redis)
     if request.param == "api and host":
         team.start("--role", "host")
-        asked = team.start("--role", "api")
-        team.at(asked).say(team.at(asked).session(), "Hello")
+        answering = team.start("--role", "api")
+        team.at(answering).say(team.at(answering).session(), "Hello")
     else:
         team.at(running := team.start()).say(team.at(running).session(), "Hello")
-        asked = team.start()
-    return team, asked
+        answering = team.start()
+    return team, answering
 
 
 def owners(team: Team) -> list[tuple[str, int]]:
@@ -339,8 +339,8 @@ def test_without_a_bus_processes_find_everything_in_the_database(new_team: NewTe
 def test_chat_goes_on_while_rabbitmq_and_redis_are_away(new_team: NewTeam, services: ServiceRun) -> None:
     with Line(services.rabbitmq()).running() as bus, Line(services.redis()).running() as cache:
         team = new_team(ARTEL_BUS_URL=bus.url, ARTEL_REDIS_URL=cache.url)
-        running, asked = team.start(), team.start()
-        talk = team.at(asked)
+        running, answering = team.start(), team.start()
+        talk = team.at(answering)
         session = talk.session()
         team.at(running).say(talk.session(), "Hello")
         assert talk.say(session, "With them") == "You said: With them"
@@ -363,9 +363,9 @@ def test_chat_goes_on_while_rabbitmq_and_redis_are_away(new_team: NewTeam, servi
         bus.mend()
         cache.mend()
 
-        lost = [line for line in asked.log_lines() if line["event"] == "bus_connection_lost"]
+        lost = [line for line in answering.log_lines() if line["event"] == "bus_connection_lost"]
         assert lost
-        assert until(lambda: reconnected(asked), PATIENCE)
+        assert until(lambda: reconnected(answering), PATIENCE)
         follower = talk.follow(session)
         team.model.script(SLOW, about="With them again")
         talk.begin(session, "With them again")

@@ -202,12 +202,12 @@ def test_a_renamed_agent_keeps_its_memory(person: Person) -> None:
 def test_deleting_an_agent_deletes_its_memory_or_archives_it_first(person: Person) -> None:
     project = person.project()
     url = f"/my/projects/{project['id']}"
-    kept, lost = (Memory(person, project["id"], agent["id"]) for agent in project["agents"][:2])
-    made = [kept.add(text, metadata={"n": n}) for n, text in enumerate(TEXTS)]
-    lost.add("To be forgotten")
+    archived, deleted = (Memory(person, project["id"], agent["id"]) for agent in project["agents"][:2])
+    made = [archived.add(text, metadata={"n": n}) for n, text in enumerate(TEXTS)]
+    deleted.add("To be forgotten")
 
-    assert person.http.delete(kept.url.removesuffix("/context"), params={"archive": "true"}).status_code == 204
-    assert person.http.delete(lost.url.removesuffix("/context")).status_code == 204
+    assert person.http.delete(archived.url.removesuffix("/context"), params={"archive": "true"}).status_code == 204
+    assert person.http.delete(deleted.url.removesuffix("/context")).status_code == 204
 
     archives = person.http.get(f"{url}/archives").json()
     assert archives["total"] == 1
@@ -217,7 +217,7 @@ def test_deleting_an_agent_deletes_its_memory_or_archives_it_first(person: Perso
     assert answer.headers["content-type"] == "application/x-ndjson"
     lines = [json.loads(line) for line in answer.text.splitlines()]
     assert sorted(lines, key=lambda line: line["metadata"]["n"]) == made
-    assert_problem(kept.http.get(kept.url), 404, "agent_not_found")
+    assert_problem(archived.http.get(archived.url), 404, "agent_not_found")
 
     # Whoever gets the name next gets nothing of the memory.
     again = Memory(person, project["id"], person.agent(project["id"], name="agent_coder")["id"])

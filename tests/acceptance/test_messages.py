@@ -31,18 +31,18 @@ def test_a_message_with_a_target_is_answered_by_that_agent(
     answer = person.http.post(f"/my/chat/{session}/message{slash}", json=body)
 
     assert answer.status_code == 200, answer.text
-    said = answer.json()
+    reply = answer.json()
     writer = next(agent for agent in project["agents"] if agent["name"] == "agent_writer")
-    assert said["content"] == f"You said: Hello {mark}"
-    assert (said["session_id"], said["mode"]) == (session, "direct")
-    assert (said["agent"], said["agent_id"]) == ("agent_writer", writer["id"])
-    assert said["context"] == []
-    assert said["duration_ms"] >= 0
-    assert said["usage"]["model"] == "gpt-4"
-    [asked] = model.asked_about(mark)  # one call: nobody planned anything
-    assert asked.schema_name is None
-    assert [message["id"] for message in person.history(session)][1] == said["message_id"]
-    assert person.turn(session, said["turn_id"])["status"] == "completed"
+    assert reply["content"] == f"You said: Hello {mark}"
+    assert (reply["session_id"], reply["mode"]) == (session, "direct")
+    assert (reply["agent"], reply["agent_id"]) == ("agent_writer", writer["id"])
+    assert reply["context"] == []
+    assert reply["duration_ms"] >= 0
+    assert reply["usage"]["model"] == "gpt-4"
+    [request] = model.asked_about(mark)  # one call: nobody planned anything
+    assert request.schema_name is None
+    assert [message["id"] for message in person.history(session)][1] == reply["message_id"]
+    assert person.turn(session, reply["turn_id"])["status"] == "completed"
 
 
 @pytest.mark.req("AGT-01.1", "AGT-01.3")
@@ -63,25 +63,25 @@ def test_the_model_is_asked_with_what_the_agent_is_configured_with_and_its_usage
     script[mark] = Say("Here it is.", tokens=(1000, 100))
     session = person.session(project["id"])
 
-    said = person.say(session, f"Look {mark}", "critic")
+    answer = person.say(session, f"Look {mark}", "critic")
 
-    [asked] = model.asked_about(mark)
-    assert asked.body["model"] == "gpt-4o-mini"
-    assert asked.body["temperature"] == 1.25
-    assert (asked.body.get("max_tokens") or asked.body.get("max_completion_tokens")) == 321
-    assert asked.body["messages"] == [
+    [request] = model.asked_about(mark)
+    assert request.body["model"] == "gpt-4o-mini"
+    assert request.body["temperature"] == 1.25
+    assert (request.body.get("max_tokens") or request.body.get("max_completion_tokens")) == 321
+    assert request.body["messages"] == [
         {"role": "system", "content": "You find the flaw."},
         {"role": "user", "content": f"Look {mark}"},
     ]
-    assert said["usage"] == {
+    assert answer["usage"] == {
         "model": "gpt-4o-mini",
         "input_tokens": 1000,
         "output_tokens": 100,
         "cost_usd": pytest.approx(1000 * 0.15e-6 + 100 * 0.6e-6),
         "calls": 1,
     }
-    assert person.turn(session, said["turn_id"])["usage"] == said["usage"]
-    assert person.events_of(session, said["turn_id"])[-1].data["usage"]["input_tokens"] == 1000
+    assert person.turn(session, answer["turn_id"])["usage"] == answer["usage"]
+    assert person.events_of(session, answer["turn_id"])[-1].data["usage"]["input_tokens"] == 1000
 
 
 @pytest.mark.req("CHT-01.2", "CHT-06.2", "UWS-07.3")
@@ -261,11 +261,11 @@ def test_the_same_key_and_body_is_the_same_turn_with_the_same_answer(
 
 
 def test_header_and_field_are_the_same_key_and_each_session_has_keys_of_its_own(person: Person, mark: str) -> None:
-    one, two = person.session(), person.session()
+    session, other_session = person.session(), person.session()
 
-    first = person.post(one, "Hello", headers={"Idempotency-Key": mark}).json()
-    again = person.post(one, "Hello", idempotency_key=mark).json()
-    elsewhere = person.post(two, "Hello", idempotency_key=mark).json()
+    first = person.post(session, "Hello", headers={"Idempotency-Key": mark}).json()
+    again = person.post(session, "Hello", idempotency_key=mark).json()
+    elsewhere = person.post(other_session, "Hello", idempotency_key=mark).json()
 
     assert first == again
     assert elsewhere["turn_id"] != first["turn_id"]
@@ -343,15 +343,15 @@ def test_messages_of_a_session_are_answered_one_after_another_in_order(
     eventually(lambda: hold.arrived)
 
     states = [person.turn(session, turn)["status"] for turn in turns]
-    asked = len(model.asked_about(mark))
+    calls_before_release = len(model.asked_about(mark))
     hold.release()
 
     assert states == ["running"] + ["queued"] * 5
-    assert asked == 1
+    assert calls_before_release == 1
     eventually(lambda: person.turn(session, turns[-1])["status"] == "completed")
-    assert [each.text for each in model.asked_about(mark)] == [f"{mark} {number}" for number in range(6)]
+    assert [request.text for request in model.asked_about(mark)] == [f"{mark} {number}" for number in range(6)]
     ended = [person.turn(session, turn) for turn in turns]
-    assert all(one["finished_at"] <= two["started_at"] for one, two in pairwise(ended))
+    assert all(earlier["finished_at"] <= later["started_at"] for earlier, later in pairwise(ended))
 
 
 @pytest.mark.req("CHT-09.2", "UWS-01.2")
@@ -386,9 +386,9 @@ def test_a_message_can_be_answered_with_its_events_and_the_stream_ends_with_the_
         events += following
 
     coder = next(agent["id"] for agent in project["agents"] if agent["name"] == "agent_coder")
-    kept = stored(events)
-    assert [event.number for event in kept] == list(range(1, len(kept) + 1))
-    assert [event.type for event in kept if event.type != "context_retrieved"] == [
+    stored_events = stored(events)
+    assert [event.number for event in stored_events] == list(range(1, len(stored_events) + 1))
+    assert [event.type for event in stored_events if event.type != "context_retrieved"] == [
         "message_created",
         "direct_agent_call",
         "agent_status_changed",
@@ -397,12 +397,12 @@ def test_a_message_can_be_answered_with_its_events_and_the_stream_ends_with_the_
         "task_completed",
         "turn_completed",
     ]
-    turn = kept[0].data["turn_id"]
+    turn = stored_events[0].data["turn_id"]
     assert {(event.data["session_id"], event.data["turn_id"]) for event in events} == {(session, turn)}
-    assert all(event.data["timestamp"] for event in kept)
-    by_type = {event.type: event.data for event in kept}
+    assert all(event.data["timestamp"] for event in stored_events)
+    by_type = {event.type: event.data for event in stored_events}
     assert (by_type["direct_agent_call"]["agent_id"], by_type["direct_agent_call"]["task_id"]) == (coder, turn)
-    changes = [event.data for event in kept if event.type == "agent_status_changed"]
+    changes = [event.data for event in stored_events if event.type == "agent_status_changed"]
     assert [(change["old_status"], change["new_status"]) for change in changes] == [
         ("idle", "processing"),
         ("processing", "idle"),
@@ -420,13 +420,13 @@ def test_a_message_that_is_streamed_twice_by_its_key_is_told_again(
 ) -> None:
     session = person.session()
     body = {"content": mark, "target_agent": "coder", "idempotency_key": mark}
-    told = []
+    streams = []
     for _ in range(2):
         head = {"Accept": "text/event-stream"}
         with stream(person.http, "POST", f"/my/chat/{session}/message", head, json=body) as following:
-            told.append(stored(list(following)))
+            streams.append(stored(list(following)))
 
-    assert told[0] == told[1]
+    assert streams[0] == streams[1]
     assert len(model.asked_about(mark)) == 1
 
 
@@ -500,7 +500,7 @@ def test_an_answer_that_makes_progress_may_take_longer_than_the_time_limit(
     person = Person.register(impatient.url)
     script[mark] = Say(pieces=[f"{number} " for number in range(10)], pause=0.2)
 
-    said = person.say(person.session(), mark)
+    answer = person.say(person.session(), mark)
 
-    assert said["content"] == "0 1 2 3 4 5 6 7 8 9 "
-    assert said["duration_ms"] > 2000
+    assert answer["content"] == "0 1 2 3 4 5 6 7 8 9 "
+    assert answer["duration_ms"] > 2000

@@ -98,20 +98,20 @@ def test_a_task_that_waited_and_goes_on_has_an_event_of_its_own(desk: Desk) -> N
     desk.team.needs, desk.team.does = {"a": "", "b": "a"}, {"a": delete}
     desk.person.http.patch(f"/my/projects/{desk.project['id']}", json={"settings": {"plans": {"approve_over_usd": 10}}})
     accepted = desk.ask()
-    [asked] = eventually(lambda: desk.person.get("/my/approvals", status="pending")["items"], 30)
+    [approval] = eventually(lambda: desk.person.get("/my/approvals", status="pending")["items"], 30)
     desk.team.does = {}
 
-    desk.decide(asked["id"], "reject", feedback="Keep it.")
+    desk.decide(approval["id"], "reject", feedback="Keep it.")
 
     assert desk.ended(accepted["workflow_id"])["status"] == "completed"
     events = desk.person.events_of(desk.session, accepted["turn_id"])
-    [went_on] = _progress(events, "resumed")
-    assert (went_on["task_id"], went_on["state"], went_on["workflow_id"]) == ("a", "running", accepted["workflow_id"])
-    of_a = [event.type for event in events if event.data.get("task_id") == "a"]
-    assert [one for one in of_a if one in ("task_started", "tool_request", "task_completed")] == [
+    [resumed] = _progress(events, "resumed")
+    assert (resumed["task_id"], resumed["state"], resumed["workflow_id"]) == ("a", "running", accepted["workflow_id"])
+    types_of_a = [event.type for event in events if event.data.get("task_id") == "a"]
+    assert [kind for kind in types_of_a if kind in ("task_started", "tool_request", "task_completed")] == [
         "task_started",
         "tool_request",
         "task_completed",
     ]
-    place = of_a.index("tool_request")
-    assert "task_progress" in of_a[place : of_a.index("task_completed")]
+    asked_at = types_of_a.index("tool_request")
+    assert "task_progress" in types_of_a[asked_at : types_of_a.index("task_completed")]

@@ -47,19 +47,19 @@ class Team:
     merges: list[ModelRequest] = field(default_factory=list)
     told: dict[str, ModelRequest] = field(default_factory=dict)
 
-    async def __call__(self, asked: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
-        if asked.schema_name == "plan":
+    async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
+        if request.schema_name == "plan":
             self.planned += 1
             plan = self.plans.pop(0) if self.plans else Say(json.dumps({"tasks": self.tasks()}))
-            return await plan(asked, http)
-        task = next((name for name in self.needs if asked.text.startswith(f"{self.mark} do {name}.")), None)
+            return await plan(request, http)
+        task = next((name for name in self.needs if request.text.startswith(f"{self.mark} do {name}.")), None)
         if task is None:
             self.merged += 1
-            self.merges.append(asked)
-            return await self.does.get("merge", Say("All of it, in one."))(asked, http)
+            self.merges.append(request)
+            return await self.does.get("merge", Say("All of it, in one."))(request, http)
         self.asked.append(task)
-        self.told[task] = asked
-        return await self.does.get(task, Say(f"Result of {task}."))(asked, http)
+        self.told[task] = request
+        return await self.does.get(task, Say(f"Result of {task}."))(request, http)
 
     def tasks(self) -> list[dict[str, Any]]:
         return [
@@ -82,7 +82,7 @@ class Together:
         self._inside = 0
         self._all = asyncio.Event()
 
-    async def __call__(self, asked: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         self._inside += 1
         self.most = max(self.most, self._inside)
         if self._inside >= self._parties:
@@ -90,10 +90,10 @@ class Together:
         try:
             await asyncio.wait_for(self._all.wait(), 25)
         except TimeoutError:
-            return await Fail(400, {"message": "It is alone."})(asked, http)
+            return await Fail(400, {"message": "It is alone."})(request, http)
         finally:
             self._inside -= 1
-        return await Say("Done together.")(asked, http)
+        return await Say("Done together.")(request, http)
 
 
 @dataclass
@@ -196,13 +196,13 @@ def test_a_plan_is_shown_approved_carried_out_and_answered(desk: Desk) -> None:
     assert "Result of c." in desk.team.told["d"].text
     assert "Result of a." not in desk.team.told["d"].text
     assert 0 < workflow["cost"] <= workflow["agreed_cost"]
-    told = [event.type for event in desk.person.events_of(desk.session, accepted["turn_id"])]
-    assert told[0] == "message_created"
-    assert told[-1] == "turn_completed"
+    types = [event.type for event in desk.person.events_of(desk.session, accepted["turn_id"])]
+    assert types[0] == "message_created"
+    assert types[-1] == "turn_completed"
     ordered = ["task_plan_created", "plan_request", "approval_resolved", "task_started", "task_completed"]
-    assert [told.index(name) for name in ordered] == sorted(told.index(name) for name in ordered)
-    assert told.count("task_started") == told.count("task_completed") == 4
-    assert "task_progress" in told
+    assert [types.index(name) for name in ordered] == sorted(types.index(name) for name in ordered)
+    assert types.count("task_started") == types.count("task_completed") == 4
+    assert "task_progress" in types
 
 
 @pytest.mark.req("UWS-23.2")
@@ -225,12 +225,12 @@ def test_the_answer_is_merged_from_every_result(desk: Desk) -> None:
     workflow = desk.approved()
 
     assert workflow["answer"] == "All of it, in one."
-    [asked] = desk.team.merges
-    told = [json.loads(line) for line in asked.body["messages"][0]["content"].splitlines() if line.startswith("{")]
-    assert [(one["agent"], one["result"]) for one in told] == [
+    [request] = desk.team.merges
+    results = [json.loads(line) for line in request.body["messages"][0]["content"].splitlines() if line.startswith("{")]
+    assert [(result["agent"], result["result"]) for result in results] == [
         (agents[name], f"Found out by {name}: {name * 7}.") for name in "abc"
     ]
-    assert asked.text.endswith("Please do it all.")
+    assert request.text.endswith("Please do it all.")
 
 
 @pytest.mark.req("UWS-13.4")
@@ -240,9 +240,9 @@ def test_a_task_of_an_agent_at_capacity_goes_to_a_free_one_of_the_same_role(desk
     script[f"busy{desk.team.mark}"] = hold = Hold()
     asking: list[ModelRequest] = []
 
-    async def plan(asked: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
-        asking.append(asked)
-        return await Say(json.dumps({"tasks": desk.team.tasks()}))(asked, http)
+    async def plan(request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
+        asking.append(request)
+        return await Say(json.dumps({"tasks": desk.team.tasks()}))(request, http)
 
     desk.team.needs, desk.team.agent, desk.team.plans = {"1": ""}, lambda _: busy["name"], [plan, plan, plan]
     other = desk.person.session(pid)
@@ -283,32 +283,32 @@ def test_every_task_is_told_the_request_and_a_long_one_is_lost_to_nobody(desk: D
 def test_results_in_a_language_of_many_tokens_are_handed_on_shortened_to_what_an_agent_may_be_sent(desk: Desk) -> None:
     letters = [chr(0x4E00 + number * 5) for number in range(3_900)]
     desk.team.needs = {"a": "", "b": "", "c": "", "d": "a b c"}
-    desk.team.does = {one: Say(f"Begin {one}. {''.join(letters)} End {one}.") for one in "abc"}
+    desk.team.does = {task: Say(f"Begin {task}. {''.join(letters)} End {task}.") for task in "abc"}
 
     workflow = desk.approved()
 
     assert desk.statuses(workflow) == dict.fromkeys("abcd", "completed")
-    for one in "abc":
-        assert f"Begin {one}." in desk.team.told["d"].text
-        assert f"End {one}." in desk.team.told["d"].text
+    for task in "abc":
+        assert f"Begin {task}." in desk.team.told["d"].text
+        assert f"End {task}." in desk.team.told["d"].text
     assert "characters were left out here" in desk.team.told["d"].text
 
 
 def test_what_a_task_does_is_told_between_its_start_and_its_end(desk: Desk) -> None:
     desk.team.needs = {"a": "", "b": "", "c": ""}
     tool = Say(tools=[Tool("memory_read", json.dumps({"query": "anything"}))])
-    desk.team.does = {one: FirstThen(tool, 1, Say("Done.")) for one in "abc"}
+    desk.team.does = {task: FirstThen(tool, 1, Say("Done.")) for task in "abc"}
 
     workflow = desk.approved()
 
     assert workflow["status"] == "completed"
-    told = desk.person.events_of(desk.session, workflow["turn_id"])
+    events = desk.person.events_of(desk.session, workflow["turn_id"])
     for task in "abc":
-        mine = [event.type for event in told if event.data.get("task_id") == task]
-        assert mine[0] == "task_started"
-        assert mine[-1] == "task_completed"
-        assert mine.index("tool_called") < mine.index("tool_result")
-    assert told[-1].type == "turn_completed"
+        types = [event.type for event in events if event.data.get("task_id") == task]
+        assert types[0] == "task_started"
+        assert types[-1] == "task_completed"
+        assert types.index("tool_called") < types.index("tool_result")
+    assert events[-1].type == "turn_completed"
 
 
 SHAPES = {
@@ -512,13 +512,13 @@ def test_a_plan_that_nobody_decides_about_times_out_and_can_be_asked_for_again(d
     assert_problem(late, 409, "approval_decided")
     desk.person.http.patch(f"/my/projects/{desk.project['id']}", json={"settings": {}})
 
-    asked = desk.person.http.post(f"/my/approvals/{expired['id']}/ask-again")
+    again = desk.person.http.post(f"/my/approvals/{expired['id']}/ask-again")
 
-    assert asked.status_code == 201, asked.text
-    assert asked.json()["details"]["estimated_cost_high"] > 0
+    assert again.status_code == 201, again.text
+    assert again.json()["details"]["estimated_cost_high"] > 0
     now = desk.workflow(accepted["workflow_id"])
-    assert (now["status"], now["approval_id"]) == ("awaiting_approval", asked.json()["id"])
-    desk.decide(asked.json()["id"])
+    assert (now["status"], now["approval_id"]) == ("awaiting_approval", again.json()["id"])
+    desk.decide(again.json()["id"])
     assert desk.ended(accepted["workflow_id"])["status"] == "completed"
     assert desk.team.planned == 1
     assert sorted(desk.team.asked) == ["a", "b", "c", "d"]
@@ -636,8 +636,8 @@ def test_small_talk_is_not_asked_about_after_turns_with_tools(desk: Desk) -> Non
     look = Say(tools=[Tool("memory_read", json.dumps({"query": "anything"}))], tokens=(2_000, 500))
     answers = [look, look, look, Say("Looked.", tokens=(2_000, 500))] * 3
 
-    async def next_answer(asked: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
-        return await answers.pop(0)(asked, http)
+    async def next_answer(request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
+        return await answers.pop(0)(request, http)
 
     desk.team.does = {"1": next_answer}
     for number in range(3):
@@ -771,14 +771,14 @@ def test_a_tool_that_needs_approval_lets_only_its_task_wait(desk: Desk) -> None:
     accepted = desk.ask()
     waits = desk.until(accepted["workflow_id"], "awaiting_approval")
     desk.decide(waits["approval_id"])
-    asked = eventually(lambda: desk.person.get("/my/approvals", status="pending")["items"])
-    assert (asked[0]["tool"], asked[0]["details"]["task_id"]) == ("tool_delete_file", "a")
+    approvals = eventually(lambda: desk.person.get("/my/approvals", status="pending")["items"])
+    assert (approvals[0]["tool"], approvals[0]["details"]["task_id"]) == ("tool_delete_file", "a")
     turn = eventually(lambda: _waits(desk, accepted["turn_id"]))
     assert turn["status"] == "waiting"
     assert desk.statuses(desk.workflow(accepted["workflow_id"])) == {"a": "waiting", "b": "completed", "c": "pending"}
     desk.team.does = {}
 
-    desk.decide(asked[0]["id"], "reject", feedback="Keep it.")
+    desk.decide(approvals[0]["id"], "reject", feedback="Keep it.")
     workflow = desk.ended(accepted["workflow_id"])
 
     assert workflow["status"] == "completed"
@@ -857,24 +857,28 @@ def test_money_that_is_short_only_while_another_call_is_made_is_not_asked_for(de
 def test_money_and_a_call_can_be_asked_for_at_once_and_decided_in_any_order(desk: Desk) -> None:
     delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
     desk.team.needs = {"a": "", "b": "", "c": "b"}
-    dear = Hold("Dear.", tokens=(4_000_000, 10))
-    desk.team.does = {"a": delete, "b": dear}
+    expensive = Hold("Dear.", tokens=(4_000_000, 10))
+    desk.team.does = {"a": delete, "b": expensive}
     accepted = desk.ask()
     desk.decide(desk.until(accepted["workflow_id"], "awaiting_approval")["approval_id"])
     eventually(lambda: desk.person.get("/my/approvals", status="pending")["items"], 30)
-    dear.release()  # not before: what `a` asks its model would have to wait for the money, too
+    expensive.release()  # not before: what `a` asks its model would have to wait for the money, too
 
     def both() -> dict[str, dict[str, Any]]:
-        asked = {one["kind"]: one for one in desk.person.get("/my/approvals", status="pending")["items"]}
-        return asked if len(asked) == 2 else {}
+        approvals = {
+            approval["kind"]: approval for approval in desk.person.get("/my/approvals", status="pending")["items"]
+        }
+        return approvals if len(approvals) == 2 else {}
 
-    asked = eventually(both, 30)
+    approvals = eventually(both, 30)
     desk.team.does = {}
-    desk.decide(asked["tool"]["id"], "reject", feedback="Keep it.")
+    desk.decide(approvals["tool"]["id"], "reject", feedback="Keep it.")
     eventually(lambda: _waits(desk, accepted["turn_id"]))
-    assert [one["id"] for one in desk.person.get("/my/approvals", status="pending")["items"]] == [asked["budget"]["id"]]
+    assert [approval["id"] for approval in desk.person.get("/my/approvals", status="pending")["items"]] == [
+        approvals["budget"]["id"]
+    ]
 
-    desk.decide(asked["budget"]["id"])
+    desk.decide(approvals["budget"]["id"])
     workflow = desk.ended(accepted["workflow_id"])
 
     assert workflow["status"] == "completed"
@@ -1008,9 +1012,9 @@ class FirstThen:
     times: int
     then: Behaviour
 
-    async def __call__(self, asked: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
+    async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         self.times -= 1
-        return await (self.first if self.times >= 0 else self.then)(asked, http)
+        return await (self.first if self.times >= 0 else self.then)(request, http)
 
 
 @pytest.mark.any_database
@@ -1039,19 +1043,19 @@ def test_a_model_that_is_overrun_for_a_moment_fails_none_of_many_tasks(desk: Des
 def test_the_planner_is_told_what_agents_can_and_without_a_plan_who_can_it_does_it(desk: Desk) -> None:
     desk.person.agent(desk.project["id"], name="agent_polyglot", role="linguist", capabilities=["translate_latin"])
     desk.team.needs = {"1": ""}
-    told: list[ModelRequest] = []
+    requests: list[ModelRequest] = []
 
     @dataclass
     class Listening:
-        async def __call__(self, asked: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
-            told.append(asked)
-            return await Say("No plan.")(asked, http)
+        async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
+            requests.append(request)
+            return await Say("No plan.")(request, http)
 
     desk.team.plans = [Listening(), Listening()]
 
     workflow = desk.ended(desk.ask("Somebody with translate_latin should do 1.")["workflow_id"])
 
-    assert '"capabilities": ["translate_latin"]' in told[0].body["messages"][0]["content"]
+    assert '"capabilities": ["translate_latin"]' in requests[0].body["messages"][0]["content"]
     assert [task["agent"] for task in workflow["tasks"]] == ["agent_polyglot"]
 
 
@@ -1092,10 +1096,10 @@ def test_a_client_that_comes_back_hears_one_story_without_gaps(desk: Desk) -> No
         whole = _until(following, "turn_completed")
     assert [event.number for event in whole] == list(range(1, len(whole) + 1))
     assert [(event.number, event.data) for event in [*first, *rest]] == [(event.number, event.data) for event in whole]
-    told = [event.type for event in whole]
+    types = [event.type for event in whole]
     order = ["message_created", "task_plan_created", "plan_request", "task_started", "task_completed", "turn_completed"]
-    assert [told.index(kind) for kind in order] == sorted(told.index(kind) for kind in order)
-    assert told.count("turn_completed") == 1
+    assert [types.index(kind) for kind in order] == sorted(types.index(kind) for kind in order)
+    assert types.count("turn_completed") == 1
 
 
 def _until(following: Stream, kind: str, **data: str) -> list[Event]:

@@ -202,9 +202,9 @@ def test_who_is_asked_for_more_is_told_what_is_left_of_the_month(desk: Desk, set
         now = desk.workflow(first["id"])
         return now if now["approval_id"] not in (None, first["approval_id"]) else {}
 
-    asked = _asked(desk, eventually(asked_for_more, 30))
-    assert asked["kind"] == "budget"
-    assert 0 < asked["details"]["month_left"] < 0.05
-    assert asked["details"]["reason"] == "The plan is about to cost more than was agreed."
-    desk.decide(asked["id"], "reject")
+    approval = _asked(desk, eventually(asked_for_more, 30))
+    assert approval["kind"] == "budget"
+    assert 0 < approval["details"]["month_left"] < 0.05
+    assert approval["details"]["reason"] == "The plan is about to cost more than was agreed."
+    desk.decide(approval["id"], "reject")
     assert desk.ended(first["id"])["status"] == "partial"

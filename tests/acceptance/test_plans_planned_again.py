@@ -26,7 +26,7 @@ def _asked_again(desk: Desk, workflow_id: str, approval_id: str) -> dict[str, An
     return eventually(look, 30)
 
 
-def test_a_plan_that_is_dearer_as_changed_is_asked_about_with_the_reason(desk: Desk) -> None:
+def test_changes_that_raise_the_price_ask_for_approval_again_with_the_reason(desk: Desk) -> None:
     desk.team.needs = DIAMOND
     desk.person.agent(desk.project["id"], name="agent_dear", model="o1-pro")
     desk.person.agent(desk.project["id"], name="agent_new", model="nobody-knows-it")
@@ -37,10 +37,10 @@ def test_a_plan_that_is_dearer_as_changed_is_asked_about_with_the_reason(desk: D
     desk.decide(first["approval_id"], changes={"tasks": [*everything, {"id": "d", "agent": "agent_new"}]})
     second = _asked_again(desk, accepted["workflow_id"], first["approval_id"])
 
-    unknown, dearer = second["details"]["changed"]
+    unknown, more_expensive = second["details"]["changed"]
     assert unknown == "with your changes: the price of nobody-knows-it is not known"
     agreed, wanted = first["estimated_cost_high"], second["details"]["estimated_cost_high"]
-    assert dearer == f"with your changes: up to ${wanted:.4f} instead of ${agreed:.4f}"
+    assert more_expensive == f"with your changes: up to ${wanted:.4f} instead of ${agreed:.4f}"
     assert desk.team.asked == []
     desk.decide(second["id"], "reject")
     assert desk.ended(accepted["workflow_id"])["status"] == "rejected"
@@ -49,12 +49,12 @@ def test_a_plan_that_is_dearer_as_changed_is_asked_about_with_the_reason(desk: D
 def test_a_plan_that_is_never_right_ends_with_advice(desk: Desk) -> None:
     desk.team.needs = DIAMOND
     accepted = desk.ask()
-    asked = desk.until(accepted["workflow_id"], "awaiting_approval")["approval_id"]
+    approval_id = desk.until(accepted["workflow_id"], "awaiting_approval")["approval_id"]
     for _ in range(10):
-        desk.decide(asked, "reject", feedback="Otherwise.")
-        asked = _asked_again(desk, accepted["workflow_id"], asked)["id"]
+        desk.decide(approval_id, "reject", feedback="Otherwise.")
+        approval_id = _asked_again(desk, accepted["workflow_id"], approval_id)["id"]
 
-    desk.decide(asked, "reject", feedback="Otherwise.")
+    desk.decide(approval_id, "reject", feedback="Otherwise.")
     workflow = desk.ended(accepted["workflow_id"])
 
     assert (workflow["status"], desk.team.planned) == ("rejected", 11)

@@ -36,14 +36,18 @@ def test_retry_sends_the_same_message_to_the_same_agent_and_replaces_it_in_promp
     assert (again["agent"], again["content"], again["mode"]) == ("agent_writer", "At last.", "direct")
     assert again["turn_id"] != failed
     assert person.turn(session, again["turn_id"])["retry_of"] == failed
-    said = [(one["role"], one["status"], one["retry_of"]) for one in person.history(session)[:4]]
-    assert said == [
+    messages = [(message["role"], message["status"], message["retry_of"]) for message in person.history(session)[:4]]
+    assert messages == [
         ("user", "retried", None),
         ("system", "failed", None),
         ("user", "ok", failed),
         ("assistant", "ok", None),
     ]
-    prompt = [one["content"] for one in model.asked_about(f"{mark} next")[0].body["messages"] if one["role"] == "user"]
+    prompt = [
+        message["content"]
+        for message in model.asked_about(f"{mark} next")[0].body["messages"]
+        if message["role"] == "user"
+    ]
     assert prompt == [f"{mark} once", f"{mark} next"]
     created = person.events_of(session, again["turn_id"])[0]
     assert (created.type, created.data["retry_of"]) == ("message_created", failed)
@@ -64,16 +68,16 @@ def test_an_answer_that_is_retried_is_left_out_of_the_prompt(person: Person, mod
 def test_retry_answers_as_sending_does_and_once_for_one_key(person: Person) -> None:
     session = person.session()
     first = person.say(session, "Hello")["turn_id"]
-    place = f"/my/chat/{session}/turns/{first}/retry"
+    url = f"/my/chat/{session}/turns/{first}/retry"
 
-    waits = [person.http.post(place, headers={"Prefer": "respond-async", "Idempotency-Key": "k"}) for _ in range(2)]
-    streamed = person.http.post(place, headers={"Accept": "text/event-stream"})
+    waits = [person.http.post(url, headers={"Prefer": "respond-async", "Idempotency-Key": "k"}) for _ in range(2)]
+    streamed = person.http.post(url, headers={"Accept": "text/event-stream"})
 
-    assert [one.status_code for one in waits] == [202, 202]
+    assert [answer.status_code for answer in waits] == [202, 202]
     assert waits[0].json()["turn_id"] == waits[1].json()["turn_id"] != first
     assert streamed.headers["content-type"].startswith("text/event-stream")
     assert "event: turn_completed" in streamed.text
-    assert sum(one["role"] == "user" for one in person.history(session)) == 3
+    assert sum(message["role"] == "user" for message in person.history(session)) == 3
 
 
 @pytest.mark.req("CHT-10.3")
@@ -96,14 +100,14 @@ def test_only_a_turn_of_ones_own_that_has_ended_is_retried(
     script[mark] = hold = Hold()
     session = person.session()
     turn = person.submit(session, mark)
-    place = f"/my/chat/{session}/turns/{turn}/retry"
+    url = f"/my/chat/{session}/turns/{turn}/retry"
     eventually(lambda: hold.arrived)
 
-    assert_problem(person.http.post(place), 409, "turn_not_over")
+    assert_problem(person.http.post(url), 409, "turn_not_over")
     hold.release()
     eventually(lambda: person.turn(session, turn)["finished_at"])
 
-    assert_problem(other.http.post(place), 404, "turn_not_found")
+    assert_problem(other.http.post(url), 404, "turn_not_found")
     assert_problem(person.http.post(f"/my/chat/{person.session()}/turns/{turn}/retry"), 404, "turn_not_found")
     assert len(person.history(session)) == 2
 
@@ -121,20 +125,22 @@ def test_what_was_written_before_a_stop_is_kept_and_left_out_of_later_prompts(
     assert hold.abandoned.wait(10)
     person.say(session, f"{mark} second")
 
-    kept = person.history(session)[:3]
-    assert [(one["role"], one["status"], one["error_code"], one["content"]) for one in kept] == [
+    messages = person.history(session)[:3]
+    assert [
+        (message["role"], message["status"], message["error_code"], message["content"]) for message in messages
+    ] == [
         ("user", "ok", None, f"{mark} first"),
         ("assistant", "cut_off", "cancelled", "Well, "),
         ("system", "failed", "cancelled", "You stopped this."),
     ]
-    assert (kept[1]["agent"], kept[1]["turn_id"]) == ("agent_coder", turn)
+    assert (messages[1]["agent"], messages[1]["turn_id"]) == ("agent_coder", turn)
     events = [event for event in person.events_of(session, turn) if event.type == "message_completed"]
     assert [(event.data["role"], event.data["status"]) for event in events] == [
         ("assistant", "cut_off"),
         ("system", "failed"),
     ]
-    assert [event.number for event in events] == [one["number"] for one in kept[1:]]
-    prompt = [one["content"] for one in model.asked_about(f"{mark} second")[0].body["messages"]]
+    assert [event.number for event in events] == [message["number"] for message in messages[1:]]
+    prompt = [message["content"] for message in model.asked_about(f"{mark} second")[0].body["messages"]]
     assert not any("Well, " in (content or "") for content in prompt)
 
 
@@ -156,14 +162,14 @@ def test_what_was_written_before_a_model_failed_is_kept(
 
     assert person.post(session, mark).status_code == 502
 
-    kept = person.history(session)
-    assert [(one["role"], one["status"]) for one in kept] == [
+    messages = person.history(session)
+    assert [(message["role"], message["status"]) for message in messages] == [
         ("user", "ok"),
         ("assistant", "cut_off"),
         ("system", "failed"),
     ]
-    assert kept[1]["content"] == "One two three"
-    assert kept[1]["error_code"] == kept[2]["error_code"]
+    assert messages[1]["content"] == "One two three"
+    assert messages[1]["error_code"] == messages[2]["error_code"]
 
 
 @pytest.mark.req("CHT-10.2")
@@ -216,9 +222,11 @@ def test_the_timeline_has_everything_that_was_done_and_decided_in_order(
         waiting = desk.ask()
         turn = waiting["turn_id"]
         desk.decide(waiting["approval_id"], decision="approve")
-        [asked] = eventually(lambda: [one for one in desk.approvals() if one["tool"] == "tool_delete_file"], 30)
-        assert "is deleted" not in json.dumps(asked["details"])
-        desk.decide(asked["id"], decision="reject", feedback="I need it")
+        [deletion] = eventually(
+            lambda: [approval for approval in desk.approvals() if approval["tool"] == "tool_delete_file"], 30
+        )
+        assert "is deleted" not in json.dumps(deletion["details"])
+        desk.decide(deletion["id"], decision="reject", feedback="I need it")
         assert desk.ended(turn, 30)["status"] == "completed"
         undone = person.http.post(f"/my/projects/{desk.project}/undo", json={"turn_id": turn})
         assert undone.status_code == 200, undone.text
@@ -255,10 +263,10 @@ def test_the_timeline_has_everything_that_was_done_and_decided_in_order(
     newest = person.get(f"/my/chat/{desk.session}/timeline", last=3)
     assert (newest["items"], newest["offset"], newest["total"]) == (items[-3:], 7, 10)
     assert_problem(other.http.get(f"/my/chat/{desk.session}/timeline"), 404, "session_not_found")
-    for place in ("/my/approvals", f"/my/projects/{desk.project}/audit"):
-        assert {one["session_id"] for one in person.get(place, session_id=desk.session)["items"]} == {desk.session}
-        assert person.get(place, session_id=person.session(desk.project))["items"] == []
-        assert_problem(person.http.get(place, params={"session_id": other.session()}), 404, "session_not_found")
+    for url in ("/my/approvals", f"/my/projects/{desk.project}/audit"):
+        assert {item["session_id"] for item in person.get(url, session_id=desk.session)["items"]} == {desk.session}
+        assert person.get(url, session_id=person.session(desk.project))["items"] == []
+        assert_problem(person.http.get(url, params={"session_id": other.session()}), 404, "session_not_found")
 
     later = person.say(desk.session, "Hello")["turn_id"]
     write(MANY_UNDOS, mark=mark, session_id=desk.session, later=later)

@@ -139,10 +139,10 @@ def test_a_link_that_leads_out_is_refused_to_the_agent_and_to_the_user(desk: Des
     desk.call("write_file", path="file", content="x")
     (folder_of(chat_server, desk.agents["agent_coder"]) / "out").symlink_to("/etc")
 
-    told = desk.call("read_file", path="out/hostname")
+    result = desk.call("read_file", path="out/hostname")
     refused = desk.person.http.get(desk.url(rest="/files/out/hostname"))
 
-    assert told["error"].startswith("path_traversal_blocked: ")
+    assert result["error"].startswith("path_traversal_blocked: ")
     assert_problem(refused, 403, "path_traversal_blocked")
 
 

@@ -84,13 +84,13 @@ def test_the_time_in_which_a_person_thinks_is_not_the_tasks_however_long_others_
         person.http.patch(f"/my/projects/{project['id']}", json={"settings": rules})
         desk = Desk(person, project, person.session(project["id"]), team)
         accepted = desk.ask(Prefer="respond-async")
-        [asked] = eventually(lambda: person.get("/my/approvals", status="pending")["items"], 30)
+        [approval] = eventually(lambda: person.get("/my/approvals", status="pending")["items"], 30)
         since = time.monotonic()  # it has begun by now, so its time would be over then
         eventually(lambda: time.monotonic() > since + limit / 2, limit)
         first.release()  # others have their own time: one after the other they keep the plan at work
         eventually(lambda: time.monotonic() > since + limit, limit)
 
-        desk.decide(asked["id"])
+        desk.decide(approval["id"])
 
         statuses = eventually(lambda: _ended(desk, accepted["workflow_id"], "a"), 30)
         second.release()

@@ -144,12 +144,12 @@ def test_the_command_prints_the_same(person: Person, server: Server) -> None:
     env = server.env | {"ARTEL_SERVER": server.url, "ARTEL_TOKEN": person.token}
     report = person.get("/my/usage", group="agent,model")
 
-    told = artel("usage", "--group", "agent,model", env=env)
+    table = artel("usage", "--group", "agent,model", env=env)
     exact = artel("usage", "--group", "agent,model", "--json", env=env)
 
-    assert told.returncode == exact.returncode == 0, told.stderr + exact.stderr
+    assert table.returncode == exact.returncode == 0, table.stderr + exact.stderr
     assert json.loads(exact.stdout)["items"] == report["items"]
-    header, row, total = told.stdout.splitlines()
+    header, row, total = table.stdout.splitlines()
     assert header.split() == ["agent", "model", "calls", "input_tokens", "output_tokens", "cost_usd"]
     assert row.split()[:3] == ["agent_coder", "gpt-4", "1"]
     assert ": 1 calls, " in total

@@ -96,7 +96,7 @@ def test_a_user_follows_so_many_streams_through_whichever_door(limited: Server) 
             eventually(lambda: refused_stream(person, f"/my/projects/{project}/events"), 60),
             person.post(session, "Hello", headers=EVENTS),
         ]
-        said = person.history(session)
+        messages = person.history(session)
         theirs = other.project()["id"]
         with other.follow_project(theirs) as following:
             following.first_line()
@@ -108,7 +108,7 @@ def test_a_user_follows_so_many_streams_through_whichever_door(limited: Server) 
         problem = assert_problem(answer, 429, "too_many_streams")
         assert "Close one" in problem["detail"]
         assert answer.headers["retry-after"]
-    assert said == []  # a message that can't be followed is not taken either
+    assert messages == []  # a message that can't be followed is not taken either
 
 
 @pytest.mark.req("SEC-02.4")

@@ -63,16 +63,16 @@ def test_a_lost_call_is_told_with_the_question_for_more_and_in_the_end(desk: Des
     desk.team.does = {"1": FirstThen(Cut(), 1, Say("At last."))}
     accepted = desk.ask()
 
-    asked = _asked_for_money(desk, accepted["workflow_id"])
+    approval = _asked_for_money(desk, accepted["workflow_id"])
 
-    assert (asked["kind"], desk.team.asked) == ("budget", ["1"])
-    assert asked["details"]["spent"] == counted("plan")
-    assert asked["details"]["spent"] > asked["details"]["agreed_cost"] / 2
+    assert (approval["kind"], desk.team.asked) == ("budget", ["1"])
+    assert approval["details"]["spent"] == counted("plan")
+    assert approval["details"]["spent"] > approval["details"]["agreed_cost"] / 2
     assert desk.workflow(accepted["workflow_id"])["cost"] == counted("plan")
-    desk.decide(asked["id"])
+    desk.decide(approval["id"])
     workflow = desk.ended(accepted["workflow_id"])
     assert (workflow["status"], workflow["answer"]) == ("completed", "At last.")
-    assert workflow["cost"] == counted("plan") > asked["details"]["spent"]
+    assert workflow["cost"] == counted("plan") > approval["details"]["spent"]
 
 
 def test_planning_that_came_to_nothing_has_a_cost_too(desk: Desk, counted: Spent) -> None:
@@ -93,19 +93,21 @@ def test_the_usage_of_a_turn_is_all_that_it_took_to_answer_it(desk: Desk) -> Non
     desk.team.does = {"b": FirstThen(delete, 1, Say("Done without."))}
     accepted = desk.ask()
     desk.decide(desk.until(accepted["workflow_id"], "awaiting_approval")["approval_id"])
-    [asked] = eventually(lambda: desk.person.get("/my/approvals", status="pending")["items"], 30)
+    [approval] = eventually(lambda: desk.person.get("/my/approvals", status="pending")["items"], 30)
     eventually(lambda: desk.person.turn(desk.session, accepted["turn_id"])["status"] == "waiting", 30)
 
-    desk.decide(asked["id"], "reject")
+    desk.decide(approval["id"], "reject")
     workflow = desk.ended(accepted["workflow_id"])
 
     assert workflow["status"] == "completed"
     usage = desk.person.turn(desk.session, accepted["turn_id"])["usage"]
-    asked_for = desk.team.planned, len(desk.team.asked), desk.team.merged
-    assert (usage["calls"], asked_for) == (6, (1, 4, 1))
+    calls = desk.team.planned, len(desk.team.asked), desk.team.merged
+    assert (usage["calls"], calls) == (6, (1, 4, 1))
     assert usage["cost_usd"] == pytest.approx(workflow["cost"], abs=1e-5)
-    [told] = [one for one in desk.person.events_of(desk.session, accepted["turn_id"]) if one.type == "turn_completed"]
-    assert told.data["usage"] == usage
+    [completed] = [
+        event for event in desk.person.events_of(desk.session, accepted["turn_id"]) if event.type == "turn_completed"
+    ]
+    assert completed.data["usage"] == usage
 
 
 def test_a_plan_that_nobody_wants_has_used_what_it_took_to_make_it(desk: Desk) -> None:

@@ -334,14 +334,14 @@ def test_an_agent_never_runs_more_tasks_than_its_limit_and_the_rest_waits(
     eventually(lambda: person.get(status)["queued_tasks"] == 3)
     now = person.get(status)
     space = person.get(f"/my/projects/{project['id']}/space")
-    asked = len(model.asked_about(mark))
+    calls_before_release = len(model.asked_about(mark))
 
     hold.release()
 
     assert seen == ["idle", "processing"]
     assert (now["status"], now["active_tasks"], now["queued_tasks"]) == ("at_capacity", 2, 3)
     assert (space["active_tasks"], space["queued_tasks"], space["active_agents"]) == (2, 3, 5)
-    assert asked == 2
+    assert calls_before_release == 2
     pairs = list(zip(sessions, turns, strict=True))
     eventually(lambda: {person.turn(*pair)["status"] for pair in pairs} == {"completed"})
     done = person.get(status)
@@ -380,11 +380,11 @@ def test_five_failures_in_a_row_are_an_error_an_alert_and_503_until_cured(
 
     assert seen == ["idle"] * 5
     assert person.get(f"{base}/agents/{coder}/status")["status"] == "error"
-    asked = len(model.asked_about(mark))
+    calls_before = len(model.asked_about(mark))
     turned_away = person.post(session, f"{mark} once more")
     assert "Try again" in assert_problem(turned_away, 503, "agent_in_error")["detail"]
     assert 1 <= int(turned_away.headers["retry-after"]) <= 30
-    assert len(model.asked_about(mark)) == asked
+    assert len(model.asked_about(mark)) == calls_before
     assert not [message for message in person.history(session) if "once more" in message["content"]]
     assert person.say(session, "Somebody else?", "writer")["agent"] == "agent_writer"
     health = person.get(f"{base}/space/health")
@@ -476,12 +476,12 @@ def test_nothing_of_a_space_shows_up_in_another(
         prefixes.add(space["user_prefix"])
         assert (space["total_tasks_processed"], space["direct_calls_count"]) == (0, 0)
         elsewhere = who.session(project["id"])
-        said = who.say(elsewhere, f"{mark} {number}: what is the password that was told?")
-        assert said["context"] == []
-        [asked] = model.asked_about(f"{mark} {number}")
-        assert secret not in json.dumps(asked.body)
+        answer = who.say(elsewhere, f"{mark} {number}: what is the password that was told?")
+        assert answer["context"] == []
+        [request] = model.asked_about(f"{mark} {number}")
+        assert secret not in json.dumps(request.body)
         texts = [
-            json.dumps([event.data for event in who.events_of(elsewhere, said["turn_id"])]),
+            json.dumps([event.data for event in who.events_of(elsewhere, answer["turn_id"])]),
             *(
                 who.http.get(f"/my/projects/{project['id']}/{path}").text
                 for path in (

@@ -39,18 +39,18 @@ class Chat:
         self.project: dict[str, Any] = person.project()
         self.id: int = self.project["id"]
 
-    def open(self, page: Page | None = None, place: str = "") -> None:
+    def open(self, page: Page | None = None, path: str = "") -> None:
         page = page or self.page
         page.goto(f"/#token={self.person.token}")
         expect(page.get_by_role("heading", name="Projects", exact=True)).to_be_focused()
-        page.goto(f"/#/projects/{self.id}{place}")
+        page.goto(f"/#/projects/{self.id}{path}")
         expect(page.get_by_role("heading", level=1)).to_have_text("Website")
 
-    def session(self, *said: str, title: str = "Before", prefer: str = "wait=30") -> str:
+    def session(self, *messages: str, title: str = "Before", prefer: str = "wait=30") -> str:
         """Begin a conversation over HTTP and say something in it to the coder."""
         begun = self.person.http.post("/my/chat/sessions", json={"project_id": self.id, "title": title})
         session_id: str = begun.json()["session_id"]
-        for content in said:
+        for content in messages:
             message = {"content": content, "target_agent": "agent_coder"}
             self.person.http.post(f"/my/chat/{session_id}/message", json=message, headers={"Prefer": prefer})
         return session_id
@@ -94,12 +94,12 @@ def dictate(models: ModelServer) -> Iterator[Dictate]:
     dictation.end()
 
 
-def said(page: Page) -> Locator:
+def message_texts(page: Page) -> Locator:
     """Return what was said, without who and when."""
     return page.locator("#messages > li .text")
 
 
-def by(page: Page) -> Locator:
+def authors(page: Page) -> Locator:
     return page.locator("#messages > li .by .data")
 
 
@@ -110,15 +110,15 @@ def test_an_answer_is_seen_while_it_is_written_and_told_once(chat: Chat, dictate
 
     chat.send("Count")
 
-    expect(said(chat.page)).to_have_text(["Count", "One two "])
-    expect(by(chat.page)).to_have_text(["You", "agent_coder"])
+    expect(message_texts(chat.page)).to_have_text(["Count", "One two "])
+    expect(authors(chat.page)).to_have_text(["You", "agent_coder"])
     expect(chat.page.get_by_text("agent_coder is at work")).to_be_visible()
     expect(chat.box).to_be_focused()
     expect(chat.box).to_have_value("")
     news = chat.page.locator("[aria-live=polite]").filter(visible=True).first
     expect(news).to_have_text("")
     dictate.say("three")
-    expect(said(chat.page)).to_have_text(["Count", "One two three"])
+    expect(message_texts(chat.page)).to_have_text(["Count", "One two three"])
     expect(news).to_have_text("")
     dictate.end()
     expect(news).to_have_text("agent_coder: One two three")
@@ -132,19 +132,19 @@ def test_a_page_that_is_opened_in_the_middle_of_an_answer_shows_it_and_goes_on(c
     chat.open()
     dictate.say("One ", "two ")
     chat.send("Count")
-    expect(said(chat.page)).to_have_text(["Count", "One two "])
+    expect(message_texts(chat.page)).to_have_text(["Count", "One two "])
 
     chat.page.reload()
 
-    expect(said(chat.page)).to_have_text(["Count", "One two "])
-    expect(by(chat.page)).to_have_text(["You", "agent_coder"])
+    expect(message_texts(chat.page)).to_have_text(["Count", "One two "])
+    expect(authors(chat.page)).to_have_text(["You", "agent_coder"])
     expect(chat.page.get_by_text("agent_coder is at work")).to_be_visible()
     expect(chat.stop).to_be_visible()
     dictate.say("three")
-    expect(said(chat.page)).to_have_text(["Count", "One two three"])
+    expect(message_texts(chat.page)).to_have_text(["Count", "One two three"])
     dictate.end()
     expect(chat.stop).to_have_count(0)
-    expect(said(chat.page)).to_have_text(["Count", "One two three"])
+    expect(message_texts(chat.page)).to_have_text(["Count", "One two three"])
 
 
 def test_a_line_that_drops_is_taken_up_where_it_was(
@@ -159,18 +159,18 @@ def test_a_line_that_drops_is_taken_up_where_it_was(
         chat.page.get_by_role("link", name="Website").click()
         dictate.say("One ", "two ")
         chat.send("Count")
-        expect(said(chat.page)).to_have_text([*before, "One two "])
+        expect(message_texts(chat.page)).to_have_text([*before, "One two "])
 
         line.cut()
         expect(chat.page.get_by_text("The connection is lost")).to_be_visible()
         dictate.say("three")
-        expect(said(chat.page)).to_have_text([*before, "One two three"])
+        expect(message_texts(chat.page)).to_have_text([*before, "One two three"])
         expect(chat.page.get_by_text("The connection is lost")).to_have_count(0)
         line.cut()
         dictate.end()
 
         expect(chat.stop).to_have_count(0)
-        expect(said(chat.page)).to_have_text([*before, "One two three"])
+        expect(message_texts(chat.page)).to_have_text([*before, "One two three"])
         chat.page.goto("about:blank")
 
 
@@ -179,27 +179,27 @@ def test_what_was_stopped_is_kept_after_a_reload_and_asked_again(chat: Chat, dic
     chat.open()
     dictate.say("One ")
     chat.send("Count")
-    expect(said(chat.page)).to_have_text(["Count", "One "])
+    expect(message_texts(chat.page)).to_have_text(["Count", "One "])
     chat.stop.click()
-    expect(by(chat.page)).to_have_text(["You", "agent_coder", "Stopped"])
+    expect(authors(chat.page)).to_have_text(["You", "agent_coder", "Stopped"])
 
     chat.page.reload()
-    expect(said(chat.page)).to_have_text(["Count", "One ", "You stopped this."])
-    expect(by(chat.page)).to_have_text(["You", "agent_coder", "Stopped"])
+    expect(message_texts(chat.page)).to_have_text(["Count", "One ", "You stopped this."])
+    expect(authors(chat.page)).to_have_text(["You", "agent_coder", "Stopped"])
     chat.page.get_by_role("button", name="Again").click()
 
-    expect(said(chat.page)).to_have_text(["Count", "One ", "You stopped this.", "Count", "You said: Count"])
-    expect(by(chat.page)).to_have_text(["You", "agent_coder", "Stopped", "You, again", "agent_coder"])
+    expect(message_texts(chat.page)).to_have_text(["Count", "One ", "You stopped this.", "Count", "You said: Count"])
+    expect(authors(chat.page)).to_have_text(["You", "agent_coder", "Stopped", "You, again", "agent_coder"])
     expect(chat.page.get_by_role("button", name="Again")).to_have_count(0)
     chat.page.reload()
-    expect(by(chat.page)).to_have_text(["You", "agent_coder", "Stopped", "You, again", "agent_coder"])
+    expect(authors(chat.page)).to_have_text(["You", "agent_coder", "Stopped", "You, again", "agent_coder"])
     expect(chat.page.get_by_role("button", name="Again")).to_have_count(0)
 
 
 def test_after_a_reload_one_goes_on_with_who_has_answered_last(chat: Chat) -> None:
     chat.open()
     chat.send("Hello", to="agent_writer")
-    expect(said(chat.page)).to_have_text(["Hello", "You said: Hello"])
+    expect(message_texts(chat.page)).to_have_text(["Hello", "You said: Hello"])
 
     chat.page.reload()
 
@@ -210,16 +210,16 @@ def test_stop_ends_a_turn(chat: Chat, dictate: Dictate) -> None:
     chat.open()
     dictate.say("One ")
     chat.send("Count")
-    expect(said(chat.page)).to_have_text(["Count", "One "])
+    expect(message_texts(chat.page)).to_have_text(["Count", "One "])
 
     chat.stop.click()
 
-    expect(said(chat.page)).to_have_text(["Count", "One ", "You stopped this."])
+    expect(message_texts(chat.page)).to_have_text(["Count", "One ", "You stopped this."])
     expect(chat.stop).to_have_count(0)
     expect(chat.box).to_be_focused()
     dictate.say("two")
     chat.send("Go on")
-    expect(said(chat.page)).to_have_text(["Count", "One ", "You stopped this.", "Go on", "You said: Go on"])
+    expect(message_texts(chat.page)).to_have_text(["Count", "One ", "You stopped this.", "Go on", "You said: Go on"])
 
 
 def test_a_failure_is_told_apart_from_answers(chat: Chat, models: ModelServer) -> None:
@@ -228,13 +228,13 @@ def test_a_failure_is_told_apart_from_answers(chat: Chat, models: ModelServer) -
 
     chat.send("Do it")
 
-    expect(by(chat.page)).to_have_text(["You", "Not answered"])
+    expect(authors(chat.page)).to_have_text(["You", "Not answered"])
     expect(chat.page.locator("#messages > li").last).to_have_attribute("data-role", "system")
-    live = said(chat.page).last.inner_text()
+    live = message_texts(chat.page).last.inner_text()
     assert live == chat.stored()[1]["content"]
     chat.page.reload()
-    expect(said(chat.page)).to_have_text(["Do it", live])
-    expect(by(chat.page)).to_have_text(["You", "Not answered"])
+    expect(message_texts(chat.page)).to_have_text(["Do it", live])
+    expect(authors(chat.page)).to_have_text(["You", "Not answered"])
 
 
 @pytest.mark.req("CHT-10.2")
@@ -245,11 +245,11 @@ def test_the_note_about_an_answer_that_broke_off_is_not_shown_as_a_failure(chat:
     chat.send("Count")
 
     headings = ["You", "agent_coder", "Cut off"]
-    expect(by(chat.page)).to_have_text(headings)
+    expect(authors(chat.page)).to_have_text(headings)
     for _ in range(2):  # live, and after a reload
         expect(chat.page.locator("#messages > li").last).to_have_attribute("data-status", "stopped")
         chat.page.reload()
-        expect(by(chat.page)).to_have_text(headings)
+        expect(authors(chat.page)).to_have_text(headings)
     models.queue.clear()
 
 
@@ -260,12 +260,12 @@ def test_enter_sends_and_shift_enter_begins_a_line(chat: Chat) -> None:
     chat.box.press("Shift+Enter")
     chat.box.press_sequentially("two")
     expect(chat.box).to_have_value("one\ntwo")
-    expect(said(chat.page)).to_have_count(0)
+    expect(message_texts(chat.page)).to_have_count(0)
 
     chat.box.press("Enter")
 
-    expect(said(chat.page).first).to_have_text("one\ntwo")
-    expect(said(chat.page)).to_have_count(2)  # the team decides who answers
+    expect(message_texts(chat.page).first).to_have_text("one\ntwo")
+    expect(message_texts(chat.page)).to_have_count(2)  # the team decides who answers
     assert chat.stored()[0]["content"] == "one\ntwo"
 
 
@@ -279,14 +279,14 @@ def test_what_is_sent_before_the_conversation_is_there_goes_into_it(chat: Chat) 
 
     held.let_go()
 
-    expect(said(chat.page)).to_have_text(["Hello", "You said: Hello", "And now?", "You said: And now?"])
+    expect(message_texts(chat.page)).to_have_text(["Hello", "You said: Hello", "And now?", "You said: And now?"])
     expect(chat.box).to_have_value("")
 
 
 def test_what_is_sent_while_a_new_conversation_opens_goes_into_it(chat: Chat) -> None:
     old = chat.session("Hello")
-    chat.open(place=f"/chat/{old}")
-    expect(said(chat.page)).to_have_text(["Hello", "You said: Hello"])
+    chat.open(path=f"/chat/{old}")
+    expect(message_texts(chat.page)).to_have_text(["Hello", "You said: Hello"])
     held = Held()
     chat.page.route(f"**/my/projects/{chat.id}", held.hold)
     with chat.page.expect_request(f"**/my/projects/{chat.id}"):
@@ -295,7 +295,7 @@ def test_what_is_sent_while_a_new_conversation_opens_goes_into_it(chat: Chat) ->
 
     held.let_go()
 
-    expect(said(chat.page)).to_have_text(["And now?", "You said: And now?"])
+    expect(message_texts(chat.page)).to_have_text(["And now?", "You said: And now?"])
     expect(chat.box).to_have_value("")
     assert [message["content"] for message in chat.stored()] == ["And now?", "You said: And now?"]
 
@@ -304,23 +304,23 @@ def test_a_second_tab_sees_the_same_conversation_live(chat: Chat, dictate: Dicta
     session_id = chat.session("Hello", prefer="respond-async")
     chat.open()
     dictate.say("One ")
-    expect(said(chat.page)).to_have_text(["Hello", "One "])
+    expect(message_texts(chat.page)).to_have_text(["Hello", "One "])
     second = chat.page.context.new_page()
     complaints.listen(second)
     chat.open(second, f"/chat/{session_id}")
-    expect(said(second)).to_have_text(["Hello", "One "])
+    expect(message_texts(second)).to_have_text(["Hello", "One "])
 
     dictate.say("two")
     chat.send("And then?")
 
     for page in (chat.page, second):
-        expect(said(page)).to_have_text(["Hello", "One two", "And then?"])
+        expect(message_texts(page)).to_have_text(["Hello", "One two", "And then?"])
         expect(page.get_by_text("agent_coder is at work, 1 message waits…")).to_be_visible()
     dictate.end()
     for page in (chat.page, second):
-        expect(said(page)).to_have_text(["Hello", "One two", "And then?", "You said: And then?"])
+        expect(message_texts(page)).to_have_text(["Hello", "One two", "And then?", "You said: And then?"])
     second.reload()
-    expect(said(second)).to_have_text(["Hello", "One two", "And then?", "You said: And then?"])
+    expect(message_texts(second)).to_have_text(["Hello", "One two", "And then?", "You said: And then?"])
 
 
 def test_what_is_said_is_text_and_never_html(chat: Chat, models: ModelServer) -> None:
@@ -329,12 +329,12 @@ def test_what_is_said_is_text_and_never_html(chat: Chat, models: ModelServer) ->
 
     chat.send(HOSTILE)
 
-    expect(said(chat.page).first).to_have_text(HOSTILE)
-    expect(said(chat.page).last.locator("p")).to_have_text([HOSTILE, "Done."])
-    expect(said(chat.page).last.locator("pre")).to_have_text(HOSTILE)
+    expect(message_texts(chat.page).first).to_have_text(HOSTILE)
+    expect(message_texts(chat.page).last.locator("p")).to_have_text([HOSTILE, "Done."])
+    expect(message_texts(chat.page).last.locator("pre")).to_have_text(HOSTILE)
     expect(chat.page.get_by_role("navigation", name="Conversations").get_by_role("listitem")).to_have_text(HOSTILE)
     chat.page.reload()
-    expect(said(chat.page).last.locator("pre")).to_have_text(HOSTILE)
+    expect(message_texts(chat.page).last.locator("pre")).to_have_text(HOSTILE)
     expect(chat.page.get_by_role("main").locator("img, b")).to_have_count(0)
 
 
@@ -344,7 +344,7 @@ def test_nothing_is_wider_than_a_phone(chat: Chat, models: ModelServer) -> None:
     chat.open()
     models.script(Say(f"{'w' * 300}\n```\n{'c' * 300}\n```"))
     chat.send("u" * 300)
-    expect(said(chat.page).last.locator("pre")).to_be_visible()
+    expect(message_texts(chat.page).last.locator("pre")).to_be_visible()
     assert width_of_contents(chat.page) == 360
     log = chat.page.get_by_role("region", name="Messages")
     assert log.evaluate("log => log.scrollWidth <= log.clientWidth")
@@ -379,18 +379,18 @@ def test_a_conversation_needs_no_mouse(chat: Chat, dictate: Dictate) -> None:
     chat.page.keyboard.type("By keyboard")
     dictate.say("One ")
     press("Enter")
-    expect(said(chat.page)).to_have_text(["By keyboard", "One "])
-    expect(by(chat.page)).to_have_text(["You", "agent_coder"])
+    expect(message_texts(chat.page)).to_have_text(["By keyboard", "One "])
+    expect(authors(chat.page)).to_have_text(["You", "agent_coder"])
     press("Shift+Tab")
     press("Shift+Tab")
     expect(chat.stop).to_be_focused()
     press("Enter")
-    expect(said(chat.page).last).to_have_text("You stopped this.")
+    expect(message_texts(chat.page).last).to_have_text("You stopped this.")
     expect(chat.box).to_be_focused()
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "detail", "told"),
+    ("status", "code", "detail", "expected"),
     [
         (429, "session_busy", "Ten messages are waiting.", "Ten messages are waiting. Try again in 7 seconds."),
         (503, "agent_in_error", "It failed. Try again in 30 seconds.", "It failed. Try again in 30 seconds."),
@@ -398,7 +398,7 @@ def test_a_conversation_needs_no_mouse(chat: Chat, dictate: Dictate) -> None:
     ],
 )
 def test_what_is_refused_is_said_beside_the_box_and_the_text_is_kept(
-    chat: Chat, complaints: Complaints, status: int, code: str, detail: str, told: str
+    chat: Chat, complaints: Complaints, status: int, code: str, detail: str, expected: str
 ) -> None:
     complaints.expected.append(str(status))
     problem = json.dumps({"status": status, "code": code, "detail": detail})
@@ -409,12 +409,12 @@ def test_what_is_refused_is_said_beside_the_box_and_the_text_is_kept(
 
     chat.send("Hello")
 
-    expect(chat.alert).to_contain_text(told)
+    expect(chat.alert).to_contain_text(expected)
     expect(chat.box).to_have_value("Hello")
-    expect(said(chat.page)).to_have_count(0)
+    expect(message_texts(chat.page)).to_have_count(0)
     chat.page.unroute_all()
     chat.box.press("Enter")
-    expect(said(chat.page)).to_have_text(["Hello", "You said: Hello"])
+    expect(message_texts(chat.page)).to_have_text(["Hello", "You said: Hello"])
     expect(chat.alert).to_have_count(0)
 
 
@@ -441,7 +441,7 @@ def test_a_message_whose_answer_got_lost_is_not_stored_twice(chat: Chat, complai
         chat.box.press("Enter")
 
     expect(chat.box).to_have_value("")
-    expect(said(chat.page)).to_have_text(["Once", "You said: Once"])
+    expect(message_texts(chat.page)).to_have_text(["Once", "You said: Once"])
     expect(chat.alert).to_have_count(0)
     assert len(chat.stored()) == 2
 
@@ -450,7 +450,7 @@ def test_earlier_messages_come_when_asked_for_and_the_reader_stays_where_they_ar
     dictate.end()
     chat.session(*(f"Question {number}" for number in range(14)))
     chat.open()
-    expect(said(chat.page)).to_have_count(20)
+    expect(message_texts(chat.page)).to_have_count(20)
     log = chat.page.get_by_role("region", name="Messages")
     at_end = "log => log.scrollHeight - log.scrollTop - log.clientHeight < 5"
     assert log.evaluate(at_end)
@@ -458,7 +458,7 @@ def test_earlier_messages_come_when_asked_for_and_the_reader_stays_where_they_ar
 
     chat.page.get_by_role("button", name="Show earlier").click()
 
-    expect(said(chat.page)).to_have_count(28)
+    expect(message_texts(chat.page)).to_have_count(28)
     questions = chat.page.locator("#messages > [data-role=user] .text")
     expect(questions).to_have_text([f"Question {number}" for number in range(14)])
     expect(chat.page.get_by_role("button", name="Show earlier")).to_have_count(0)
@@ -474,7 +474,7 @@ def test_the_newest_stays_in_sight_unless_the_reader_looks_further_up(chat: Chat
     lines = [f"{number}\n" for number in range(100)]
     dictate.say(*lines[:50])
     log = chat.page.get_by_role("region", name="Messages")
-    expect(said(chat.page).last).to_contain_text("49")
+    expect(message_texts(chat.page).last).to_contain_text("49")
     chat.page.wait_for_function(AT_THE_END)
     log.evaluate("log => { log.scrollTop = 10; }")
 
@@ -482,11 +482,11 @@ def test_the_newest_stays_in_sight_unless_the_reader_looks_further_up(chat: Chat
     dictate.say(*lines[50:])
     dictate.end()
 
-    expect(said(chat.page).last).to_contain_text("99")
+    expect(message_texts(chat.page).last).to_contain_text("99")
     expect(chat.stop).to_have_count(0)
     assert log.evaluate("log => log.scrollTop") == 10
     chat.send("And now?")
-    expect(said(chat.page)).to_have_count(4)
+    expect(message_texts(chat.page)).to_have_count(4)
     chat.page.wait_for_function(AT_THE_END)
 
 
@@ -496,17 +496,17 @@ def test_conversations_are_begun_and_chosen_and_keep_what_was_not_sent(chat: Cha
     chat.open()
     conversations = chat.page.get_by_role("navigation", name="Conversations")
     expect(conversations.get_by_role("listitem")).to_have_text(["Newer", "Older"])
-    expect(said(chat.page)).to_have_text(["Second", "You said: Second"])
+    expect(message_texts(chat.page)).to_have_text(["Second", "You said: Second"])
     chat.box.fill("Not sent")
 
     conversations.get_by_role("link", name="Older").click()
-    expect(said(chat.page)).to_have_text(["First", "You said: First"])
+    expect(message_texts(chat.page)).to_have_text(["First", "You said: First"])
     expect(chat.box).to_have_value("")
     expect(chat.box).to_be_focused()
     conversations.get_by_role("link", name="New conversation").click()
-    expect(said(chat.page)).to_have_count(0)
+    expect(message_texts(chat.page)).to_have_count(0)
     chat.send("Third")
-    expect(said(chat.page)).to_have_text(["Third", "You said: Third"])
+    expect(message_texts(chat.page)).to_have_text(["Third", "You said: Third"])
     expect(conversations.get_by_role("listitem")).to_have_text(["Third", "Newer", "Older"])
     conversations.get_by_role("link", name="Newer").click()
     expect(chat.box).to_have_value("Not sent")
@@ -524,7 +524,7 @@ def figure(page: Page, name: str) -> Locator:
 
 @pytest.mark.req("UWS-25.2")
 def test_the_dashboard_shows_figures_over_time_and_who_works(chat: Chat, dictate: Dictate) -> None:
-    chat.open(place="/space")
+    chat.open(path="/space")
     expect(figure(chat.page, "Tasks done")).to_have_text("0")
     expect(figure(chat.page, "Active agents")).to_have_text("4")
     expect(chat.page.locator("#health")).to_have_text("healthy")
@@ -554,7 +554,7 @@ def test_the_dashboard_shows_figures_over_time_and_who_works(chat: Chat, dictate
 def test_the_dashboard_shows_an_alert_after_five_failures(chat: Chat, models: ModelServer) -> None:
     models.script(*[Fail(400)] * 5)
     chat.session(*(f"Try {number}" for number in range(4)))
-    chat.open(place="/space")
+    chat.open(path="/space")
     expect(figure(chat.page, "Tasks done")).to_have_text("4")
     expect(chat.page.get_by_text("Nothing needs a look.")).to_be_visible()
 

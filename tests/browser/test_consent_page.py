@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from artel.cli.visible_text import visible
-from tests.browser.test_chat_page import Chat, said
+from tests.browser.test_chat_page import Chat, message_texts
 from tests.browser.visits import Complaints, width_of_contents
 from tests.conftest import StartServer
 from tests.connector import connected
@@ -94,7 +94,7 @@ def test_a_delete_is_asked_for_and_done_when_it_is_approved_by_keyboard(chat: Ch
         approve.focus()
         chat.page.keyboard.press("Enter")
         expect(question(chat.page)).to_contain_text("You approved it.")
-        expect(said(chat.page)).to_have_text(["Clean up", "Deleted."])
+        expect(message_texts(chat.page)).to_have_text(["Clean up", "Deleted."])
 
     assert [each["method"] for each in calls] == ["workspace/delete"]
     expect(approve).to_have_count(0)
@@ -112,12 +112,12 @@ def test_what_is_written_after_the_answer_to_a_question_takes_the_place_of_what_
 
     with files(chat):
         chat.send("Clean up")
-        expect(said(chat.page)).to_have_text(["Clean up", "I would like to delete a file, if I may."])
+        expect(message_texts(chat.page)).to_have_text(["Clean up", "I would like to delete a file, if I may."])
         question(chat.page).get_by_role("button", name="Approve").click()
         dictate.say("It is ")
-        expect(said(chat.page)).to_have_text(["Clean up", "It is "])
+        expect(message_texts(chat.page)).to_have_text(["Clean up", "It is "])
         dictate.say("gone.")
-        expect(said(chat.page)).to_have_text(["Clean up", "It is gone."])
+        expect(message_texts(chat.page)).to_have_text(["Clean up", "It is gone."])
         expect(chat.stop).to_be_visible()  # that was not the end of it yet
         expect(chat.page.locator("#messages > li").last).to_contain_text("It is gone.")  # below the question
         dictate.end()
@@ -233,7 +233,7 @@ def test_a_refusal_tells_the_agent_why(chat: Chat, models: ModelServer) -> None:
         question(chat.page).get_by_label("If you refuse").fill("I need it")
         question(chat.page).get_by_label("If you refuse").press("Enter")  # it must not approve
         expect(question(chat.page)).to_contain_text("You refused. Nothing was deleted.")
-        expect(said(chat.page)).to_have_text(["Clean up", "Then I leave it."])
+        expect(message_texts(chat.page)).to_have_text(["Clean up", "Then I leave it."])
 
     assert calls == []
     assert "I need it" in json.dumps(models.asked[-1].body["messages"])
@@ -253,7 +253,7 @@ def test_a_write_shows_what_would_change_and_the_answer_can_hold(chat: Chat, mod
         expect(question(chat.page)).to_contain_text("wants to write a.txt")
         question(chat.page).get_by_label("Allow").select_option("always")
         question(chat.page).get_by_role("button", name="Approve").click()
-        expect(said(chat.page)).to_have_text(["Write it", "Written."])
+        expect(message_texts(chat.page)).to_have_text(["Write it", "Written."])
 
     expect(chat.page.locator("#files")).to_have_text(
         f"No folder connected. In the folder, run artel connect . --project {chat.id} --ask both"
@@ -297,7 +297,7 @@ def test_what_a_turn_has_changed_is_taken_back_by_keyboard(chat: Chat, models: M
 
     with connected_folder(tmp_path, chat.person, chat.id, "--yes") as folder:
         chat.send("Read it")
-        expect(said(chat.page)).to_have_text(["Read it", "Read."])
+        expect(message_texts(chat.page)).to_have_text(["Read it", "Read."])
         chat.send("Write it")
         expect(undo).to_have_count(1)  # nothing was changed before
         expect(chat.page.locator("#messages > li").last).to_contain_text("Undo file changes")
@@ -365,7 +365,7 @@ def test_what_can_not_be_taken_back_now_can_be_tried_again(
         chat.page.reload()
     looked.value.finished()
     chat.page.evaluate("new Promise((shown) => requestAnimationFrame(() => setTimeout(shown)))")
-    expect(said(chat.page)).to_have_text(["Write it", "Written."])
+    expect(message_texts(chat.page)).to_have_text(["Write it", "Written."])
     expect(chat.page.get_by_role("button", name="Undo file changes")).to_have_count(0)
 
 

@@ -179,12 +179,12 @@ def test_a_user_sees_and_ends_logins_and_changes_the_password(
     ended = {"Authorization": f"Bearer {elsewhere['access_token']}"}
     assert person.http.get("/auth/me", headers=ended).status_code == 401
 
-    for old, said in (("not my password", "The old password is wrong"), (PASSWORD, "")):
+    for old, message in (("not my password", "The old password is wrong"), (PASSWORD, "")):
         dialog.get_by_label("Old password").fill(old)
         dialog.get_by_label("New password").fill("seven green bottles")
         dialog.get_by_role("button", name="Change password").click()
-        if said:
-            expect(dialog.get_by_role("alert")).to_contain_text(said)
+        if message:
+            expect(dialog.get_by_role("alert")).to_contain_text(message)
     expect(dialog).to_have_count(0)
     page.reload()
     expect(page.get_by_role("banner")).to_contain_text(person.email)

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.acceptance.test_plans import DIAMOND, Desk, Team
-from tests.browser.test_chat_page import HOSTILE, Chat, said
+from tests.browser.test_chat_page import HOSTILE, Chat, message_texts
 from tests.browser.visits import Complaints, Held, width_of_contents
 from tests.conftest import StartServer, with_model
 from tests.deadlines import eventually
@@ -76,7 +76,7 @@ def room(page: Page, person: Person, models: ModelServer, mark: str) -> Room:
     models.default[mark] = team
     chat = Chat(page, person)
     session = person.session(chat.id)
-    chat.open(place=f"/chat/{session}")
+    chat.open(path=f"/chat/{session}")
     return Room(chat, Desk(person, chat.project, session, team))
 
 
@@ -113,7 +113,7 @@ def test_a_plan_is_shown_with_its_price_and_carried_out_when_it_is_approved_by_k
     room.page.keyboard.press("Enter")
 
     expect(room.state).to_have_text("done")
-    expect(said(room.page)).to_have_text([f"{room.team.mark} Please do it all.", "All of it, in one."])
+    expect(message_texts(room.page)).to_have_text([f"{room.team.mark} Please do it all.", "All of it, in one."])
     expect(room.plan).to_be_focused()
     expect(room.button("Approve")).to_have_count(0)
     for name in "abcd":
@@ -183,7 +183,7 @@ def test_it_is_all_there_again_after_a_reload(room: Room) -> None:
 
     room.page.reload()
     expect(room.state).to_have_text("done")
-    expect(said(room.page)).to_have_text([f"{room.team.mark} Please do it all.", "All of it, in one."])
+    expect(message_texts(room.page)).to_have_text([f"{room.team.mark} Please do it all.", "All of it, in one."])
     roles = [item.get_attribute("data-role") for item in room.page.locator("#messages > li").all()]
     assert roles == ["user", "plan", "assistant"]
     expect(room.task("a")).to_be_hidden()  # it is over: folded
@@ -206,7 +206,7 @@ def test_what_could_not_be_asked_is_asked_again(room: Room, complaints: Complain
     expect(room.state).to_have_text("running")
     room.page.route("**/my/workflows/*", lambda route: route.abort())
     hold.release()
-    expect(said(room.page).last).to_have_text("All of it, in one.")
+    expect(message_texts(room.page).last).to_have_text("All of it, in one.")
     expect(room.chat.stop).to_have_count(0)
     expect(room.state).to_have_text("running")
 
@@ -242,12 +242,12 @@ def test_a_plan_of_long_ago_comes_with_what_was_said_then(room: Room) -> None:
     for number in range(10):
         room.desk.person.say(room.desk.session, f"And {number}?")
     room.page.reload()
-    expect(said(room.page)).to_have_count(20)
+    expect(message_texts(room.page)).to_have_count(20)
     expect(room.plan).to_have_count(0)
 
     room.page.get_by_role("button", name="Show earlier").click()
 
-    expect(said(room.page)).to_have_count(22)
+    expect(message_texts(room.page)).to_have_count(22)
     expect(room.state).to_have_text("done")
     roles = [item.get_attribute("data-role") for item in room.page.locator("#messages > li").all()]
     assert roles[:4] == ["user", "plan", "assistant", "user"]
@@ -261,31 +261,31 @@ def test_without_agents_nothing_is_planned_and_it_can_be_tried_again(room: Room)
     room.ask()
 
     expect(room.plan.get_by_role("heading")).to_have_text("No plan was made")
-    expect(said(room.page).last).to_contain_text("no agents")
+    expect(message_texts(room.page).last).to_contain_text("no agents")
     room.desk.person.agent(room.chat.id, name="agent_coder")
     room.button("Retry what is not done").click()
-    expect(said(room.page).last).to_have_text("Result of 1.")
+    expect(message_texts(room.page).last).to_have_text("Result of 1.")
     expect(room.state).to_have_text("done")
 
 
 def test_words_of_tasks_stream_while_they_write_and_stay_open(room: Room) -> None:
-    one, two = Dictate(), Dictate()
-    room.team.needs, room.team.does = {"a": "", "b": "", "c": ""}, {"a": one, "b": two}
+    first, second = Dictate(), Dictate()
+    room.team.needs, room.team.does = {"a": "", "b": "", "c": ""}, {"a": first, "b": second}
     room.team.plans = [Say(json.dumps({"tasks": room.team.tasks()}))]
     room.ask()
     room.button("Approve").click()
-    one.say("One ")
-    two.say("Uno ")
+    first.say("One ")
+    second.say("Uno ")
     room.task("a").get_by_text("What it writes").click()
     expect(room.task("a").locator(".words")).to_have_text("One ")
-    one.say(HOSTILE)
+    first.say(HOSTILE)
     expect(room.task("a").locator(".words")).to_have_text(f"One {HOSTILE}")
     expect(room.task("b").locator(".words")).to_have_text("Uno ")
     expect(room.task("b").locator(".words")).to_be_hidden()
     expect(room.task("a").locator(".words b")).to_have_count(0)
-    assert said(room.page).count() == 1  # only the question
-    one.end()
-    two.end()
+    assert message_texts(room.page).count() == 1  # only the question
+    first.end()
+    second.end()
     expect(room.state).to_have_text("done")
     expect(room.task("a").locator(".words")).to_be_visible()
 
@@ -349,7 +349,7 @@ def test_a_rejection_with_words_makes_another_plan_which_says_what_is_new(room: 
     expect(room.plan.get_by_label("If you reject")).to_have_value("")
     room.button("Reject").click()
     expect(room.state).to_have_text("rejected")
-    expect(said(room.page).last).to_have_text("You did not want this plan, so nothing was done.")
+    expect(message_texts(room.page).last).to_have_text("You did not want this plan, so nothing was done.")
     expect(room.button("Retry what is not done")).to_have_count(0)
     assert room.team.asked == []
     assert room.team.planned == 2
@@ -364,7 +364,7 @@ def test_a_plan_that_the_month_may_not_pay_for_says_what_is_left(room: Room) -> 
     expect(room.plan).to_contain_text("Of the project's month $0.50 are left: the plan may end partly done.")
     expect(room.page.locator("#chat-news")).to_contain_text("it may end partly done")
     room.button("Approve").click()
-    expect(said(room.page).last).to_have_text("Result of 1.")
+    expect(message_texts(room.page).last).to_have_text("Result of 1.")
 
 
 def test_one_task_that_becomes_three_writes_under_its_tasks(room: Room) -> None:
@@ -381,7 +381,7 @@ def test_one_task_that_becomes_three_writes_under_its_tasks(room: Room) -> None:
     room.button("Approve").click()
     dictate.say("One ")
     expect(room.task("a").locator(".words")).to_have_text("One ")
-    assert said(room.page).count() == 1
+    assert message_texts(room.page).count() == 1
     dictate.end()
     expect(room.state).to_have_text("done")
 
@@ -415,8 +415,8 @@ def test_what_failed_is_told_with_its_reason_and_tried_again(room: Room) -> None
     hold.release()
 
     expect(room.state).to_have_text("done")
-    expect(said(room.page)).to_have_count(3)
-    expect(said(room.page).last).to_have_text("All of it, in one.")
+    expect(message_texts(room.page)).to_have_count(3)
+    expect(message_texts(room.page).last).to_have_text("All of it, in one.")
     assert room.team.asked.count("c") == 1
     expect(room.button("Retry what is not done")).to_have_count(0)
 
@@ -431,7 +431,7 @@ def test_another_page_sees_the_retry(room: Room) -> None:
     room.desk.person.http.post(f"/my/workflows/{room.workflow()['id']}/retry")
 
     expect(room.state).to_have_text("done")
-    expect(said(room.page)).to_have_count(3)
+    expect(message_texts(room.page)).to_have_count(3)
     expect(room.page.locator("#stop")).to_be_hidden()
 
 
@@ -472,7 +472,7 @@ def test_a_plan_that_nobody_decided_about_is_asked_for_again(room: Room) -> None
     room.button("Approve").click()
 
     expect(room.state).to_have_text("done")
-    expect(said(room.page).last).to_have_text("All of it, in one.")
+    expect(message_texts(room.page).last).to_have_text("All of it, in one.")
     assert room.team.planned == 1
 
 
@@ -558,7 +558,9 @@ def test_one_task_is_answered_without_ceremony_in_a_new_conversation(room: Room)
     room.ask()
     dictate.say("One ", "two")
 
-    expect(said(room.page)).to_have_text([f"{room.team.mark} Please do it all.", "One two"])  # as the answer itself
+    expect(message_texts(room.page)).to_have_text(
+        [f"{room.team.mark} Please do it all.", "One two"]
+    )  # as the answer itself
     expect(room.plan.get_by_role("heading")).to_have_text("A task for agent_coder")
     expect(room.task("1")).to_be_hidden()
     expect(room.button("Cancel")).to_have_count(0)  # there is Stop
@@ -588,7 +590,7 @@ def test_a_tool_that_one_task_asks_for_shows_which_waits(room: Room) -> None:
     hold.release()
 
     expect(room.state).to_have_text("done")
-    expect(said(room.page).last).to_have_text("All of it, in one.")
+    expect(message_texts(room.page).last).to_have_text("All of it, in one.")
 
 
 def test_an_answer_that_comes_too_late_is_said_on_the_card(room: Room, complaints: Complaints) -> None:

@@ -84,17 +84,18 @@ async def decide(chat: Chat, approval: Approval, decision: str = "approve") -> A
 async def test_of_all_who_end_the_waiting_at_once_one_wins(chat: Chat) -> None:
     for _ in range(10):
         approval = await parked(chat)
-        place = chat.user, approval.session_id, approval.turn_id
         ends = [
             *(decide(chat, approval, decision) for decision in ("approve", "reject", "approve")),
             *(chat.database.run(approvals.expire, chat.user, approval.id) for _ in range(2)),
-            chat.database.run(approvals.cancel_turn, *place, uuid7(), 1),
+            chat.database.run(approvals.cancel_turn, chat.user, approval.session_id, approval.turn_id, uuid7(), 1),
         ]
 
         outcomes = await asyncio.gather(*ends, return_exceptions=True)
 
-        assert all(not isinstance(one, BaseException) or isinstance(one, ArtelError | TurnOver) for one in outcomes)
-        decided = sum(not isinstance(one, BaseException) for one in outcomes[:5])
+        assert all(
+            not isinstance(outcome, BaseException) or isinstance(outcome, ArtelError | TurnOver) for outcome in outcomes
+        )
+        decided = sum(not isinstance(outcome, BaseException) for outcome in outcomes[:5])
         assert decided <= 1
         status = (await chat.turn(approval.session_id, approval.turn_id)).status
         assert status is TurnStatus.CANCELLED  # it can be cancelled at any time
@@ -164,12 +165,12 @@ async def test_only_what_expired_is_asked_for_again_and_once(chat: Chat) -> None
         await chat.database.run(approvals.ask_again, chat.user, approval.id, uuid7(), uuid7())
     await chat.database.run(approvals.expire, chat.user, approval.id)
 
-    asked = await asyncio.gather(
+    outcomes = await asyncio.gather(
         *(chat.database.run(approvals.ask_again, chat.user, approval.id, uuid7(), uuid7()) for _ in range(4)),
         return_exceptions=True,
     )
 
-    [again] = [one for one in asked if isinstance(one, Approval)]
+    [again] = [outcome for outcome in outcomes if isinstance(outcome, Approval)]
     assert (again.arguments, again.arguments_hash) == (approval.arguments, approval.arguments_hash)
     assert again.turn_id != approval.turn_id
     turn = await chat.turn(again.session_id, again.turn_id)

@@ -101,10 +101,10 @@ async def test_an_agent_that_is_seldom_asked_keeps_its_history_beside_a_busy_one
     for number in range(50):
         await past.answers(busy, number / 24, 700)
 
-    known = await past.habits()
+    habits = await past.habits()
 
-    assert known[quiet.name] == Habits(2, 123, 1.0, 4.0, 0.5, 0.01)
-    assert (known[busy.name].tasks, known[busy.name].output_tokens) == (20, 700)
+    assert habits[quiet.name] == Habits(2, 123, 1.0, 4.0, 0.5, 0.01)
+    assert (habits[busy.name].tasks, habits[busy.name].output_tokens) == (20, 700)
 
 
 async def test_the_last_things_count_whether_they_were_tasks_or_turns(past: Past) -> None:
@@ -113,10 +113,10 @@ async def test_the_last_things_count_whether_they_were_tasks_or_turns(past: Past
         await past.does(agent, 10 + number, 1_000)
         await past.answers(agent, number / 24, 100)
 
-    known = await past.habits()
+    habits = await past.habits()
 
-    assert known[agent.name].output_tokens == 100
-    assert known[other.name] == Habits()
+    assert habits[agent.name].output_tokens == 100
+    assert habits[other.name] == Habits()
 
 
 async def test_what_was_done_very_long_ago_or_was_cancelled_says_nothing(past: Past) -> None:
@@ -137,10 +137,10 @@ async def test_the_demo_brain_counts_only_while_it_answers(past: Past) -> None:
     await past.answers(agent, 5, 200)
     await past.answers(other, 1, 4_000, model="demo")
 
-    known = await past.habits()
+    habits = await past.habits()
 
-    assert (known[agent.name].tasks, known[agent.name].output_tokens) == (1, 200)
-    assert known[other.name] == Habits()
+    assert (habits[agent.name].tasks, habits[agent.name].output_tokens) == (1, 200)
+    assert habits[other.name] == Habits()
     assert (await past.habits(is_demo=True))[agent.name].tasks == 4
 
 

@@ -138,19 +138,19 @@ async def test_work_is_seen_by_the_host_that_may_do_it(hosts: Hosts) -> None:
 async def test_every_change_of_an_agent_raises_the_version_that_a_turn_begins_with(hosts: Hosts) -> None:
     await hosts.live("first")
     before = (await hosts.acquire("first")).config_version
-    place = hosts.user, hosts.project_id
+    user, project_id = hosts.user, hosts.project_id
 
     async def version() -> int:
         return (await hosts.acquire("first")).config_version
 
     new = NewAgent(name="agent_reviewer", role="reviewer", model="gpt-4", system_prompt="Review.")
-    agent = await hosts.database.run(agents.create_agent, *place, new, 10)
+    agent = await hosts.database.run(agents.create_agent, user, project_id, new, 10)
     assert await version() == before + 1
-    await hosts.database.run(changes.update_agent, *place, agent.id, AgentChanges(system_prompt="Be kind."))
+    await hosts.database.run(changes.update_agent, user, project_id, agent.id, AgentChanges(system_prompt="Be kind."))
     assert await version() == before + 2
-    await hosts.database.run(changes.update_agent, *place, agent.id, AgentChanges(name="agent_critic"))
+    await hosts.database.run(changes.update_agent, user, project_id, agent.id, AgentChanges(name="agent_critic"))
     assert await version() == before + 3
-    await hosts.database.run(changes.delete_agent, *place, agent.id)
+    await hosts.database.run(changes.delete_agent, user, project_id, agent.id)
     assert await version() == before + 4
 
     turn = await hosts.turn()

@@ -70,10 +70,10 @@ async def test_a_plain_message_is_one_streamed_request(model: ModelServer, brain
 
     assert result.content == heard.text == "You said: What does it say?"
     assert result.usage.calls == 1
-    [asked] = model.asked
-    assert asked.streamed
-    assert roles(asked.body) == ["system", "user"]
-    assert "tools" not in asked.body
+    [request] = model.asked
+    assert request.streamed
+    assert roles(request.body) == ["system", "user"]
+    assert "tools" not in request.body
 
 
 @pytest.mark.req("AGT-02.2", "AGT-05.2")
@@ -106,7 +106,7 @@ async def test_the_structures_are_asked_for_by_their_names(model: ModelServer, b
 
     result = await run(brain, LoopSettings(understand=True, plan=True, critique=True), heard=heard)
 
-    assert [asked.schema_name for asked in model.asked] == [
+    assert [request.schema_name for request in model.asked] == [
         "understanding",
         "steps",
         None,
@@ -114,10 +114,12 @@ async def test_the_structures_are_asked_for_by_their_names(model: ModelServer, b
         None,
         "critique",
     ]
-    assert all(asked.body["response_format"]["json_schema"]["strict"] for asked in model.asked if asked.schema_name)
+    assert all(
+        request.body["response_format"]["json_schema"]["strict"] for request in model.asked if request.schema_name
+    )
     assert (result.content, result.iterations) == ("Good, and longer.", 1)
     assert (heard.text, heard.restarts) == ("Good, and longer.", 1)
-    assert all(asked.text == "What does it say?" for asked in model.asked)
+    assert all(request.text == "What does it say?" for request in model.asked)
 
 
 @pytest.mark.req("AGT-05.4")

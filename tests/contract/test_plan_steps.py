@@ -114,15 +114,15 @@ async def test_a_task_that_begins_to_wait_is_stored_and_told_once(run: Run) -> N
 
 
 async def test_a_turn_that_begins_to_wait_for_money_asks_once(run: Run) -> None:
-    asked = plan_approval(run.turn, run.begun.workflow, [], 100, {}, 300, kind="budget")
+    approval = plan_approval(run.turn, run.begun.workflow, [], 100, {}, 300, kind="budget")
     waiting: list[str] = []
-    step = records.park_run, run.begun.workflow, waiting, asked, (5, False)
+    step = records.park_run, run.begun.workflow, waiting, approval, (5, False)
 
     assert await run.step(*step)
     assert await run.step(*step)
 
     assert (await run.told()).count("plan_request") == 1
-    assert await run.asked() == [asked.id]
+    assert await run.asked() == [approval.id]
     assert await run.status() is TurnStatus.WAITING
 
 

@@ -63,16 +63,16 @@ async def test_a_model_plans_over_the_agents_of_the_project(planner: Planner, mo
         ("d", ("b", "c")),
     ]
     assert made.usage.calls == 1
-    [asked] = model.asked
-    assert asked.schema_name == "plan"
-    assert asked.text == WISH.text
-    told = asked.body["messages"][0]["content"]
-    assert '"name": "agent_coder", "role": "developer"' in told
-    assert asked.body["max_tokens"] == 4_000
+    [request] = model.asked
+    assert request.schema_name == "plan"
+    assert request.text == WISH.text
+    instructions = request.body["messages"][0]["content"]
+    assert '"name": "agent_coder", "role": "developer"' in instructions
+    assert request.body["max_tokens"] == 4_000
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "mistake"),
     [
         (plan(("a", "b"), ("b", "a")), "wait for each other"),
         (plan(("a", "a")), "depends on itself"),
@@ -86,7 +86,7 @@ async def test_a_model_plans_over_the_agents_of_the_project(planner: Planner, mo
     ],
 )
 async def test_a_bad_plan_is_mended_once_with_its_mistakes(
-    planner: Planner, model: ModelServer, bad: Say, said: str
+    planner: Planner, model: ModelServer, bad: Say, mistake: str
 ) -> None:
     model.script(bad, plan(("a", "")))
 
@@ -94,7 +94,7 @@ async def test_a_bad_plan_is_mended_once_with_its_mistakes(
 
     assert (made.planned_by, list(made.graph.tasks)) == ("model", ["a"])
     assert made.usage.calls == 2
-    assert said in json.dumps(model.asked[1].body["messages"], ensure_ascii=False)
+    assert mistake in json.dumps(model.asked[1].body["messages"], ensure_ascii=False)
     assert model.asked[1].text == WISH.text
 
 
@@ -145,10 +145,10 @@ async def test_a_revision_is_told_the_old_plan_and_what_the_user_said(planner: P
 
 
 async def test_what_was_said_before_is_told_as_far_as_it_fits(planner: Planner, model: ModelServer) -> None:
-    said = [Said("user", "too long", 5_000), Said("user", "My name is Ada.", 5), Said("assistant", "Hello Ada.", 4)]
+    history = [Said("user", "too long", 5_000), Said("user", "My name is Ada.", 5), Said("assistant", "Hello Ada.", 4)]
     model.script(plan(("a", "")))
 
-    await planner.plan(Wish("Do it.", AGENTS, said))
+    await planner.plan(Wish("Do it.", AGENTS, history))
 
     assert [message["content"] for message in model.asked[0].body["messages"][1:]] == [
         "My name is Ada.",

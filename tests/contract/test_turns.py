@@ -146,13 +146,13 @@ async def test_an_agent_is_told_the_conversation_in_its_own_order(chat: Chat) ->
     session = await chat.session()
     first, second, third = [await chat.accept(session, chat.message(f"question {n}")) for n in range(3)]
 
-    told = [await chat.history(session, first.id)]
+    histories = [await chat.history(session, first.id)]
     await chat.finish(session, first.id, answer("answer 0"))
-    told.append(await chat.history(session, second.id))
+    histories.append(await chat.history(session, second.id))
     await chat.finish(session, second.id, failure(TurnStatus.FAILED))
-    told.append(await chat.history(session, third.id))
+    histories.append(await chat.history(session, third.id))
 
-    texts = [[message.content for message in said or []] for said in told]
+    texts = [[message.content for message in messages or []] for messages in histories]
     assert texts == [
         ["question 0"],
         ["question 0", "answer 0", "question 1"],

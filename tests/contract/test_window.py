@@ -14,7 +14,7 @@ from artel.brain.tokens import count_tokens
 from artel.plans.merged_answer import merged
 from artel.plans.planner import AgentBrief, Planner, Wish
 from tests.model_server import Fail, ModelServer, Say
-from tests.unit.test_handing_on import task
+from tests.unit.test_task_prompt import task
 from tests.windows import Windowed
 
 pytestmark = pytest.mark.anyio

@@ -74,13 +74,13 @@ async def test_added_context_is_found_with_scores_and_narrowed_by_type_success_a
     old = NewMemory("the red door creaks", "lesson", success=False, task_id="t1", created_at=now - timedelta(days=9))
     new = NewMemory("the red door is locked", "note", metadata={"source": "test"})
 
-    stored = [await space.add_context(coder, one) for one in (old, new)]
+    stored = [await space.add_context(coder, new_memory) for new_memory in (old, new)]
     await indexed(container)
 
     found = await space.search_context(coder, "red door")
-    assert {one.memory.id for one in found} == {one.id for one in stored}
-    assert all(one.score > 0 for one in found)
-    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    assert {memory.memory.id for memory in found} == {memory.id for memory in stored}
+    assert all(match.score > 0 for match in found)
+    assert [match.score for match in found] == sorted((match.score for match in found), reverse=True)
     assert (stored[0].task_id, stored[0].success, stored[0].type) == ("t1", False, "lesson")
     assert stored[0].created_at == old.created_at
     assert len(await space.search_context(coder, "red door", 1)) == 1
@@ -90,7 +90,7 @@ async def test_added_context_is_found_with_scores_and_narrowed_by_type_success_a
         (Filter(since=now - timedelta(days=1)), new),
         (Filter(until=now - timedelta(days=1)), old),
     ):
-        assert [one.memory.id for one in await space.search_context(coder, "red door", where=where)] == [only.id]
+        assert [match.memory.id for match in await space.search_context(coder, "red door", where=where)] == [only.id]
     assert await space.search_context(analyzer, "red door") == []
 
 

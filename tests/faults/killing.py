@@ -56,12 +56,12 @@ class Deadly(Say):
     called: str = "model_called"
     streaming: str = "streaming"
 
-    async def __call__(self, asked: ModelRequest, http: Any) -> Any:
+    async def __call__(self, request: ModelRequest, http: Any) -> Any:
         self.assassin.passed(self.called)
-        return await super().__call__(asked, http)
+        return await super().__call__(request, http)
 
-    def deltas(self, asked: ModelRequest) -> Iterator[bytes]:
-        for number, event in enumerate(super().deltas(asked)):
+    def deltas(self, request: ModelRequest) -> Iterator[bytes]:
+        for number, event in enumerate(super().deltas(request)):
             if number == 3:
                 self.assassin.passed(self.streaming)
             yield event

@@ -73,19 +73,19 @@ class Team:
     assassin: Assassin
     asked: Counter[str] = field(default_factory=Counter)
 
-    async def __call__(self, asked: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
-        task = _TASK.match(asked.text)
-        if asked.schema_name == "plan":
-            behaviour: Behaviour = self._says(json.dumps(self._plan(asked)), "plan_called")
+    async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
+        task = _TASK.match(request.text)
+        if request.schema_name == "plan":
+            behaviour: Behaviour = self._says(json.dumps(self._plan(request)), "plan_called")
         elif task is None:
             behaviour = self._says("All of it, in one answer.", "merge_called")
         else:
             self.asked[task[1]] += 1
-            behaviour = self._does(task[1], asked)
-        return await behaviour(asked, http)
+            behaviour = self._does(task[1], request)
+        return await behaviour(request, http)
 
-    def _plan(self, asked: ModelRequest) -> dict[str, Any]:
-        is_revision = any(FEEDBACK in str(message["content"]) for message in asked.body["messages"])
+    def _plan(self, request: ModelRequest) -> dict[str, Any]:
+        is_revision = any(FEEDBACK in str(message["content"]) for message in request.body["messages"])
         needs = self.kind.revised if self.kind.revised and is_revision else self.kind.needs
         tasks = [
             {"id": name, "agent": agent, "description": f"{self.mark} do {name}.", "depends_on": after.split()}
@@ -93,12 +93,12 @@ class Team:
         ]
         return {"tasks": tasks}
 
-    def _does(self, task: str, asked: ModelRequest) -> Behaviour:
+    def _does(self, task: str, request: ModelRequest) -> Behaviour:
         if task == self.kind.hangs:
             return Hang()
         if task == self.kind.fails and self.asked[task] == 1:
             return Fail(400)
-        if task == self.kind.asks and asked.body["messages"][-1]["role"] != "tool":
+        if task == self.kind.asks and request.body["messages"][-1]["role"] != "tool":
             return Say(tools=[Tool(ASKED_ABOUT, "{}")])
         tokens = (4_000_000, 10) if task == self.kind.dear else None
         return self._says(f"Result of {task} in some words.", "model_called", tokens)
@@ -125,10 +125,10 @@ class Teams:
     def add(self, team: Team) -> None:
         self._teams[team.mark] = team
 
-    async def __call__(self, asked: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
-        found = _MARK.search(asked.text)
-        assert found, asked.text
-        return await self._teams[found[0]](asked, http)
+    async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
+        found = _MARK.search(request.text)
+        assert found, request.text
+        return await self._teams[found[0]](request, http)
 
 
 class Line:

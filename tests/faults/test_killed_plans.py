@@ -161,13 +161,13 @@ class Victim:
     def look(self, flows: Sequence[Flow]) -> Death:
         """Return what the database says."""
         sessions = [flow.session_id for flow in flows]
-        workflows = {one.id: one for one in self.rows.of("workflows", sessions)}
+        workflows = {row.id: row for row in self.rows.of("workflows", sessions)}
         tasks = self.rows.where("tasks", "workflow_id", workflows) if workflows else []
         return Death(
-            turns={one.id: one for one in self.rows.of("turns", sessions)},
+            turns={row.id: row for row in self.rows.of("turns", sessions)},
             workflows=workflows,
-            tasks={(one.workflow_id, one.id): one for one in tasks},
-            approvals={one.id: one for one in self.rows.of("approvals", sessions)},
+            tasks={(row.workflow_id, row.id): row for row in tasks},
+            approvals={row.id: row for row in self.rows.of("approvals", sessions)},
             asked={flow.session_id: flow.team.asked.copy() for flow in flows},
         )
 
@@ -226,15 +226,15 @@ def test_a_server_killed_at_points_of_plans_keeps_the_promise(
 
 def check_death(death: Death) -> None:
     """What belongs together was stored together, wherever the server died."""
-    asked: dict[str, list[Row[Any]]] = {}
+    pending: dict[str, list[Row[Any]]] = {}
     for approval in death.approvals.values():
         if approval.status == "pending":
-            asked.setdefault(approval.turn_id, []).append(approval)
+            pending.setdefault(approval.turn_id, []).append(approval)
     for turn in death.turns.values():
-        workflow = [one for one in death.workflows.values() if one.turn_id == turn.id]
+        workflow = [row for row in death.workflows.values() if row.turn_id == turn.id]
         if turn.status == "waiting":
-            assert len(asked[turn.id]) == 1, "a turn waits for nothing, or for two things"
-            [approval] = asked[turn.id]
+            assert len(pending[turn.id]) == 1, "a turn waits for nothing, or for two things"
+            [approval] = pending[turn.id]
             expected = "running" if approval.kind == "tool" else "awaiting_approval"
             assert workflow[0].status == expected
         if workflow:
@@ -259,12 +259,12 @@ def check_end(flow: Flow, now: Death) -> None:
 
 def check_history(victim: Victim, flow: Flow, now: Death) -> None:
     """The message is there once, and every turn has one answer; the last is the workflow's."""
-    messages = sorted(victim.rows.of("messages", [flow.session_id]), key=lambda one: one.number)
-    assert [one.content for one in messages if one.role == "user"] == [flow.message["content"]]
+    messages = sorted(victim.rows.of("messages", [flow.session_id]), key=lambda message: message.number)
+    assert [message.content for message in messages if message.role == "user"] == [flow.message["content"]]
     turns = {turn.id for turn in now.turns.values() if turn.session_id == flow.session_id}
     assert flow.accepted["turn_id"] in turns
-    assert Counter(one.turn_id for one in messages if one.role != "user") == Counter(turns)
-    [workflow] = [one for one in now.workflows.values() if one.session_id == flow.session_id]
+    assert Counter(message.turn_id for message in messages if message.role != "user") == Counter(turns)
+    [workflow] = [workflow for workflow in now.workflows.values() if workflow.session_id == flow.session_id]
     if workflow.status == "completed":
         assert (messages[-1].role, messages[-1].content) == ("assistant", workflow.answer)
 
@@ -312,10 +312,10 @@ def check_tasks(flow: Flow, deaths: Sequence[Death], now: Death) -> None:
 
 def check_approvals(flow: Flow, deaths: Sequence[Death], now: Death, events: Sequence[Row[Any]]) -> None:
     """What the user has decided holds: a plan is approved once, and more money, and both are used."""
-    asked = {one.id: one for one in now.approvals.values() if one.session_id == flow.session_id}
+    approvals = {approval.id: approval for approval in now.approvals.values() if approval.session_id == flow.session_id}
     cut_off = {turn.id for turn in now.turns.values() if turn.error_code == "interrupted"}
     resolved = Counter(_data(event)["approval_id"] for event in events if event.type == "approval_resolved")
-    for approval in asked.values():
+    for approval in approvals.values():
         decision = flow.decided.get(approval.id)
         assert resolved[approval.id] == (decision is not None)
         assert (approval.used_at is not None) == (approval.status == "used")
@@ -331,7 +331,11 @@ def check_approvals(flow: Flow, deaths: Sequence[Death], now: Death, events: Seq
             before = death.approvals.get(approval.id)
             if before is not None and death.turns[before.turn_id].status == "waiting" and before.status == "pending":
                 assert decision is not None, "a question was lost"
-    plans = [flow.decided[one.id] for one in asked.values() if one.kind == "plan" and one.id in flow.decided]
+    plans = [
+        flow.decided[approval.id]
+        for approval in approvals.values()
+        if approval.kind == "plan" and approval.id in flow.decided
+    ]
     expected = [] if len(flow.kind.needs) == 1 else ["reject"] * bool(flow.kind.revised) + ["approve"]
     assert sorted(plans) == sorted(expected), "the user had to decide again"
 
@@ -368,14 +372,14 @@ def _check_story(story: Sequence[tuple[str, str | None]]) -> None:
 def check_money(victim: Victim, user: User, now: Death) -> None:
     """Nothing stays reserved, everything is counted, and never more than was agreed."""
     budgets = victim.rows.where("budgets", "project_id", [user.project_id])
-    assert [one.reserved_micros for one in budgets] == [0] * len(budgets)
+    assert [budget.reserved_micros for budget in budgets] == [0] * len(budgets)
     assert victim.rows.where("reservations", "project_id", [user.project_id]) == []
     for workflow in now.workflows.values():
-        [own] = [one for one in budgets if one.scope == workflow.id]
+        [own] = [budget for budget in budgets if budget.scope == workflow.id]
         costs = sum(task.cost_micros or 0 for task in now.tasks.values() if task.workflow_id == workflow.id)
         assert costs <= workflow.spent_micros <= workflow.limit_micros, workflow
         assert (own.spent_micros, own.limit_micros) == (workflow.spent_micros, workflow.limit_micros)
-    [month] = [one for one in budgets if one.kind == "month"]
+    [month] = [budget for budget in budgets if budget.kind == "month"]
     assert month.spent_micros >= sum(workflow.spent_micros for workflow in now.workflows.values())
 
 

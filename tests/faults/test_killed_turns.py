@@ -158,20 +158,20 @@ class Victim:
         """Start again, repeat what got no answer, and wait until every turn has ended."""
         self.server = self._start()
         http = self._client()
-        for one in sent:
-            if one.status is None:
-                self._repeat(http, one)
-        sessions = sorted({one.session_id for one in sent})
+        for request in sent:
+            if request.status is None:
+                self._repeat(http, request)
+        sessions = sorted({request.session_id for request in sent})
         assert until(lambda: all(turn.finished_at for turn in self.rows.of("turns", sessions)), RECOVERY_SECONDS), [
             turn for turn in self.rows.of("turns", sessions) if not turn.finished_at
         ]
 
-    def _repeat(self, http: httpx.Client, one: Sent) -> None:
-        path, wish = f"/my/chat/{one.session_id}/message", {"Prefer": "respond-async"}
+    def _repeat(self, http: httpx.Client, request: Sent) -> None:
+        path, wish = f"/my/chat/{request.session_id}/message", {"Prefer": "respond-async"}
 
-        answer = http.post(path, json=one.body, headers=wish)
-        one.status, one.answer = answer.status_code, answer.json()
-        assert one.status == 202, one.answer
+        answer = http.post(path, json=request.body, headers=wish)
+        request.status, request.answer = answer.status_code, answer.json()
+        assert request.status == 202, request.answer
 
     def asked(self, sent: list[Sent]) -> Counter[str]:
         """Return how often the model was asked for each message."""
@@ -222,14 +222,14 @@ def check_messages(victim: Victim, sent: list[Sent], sessions: list[str]) -> Non
     """Everything that was accepted is there, once, and what was answered stays answered."""
     turns = {turn.idempotency_key: turn for turn in victim.rows.of("turns", sessions)}
     messages = victim.rows.of("messages", sessions)
-    said = Counter(message.content for message in messages if message.role == "user")
-    for one in sent:
-        content = one.body["content"]
-        assert said[content] == 1, f"{one.status}: {content} is there {said[content]} times"
-        assert turns[content].id == one.answer["turn_id"]
-        if one.status == 200:
+    copies = Counter(message.content for message in messages if message.role == "user")
+    for message_sent in sent:
+        content = message_sent.body["content"]
+        assert copies[content] == 1, f"{message_sent.status}: {content} is there {copies[content]} times"
+        assert turns[content].id == message_sent.answer["turn_id"]
+        if message_sent.status == 200:
             assert turns[content].status == "completed"
-            assert one.answer["message_id"] in {message.id for message in messages}
+            assert message_sent.answer["message_id"] in {message.id for message in messages}
     assert len(turns) == len(sent)
 
 
@@ -258,14 +258,14 @@ def check_turns(victim: Victim, before: dict[str, Row[Any]], sessions: list[str]
 def check_events(victim: Victim, sessions: list[str]) -> None:
     """Numbers without holes; for every turn one beginning, one answer and one end."""
     numbers: dict[str, list[int]] = {session: [] for session in sessions}
-    told: dict[str, Counter[str]] = {}
+    types_by_turn: dict[str, Counter[str]] = {}
     for event in victim.rows.of("events", sessions):
         numbers[event.session_id].append(event.number)
-        told.setdefault(event.turn_id, Counter())[event.type] += 1
+        types_by_turn.setdefault(event.turn_id, Counter())[event.type] += 1
     for session in victim.rows.of("sessions", sessions):
         assert sorted(numbers[session.id]) == list(range(1, session.last_event + 1)), "numbers have holes"
     for turn in victim.rows.of("turns", sessions):
-        happened = told[turn.id]
-        assert happened["message_created"] == happened["message_completed"] == 1, happened
-        assert sum(happened[kind] for kind in TERMINAL_EVENTS) == 1, happened
-        assert happened["direct_agent_call"] == (turn.started_at is not None), happened
+        types = types_by_turn[turn.id]
+        assert types["message_created"] == types["message_completed"] == 1, types
+        assert sum(types[kind] for kind in TERMINAL_EVENTS) == 1, types
+        assert types["direct_agent_call"] == (turn.started_at is not None), types

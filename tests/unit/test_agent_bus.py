@@ -375,8 +375,8 @@ async def test_a_hundred_tasks_may_wait_and_the_next_is_refused(gate: Gate) -> N
 
 @pytest.mark.req("UWS-13.1", "UWS-13.2")
 async def test_the_status_follows_the_work_and_is_told(gate: Gate) -> None:
-    told: list[tuple[int, str, str]] = []
-    bus = AgentBus(lambda agent_id, before, after: told.append((agent_id, before, after)))
+    changes: list[tuple[int, str, str]] = []
+    bus = AgentBus(lambda agent_id, before, after: changes.append((agent_id, before, after)))
     bus.register(1, 2)
     assert bus.status(1) is AgentStatus.IDLE
     a = start(bus, gate, "a")
@@ -389,7 +389,7 @@ async def test_the_status_follows_the_work_and_is_told(gate: Gate) -> None:
     await asyncio.gather(a, b)
 
     assert bus.status(1) is AgentStatus.IDLE
-    assert told == [
+    assert changes == [
         (1, "idle", "processing"),
         (1, "processing", "at_capacity"),
         (1, "at_capacity", "processing"),

@@ -33,10 +33,10 @@ def test_low_expected_and_high_are_in_order_and_sums_of_the_tasks(
     assert 0 <= priced.expected_micros <= priced.high_micros
     assert list(priced.tasks) == list(planned.tasks)
     for name in ("low_micros", "expected_micros", "high_micros"):
-        of_tasks = sum(getattr(one, name) for one in priced.tasks.values())
+        of_tasks = sum(getattr(task, name) for task in priced.tasks.values())
         assert getattr(priced, name) == of_tasks if merger is None else getattr(priced, name) >= of_tasks
     assert priced.unknown_models == ()
-    longest = max(one.seconds for one in priced.tasks.values())
+    longest = max(task.seconds for task in priced.tasks.values())
     assert longest <= priced.seconds + 0.1
 
 

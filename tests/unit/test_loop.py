@@ -18,7 +18,7 @@ from artel.agent_loop.task import MOST_TOOL_CALLS, AgentSpec, LoopResult, LoopSe
 from artel.brain.brain import Message, Request, ToolCall, Usage
 from artel.brain.errors import ModelAnswerInvalid, ModelTimedOut, ModelUnavailable
 from artel.tools.toolbox import Toolbox
-from tests.agents import Broken, Endless, Heard, Repeat, Reply, ScriptedBrain, SilentBrain, said, sent_back, wants
+from tests.agents import Broken, Endless, Heard, Repeat, Reply, ScriptedBrain, SilentBrain, reply, sent_back, wants
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ def repeat_box(tool: Repeat | None = None) -> Toolbox:
 
 @pytest.mark.req("AGT-05.1", "AGT-05.5")
 async def test_by_default_there_is_one_model_call_with_exactly_what_the_agent_is_told() -> None:
-    brain, heard = ScriptedBrain(said("Here you are.")), Heard()
+    brain, heard = ScriptedBrain(reply("Here you are.")), Heard()
 
     result = await run(brain, heard=heard)
 
@@ -70,7 +70,7 @@ async def test_by_default_there_is_one_model_call_with_exactly_what_the_agent_is
 
 @pytest.mark.req("AGT-05.1")
 async def test_all_phases_in_their_order_hand_on_what_they_found_out() -> None:
-    brain, heard = ScriptedBrain(said("Here you are.")), Heard()
+    brain, heard = ScriptedBrain(reply("Here you are.")), Heard()
 
     result = await run(brain, ALL, heard=heard)
 
@@ -114,7 +114,7 @@ async def test_agents_with_the_same_phases_share_a_graph() -> None:
 async def test_a_tool_is_called_when_the_model_asks_for_it_and_its_answer_goes_back() -> None:
     repeat, heard = Repeat(), Heard()
     call = wants("repeat", text="abc")
-    brain = ScriptedBrain(said("Let me see.", call), said("It says abc."))
+    brain = ScriptedBrain(reply("Let me see.", call), reply("It says abc."))
 
     result = await run(brain, toolbox=repeat_box(repeat), heard=heard)
 
@@ -139,7 +139,7 @@ async def test_several_calls_run_in_the_models_order_and_a_failing_one_stops_not
     repeat, heard = Repeat(), Heard()
     toolbox = Toolbox([repeat, Broken()], ["repeat", "broken"])
     calls = (wants("repeat", "a", text="1"), wants("broken", "b", text="2"), wants("repeat", "c", text="3"))
-    brain = ScriptedBrain(said("", *calls))
+    brain = ScriptedBrain(reply("", *calls))
 
     result = await run(brain, toolbox=toolbox, heard=heard)
 
@@ -153,7 +153,7 @@ async def test_several_calls_run_in_the_models_order_and_a_failing_one_stops_not
 async def test_when_the_tool_calls_are_used_up_the_model_answers_with_what_it_has() -> None:
     repeat, heard = Repeat(), Heard()
     calls = tuple(wants("repeat", f"call_{number}", text=str(number)) for number in range(3))
-    brain = ScriptedBrain(said("", *calls), said("", *calls), said("That is all I know."))
+    brain = ScriptedBrain(reply("", *calls), reply("", *calls), reply("That is all I know."))
 
     result = await run(brain, LoopSettings(max_tool_calls=4), toolbox=repeat_box(repeat), heard=heard)
 
@@ -169,7 +169,7 @@ async def test_no_agent_has_more_tool_calls_than_everybody_may_have() -> None:
     repeat = Repeat()
     calls = tuple(wants("repeat", f"call_{number}", text="x") for number in range(50))
 
-    result = await run(ScriptedBrain(said("", *calls)), LoopSettings(max_tool_calls=50), toolbox=repeat_box(repeat))
+    result = await run(ScriptedBrain(reply("", *calls)), LoopSettings(max_tool_calls=50), toolbox=repeat_box(repeat))
 
     assert result.tool_calls == len(repeat.calls) == MOST_TOOL_CALLS
 
@@ -178,15 +178,15 @@ async def test_no_agent_has_more_tool_calls_than_everybody_may_have() -> None:
 async def test_by_default_a_task_has_ten_tool_calls_and_never_more_than_twenty() -> None:
     calls = tuple(wants("repeat", f"call_{number}", text="x") for number in range(50))
 
-    default = await run(ScriptedBrain(said("", *calls)), toolbox=repeat_box())
-    most = await run(ScriptedBrain(said("", *calls)), LoopSettings(max_tool_calls=50), toolbox=repeat_box())
+    default = await run(ScriptedBrain(reply("", *calls)), toolbox=repeat_box())
+    most = await run(ScriptedBrain(reply("", *calls)), LoopSettings(max_tool_calls=50), toolbox=repeat_box())
 
     assert (default.tool_calls, most.tool_calls) == (10, 20)
 
 
 @pytest.mark.req("AGT-05.3")
 async def test_by_default_a_draft_is_sent_back_five_times() -> None:
-    drafts = [said(f"Draft {number}.") for number in range(60)]
+    drafts = [reply(f"Draft {number}.") for number in range(60)]
 
     result = await run(ScriptedBrain(*drafts, critiques=[sent_back("No.")] * 60), CRITIQUE)
 
@@ -195,7 +195,7 @@ async def test_by_default_a_draft_is_sent_back_five_times() -> None:
 
 async def test_a_model_that_asks_for_tools_it_was_not_offered_gets_none() -> None:
     repeat = Repeat()
-    brain = ScriptedBrain(said("I would look it up.", wants("repeat", text="x")))
+    brain = ScriptedBrain(reply("I would look it up.", wants("repeat", text="x")))
 
     result = await run(brain, LoopSettings(max_tool_calls=0), toolbox=repeat_box(repeat))
 
@@ -212,7 +212,7 @@ async def test_a_model_that_asks_for_tools_it_was_not_offered_gets_none() -> Non
     ],
 )
 async def test_calls_that_a_models_server_would_not_take_back_are_mended(call: ToolCall, sent: ToolCall) -> None:
-    brain = ScriptedBrain(said("", call))
+    brain = ScriptedBrain(reply("", call))
 
     await run(brain, toolbox=repeat_box())
 
@@ -224,7 +224,7 @@ async def test_calls_that_a_models_server_would_not_take_back_are_mended(call: T
 @pytest.mark.req("AGT-05.3")
 async def test_a_draft_that_needs_improvement_goes_back_and_readers_begin_anew() -> None:
     heard = Heard()
-    brain = ScriptedBrain(said("A bad draft."), said("A good one."), critiques=[sent_back("Too short.")])
+    brain = ScriptedBrain(reply("A bad draft."), reply("A good one."), critiques=[sent_back("Too short.")])
 
     result = await run(brain, CRITIQUE, heard=heard)
 
@@ -238,7 +238,7 @@ async def test_a_draft_that_needs_improvement_goes_back_and_readers_begin_anew()
 
 @pytest.mark.req("AGT-05.3")
 async def test_a_draft_is_sent_back_at_most_max_iterations_times() -> None:
-    drafts = [said(f"Draft {number}.") for number in range(10)]
+    drafts = [reply(f"Draft {number}.") for number in range(10)]
     brain = ScriptedBrain(*drafts, critiques=[sent_back("No.")] * 10)
 
     result = await run(brain, LoopSettings(critique=True, max_iterations=3))
@@ -248,13 +248,13 @@ async def test_a_draft_is_sent_back_at_most_max_iterations_times() -> None:
 
 
 @pytest.mark.parametrize(
-    "failure", [ModelUnavailable("Down."), ModelAnswerInvalid("No JSON."), said("No JSON."), sent_back("")]
+    "failure", [ModelUnavailable("Down."), ModelAnswerInvalid("No JSON."), reply("No JSON."), sent_back("")]
 )
 async def test_a_critique_that_fails_leaves_the_draft(failure: Reply) -> None:
     tally = Tally("gpt-4")
     loop = LoopSettings(critique=True, max_iterations=1)
 
-    result = await run(ScriptedBrain(said("Done."), critiques=[failure]), loop, tally=tally)
+    result = await run(ScriptedBrain(reply("Done."), critiques=[failure]), loop, tally=tally)
 
     assert result.content == "Done."
     assert result.usage == tally.usage
@@ -264,9 +264,9 @@ async def test_a_critique_that_fails_leaves_the_draft(failure: Reply) -> None:
 @pytest.mark.parametrize("text", ["", " \n"])
 async def test_an_empty_answer_is_an_error_that_people_understand(text: str) -> None:
     with pytest.raises(AnswerEmpty, match="gpt-4 ended without an answer") as empty:
-        await run(ScriptedBrain(said(text)), CRITIQUE)
+        await run(ScriptedBrain(reply(text)), CRITIQUE)
     with pytest.raises(AnswerEmpty, match="used up its 500 tokens"):
-        await run(ScriptedBrain(said(text, reason="length")))
+        await run(ScriptedBrain(reply(text, reason="length")))
 
     assert empty.value.code == "model_answer_empty"
 
@@ -274,7 +274,7 @@ async def test_an_empty_answer_is_an_error_that_people_understand(text: str) -> 
 async def test_a_failure_comes_out_as_it_is_and_the_tally_knows_what_was_spent() -> None:
     tally = Tally("gpt-4")
     failure = ModelTimedOut("gpt-4 did not finish its answer in time.", usage=Usage("gpt-4o", 7, 0, 0.5, calls=3))
-    brain = ScriptedBrain(said("", wants("repeat", text="x")), failure)
+    brain = ScriptedBrain(reply("", wants("repeat", text="x")), failure)
 
     with pytest.raises(ModelTimedOut) as raised:
         await run(brain, toolbox=repeat_box(), tally=tally)
@@ -296,7 +296,7 @@ async def test_a_call_that_failed_without_a_word_on_its_usage_is_counted() -> No
 async def test_a_cancelled_run_is_cancelled_and_the_tally_knows_what_was_spent() -> None:
     tally, endless = Tally("gpt-4"), Endless()
     toolbox = Toolbox([endless], ["endless"])
-    brain = ScriptedBrain(said("", wants("endless", text="x")))
+    brain = ScriptedBrain(reply("", wants("endless", text="x")))
     task = asyncio.create_task(run(brain, toolbox=toolbox, tally=tally))
     await endless.begun.wait()
     task.cancel()
@@ -322,7 +322,7 @@ async def test_a_model_call_that_is_cut_off_stays_in_the_tally() -> None:
 
 
 async def test_runs_at_the_same_time_share_nothing() -> None:
-    runs = [(ScriptedBrain(said("", wants("repeat", text=str(n))), said(f"I am {n}.")), Heard()) for n in range(20)]
+    runs = [(ScriptedBrain(reply("", wants("repeat", text=str(n))), reply(f"I am {n}.")), Heard()) for n in range(20)]
 
     results = await asyncio.gather(*(run(brain, toolbox=repeat_box(), heard=heard) for brain, heard in runs))
 
@@ -336,7 +336,7 @@ CALLS = st.builds(
     st.sampled_from(["repeat", "broken", "secret", ""]) | st.text(max_size=5),
     st.sampled_from(['{"text": "x"}', "{}", "["]) | st.text(max_size=5),
 )
-REPLIES = st.builds(lambda text, calls: said(text, *calls), st.text(max_size=5), st.lists(CALLS, max_size=6))
+REPLIES = st.builds(lambda text, calls: reply(text, *calls), st.text(max_size=5), st.lists(CALLS, max_size=6))
 
 
 @pytest.mark.req("AGT-05.2", "AGT-05.3", "AGT-05.4")
@@ -351,7 +351,7 @@ def test_whatever_a_model_says_the_loop_ends_within_its_limits(
 ) -> None:
     repeat, heard = Repeat(), Heard()
     toolbox = Toolbox([repeat, Broken(), Repeat("secret")], ["repeat", "broken"])
-    critiques = [sent_back("No.") if back else said("{}") for back in verdicts]
+    critiques = [sent_back("No.") if back else reply("{}") for back in verdicts]
     brain, tally = ScriptedBrain(*replies, critiques=critiques), Tally("gpt-4")
 
     async def whole() -> LoopResult | None:

@@ -79,19 +79,19 @@ def test_what_was_stopped_is_not_told_to_have_failed_again_when_what_it_needs_fa
     tasks.begin("a", goes_on=False)
     assert [task.id for task in tasks.stop(*NO_MORE)] == ["b", "c"]
 
-    _, aborted, told = tasks.end("a", failed())
+    _, aborted, events = tasks.end("a", failed())
 
     assert aborted == ()
-    assert [event.task_id for event in told if isinstance(event, TaskFailed)] == ["a"]
-    assert [tasks[one].status for one in "bc"] == [TaskStatus.CANCELLED] * 2
+    assert [event.task_id for event in events if isinstance(event, TaskFailed)] == ["a"]
+    assert [tasks[task_id].status for task_id in "bc"] == [TaskStatus.CANCELLED] * 2
 
 
 def test_what_needs_a_task_that_fails_is_told_with_it() -> None:
     tasks = board(a="", b="a", c="b")
     tasks.begin("a", goes_on=False)
 
-    _, aborted, told = tasks.end("a", failed())
+    _, aborted, events = tasks.end("a", failed())
 
     assert aborted == ("b", "c")
-    assert [event.task_id for event in told if isinstance(event, TaskFailed)] == ["a", "b", "c"]
+    assert [event.task_id for event in events if isinstance(event, TaskFailed)] == ["a", "b", "c"]
     assert tasks["c"].status is TaskStatus.ABORTED

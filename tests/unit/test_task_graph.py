@@ -62,13 +62,13 @@ def test_exactly_what_depends_on_a_failed_task_is_left_undone(planned: TaskGraph
     aborted: set[str] = set()
     while ready := progress.ready():
         begun |= set(ready)
-        for one in ready:
-            if one in doomed:
-                aborted |= set(progress.failed(one))
+        for task_id in ready:
+            if task_id in doomed:
+                aborted |= set(progress.failed(task_id))
             else:
-                progress.done(one)
+                progress.done(task_id)
     assert progress.is_over
-    assert aborted == {one for one in planned.tasks if _needs(planned, one) & doomed & begun}
+    assert aborted == {task_id for task_id in planned.tasks if _needs(planned, task_id) & doomed & begun}
     assert begun == set(planned.tasks) - aborted
 
 
@@ -80,12 +80,12 @@ def _needs(planned: TaskGraph, task_id: str) -> set[str]:
 
 @given(graphs(), st.data())
 def test_the_longest_chain_is_what_an_endless_team_would_take(planned: TaskGraph, data: st.DataObject) -> None:
-    seconds = {one: data.draw(st.integers(0, 100)) for one in planned.tasks}
+    seconds = {task: data.draw(st.integers(0, 100)) for task in planned.tasks}
 
     def end(task_id: str) -> float:
-        return seconds[task_id] + max((end(one) for one in planned.tasks[task_id].depends_on), default=0.0)
+        return seconds[task_id] + max((end(task) for task in planned.tasks[task_id].depends_on), default=0.0)
 
-    assert planned.critical_path(seconds) == max(end(one) for one in planned.tasks)
+    assert planned.critical_path(seconds) == max(end(task) for task in planned.tasks)
 
 
 def test_the_levels_and_the_order_of_a_diamond() -> None:
@@ -99,7 +99,7 @@ def test_the_levels_and_the_order_of_a_diamond() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tasks", "said"),
+    ("tasks", "advice"),
     [
         ([], "no tasks"),
         ([task(str(number)) for number in range(21)], "21 tasks, and 20 is the most"),
@@ -118,11 +118,11 @@ def test_the_levels_and_the_order_of_a_diamond() -> None:
         ([task("x" * 65)], "longer than 64"),
     ],
 )
-def test_a_plan_that_can_not_be_run_is_refused_with_what_to_do(tasks: list[PlannedTask], said: str) -> None:
+def test_a_plan_that_can_not_be_run_is_refused_with_what_to_do(tasks: list[PlannedTask], advice: str) -> None:
     with pytest.raises(PlanInvalid) as refused:
         TaskGraph.checked(tasks, AGENTS)
 
-    assert any(said in problem for problem in refused.value.problems)
+    assert any(advice in problem for problem in refused.value.problems)
     assert len(refused.value.problems) <= MAX_PROBLEMS
     assert all(len(problem) < 600 for problem in refused.value.problems[:1])
 

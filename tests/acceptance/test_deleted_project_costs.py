@@ -35,15 +35,15 @@ def _at_work(desk: Desk) -> tuple[str, Hold]:
 
 def test_the_budget_of_a_plan_goes_with_its_session_and_the_month_keeps_what_was_spent(desk: Desk, rows: Rows) -> None:
     workflow, hold = _at_work(desk)
-    kept = "SELECT kind, spent_micros, reserved_micros FROM budgets WHERE project_id = :project ORDER BY kind"
+    query = "SELECT kind, spent_micros, reserved_micros FROM budgets WHERE project_id = :project ORDER BY kind"
     project = {"project": desk.project["id"]}
-    [month, plan] = rows(kept, **project)
+    [month, plan] = rows(query, **project)
     assert (month.kind, plan.kind) == ("month", "plan")
     assert month.reserved_micros == plan.reserved_micros > 0
 
     assert desk.person.http.delete(f"/my/chat/sessions/{desk.session}").status_code == 204
 
-    [left] = rows(kept, **project)
+    [left] = rows(query, **project)
     assert (left.kind, left.reserved_micros) == ("month", 0)
     # Nobody knows what the call has cost: all that it had reserved.
     assert left.spent_micros == month.spent_micros + month.reserved_micros

@@ -1,4 +1,4 @@
-"""Who pays for the calls of a turn, on SQLite and PostgreSQL: what is reserved is always settled by somebody."""
+"""Contract of the budget guard on SQLite and PostgreSQL: every reservation is settled."""
 
 import asyncio
 import threading
@@ -28,14 +28,14 @@ DOLLAR = 1_000_000
 
 
 class Payer(Chat):
-    """Somebody whose turn is paid for."""
+    """A user with a turn whose calls are reserved."""
 
     session_id: str
     turn_id: str
     month: str
 
     async def begin(self) -> ProjectBudgetGuard:
-        """Begin a turn; answer who pays for its calls."""
+        """Start a turn and return the budget guard of its calls."""
         self.session_id = await self.session()
         self.turn_id = (await self.accept(self.session_id)).id
         assert await self.start(self.session_id, self.turn_id)
@@ -95,13 +95,13 @@ async def payer(upgraded_database: Callable[[], str]) -> AsyncIterator[Payer]:
 
 
 async def test_nothing_is_reserved_for_a_turn_that_is_being_ended(payer: Payer) -> None:
-    purse = await payer.begin()
+    budget_guard = await payer.begin()
 
     def end(connection: Connection) -> None:
         finish_turn(connection, payer.user, payer.session_id, payer.turn_id, None, answer("Hi"))
 
     async with payer.held(end) as commit:
-        reserving = asyncio.get_running_loop().create_task(purse.reserve(0.1))
+        reserving = asyncio.get_running_loop().create_task(budget_guard.reserve(0.1))
         await payer.has_done_or_waits(reserving)
         commit()
         with pytest.raises(TurnOver):
@@ -111,10 +111,10 @@ async def test_nothing_is_reserved_for_a_turn_that_is_being_ended(payer: Payer) 
 
 
 async def test_nothing_is_reserved_for_a_session_that_is_being_deleted(payer: Payer) -> None:
-    purse = await payer.begin()
+    budget_guard = await payer.begin()
 
     async with payer.held(lambda c: delete_session(c, payer.user, payer.session_id)) as commit:
-        reserving = asyncio.get_running_loop().create_task(purse.reserve(0.1))
+        reserving = asyncio.get_running_loop().create_task(budget_guard.reserve(0.1))
         await payer.has_done_or_waits(reserving)
         commit()
         with pytest.raises(TurnOver):
@@ -142,10 +142,10 @@ async def test_what_is_being_reserved_when_a_turn_ends_counts_as_spent(payer: Pa
 
 
 async def test_a_call_that_is_cancelled_while_it_reserves_has_reserved_nothing(payer: Payer) -> None:
-    purse = await payer.begin()
+    budget_guard = await payer.begin()
 
     async with payer.held(lambda c: BudgetRepository(c, payer.user).lock(payer.month)) as commit:
-        reserving = asyncio.get_running_loop().create_task(purse.reserve(0.1))
+        reserving = asyncio.get_running_loop().create_task(budget_guard.reserve(0.1))
         await payer.has_done_or_waits(reserving)
         reserving.cancel()
         commit()
