@@ -11,6 +11,7 @@ import dis
 import inspect
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -49,6 +50,7 @@ BACKGROUND = {
 FOREGROUND = {"artel.runs.host:Host._drain"}
 SPACE_CLASS = "WorkerSpace"
 WAIT_SECONDS = 30.0
+START_SECONDS = 5.0
 
 _in_background = contextvars.ContextVar("in_background", default=False)
 
@@ -111,9 +113,12 @@ class Walk:
         space = f"{len(self.space_methods)} methods of {SPACE_CLASS}{f' ({methods})' if methods else ''}"
         packages = len({module.split(".")[1] for module in self.counted})
         modules = f"{len(self.counted)} modules of {packages} packages{to_model}"
-        files = ", ".join(map(_file, self.chain))
-        chain = f" The call chain to the model has {len(self.chain)} modules: {files}." if self.chain else ""
-        return f"{modules}; {again} are entered again after they were left; {space}.{chain}"
+        return f"{modules}; {again} are entered again after they were left; {space}."
+
+    def chain_text(self, mark: str = "") -> str:
+        """Return the call chain to the model, each file between marks; empty if there is none."""
+        files = ", ".join(f"{mark}{_file(module)}{mark}" for module in self.chain)
+        return f"The call chain to the model has {len(self.chain)} modules: {files}." if files else ""
 
     def rows(self) -> Iterator[tuple[str, str, list[str], int]]:
         """Yield number, file, functions and repeated entries of every module."""
@@ -126,16 +131,17 @@ class Walk:
 
     def text(self) -> str:
         """Return the walk for the terminal."""
-        lines = [f"== {self.title}", self.summary()]
+        lines = [f"== {self.title}", self.summary(), *filter(None, [self.chain_text()])]
         for number, file, names, again in self.rows():
             lines.append(f"{number:>4} {file}{f'  (again: {again})' if again else ''}: {', '.join(names)}")
         return "\n".join(lines)
 
     def markdown(self) -> str:
-        """Return the walk as a table."""
-        lines = [self.summary(), "", "| | file | functions | entered again |", "|---|---|---|---|"]
+        """Return the walk as a table, without private functions where there are public ones."""
+        lines = [self.summary(), "", *filter(None, [self.chain_text("`")]), ""]
+        lines += ["| | file | functions | entered again |", "|---|---|---|---|"]
         for number, file, names, again in self.rows():
-            functions = ", ".join(f"`{name}`" for name in names)
+            functions = ", ".join(f"`{name}`" for name in _public(names) or names)
             lines.append(f"| {number} | `{file}` | {functions} | {again or ''} |")
         return "\n".join(lines)
 
@@ -215,6 +221,10 @@ class Tracer:
                 self._active[function.module] -= 1
 
 
+def _public(names: list[str]) -> list[str]:
+    return [name for name in names if not re.search(r"(^|\.)_(?!_)", name)]
+
+
 def _is_uncounted(module: str) -> bool:
     return any(module == name or module.startswith(f"{name}.") for name in UNCOUNTED)
 
@@ -290,7 +300,7 @@ class Client:
         decision = {"decision": "approve"}
         confirmed = self._person.http.post(f"/my/approvals/{accepted['approval_id']}/confirm", json=decision)
         confirmed.raise_for_status()
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline = time.monotonic() + START_SECONDS
         while not self._is_busy() and time.monotonic() < deadline:  # the host has not found the approved plan yet
             time.sleep(0.005)
         self._settle()
