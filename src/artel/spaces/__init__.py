@@ -1,1 +1,1 @@
-"""Worker spaces: what runs the turns of one project, and what it needs for that."""
+"""Worker spaces: the run-time resources of a project, and which process has them."""

@@ -1,4 +1,4 @@
-"""The agents of a worker space as they were configured when last looked: five minutes in memory, and in Redis."""
+"""A cache of agent configurations for a worker space: five minutes in memory, and optionally in Redis."""
 
 import asyncio
 import time
@@ -17,53 +17,53 @@ log = get_logger(__name__)
 
 
 class SharedCache(Protocol):
-    """A cache beside the process. It may forget anything at any time, and never answers what was invalidated."""
+    """A cache shared by processes. It may drop entries at any time, and never returns an invalidated one."""
 
     reachable: bool
 
     async def get(self, prefix: str, agent_id: int) -> Agent | None:
-        """Return an agent of the worker space with this prefix, if it is there."""
+        """Return a cached agent of the worker space with this prefix, or None."""
 
     async def version(self, prefix: str) -> int:
-        """Return a number that every invalidation raises; -1 when the cache can't be reached."""
+        """Return the version, which every invalidation increments; -1 if the cache is unreachable."""
 
     async def put(self, prefix: str, agent: Agent, version: int) -> None:
-        """Keep an agent that was read after the version was asked for."""
+        """Store an agent that was read from the database after `version` was read."""
 
     async def invalidate(self, prefix: str, agent_id: int) -> None:
-        """Forget an agent."""
+        """Drop an agent."""
 
     async def clear(self, prefix: str) -> None:
-        """Forget every agent of the worker space."""
+        """Drop all agents of the worker space."""
 
     async def close(self) -> None:
         """Close the connection."""
 
 
 class NoSharedCache:
-    """There is none: the process's own memory is enough."""
+    """No shared cache: an embedded server has one process."""
 
     reachable = True
 
     async def get(self, prefix: str, agent_id: int) -> Agent | None:  # noqa: ARG002
-        """Return nothing."""
+        """Return None."""
         return None
 
     async def version(self, prefix: str) -> int:  # noqa: ARG002
-        """Return that there is nothing to keep anything in."""
+        """Return that there is no cache."""
         return -1
 
     async def put(self, prefix: str, agent: Agent, version: int) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
     async def invalidate(self, prefix: str, agent_id: int) -> None:
-        """Have nothing to forget."""
+        """Do nothing."""
 
     async def clear(self, prefix: str) -> None:
-        """Have nothing to forget."""
+        """Do nothing."""
 
     async def close(self) -> None:
-        """Have nothing to close."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +98,13 @@ class AgentCache:
         return len(self._entries)
 
     async def note_version(self, version: int) -> None:
-        """Forget every agent if the version of the project's agents is newer than the last one seen."""
+        """Clear the cache if the version of the project's agents is newer than the last one seen."""
         if version > self.config_version:
             self.config_version = version
             await self.clear()
 
     async def get(self, agent_id: int) -> Agent:
-        """Return an agent; many who ask at once make it load once."""
+        """Return an agent; concurrent requests load it once."""
         entry = self._entries.get(agent_id)
         if entry is not None and self._now() < entry.until:
             self._entries.move_to_end(agent_id)
@@ -116,7 +116,7 @@ class AgentCache:
         return await asyncio.shield(loading)
 
     def put(self, agent: Agent) -> None:
-        """Keep an agent that was just read; the one that was used longest ago makes room."""
+        """Store an agent; the least recently used entry makes room."""
         self._entries[agent.id] = _Entry(agent, self._now() + TTL_SECONDS)
         self._entries.move_to_end(agent.id)
         while len(self._entries) > self._max_size:
@@ -125,34 +125,34 @@ class AgentCache:
 
     @property
     def overflows(self) -> bool:
-        """Whether an agent had to make room lately that would be there otherwise."""
+        """Whether an entry was evicted recently that had not expired."""
         return self._now() - self._evicted_at < TTL_SECONDS
 
     def forget(self, agent_id: int) -> None:
-        """Forget an agent in this process."""
+        """Drop an agent from this process."""
         self._changes += 1
         self._entries.pop(agent_id, None)
-        self._loading.pop(agent_id, None)  # who waits for it may have it; nobody else does
+        self._loading.pop(agent_id, None)  # requests that wait for it still get it, later ones load anew
 
     def forget_all(self) -> None:
-        """Forget every agent in this process."""
+        """Drop all agents from this process."""
         self._changes += 1
         self._entries.clear()
         self._loading.clear()
 
     async def invalidate(self, agent_id: int) -> None:
-        """Forget an agent everywhere."""
+        """Drop an agent from this process and the shared cache."""
         self.forget(agent_id)
         await self._shared.invalidate(self.prefix, agent_id)
-        self.forget(agent_id)  # what was read meanwhile may have come from there
+        self.forget(agent_id)  # an entry read in the meantime may be from the shared cache
         log.info("agent_invalidated", agent_id=agent_id)
 
     async def clear(self) -> None:
-        """Forget every agent everywhere."""
+        """Drop all agents from this process and the shared cache."""
         self.forget_all()
         self._evicted_at = -float("inf")
         await self._shared.clear(self.prefix)
-        self.forget_all()  # what was read meanwhile may have come from there
+        self.forget_all()  # an entry read in the meantime may be from the shared cache
         log.info("agent_cache_cleared", user_prefix=self.prefix)
 
     async def _fetch(self, agent_id: int) -> Agent:
@@ -162,7 +162,7 @@ class AgentCache:
             version = await self._shared.version(self.prefix)
             agent = await self._load(agent_id)
             await self._shared.put(self.prefix, agent, version)
-        if changes == self._changes:  # else it was changed while it was read
+        if changes == self._changes:  # otherwise it was invalidated while it was loaded
             self.put(agent)
         return agent
 
@@ -170,4 +170,4 @@ class AgentCache:
         if self._loading.get(agent_id) is task:
             del self._loading[agent_id]
         if not task.cancelled():
-            task.exception()  # seen, even when nobody waits any more
+            task.exception()  # retrieved, even if no request waits for it any more

@@ -1,4 +1,4 @@
-"""What is known about an agent's work: figures, and the status that follows from them."""
+"""Metrics of an agent's tasks, and the status derived from them."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,7 @@ ERROR_SECONDS = 30
 
 
 class AgentStatus(StrEnum):
-    """How an agent is doing."""
+    """The status of an agent."""
 
     IDLE = "idle"
     PROCESSING = "processing"
@@ -23,7 +23,7 @@ class AgentStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentMetrics:
-    """The figures of one agent since the space began."""
+    """Metrics of one agent since the space was created."""
 
     tasks_processed: int
     tasks_failed: int
@@ -33,7 +33,7 @@ class AgentMetrics:
 
 
 class AgentFigures:
-    """Counts the tasks of one agent."""
+    """Counters of one agent's tasks."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -45,7 +45,7 @@ class AgentFigures:
         self._error_since = -float("inf")
 
     def ended(self, seconds: float, *, failed: bool) -> None:
-        """Count a task that has ended."""
+        """Count a finished task."""
         self._processed += 1
         self._failed += failed
         self._seconds += seconds
@@ -55,12 +55,12 @@ class AgentFigures:
             self._error_since = self._now()
 
     def forgive(self) -> None:
-        """Begin the count of failures in a row anew."""
+        """Reset the count of consecutive failures."""
         self._failures_in_a_row = 0
         self._error_since = -float("inf")
 
     def status(self, running: int, limit: int) -> AgentStatus:
-        """Return how the agent is doing with so many tasks of so many possible ones."""
+        """Return the status of an agent that runs `running` tasks with this limit."""
         if self._failures_in_a_row >= FAILURES_IN_A_ROW and self._now() - self._error_since < ERROR_SECONDS:
             return AgentStatus.ERROR
         if running >= limit:
@@ -68,7 +68,7 @@ class AgentFigures:
         return AgentStatus.PROCESSING if running else AgentStatus.IDLE
 
     def metrics(self) -> AgentMetrics:
-        """Return the figures."""
+        """Return the metrics."""
         return AgentMetrics(
             tasks_processed=self._processed,
             tasks_failed=self._failed,

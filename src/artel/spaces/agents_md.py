@@ -1,4 +1,4 @@
-"""AGENTS.md: what whoever can write to the folder wants agents to know. Offered as data, and trusted with nothing."""
+"""AGENTS.md of the connected folder: passed to agents as quoted data, never trusted as instructions."""
 
 import secrets
 import time
@@ -20,17 +20,17 @@ log = get_logger(__name__)
 
 
 class Guidance:
-    """The guidance of one project, read from its folder now and then."""
+    """The AGENTS.md of one project, cached for a minute."""
 
     def __init__(self, services: SpaceServices, principal: Principal, project_id: int, epoch: int) -> None:
         self._services = services
         self._principal = principal
         self._project_id = project_id
         self._epoch = epoch
-        self._known: dict[str, tuple[float, str]] = {}  # by line: when it was read, and what it said
+        self._cached: dict[str, tuple[float, str]] = {}  # by connection: when it was read, and its text
 
     async def messages(self) -> tuple[Message, ...]:
-        """Return what agents are told of it; nothing if there is none, or it can't be read at once."""
+        """Return the message with the file's text; nothing if there is none or it can't be read quickly."""
         try:
             text = await self._text()
         except ArtelError as failure:
@@ -42,10 +42,10 @@ class Guidance:
         serving = await self._services.database.read(find_connector, self._principal, self._project_id)
         if serving is None or GUIDANCE not in serving.features:
             return ""
-        read_at, text = self._known.get(serving.line_id, (0.0, ""))
+        read_at, text = self._cached.get(serving.line_id, (0.0, ""))
         if not read_at or time.monotonic() - read_at > FRESH_SECONDS:
             text = await self._read()
-            self._known = {serving.line_id: (time.monotonic(), text)}
+            self._cached = {serving.line_id: (time.monotonic(), text)}
         return text
 
     async def _read(self) -> str:

@@ -1,4 +1,4 @@
-"""Turns what is wrong with worker spaces into alerts, and ends them when it is over."""
+"""Raises alerts for findings about worker spaces, and resolves them."""
 
 from datetime import UTC, datetime
 
@@ -10,20 +10,20 @@ from artel.logs import get_logger
 from artel.spaces.services import SpaceServices
 from artel.spaces.worker_space import Finding, WorkerSpace
 
-QUIET_SECONDS = 60.0  # a space where nothing was done for so long is not looked at
+QUIET_SECONDS = 60.0  # spaces idle for longer are skipped
 SAMPLE_SECONDS = 30.0
 
 log = get_logger(__name__)
 
 
 class AlertWatch:
-    """Looks at worker spaces, again and again."""
+    """Checks worker spaces periodically."""
 
     def __init__(self, services: SpaceServices) -> None:
         self._services = services
 
     async def check(self, space: WorkerSpace) -> None:
-        """Raise alerts for what is wrong with a space now, and resolve those that are over."""
+        """Raise alerts for the current findings about a space, and resolve the others."""
         if space.idle_seconds > QUIET_SECONDS and not space.open_alerts:
             return
         space.sample_every(SAMPLE_SECONDS)
@@ -38,7 +38,7 @@ class AlertWatch:
             for key in space.open_alerts.keys() - found.keys():
                 await self._resolve(space, *key)
                 del space.open_alerts[key]
-        except ArtelError as failure:  # the project is gone, or the database is away: look again later
+        except ArtelError as failure:  # the project was deleted, or the database is unavailable: try again later
             log.info("alerts_not_written", project_id=space.project_id, reason=failure.detail)
 
     async def _raise(self, space: WorkerSpace, finding: Finding) -> None:

@@ -1,4 +1,4 @@
-"""Sees to it that nobody waits for the user for ever."""
+"""Expiry of approvals."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -13,13 +13,13 @@ log = get_logger(__name__)
 
 
 class ApprovalClock:
-    """Warns a minute before an approval expires, and lets the run go on when it has."""
+    """Warns a minute before an approval expires, and resumes the run when it has expired."""
 
     def __init__(self, services: SpaceServices) -> None:
         self._services = services
 
     async def check(self) -> None:
-        """Look at the approvals whose time is nearly over."""
+        """Process the approvals that have expired or will soon."""
         now = datetime.now(UTC)
         soon = now + timedelta(seconds=WARN_SECONDS)
         for due in await self._services.database.read(leases.due_approvals, now, soon):
@@ -31,9 +31,9 @@ class ApprovalClock:
                     log.info("approval_expired", approval_id=due.approval_id, session_id=due.session_id)
                 else:
                     await self._services.database.run(warn, principal, due.approval_id)
-            except (ApprovalDecided, ApprovalNotFound):  # somebody was faster
+            except (ApprovalDecided, ApprovalNotFound):  # decided in the meantime
                 continue
-            except ArtelError as failure:  # one that can't be ended must not keep the others waiting
+            except ArtelError as failure:  # one failure must not block the others
                 log.warning("approval_not_ended", approval_id=due.approval_id, reason=failure.detail)
                 continue
             self._services.signals.session_changed(due.session_id)

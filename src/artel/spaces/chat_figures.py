@@ -1,4 +1,4 @@
-"""How many turns of each mode there were, and how long they took: for a worker space, and for the whole process."""
+"""Counts and durations of turns by mode, for a worker space and for the process."""
 
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ class ModeFigures:
 
     @property
     def average_ms(self) -> float:
-        """How long one took on average, in milliseconds."""
+        """The average duration in milliseconds."""
         return round(self.seconds / self.count * 1000, 1) if self.count else 0.0
 
 
@@ -30,7 +30,7 @@ class SpaceFigures:
     orchestrated: ModeFigures = field(default_factory=ModeFigures)
 
     def ended(self, mode: Mode, seconds: float) -> None:
-        """Count a turn that has ended."""
+        """Count a finished turn."""
         figures = self.direct if mode is Mode.DIRECT else self.orchestrated
         figures.count += 1
         figures.seconds += seconds
@@ -47,10 +47,10 @@ class ChatFigures:
         self._alerts = Counter("artel_alerts", "Alerts that were raised.", ["kind"], registry=registry)
 
     def ended(self, mode: Mode, status: TurnStatus, seconds: float) -> None:
-        """Count a turn that has ended."""
+        """Count a finished turn."""
         self._turns.labels(mode, status).inc()
         self._seconds.labels(mode).observe(seconds)
 
     def alerted(self, kind: str) -> None:
-        """Count an alert that was raised."""
+        """Count a raised alert."""
         self._alerts.labels(kind).inc()

@@ -1,4 +1,4 @@
-"""A database that is away for a moment must not cost what was done."""
+"""Retrying a transaction while the database is unavailable for a moment."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ log = get_logger(__name__)
 
 
 async def patiently(store: Callable[[], Awaitable[T]], what: str) -> T:
-    """Store something, and try again for a while; it must do no harm to store it twice."""
+    """Run a transaction, retried for ten seconds while the database is unavailable; it must be idempotent."""
     until = time.monotonic() + STORE_SECONDS
     while True:
         try:

@@ -18,7 +18,7 @@ from artel.spaces.space_calls import SpaceCall
 from artel.turns.lease import Lease
 
 MAX_WORK = 1_000
-WARN_ONLY_LONGER_SECONDS = 90  # who has less time than that was asked a moment ago
+WARN_ONLY_LONGER_SECONDS = 90  # shorter approvals get no warning
 
 
 class SpaceElsewhere(Exception):
@@ -27,7 +27,7 @@ class SpaceElsewhere(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Acquired:
-    """A space that a host has taken: whether somebody had it before, and the version of the project's agents."""
+    """An acquired lease: whether the space had an owner before, and the version of the project's agents."""
 
     lease: Lease
     had_owner: bool
@@ -36,7 +36,7 @@ class Acquired:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A session with turns that are not finished."""
+    """A session with unfinished turns."""
 
     user_id: int
     project_id: int
@@ -44,7 +44,7 @@ class Work:
 
 
 def renew_host(connection: Connection, host_id: str, lease_seconds: float) -> None:
-    """Say that the host lives, for one more lease; forget hosts that are long gone."""
+    """Renew the lease of a host; delete hosts whose lease expired long ago."""
     until = func.now() + timedelta(seconds=lease_seconds)
     renewed = connection.execute(update(hosts).where(hosts.c.id == host_id).values(expires_at=until))
     if not renewed.rowcount:
@@ -53,17 +53,17 @@ def renew_host(connection: Connection, host_id: str, lease_seconds: float) -> No
 
 
 def remove_host(connection: Connection, host_id: str) -> None:
-    """Say that the host ends: its spaces are free at once."""
+    """Delete a host that shuts down: its spaces can be acquired at once."""
     connection.execute(update(spaces).where(spaces.c.owner == host_id).values(owner=None))
     connection.execute(delete(hosts).where(hosts.c.id == host_id))
 
 
 def acquire_space(connection: Connection, host_id: str, user_id: int, project_id: int) -> Acquired:
-    """Take a space that nobody runs, or that this host has already."""
+    """Acquire the lease of a space that no live host has, or that this host has already."""
     values = {"project_id": project_id, "user_id": user_id, "owner": None, "epoch": 0, "config_version": 0}
     try:
         connection.execute(insert_into(connection, spaces).values(values).on_conflict_do_nothing())
-    except IntegrityError:  # the user has no such project, or not any more
+    except IntegrityError:  # the user has no such project
         raise ProjectNotFound("Project not found") from None
     mine = spaces.c.project_id == project_id, spaces.c.user_id == user_id
     row = connection.execute(select(spaces).where(*mine).with_for_update()).one_or_none()
@@ -79,13 +79,13 @@ def acquire_space(connection: Connection, host_id: str, user_id: int, project_id
 
 
 def release_space(connection: Connection, lease: Lease) -> None:
-    """Let others run the space."""
+    """Release the lease of a space."""
     held = spaces.c.project_id == lease.project_id, spaces.c.owner == lease.owner, spaces.c.epoch == lease.epoch
     connection.execute(update(spaces).where(*held).values(owner=None))
 
 
 def find_work(connection: Connection, host_id: str | None) -> list[Work]:
-    """Return sessions with unfinished turns, of spaces that this host runs or may take; without a host, all."""
+    """Return sessions with unfinished turns in spaces that this host has or may acquire; without a host, all."""
     work = (
         select(turns.c.user_id, turns.c.project_id, turns.c.session_id)
         .where(turns.c.finished_at.is_(None), turns.c.status != "waiting")
@@ -102,8 +102,8 @@ def find_work(connection: Connection, host_id: str | None) -> list[Work]:
 
 
 def find_calls(connection: Connection, host_id: str) -> list[SpaceCall]:
-    """Return what is asked of spaces that this host runs or may take."""
-    asked = (
+    """Return calls to spaces that this host has or may acquire."""
+    calls = (
         select(space_calls)
         .outerjoin(spaces, spaces.c.project_id == space_calls.c.project_id)
         .outerjoin(hosts, hosts.c.id == spaces.c.owner)
@@ -111,18 +111,18 @@ def find_calls(connection: Connection, host_id: str) -> list[SpaceCall]:
         .limit(MAX_WORK)
     )
     return [
-        SpaceCall(row.id, row.user_id, row.project_id, row.operation, row.agent_id) for row in connection.execute(asked)
+        SpaceCall(row.id, row.user_id, row.project_id, row.operation, row.agent_id) for row in connection.execute(calls)
     ]
 
 
 def forget_old_calls(connection: Connection) -> None:
-    """Forget questions that nobody waits for any more."""
+    """Delete calls whose caller has given up."""
     connection.execute(delete(space_calls).where(space_calls.c.expires_at < func.now() - timedelta(minutes=1)))
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """An approval whose time is over, or nearly."""
+    """An approval that has expired, or will soon."""
 
     user_id: int
     session_id: str
@@ -131,8 +131,8 @@ class Due:
 
 
 def due_approvals(connection: Connection, now: datetime, soon: datetime) -> list[Due]:
-    """Return approvals that nobody has decided about: those that have expired, and those that will soon."""
-    asked = (
+    """Return pending approvals that have expired or will soon."""
+    due = (
         select(approvals.c.user_id, approvals.c.session_id, approvals.c.id, approvals.c.expires_at)
         .where(
             approvals.c.status == "pending",
@@ -147,11 +147,11 @@ def due_approvals(connection: Connection, now: datetime, soon: datetime) -> list
         )
         .limit(MAX_WORK)
     )
-    return [Due(row.user_id, row.session_id, row.id, row.expires_at) for row in connection.execute(asked)]
+    return [Due(row.user_id, row.session_id, row.id, row.expires_at) for row in connection.execute(due)]
 
 
 def running_turns(connection: Connection, project_id: int | None = None) -> list[tuple[int, str, str]]:
-    """Return user, session and id of the turns that are marked as running, of one project or of all."""
+    """Return user, session and id of running turns, of one project or of all."""
     marked = select(turns.c.user_id, turns.c.session_id, turns.c.id).where(
         turns.c.finished_at.is_(None), turns.c.status == "running"
     )
@@ -161,13 +161,13 @@ def running_turns(connection: Connection, project_id: int | None = None) -> list
 
 
 def unfinished_of(connection: Connection, turn_ids: Iterable[str]) -> set[str]:
-    """Return which of these turns exist and are not finished."""
+    """Return which of these turns exist and are unfinished."""
     asked = select(turns.c.id).where(turns.c.id.in_(list(turn_ids)), turns.c.finished_at.is_(None))
     return set(connection.execute(asked).scalars())
 
 
 def owner_of(connection: Connection, session_id: str) -> int | None:
-    """Return whose session it is."""
+    """Return the owner of a session."""
     owner: int | None = connection.execute(
         select(sessions.c.user_id).where(sessions.c.id == session_id)
     ).scalar_one_or_none()
@@ -175,7 +175,7 @@ def owner_of(connection: Connection, session_id: str) -> int | None:
 
 
 def owner_of_project(connection: Connection, project_id: int) -> int | None:
-    """Return whose project it is; None if there is none."""
+    """Return the owner of a project; None if there is no such project."""
     owner: int | None = connection.execute(
         select(projects.c.user_id).where(projects.c.id == project_id)
     ).scalar_one_or_none()
@@ -183,13 +183,13 @@ def owner_of_project(connection: Connection, project_id: int) -> int | None:
 
 
 def last_events(connection: Connection, session_ids: Iterable[str]) -> dict[str, int]:
-    """Return the number of the newest event of sessions that somebody listens to."""
+    """Return the number of the newest event of these sessions."""
     asked = select(sessions.c.id, sessions.c.last_event).where(sessions.c.id.in_(list(session_ids)))
     return {row.id: row.last_event for row in connection.execute(asked)}
 
 
 def last_project_events(connection: Connection, project_ids: Iterable[str]) -> dict[str, int]:
-    """Return the number of the newest event of projects that somebody listens to."""
+    """Return the number of the newest event of these projects."""
     asked = select(projects.c.id, projects.c.last_event).where(projects.c.id.in_([int(one) for one in project_ids]))
     return {str(row.id): row.last_event for row in connection.execute(asked)}
 

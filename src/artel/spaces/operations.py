@@ -1,4 +1,4 @@
-"""What can be asked of a worker space from outside: each operation answers something that goes through JSON."""
+"""Operations on worker spaces for the API; each returns JSON, because another process may run the space."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -34,7 +34,7 @@ Operation = Callable[[Spaces, SpaceServices, WorkerSpace, int], Awaitable[Json]]
 async def carry_out(
     spaces: Spaces, services: SpaceServices, principal: Principal, project_id: int, operation: str, agent_id: int | None
 ) -> Json:
-    """Do what is asked of a project's worker space, which is made if it is not there."""
+    """Run an operation on a project's worker space, which is created if needed."""
     space = await spaces.get(principal, project_id)
     return await OPERATIONS[operation](spaces, services, space, agent_id or 0)
 
@@ -104,10 +104,10 @@ async def _reset(_spaces: Spaces, services: SpaceServices, space: WorkerSpace, _
 
 
 async def reset_space(services: SpaceServices, space: WorkerSpace) -> int:
-    """End every unfinished turn of a space and begin the space anew; return how many turns were cancelled."""
+    """Cancel every unfinished turn of a space and reset it; return the number of cancelled turns."""
     principal = space.principal
     left = await services.database.read(lambda c: TurnRepository(c, principal).unfinished(space.project_id))
-    for turn in reversed(left):  # those that wait first: none is to begin because the one before it was stopped
+    for turn in reversed(left):  # queued turns first, so that none starts when the one before it is cancelled
         outcome = Outcome(
             TurnStatus.CANCELLED,
             uuid7(),
@@ -118,15 +118,14 @@ async def reset_space(services: SpaceServices, space: WorkerSpace) -> int:
             mode=turn.mode,
             partial=services.hub.partial_answer(turn.session_id, turn.id),
         )
-        place = principal, turn.session_id, turn.id
         try:
-            asked = await services.database.run(end_turn, principal, turn, outcome, space.lease)
+            withdrawn = await services.database.run(end_turn, principal, turn, outcome, space.lease)
         except (TurnOver, ArtelError):
             continue
         services.signals.session_changed(turn.session_id)
         services.signals.cancelled(turn.id)
-        services.relay.stop_asking(principal, asked)
-        if ended := await services.database.read(read_ended, *place):
+        services.relay.stop_asking(principal, withdrawn)
+        if ended := await services.database.read(read_ended, principal, turn.session_id, turn.id):
             services.turn_waiters.tell(ended)
     await space.reset()
     return len(left)

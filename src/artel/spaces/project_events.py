@@ -17,7 +17,7 @@ log = get_logger(__name__)
 
 
 class ProjectEventWriter:
-    """Events on their way to the streams of their projects; losing some in a crash does no harm."""
+    """Queues events of projects and writes them in batches; losing some in a crash is harmless."""
 
     def __init__(self, database: Database, signals: Signals) -> None:
         self._database = database
@@ -27,7 +27,7 @@ class ProjectEventWriter:
         self._writing: asyncio.Task[None] | None = None
 
     def add(self, principal: Principal, project_id: int, event: EventData) -> None:
-        """Write an event soon."""
+        """Queue an event."""
         if self._count >= MAX_WAITING:
             log.warning("project_event_dropped", type=event.type, problem="too many at once")
             return
@@ -37,7 +37,7 @@ class ProjectEventWriter:
             self._writing = asyncio.get_running_loop().create_task(self._write())
 
     async def close(self) -> None:
-        """Write what waits."""
+        """Write the queued events."""
         if self._writing is not None:
             await self._writing
 
@@ -48,7 +48,7 @@ class ProjectEventWriter:
             for (principal, project_id), events in waiting.items():
                 try:
                     await self._database.run(write_project_events, principal, project_id, events)
-                except ArtelError as failure:  # the project is gone, or the database is away
+                except ArtelError as failure:  # the project was deleted, or the database is unavailable
                     log.info("project_events_not_written", project_id=project_id, reason=failure.detail)
                     continue
                 self._signals.project_changed(project_id)

@@ -1,4 +1,4 @@
-"""Agents in Redis, for the processes that share it."""
+"""The shared agent cache in Redis."""
 
 import json
 from collections.abc import Awaitable
@@ -35,7 +35,7 @@ class RedisCache:
         self.reachable = True
 
     async def get(self, prefix: str, agent_id: int) -> Agent | None:
-        """Return an agent of the worker space with this prefix, if it is there."""
+        """Return a cached agent of the worker space with this prefix, or None."""
         asked = self._redis.mget(_key(prefix, agent_id), _version_key(prefix))
         nothing: list[str | None] = [None, None]
         text, version = await self._try(cast("Awaitable[list[str | None]]", asked), nothing)
@@ -45,29 +45,29 @@ class RedisCache:
             entry: dict[str, Any] = json.loads(text)
             is_ours = entry["installation"] == self._installation and entry["version"] == int(version or 0)
             return Agent.model_validate(entry["agent"]) if is_ours else None
-        except (ValueError, KeyError, TypeError):  # of another version of Artel, or somebody else's
+        except (ValueError, KeyError, TypeError):  # written by another version of Artel, or by another program
             return None
 
     async def version(self, prefix: str) -> int:
-        """Return a number that every invalidation raises; -1 when Redis can't be reached."""
+        """Return the version, which every invalidation increments; -1 if Redis is unreachable."""
         return int(await self._try(self._redis.get(_version_key(prefix)), -1) or 0)
 
     async def put(self, prefix: str, agent: Agent, version: int) -> None:
-        """Keep an agent for five minutes."""
+        """Store an agent for five minutes."""
         if version >= 0:
             entry = {"installation": self._installation, "version": version, "agent": agent.model_dump(mode="json")}
             text = json.dumps(entry)
             await self._try(self._redis.set(_key(prefix, agent.id), text, ex=TTL_SECONDS), None)
 
     async def invalidate(self, prefix: str, agent_id: int) -> None:
-        """Forget an agent."""
+        """Drop an agent."""
         async with self._redis.pipeline(transaction=True) as both:
             both.incr(_version_key(prefix))
             both.delete(_key(prefix, agent_id))
             await self._try(both.execute(), None)
 
     async def clear(self, prefix: str) -> None:
-        """Forget every agent of the worker space."""
+        """Drop all agents of the worker space."""
         await self._try(self._redis.incr(_version_key(prefix)), None)
         await self._try(self._delete_all(f"{prefix}:agent:*"), None)
 

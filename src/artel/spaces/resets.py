@@ -1,4 +1,4 @@
-"""Forced resets of worker spaces, on record in the audit log of the project: who started it, and what came of it."""
+"""Forced resets of worker spaces, recorded in the project's audit log with their initiator and result."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -27,7 +27,7 @@ async def audited_reset(
     reset: Callable[[], Awaitable[object]],
     by_user_id: int | None = None,
 ) -> None:
-    """Reset a space, and keep in its project's audit log who started that; `by_user_id` is None for the system."""
+    """Reset a space and record it in the project's audit log; `by_user_id` is None for the server itself."""
     call = ToolCallRow(
         id=uuid7(),
         project_id=project_id,

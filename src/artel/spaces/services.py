@@ -1,4 +1,4 @@
-"""What every worker space of a process shares."""
+"""The services and limits that all worker spaces of a process share."""
 
 from dataclasses import dataclass, field
 
@@ -19,7 +19,7 @@ from artel.turns.waiters import TurnWaiters
 
 @dataclass(frozen=True, slots=True)
 class TimeLimits:
-    """How long things may take, in seconds."""
+    """Time limits, in seconds."""
 
     without_progress: float = 30.0
     task: float = 600.0
@@ -31,7 +31,7 @@ class TimeLimits:
 
 @dataclass(frozen=True, slots=True)
 class AlertLimits:
-    """From when on something is worth an alert."""
+    """Thresholds of alerts."""
 
     error_rate: float = 0.5
     queued_tasks: int = 50
@@ -40,7 +40,7 @@ class AlertLimits:
 
 @dataclass(frozen=True, slots=True)
 class FamilyLimits:
-    """How large a family may become: generations below an agent of the team, children of one, agents of a project."""
+    """Limits of families: generations below a team agent, children per agent, agents per project."""
 
     depth: int = 3
     children: int = 10
@@ -49,7 +49,7 @@ class FamilyLimits:
 
 @dataclass(frozen=True, slots=True)
 class SpaceServices:
-    """Collaborators of worker spaces."""
+    """The services of worker spaces."""
 
     database: Database
     brain: Brain
@@ -67,8 +67,8 @@ class SpaceServices:
     alerts: AlertLimits = field(default_factory=AlertLimits)
     cached_agents: int = MAX_CACHED
     fallback_model: str | None = None
-    max_context_tokens: int = 8_000  # of what an agent is sent, its tools included
-    user_monthly_micros: int | None = None  # what a user may spend in a month, unless an administrator has set it
-    is_demo: bool = False  # nobody asks a model, and nothing costs anything
+    max_context_tokens: int = 8_000  # of a prompt, tool schemas included
+    user_monthly_micros: int | None = None  # the default monthly limit of a user
+    is_demo: bool = False  # the demo brain answers, and nothing costs money
     families: FamilyLimits = field(default_factory=FamilyLimits)
     tool_calls: ToolCalls = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Where worker spaces are asked, whichever process runs them."""
+"""Calls to worker spaces, in this process or in the one that runs them."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ from artel.spaces.spaces import Spaces
 from artel.turns.lease import LeaseLost
 
 ANSWER_SECONDS = 10.0
-SLOW_SECONDS = 45.0  # an agent that leaves the bus may finish what it does
+SLOW_SECONDS = 45.0  # deregistering waits until the agent's tasks are drained
 LOOK_SECONDS = 0.1
 FORGET_SECONDS = 60.0
 _SLOW = frozenset({"deregister", "remove", "clean_up", "reset"})
@@ -32,7 +32,7 @@ log = get_logger(__name__)
 
 
 class SpaceRefused(ArtelError):
-    """The process that runs the space answered with an error."""
+    """The process that runs the space responded with an error."""
 
     def __init__(self, error: Json) -> None:
         super().__init__(error["detail"], retry_after=error.get("retry_after"))
@@ -41,10 +41,10 @@ class SpaceRefused(ArtelError):
 
 
 class SpaceRpc:
-    """Asks a worker space here if it is here, else through the database."""
+    """Calls a worker space directly if this process runs it, else through the database."""
 
     def __init__(self, database: Database, signals: Signals, services: SpaceServices, spaces: Spaces | None) -> None:
-        """Without `spaces` this process runs none."""
+        """Create the caller; `spaces` is None in a process that runs no spaces."""
         self._database = database
         self._signals = signals
         self._services = services
@@ -54,7 +54,7 @@ class SpaceRpc:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, principal: Principal, project_id: int, operation: str, agent_id: int | None = None) -> Json:
-        """Return what the project's worker space answers."""
+        """Call an operation of the project's worker space and return its result."""
         if self._spaces is not None:
             try:
                 return await carry_out(self._spaces, self._services, principal, project_id, operation, agent_id)
@@ -86,7 +86,7 @@ class SpaceRpc:
         return result
 
     async def answer_others(self, host_id: str) -> None:
-        """Carry out what other processes ask of the spaces of this one."""
+        """Run the calls of other processes to the spaces of this one."""
         for call in await self._database.read(leases.find_calls, host_id):
             if call.id not in self._answering:
                 self._answering.add(call.id)
@@ -98,7 +98,7 @@ class SpaceRpc:
             await self._database.run(leases.forget_old_calls)
 
     async def close(self) -> None:
-        """Leave what is asked to others."""
+        """Stop taking calls of other processes."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -118,7 +118,7 @@ class SpaceRpc:
             )
             answer: Json = {"result": result}
         except (SpaceElsewhere, LeaseLost):
-            return  # for others to answer
+            return  # another process responds
         except ArtelError as failure:
             told = {"kind": failure.kind, "code": failure.code, "detail": failure.detail}
             answer = {"error": told | {"retry_after": failure.retry_after}}

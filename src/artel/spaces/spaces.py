@@ -1,4 +1,4 @@
-"""The worker spaces of this process: each made once, however many ask for it at once."""
+"""The worker spaces of this process; each is created once, even by concurrent requests."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,13 +20,13 @@ log = get_logger(__name__)
 
 
 class Spaces:
-    """Makes, keeps and ends worker spaces. `host_id` is set when other processes may run spaces too."""
+    """Creates, holds and ends worker spaces. `host_id` is set if other processes run spaces too."""
 
     def __init__(self, services: SpaceServices, host_id: str | None) -> None:
         self._services = services
         self._host_id = host_id
         self._spaces: dict[int, WorkerSpace] = {}
-        # By user too: who asks for somebody else's project fails alone, and not with its owner.
+        # Keyed by user too, so that a request for another user's project fails alone.
         self._making: dict[tuple[int, int], asyncio.Task[WorkerSpace]] = {}
         self._ending: dict[int, asyncio.Task[None]] = {}
         self._loading: asyncio.Task[None] | None = None
@@ -34,15 +34,15 @@ class Spaces:
 
     @property
     def all(self) -> list[WorkerSpace]:
-        """The spaces that are there."""
+        """All spaces of this process."""
         return list(self._spaces.values())
 
     def peek(self, project_id: int) -> WorkerSpace | None:
-        """Return a project's space if it is here."""
+        """Return a project's space if this process has it."""
         return self._spaces.get(project_id)
 
     async def get(self, principal: Principal, project_id: int) -> WorkerSpace:
-        """Return a project's space, made on first need; raise SpaceElsewhere when another process runs it."""
+        """Return a project's space, created on first use; raise SpaceElsewhere if another process runs it."""
         space = self._spaces.get(project_id)
         if space is None:
             key = principal.user_id, project_id
@@ -57,7 +57,7 @@ class Spaces:
         return space
 
     async def clean_up(self, project_id: int) -> None:
-        """End a project's space in good order; the next request makes another."""
+        """Shut a project's space down gracefully; the next request creates another."""
         ending = self._ending.get(project_id)
         if ending is None:
             space = self._spaces.pop(project_id, None)
@@ -69,22 +69,22 @@ class Spaces:
         await asyncio.shield(ending)
 
     def drop(self, project_id: int) -> WorkerSpace | None:
-        """Forget a space that another process has taken over, or whose project is gone."""
+        """Drop a space that another process took over, or whose project was deleted."""
         return self._spaces.pop(project_id, None)
 
     async def discard(self, project_id: int) -> None:
-        """End the space of a project that was deleted, at once."""
+        """Stop the space of a deleted project at once."""
         space = self._spaces.pop(project_id, None)
         if space is not None:
             await space.discard()
 
     async def close(self) -> None:
-        """End every space."""
+        """Shut all spaces down."""
         await asyncio.gather(*(self.clean_up(project_id) for project_id in list(self._spaces)))
         await asyncio.gather(*self._ending.values(), return_exceptions=True)
 
     async def _make(self, principal: Principal, project_id: int) -> WorkerSpace:
-        # Raises unless the project is the user's: nothing is loaded, leased or waited for before that is known.
+        # Raises ProjectNotFound for another user's project before anything is loaded or leased.
         await self._services.database.read(lambda connection: ProjectRepository(connection, principal).get(project_id))
         if self._loading is None:
             self._loading = asyncio.get_running_loop().create_task(_load_slow_parts())
@@ -109,7 +109,7 @@ class Spaces:
     def _made(self, key: tuple[int, int], task: asyncio.Task[WorkerSpace]) -> None:
         del self._making[key]
         if not task.cancelled():
-            task.exception()  # seen, even when nobody waits any more
+            task.exception()  # retrieved, even if no request waits for it any more
 
     async def _end(self, space: WorkerSpace) -> None:
         await space.cleanup()

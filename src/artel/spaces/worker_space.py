@@ -1,4 +1,4 @@
-"""The backend resources of one project: its agents in the cache, on the bus, and what they remember."""
+"""The worker space of a project: agent cache, agent bus, agent memory, health."""
 
 import asyncio
 import time
@@ -33,7 +33,7 @@ from artel.vector_index.store import EVERYTHING, Filter
 ENSURE_SECONDS = 5.0
 STORE_SECONDS = 5.0
 SAMPLES = 120
-RATE_TASKS = 10  # before that an error rate says little
+RATE_TASKS = 10  # minimum before an error rate counts
 NAMED_AGENTS = 10  # in one message
 
 Health = Literal["healthy", "degraded", "unhealthy"]
@@ -43,14 +43,14 @@ log = get_logger(__name__)
 
 
 class SpaceClosed(Exception):
-    """The worker space was cleaned up while a task waited in it; the task goes on in the next one."""
+    """The worker space was shut down while a task waited in it; the task runs in the next one."""
 
     is_agents_fault = False
 
 
 @dataclass(frozen=True, slots=True)
 class SpaceMetrics:
-    """The figures of a worker space (UWS-25), and those of the chat (CHT-06.4)."""
+    """Metrics of a worker space (UWS-25) and of its chat (CHT-06.4)."""
 
     user_id: int
     project_id: int
@@ -69,7 +69,7 @@ class SpaceMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Some figures at a moment, for the dashboard."""
+    """Metrics at one moment, for the dashboard."""
 
     at: datetime
     active_tasks: int
@@ -79,7 +79,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong with a worker space; `subject` tells findings of one kind apart."""
+    """A problem of a worker space; `subject` distinguishes findings of one kind."""
 
     kind: str
     subject: str
@@ -88,7 +88,7 @@ class Finding:
 
 
 class WorkerSpace:
-    """One project's team at work."""
+    """The run-time resources of one project."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class WorkerSpace:
     # Life cycle
 
     async def initialise(self) -> None:
-        """Register all agents of the project and make sure that their collections are there."""
+        """Register all agents of the project and create missing collections."""
         project = await self.services.database.read(get_project, self.principal, self.project_id)
         self._names = {agent.id: agent.name for agent in project.agents}
         for agent in project.agents:
@@ -147,7 +147,7 @@ class WorkerSpace:
         )
 
     async def cleanup(self) -> None:
-        """End in good order: active tasks finish, the cache is cleared, the agents leave the bus."""
+        """Shut down gracefully: drain the bus, wait until turns are stored, clear the cache."""
         self.closed = True
         await self.bus.close(self.services.limits.drain, SpaceClosed())
         self._left.set()
@@ -156,23 +156,22 @@ class WorkerSpace:
         log.info("space_cleaned_up", user_prefix=self.user_prefix, project_id=self.project_id)
 
     def begin_no_more(self) -> None:
-        """Let what runs finish, and leave what waits to whoever runs the space next."""
+        """Start no more tasks: queued ones are left to the next process that runs the space."""
         self.accepts_tasks = False
 
     @property
     def is_ending(self) -> bool:
-        """Whether nothing should be begun here any more: another space goes on."""
+        """Whether nothing should be started here any more."""
         return self.closed or not self.accepts_tasks
 
     async def is_left(self) -> None:
-        """Wait until nothing is done here any more: what no agent does, such as planning, is left to the next space."""
+        """Wait until the space is shut down; planning stops then and is done by the next space."""
         await self._left.wait()
 
     async def reset(self) -> None:
-        """Stop every task at once, clear what the server holds, figures too, and begin anew.
+        """Stop every task, clear cache, figures and errors, and initialise again.
 
-        What agents remember is data of the user, not a resource of the space: it stays, and the collections that
-        index it are ensured again.
+        Memories are data of the user and stay; their collections are ensured again.
         """
         stopped = TaskStopped("The worker space was reset.")
         await self.bus.close(0, stopped)
@@ -189,14 +188,14 @@ class WorkerSpace:
         log.info("space_reset", user_prefix=self.user_prefix, project_id=self.project_id)
 
     async def discard(self) -> None:
-        """End at once: the project is gone."""
+        """Stop at once: the project was deleted."""
         self.closed = True
         await self.bus.close(0, TaskStopped("The project was deleted."))
         await self.cache.clear()
         log.info("space_discarded", user_prefix=self.user_prefix, project_id=self.project_id)
 
     async def _turns_are_stored(self) -> None:
-        """Wait for the ends of turns whose tasks are over: without the lease they could not be written any more."""
+        """Wait until finished turns are stored, which needs the lease."""
         try:
             async with asyncio.timeout(STORE_SECONDS):
                 await self._none_handled.wait()
@@ -205,14 +204,14 @@ class WorkerSpace:
 
     @property
     def idle_seconds(self) -> float:
-        """How long nothing was done here; 0 while something is."""
+        """Seconds since the space was last used; 0 while it is busy."""
         busy = self.bus.active_tasks or self.bus.queued_tasks or self._handled
         return 0.0 if busy else time.monotonic() - self._used
 
     # Agents
 
     async def agent(self, agent_id: int) -> Agent:
-        """Return an agent from the cache; one that is new is registered on the bus."""
+        """Return an agent from the cache; a new one is registered on the bus."""
         if self.closed:
             raise SpaceClosed
         self._used = time.monotonic()
@@ -223,7 +222,7 @@ class WorkerSpace:
         return agent
 
     async def invalidate_agent(self, agent_id: int) -> None:
-        """Forget the agent's configuration at once; it leaves the bus, and is registered anew after its tasks."""
+        """Drop the agent's cached configuration, and register it again once its tasks are over."""
         await self.cache.invalidate(agent_id)
         if self.bus.knows(agent_id):
             agent = await self.cache.get(agent_id)
@@ -231,19 +230,19 @@ class WorkerSpace:
             self.bus.renew(agent_id, agent.concurrency_limit, self.services.limits.drain)
 
     async def clear_agent_cache(self) -> None:
-        """Forget every agent's configuration; the bus is left alone."""
+        """Drop every agent's cached configuration; the bus is not changed."""
         await self.cache.clear()
 
     def get_agent_status(self, agent_id: int) -> AgentStatus:
-        """Return how an agent is doing."""
+        """Return the status of an agent."""
         return self.bus.status(agent_id)
 
     def get_agent_metrics(self, agent_id: int) -> AgentMetrics:
-        """Return the figures of an agent."""
+        """Return the metrics of an agent."""
         return self.bus.metrics(agent_id)
 
     async def register_agent(self, agent_id: int) -> None:
-        """Put an agent on the bus; it takes tasks at once."""
+        """Register an agent on the bus."""
         agent = await self.cache.get(agent_id)
         self._names[agent_id] = agent.name
         self._off_the_bus.discard(agent_id)
@@ -253,21 +252,21 @@ class WorkerSpace:
             await self._ensure_collections([partial(self.ensure_agent_collection, agent_id)])
 
     async def deregister_agent(self, agent_id: int) -> None:
-        """Take an agent off the bus until it is registered again; what it does may finish."""
+        """Take an agent off the bus until it is registered again; its running tasks are drained."""
         self._off_the_bus.add(agent_id)
         await self.bus.deregister(agent_id, self.services.limits.drain)
 
     async def remove_agent(self, agent_id: int) -> None:
-        """Let go of everything that a deleted agent held."""
+        """Release the resources of a deleted agent."""
         await self.deregister_agent(agent_id)
         self.bus.forget(agent_id)
         self.hung.pop(agent_id, None)
-        self._off_the_bus.discard(agent_id)  # its row is gone: nothing can bring it back
+        self._off_the_bus.discard(agent_id)  # its row is deleted
         self._names.pop(agent_id, None)
         await self.cache.invalidate(agent_id)
 
     def refuse_if_unable(self, agent_id: int) -> None:
-        """Raise if a message to the agent would fail anyway."""
+        """Raise if the agent can't take a message now."""
         if agent_id in self._off_the_bus:
             raise AgentNotRegistered(NOT_REGISTERED)
         if self.bus.status(agent_id) is AgentStatus.ERROR:
@@ -280,22 +279,22 @@ class WorkerSpace:
         return self._context_of(await self.cache.get(agent_id))
 
     async def ensure_agent_collection(self, agent_id: int) -> None:
-        """Make the collection of an agent if it is missing."""
+        """Create the collection of an agent if it is missing."""
         await (await self.get_agent_context_store(agent_id)).ensure()
 
     async def search_context(
         self, agent_id: int, query: str, top_k: int = 5, where: Filter = EVERYTHING
     ) -> list[Recalled]:
-        """Return what an agent remembers that fits best."""
+        """Return the memories of an agent that match best."""
         return await (await self.get_agent_context_store(agent_id)).search(query, top_k, where)
 
     async def add_context(self, agent_id: int, interaction: NewMemory) -> StoredMemory:
-        """Let an agent remember something."""
+        """Add a memory of an agent."""
         await self.services.storage.take(self.principal, len(interaction.content.encode()))
         return await (await self.get_agent_context_store(agent_id)).add(interaction)
 
     async def clear_context(self, agent_id: int) -> int:
-        """Let an agent forget everything; return how much that was."""
+        """Delete all memories of an agent and return their number."""
         return await (await self.get_agent_context_store(agent_id)).clear()
 
     # Work
@@ -316,7 +315,7 @@ class WorkerSpace:
     # Monitoring
 
     def get_metrics(self) -> SpaceMetrics:
-        """Return the figures of this space."""
+        """Return the metrics of this space."""
         return SpaceMetrics(
             user_id=self.principal.user_id,
             project_id=self.project_id,
@@ -334,7 +333,7 @@ class WorkerSpace:
         )
 
     async def health(self) -> tuple[Health, list[Finding]]:
-        """Say how the space is doing, and what is wrong."""
+        """Return the health of the space and its findings."""
         findings = self.findings()
         try:
             await self.services.database.read(lambda c: ProjectRepository(c, self.principal).get(self.project_id))
@@ -345,11 +344,11 @@ class WorkerSpace:
         return ("degraded" if findings else "healthy"), findings
 
     def findings(self) -> list[Finding]:
-        """Return what is wrong, as far as it is known without asking anybody."""
+        """Return the findings that need no I/O."""
         return [*self._findings_of_team(), *self._findings_of_agents(), *self._findings_of_parts()]
 
     def take_repair(self) -> bool:
-        """Return whether no agent has worked for so long that the server should reset the space, once per such time."""
+        """Return True once per period in which no agent worked for so long that the space should be reset."""
         now = time.monotonic()
         if not self._is_unable():
             self._unable_since = None
@@ -361,7 +360,7 @@ class WorkerSpace:
         return False
 
     def sample_every(self, seconds: float) -> None:
-        """Keep the figures of this moment for the dashboard, unless there are some that are hardly older."""
+        """Store a sample of the metrics, unless the last one is younger than `seconds`."""
         if self.samples and (datetime.now(UTC) - self.samples[-1].at).total_seconds() < seconds:
             return
         metrics = self.get_metrics()
@@ -370,7 +369,7 @@ class WorkerSpace:
         )
 
     def _is_unable(self) -> bool:
-        """Return whether all agents on the bus failed several times in a row, or hung, in what they did last."""
+        """Return whether every agent on the bus is in error, or hung in its last task."""
         registered = self.bus.registered
         return bool(registered) and all(
             agent_id in self.hung or self.bus.status(agent_id) is AgentStatus.ERROR for agent_id in registered
@@ -443,7 +442,7 @@ class WorkerSpace:
         return self.services.memories.context_store(self.principal, self.project_id, agent.id, agent.name)
 
     async def _ensure_collections(self, ensure_each: Sequence[Callable[[], Awaitable[object]]]) -> None:
-        """Ensure collections, for a moment: a space works without them, and says that it is degraded."""
+        """Create missing collections with a timeout: without them the space works degraded."""
         try:
             async with asyncio.timeout(ENSURE_SECONDS):
                 for ensure in ensure_each:
