@@ -7,7 +7,7 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]
     """Runs the tests of a file on one worker, for each database: they share a server, which takes a second to start.
 
     Files stay in the order of collection: first all on SQLite, then all on PostgreSQL, then the rest, so that a worker
-    changes the database once, and what is short comes last.
+    changes the database once. `--dist` has no effect.
     """
 
     def _split_scope(self, nodeid: str) -> str:

@@ -6,7 +6,9 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from artel.cli.own_connector import ConnectorTarget, OwnConnector
+from artel.cli.own_connector import ConnectorLogin, ConnectorTarget, OwnConnector
 from artel.client.credentials import Credentials
 from artel.connector.service import acquire
 from artel.connector.state_folder import StateFolder
@@ -248,15 +250,19 @@ async def test_connector_of_artel_up_gets_a_new_token_when_its_token_has_expired
     for name, value in connect.env.items():
         monkeypatch.setenv(name, value)
     tokens = iter([connect.server.token, "the next"])
+    ended: list[str] = []
 
-    async def token() -> str:
-        return next(tokens)
+    @asynccontextmanager
+    async def login() -> AsyncIterator[ConnectorLogin]:
+        token = next(tokens)
+        yield ConnectorLogin(token, datetime.now(UTC))
+        ended.append(token)
 
     async def is_free() -> bool:
         return True
 
     own = OwnConnector(connect.work, quiet=True)
-    own.start(ConnectorTarget(connect.server.url, 5, token, 0, is_free))
+    own.start(ConnectorTarget(connect.server.url, 5, login, is_free))
     try:
         connection = await asyncio.to_thread(connect.server.connection)
         connect.server.token = "the next"
@@ -265,7 +271,8 @@ async def test_connector_of_artel_up_gets_a_new_token_when_its_token_has_expired
         listed = await asyncio.to_thread(again.ok, "list")
         assert (listed["success"], listed["files"]) == (True, [])
     finally:
-        await asyncio.to_thread(own.stop)
+        await own.stop()
+    assert ended == ["a-token", "the next"]
 
 
 def test_deleted_project_ends_the_connector(connect: Connecting) -> None:
@@ -504,8 +511,69 @@ async def test_take_over_waits_for_a_holder_that_has_not_written_its_process_id_
         assert state.is_held()
 
 
-async def _token(connect: Connecting) -> str:
-    return connect.server.token
+@asynccontextmanager
+async def _login(connect: Connecting) -> AsyncIterator[ConnectorLogin]:
+    yield ConnectorLogin(connect.server.token, datetime.now(UTC) + timedelta(hours=1))
+
+
+@pytest.mark.req("SEC-04.6")
+@pytest.mark.anyio
+async def test_login_that_begins_while_artel_up_stops_is_ended(connect: Connecting) -> None:
+    begins, may_begin, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def login() -> AsyncIterator[ConnectorLogin]:
+        begins.set()
+        await may_begin.wait()
+        yield ConnectorLogin(connect.server.token, datetime.now(UTC) + timedelta(hours=1))
+        ended.set()
+
+    async def is_free() -> bool:
+        return True
+
+    own = OwnConnector(connect.work, quiet=True)
+    own.start(ConnectorTarget(connect.server.url, 5, login, is_free))
+    await begins.wait()
+    stopping = asyncio.create_task(own.stop())
+    await asyncio.sleep(0)
+    may_begin.set()
+    await stopping
+
+    assert ended.is_set()
+    assert connect.server.requests == []
+
+
+@pytest.mark.req("SEC-04.6")
+@pytest.mark.anyio
+async def test_folder_stays_disconnected_when_the_user_ends_the_login_of_its_connector(
+    connect: Connecting, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in connect.env.items():
+        monkeypatch.setenv(name, value)
+    logins = 0
+
+    @asynccontextmanager
+    async def login() -> AsyncIterator[ConnectorLogin]:
+        nonlocal logins
+        logins += 1
+        yield ConnectorLogin(connect.server.token, datetime.now(UTC) + timedelta(hours=1))
+
+    async def is_free() -> bool:
+        return True
+
+    own = OwnConnector(connect.work, quiet=True)
+    own.start(ConnectorTarget(connect.server.url, 5, login, is_free))
+    try:
+        connection = await asyncio.to_thread(connect.server.connection)
+        connect.server.token = "that nobody has"
+        await asyncio.to_thread(connection.close, 4401, "This login was ended. Log in again.")
+        assert own._task is not None
+        await asyncio.wait_for(own._task, 60)
+    finally:
+        await own.stop()
+
+    assert logins == 1
+    assert "The login of the connected folder was ended." in capsys.readouterr().err
 
 
 @pytest.mark.req("CLI-01.9")
@@ -522,7 +590,7 @@ async def test_connector_of_artel_up_comes_back_when_the_other_leaves(
         return not is_taken
 
     own = OwnConnector(connect.work, quiet=True)
-    own.start(ConnectorTarget(connect.server.url, 5, partial(_token, connect), 3600, is_free))
+    own.start(ConnectorTarget(connect.server.url, 5, partial(_login, connect), is_free))
     try:
         await asyncio.to_thread(connect.server.connection)
         refused = await asyncio.to_thread(running.artel, *connect.arguments(["--yes"]), env=connect.env)
@@ -536,7 +604,7 @@ async def test_connector_of_artel_up_comes_back_when_the_other_leaves(
 
         assert (back.hello["mode"], back.hello["take_over"]) == ("browser", False)
     finally:
-        await asyncio.to_thread(own.stop)
+        await own.stop()
 
 
 @pytest.mark.req("CLI-01.9")
@@ -553,14 +621,14 @@ async def test_connector_of_artel_up_waits_until_the_current_connector_ends(
 
     await asyncio.to_thread(connect.connection, "--yes")
     own = OwnConnector(connect.work, quiet=True)
-    holder = own.start(ConnectorTarget(connect.server.url, 5, partial(_token, connect), 3600, is_free))
+    holder = own.start(ConnectorTarget(connect.server.url, 5, partial(_login, connect), is_free))
     try:
         assert holder == f"`artel connect` (process {connect.processes[0].pid})"
         await asyncio.to_thread(connect.stop)
         back = await asyncio.to_thread(connect.server.connection)
         assert (back.hello["mode"], back.hello["take_over"]) == ("browser", False)
     finally:
-        await asyncio.to_thread(own.stop)
+        await own.stop()
 
 
 @pytest.mark.req("CLI-01.9")

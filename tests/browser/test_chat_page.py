@@ -300,6 +300,23 @@ def test_what_is_sent_while_a_new_conversation_opens_goes_into_it(chat: Chat) ->
     assert [message["content"] for message in chat.stored()] == ["And now?", "You said: And now?"]
 
 
+def test_message_typed_while_another_is_on_its_way_is_sent_after_it(chat: Chat) -> None:
+    chat.open()
+    held = Held()
+    chat.page.route("**/my/chat/*/message", held.hold)
+    with chat.page.expect_request("**/my/chat/*/message"):
+        chat.send("First")
+    chat.page.get_by_role("link", name="New conversation").click()
+    expect(message_texts(chat.page)).to_have_count(0)
+    chat.send("Second")
+    expect(chat.box).to_have_value("Second")
+
+    held.let_go()
+
+    expect(message_texts(chat.page)).to_have_text(["Second", "You said: Second"])
+    expect(chat.box).to_have_value("")
+
+
 def test_a_second_tab_sees_the_same_conversation_live(chat: Chat, dictate: Dictate, complaints: Complaints) -> None:
     session_id = chat.session("Hello", prefer="respond-async")
     chat.open()

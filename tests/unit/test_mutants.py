@@ -25,6 +25,7 @@ def test_a_fault_changes_one_place_and_breaks_a_known_promise(mutant: Mutant) ->
     assert source.count(mutant.find) == 1, "its text must occur once in the file"
     assert mutant.replace != mutant.find
     assert mutant.breaks
+    assert mutant.database in ("sqlite", "postgres")
     assert set(mutant.breaks) <= set(known_requirements(ROOT))
     changed = source.replace(mutant.find, mutant.replace)
     if mutant.file.endswith(".py"):

@@ -35,7 +35,7 @@ def say(text: str, *, err: bool = False, below: int | None = None) -> None:
     width = _columns(err=err)
     for line in visible(text).split("\n"):
         name = _NAME.match(line)
-        indent = " " * (len(name[0]) if name and below is None else below or 0)
+        indent = " " * min(len(name[0]) if name and below is None else below or 0, width // 2)
         wrap = textwrap.TextWrapper(width or 1, subsequent_indent=indent, break_on_hyphens=False)
         wrap.break_long_words = False  # an address or a path has to be copied
         typer.echo("\n".join(wrap.wrap(line)) if width and len(line) > width else line, err=err)

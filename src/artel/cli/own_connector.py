@@ -6,17 +6,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO
 
 from artel.cli.exit_codes import ExitCode
+from artel.cli.output import say
 from artel.connector.state_folder import LEAVE_SIGNAL, PARENT_VARIABLE, STDIN_VARIABLE, StateFolder
-from artel.errors import ArtelError
+from artel.errors import ArtelError, Kind
 
 STOP_SECONDS = 5.0
-TOKEN_MARGIN_SECONDS = 5.0  # a token is issued a little before it is used
+TOKEN_MARGIN = timedelta(seconds=5)  # a token is issued a little before it is used
 # While another connector serves the project: it counts as gone after so many checks in a row, because a connector that
 # lost its connection reconnects within a second. The interval between checks grows exponentially.
 FREE_CHECKS = 3
@@ -36,13 +39,20 @@ def folder_problem(folder: Path, data_dir: Path) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectorLogin:
+    """A login of the connector: its token, and when that expires."""
+
+    token: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectorTarget:
     """The server and project that the connector connects to."""
 
     url: str
     project_id: int
-    token: Callable[[], Awaitable[str]]
-    token_seconds: float
+    login: Callable[[], AbstractAsyncContextManager[ConnectorLogin]]  # begins a login, and ends it afterwards
     is_free: Callable[[], Awaitable[bool]]
 
 
@@ -101,10 +111,10 @@ class OwnConnector:
         self._quiet = quiet
         self._process: subprocess.Popen[bytes] | None = None
         self._task: asyncio.Task[None] | None = None
-        self._is_stopped = False
+        self._stopped = asyncio.Event()
 
     def start(self, target: ConnectorTarget) -> str | None:
-        """Start the connector, and restart it when its token expires. Writes are approved in the browser.
+        """Start the connector, and restart it when its login expires. Writes are approved in the browser.
 
         If another connector holds the folder, wait until it ends, and return its description.
         """
@@ -114,6 +124,14 @@ class OwnConnector:
         self._task = asyncio.get_running_loop().create_task(self._run(target, wait_for))
         return holder
 
+    async def stop(self) -> None:
+        """Stop the connector and end its login."""
+        self._stopped.set()
+        if self._process is not None:
+            await asyncio.to_thread(end_connector, self._process)
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=STOP_SECONDS)
+
     def _state(self, target: ConnectorTarget) -> StateFolder | None:
         """Return the connector's state folder; None if the folder is unsuitable, which the connector itself reports."""
         try:
@@ -122,64 +140,85 @@ class OwnConnector:
             return None
 
     async def _run(self, target: ConnectorTarget, held: StateFolder | None) -> None:
-        """Run the connector; restart it when its token expires or when a connector that replaced it ends.
+        """Run the connector; restart it when its login expires or when a connector that replaced it ends.
 
         After any other end it is not restarted: it has printed the reason. `held` is the state folder that another
         connector holds.
         """
         pause = CHECK_SECONDS
+        take_over = held is None
         if held is not None:
 
             async def is_released() -> bool:
                 return held.holder() is None and await target.is_free()
 
-            await _until_free(is_released, pause)
-        process = await self._start_process(target, take_over=held is None)
-        while process is not None:
+            await self._until_free(is_released, pause)
+        while not self._stopped.is_set():
             began = time.monotonic()
-            code = await asyncio.to_thread(process.wait)
-            end_connector(process)
-            seconds = time.monotonic() - began
-            is_replaced = code in (ExitCode.CONFLICT, -LEAVE_SIGNAL)
-            if is_replaced and not self._is_stopped:
-                pause = CHECK_SECONDS if seconds > LONGEST_CHECK_SECONDS else min(LONGEST_CHECK_SECONDS, pause * 2)
-                await _until_free(target.is_free, pause)
-            elif seconds < target.token_seconds - TOKEN_MARGIN_SECONDS:
+            result = await self._try_once(target, take_over=take_over)
+            if result is None:
                 return
-            process = await self._start_process(target, take_over=not is_replaced)
+            code, is_expired = result
+            take_over = code not in (ExitCode.CONFLICT, -LEAVE_SIGNAL)
+            if not take_over:
+                is_long = time.monotonic() - began > LONGEST_CHECK_SECONDS
+                pause = CHECK_SECONDS if is_long else min(LONGEST_CHECK_SECONDS, pause * 2)
+                await self._until_free(target.is_free, pause)
+            elif not is_expired:
+                if code == ExitCode.NOT_ALLOWED and not self._stopped.is_set():
+                    self._report("The login of the connected folder was ended. Restart `artel up` to connect it.")
+                return
 
-    async def _start_process(self, target: ConnectorTarget, *, take_over: bool) -> subprocess.Popen[bytes] | None:
-        """Start a connector with its own login; return None if `stop` was called."""
+    async def _try_once(self, target: ConnectorTarget, *, take_over: bool) -> tuple[int, bool] | None:
+        """Run the connector until it ends; return its exit code and whether its login had expired.
+
+        Retry while the database is unreachable; report any other failure and return None.
+        """
+        while not self._stopped.is_set():
+            try:
+                code, expires_at = await self._run_once(target, take_over=take_over)
+            except ArtelError as failure:
+                if failure.kind is not Kind.UNAVAILABLE:
+                    self._report(f"The folder can't be connected: {failure.detail}")
+                    return None
+                await self._sleep(CHECK_SECONDS)
+            except OSError as failure:
+                self._report(f"The folder can't be connected: the connector did not start ({failure}).")
+                return None
+            else:
+                return code, datetime.now(UTC) >= expires_at - TOKEN_MARGIN
+        return None
+
+    async def _run_once(self, target: ConnectorTarget, *, take_over: bool) -> tuple[int, datetime]:
+        """Run the connector with a login of its own until it ends; return its exit code and when the login expires."""
         mode = [] if {"--read-only", "--yes"} & {*self._options} else ["--ask", "browser"]
         options = [*mode, *self._options, *(["--take-over"] if take_over else [])]
         out = subprocess.DEVNULL if self._quiet else None
-        token = None
-        while token is None and not self._is_stopped:
-            try:
-                token = await target.token()
-            except ArtelError:  # the database is not reachable now
-                await asyncio.sleep(CHECK_SECONDS)
-        if token is None or self._is_stopped:
-            return None
-        variables = {"ARTEL_SERVER": target.url, "ARTEL_TOKEN": token, PARENT_VARIABLE: str(os.getpid())}
-        self._process = start_connector(
-            self.folder, target.project_id, target.url, options, ConnectorOutput(out, out), variables
-        )
-        return self._process
-
-    def stop(self) -> None:
-        """Stop the connector."""
-        self._is_stopped = True
-        if self._process is not None:
+        async with target.login() as login:
+            if self._stopped.is_set():
+                return ExitCode.OK, login.expires_at
+            variables = {"ARTEL_SERVER": target.url, "ARTEL_TOKEN": login.token, PARENT_VARIABLE: str(os.getpid())}
+            self._process = start_connector(
+                self.folder, target.project_id, target.url, options, ConnectorOutput(out, out), variables
+            )
+            code = await asyncio.to_thread(self._process.wait)
             end_connector(self._process)
+            return code, login.expires_at
 
+    async def _until_free(self, is_free: Callable[[], Awaitable[bool]], pause: float) -> None:
+        """Wait until no connector served the project in FREE_CHECKS checks in a row, or this one is stopped."""
+        free = 0
+        while free < FREE_CHECKS and not self._stopped.is_set():
+            await self._sleep(pause)
+            try:
+                free = free + 1 if await is_free() else 0
+            except ArtelError:  # the database is not reachable now
+                free = 0
 
-async def _until_free(is_free: Callable[[], Awaitable[bool]], pause: float) -> None:
-    """Wait until no connector served the project in FREE_CHECKS checks in a row."""
-    free = 0
-    while free < FREE_CHECKS:
-        await asyncio.sleep(pause)
-        try:
-            free = free + 1 if await is_free() else 0
-        except ArtelError:  # the database is not reachable now
-            free = 0
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep, but not longer than until `stop`."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopped.wait(), seconds)
+
+    def _report(self, text: str) -> None:
+        say(f"artel: {text}", err=True)

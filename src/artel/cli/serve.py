@@ -1,8 +1,9 @@
 """`artel up`, `artel serve`."""
 
 import json
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from artel.errors import ArtelError
 
 if TYPE_CHECKING:
     from artel.auth.accounts import Account
+    from artel.cli.own_connector import ConnectorLogin
     from artel.container import Container
 
 Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 chooses a free one.  [default: 8700]")]
@@ -57,7 +59,6 @@ def up(
             raise typer.BadParameter(f"{folder} can't be connected: {problem}")
         options = [*(["--read-only"] if read_only else []), *(f"--run={command}" for command in run or ())]
         connector = OwnConnector(workspace, options, quiet=as_json)
-        connector_login = _ConnectorLogin(container, account)
 
         async def is_free() -> bool:
             return await container.database.read(find_connector, account.principal, project.id) is None
@@ -66,8 +67,8 @@ def up(
             is_current = _remember(url, token)
             holder = None
             if problem is None:
-                seconds = container.tokens.lifetime_seconds
-                holder = connector.start(ConnectorTarget(url, project.id, connector_login.token, seconds, is_free))
+                login_connector = partial(_connector_login, container, account)
+                holder = connector.start(ConnectorTarget(url, project.id, login_connector, is_free))
             link = f"{url}/#code={code}"
             if as_json:
                 typer.echo(json.dumps({"url": url, "link": link, "token": token, "project_id": project.id}))
@@ -90,8 +91,7 @@ def up(
         try:
             await run_server(container, ready)
         finally:
-            connector.stop()
-            await connector_login.end()
+            await connector.stop()
 
     _run(serve_folder, is_personal=True, host="127.0.0.1", port=port, data_dir=data_dir)
 
@@ -117,33 +117,20 @@ def serve(
     _run(run, host=host, port=port, role=role)
 
 
-class _ConnectorLogin:
-    """The login of the connector of `artel up`, which ends with the connector."""
+@asynccontextmanager
+async def _connector_login(container: "Container", account: "Account") -> "AsyncIterator[ConnectorLogin]":
+    """Begin a login for the connector of `artel up`, and end it afterwards; the user sees it among their logins."""
+    from artel.auth.logins import Device, LoginKind, revoke_login
+    from artel.auth.throttle import network_key
+    from artel.cli.own_connector import ConnectorLogin
 
-    def __init__(self, container: "Container", account: "Account") -> None:
-        self._container = container
-        self._account = account
-        self._login_id: str | None = None
-
-    async def token(self) -> str:
-        """Start a new login in place of the old one, and return its token."""
-        from artel.auth.logins import Device, LoginKind
-        from artel.auth.throttle import network_key
-
-        await self.end()
-        device = Device(LoginKind.CLI, "artel up, connected folder", network_key("127.0.0.1"))
-        login = await self._container.login.begin(self._account, device)
-        self._login_id = login.login_id
-        return self._container.login.token_of(login)
-
-    async def end(self) -> None:
-        """End the login, if there is one."""
-        from artel.auth.logins import revoke_login
-
-        login_id, self._login_id = self._login_id, None
-        if login_id is not None:
-            with suppress(ArtelError):  # already ended by the user, or the database is not reachable: it expires then
-                await self._container.database.run(revoke_login, self._account.user_id, login_id)
+    device = Device(LoginKind.CLI, "artel up, connected folder", network_key("127.0.0.1"))
+    login = await container.login.begin(account, device)
+    try:
+        yield ConnectorLogin(container.login.token_of(login), login.expires_at)
+    finally:
+        with suppress(ArtelError):  # ended by the user already, or the database is not reachable: then it expires
+            await container.database.run(revoke_login, account.user_id, login.login_id or "")
 
 
 def _folder(folder: Path, problem: str | None, holder: str | None) -> str:

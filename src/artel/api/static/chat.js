@@ -77,10 +77,11 @@ export async function open(opened, wanted, takesFocus) {
     else $("no-messages").hidden = false;
     if (mine !== talk) return;
     mark(id);
-    text.value ||= unsent.get(keyOf(id)) ?? "";
     mine.isReady = true;
     if (takesFocus && hasMouse.matches) text.focus();
-    if (mine.isWaiting) compose.requestSubmit();
+    if (mine.isWaiting && text.value.trim()) compose.requestSubmit();
+    else mine.isWaiting = false;
+    text.value ||= unsent.get(keyOf(id)) ?? "";
   } catch (trouble) {
     if (mine !== talk) return;
     const gone = trouble.status === 404 || trouble.status === 422;
@@ -657,12 +658,12 @@ text.addEventListener("keydown", (event) => {
 compose.addEventListener("submit", async (event) => {
   event.preventDefault();
   const [mine, content, target] = [talk, text.value, to.value];
-  if (!content.trim() || isBusy(compose)) return;
+  if (!content.trim()) return;
   if (!mine) {
     sendsWhenOpen = true;
     return;
   }
-  mine.isWaiting = !mine.isReady;
+  mine.isWaiting = !mine.isReady || isBusy(compose);
   if (mine.isWaiting) return;
   compose.ariaBusy = "true";
   complain("");
@@ -677,6 +678,7 @@ compose.addEventListener("submit", async (event) => {
     accepted(item, (await post(mine.id, content, target)).turn_id);
   } catch (trouble) {
     if (mine !== talk || item.dataset.turn) return; // gone elsewhere, or its event says that it is stored
+    mine.isWaiting = false; // what was written since is not sent after a failure
     item.remove();
     $("no-messages").hidden = list.children.length > 0;
     text.value = text.value ? `${content}\n${text.value}` : content;
@@ -685,6 +687,7 @@ compose.addEventListener("submit", async (event) => {
   } finally {
     mine.pending = null;
     compose.ariaBusy = "false";
+    if (talk?.isReady && talk.isWaiting) compose.requestSubmit(); // pressed while this one was on its way
   }
 });
 
