@@ -57,13 +57,13 @@ def gate() -> Gate:
     return Gate()
 
 
-async def in_slot(bus: AgentBus, agent_id: int, name: str, work: Callable[[], Awaitable[T]], priority: int = 0) -> T:
-    async with bus.slot(agent_id, name, priority):
+async def in_slot(bus: AgentBus, agent_id: int, name: str, work: Callable[[], Awaitable[T]]) -> T:
+    async with bus.slot(agent_id, name):
         return await work()
 
 
-def start(bus: AgentBus, gate: Gate, name: str, priority: int = 0, agent_id: int = 1) -> asyncio.Task[str]:
-    return asyncio.create_task(in_slot(bus, agent_id, name, gate.work(name), priority))
+def start(bus: AgentBus, gate: Gate, name: str, agent_id: int = 1) -> asyncio.Task[str]:
+    return asyncio.create_task(in_slot(bus, agent_id, name, gate.work(name)))
 
 
 async def settle() -> None:
@@ -91,12 +91,10 @@ async def test_no_more_tasks_run_at_once_than_the_agent_may_and_the_rest_waits_i
 @pytest.mark.req("UWS-05.1")
 @given(
     limit=st.integers(1, 10),
-    tasks=st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.integers(0, 3)), min_size=1, max_size=40),
+    tasks=st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=40),
 )
 @settings(max_examples=60, deadline=None)
-def test_whatever_comes_the_limit_holds_and_every_task_is_done_once(
-    limit: int, tasks: list[tuple[int, bool, int]]
-) -> None:
+def test_whatever_comes_the_limit_holds_and_every_task_is_done_once(limit: int, tasks: list[tuple[int, bool]]) -> None:
     async def run() -> None:
         bus = AgentBus()
         bus.register(1, limit)
@@ -118,14 +116,14 @@ def test_whatever_comes_the_limit_holds_and_every_task_is_done_once(
 
             return do
 
-        waiting = [in_slot(bus, 1, str(n), work(n, steps, fails), p) for n, (steps, fails, p) in enumerate(tasks)]
+        waiting = [in_slot(bus, 1, str(n), work(n, steps, fails)) for n, (steps, fails) in enumerate(tasks)]
         results = await asyncio.gather(*waiting, return_exceptions=True)
 
         assert most <= limit
         assert sorted(done) == list(range(len(tasks)))
-        assert [isinstance(result, ValueError) for result in results] == [fails for _, fails, _ in tasks]
+        assert [isinstance(result, ValueError) for result in results] == [fails for _, fails in tasks]
         metrics = bus.metrics(1)
-        assert (metrics.tasks_processed, metrics.tasks_failed) == (len(tasks), sum(fails for _, fails, _ in tasks))
+        assert (metrics.tasks_processed, metrics.tasks_failed) == (len(tasks), sum(fails for _, fails in tasks))
 
     asyncio.run(run())
 
@@ -189,19 +187,15 @@ async def test_a_caller_that_is_cancelled_frees_its_slot_and_stays_cancelled(gat
     assert (gate.begun, bus.active_tasks, bus.queued_tasks) == (["running"], 0, 0)
 
 
-async def test_among_those_that_wait_the_higher_priority_is_first_and_then_the_earlier(gate: Gate) -> None:
+async def test_tasks_begin_in_the_order_in_which_they_came(gate: Gate) -> None:
     bus = AgentBus()
     bus.register(1, 1)
-    tasks = [start(bus, gate, "first")]
-    await gate.until("first")
-    for name, priority in (("low", -1), ("early", 0), ("late", 0), ("high", 5)):
-        tasks.append(start(bus, gate, name, priority))
-        await settle()
+    tasks = [start(bus, gate, name) for name in ("first", "second", "third")]
 
-    gate.let_end("first", "low", "early", "late", "high")
+    gate.let_end("first", "second", "third")
     await asyncio.gather(*tasks)
 
-    assert gate.begun == ["first", "high", "early", "late", "low"]
+    assert gate.begun == ["first", "second", "third"]
 
 
 async def test_agents_do_not_wait_for_each_other(gate: Gate) -> None:

@@ -88,10 +88,9 @@ def test_the_longest_chain_is_what_an_endless_team_would_take(planned: TaskGraph
     assert planned.critical_path(seconds) == max(end(task) for task in planned.tasks)
 
 
-def test_the_levels_and_the_order_of_a_diamond() -> None:
+def test_the_order_and_the_dependants_of_a_diamond() -> None:
     diamond = graph(DIAMOND)
 
-    assert diamond.levels == (("a",), ("b", "c"), ("d",))
     assert diamond.order[0] == "a"
     assert diamond.order[-1] == "d"
     assert diamond.dependants("b") == {"d"}

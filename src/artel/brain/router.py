@@ -22,7 +22,6 @@ class ConfiguredProvider:
 
     name: str
     address: str | None
-    has_key: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +53,7 @@ class BrainRouter:
         return BrainDescription(
             mode="models" if self.configured else "demo",
             providers=tuple(
-                ConfiguredProvider(provider.name, _public(provider.address(self._env)), bool(provider.key(self._env)))
-                for provider in self._shown()
+                ConfiguredProvider(provider.name, _public(provider.address(self._env))) for provider in self._shown()
             ),
         )
 

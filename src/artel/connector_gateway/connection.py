@@ -25,7 +25,6 @@ from artel.contract.connector import (
     refusal,
     request,
 )
-from artel.logs import get_logger
 
 MAX_AT_ONCE = 8
 MAX_UNSOLICITED = 100  # unsolicited messages in a row before the connection is closed
@@ -34,8 +33,6 @@ UNSOLICITED_SECONDS = 10.0
 MAX_ABANDONED = 100  # abandoned calls whose answer may still arrive
 LATE_SECONDS = 30.0  # how long the answer to an abandoned call may still arrive
 RAISED_CHARACTERS = 512_000  # a larger answer needs one of the user's slots for raised limits
-
-log = get_logger(__name__)
 
 
 class ConnectionLost(Exception):

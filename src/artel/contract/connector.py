@@ -32,17 +32,6 @@ CLOSE_TAKEN_OVER = 4410  # another connector has taken over; do not reconnect
 CLOSE_MISBEHAVED = 4413  # too many or too large messages, or not JSON-RPC
 CLOSE_TRY_LATER = 1013  # the server is busy (standard WebSocket code)
 
-Method = Literal[
-    "workspace/read",
-    "workspace/write",
-    "workspace/list",
-    "workspace/search",
-    "workspace/edit",
-    "workspace/delete",
-    "workspace/stat",
-    "workspace/run",
-    "workspace/undo",
-]
 # Error codes of a call; `error` is the message.
 Code = Literal[
     "path_traversal_blocked",
@@ -68,7 +57,6 @@ Code = Literal[
     "offline",
     "timed_out",
 ]
-Ask = Literal["terminal", "browser", "both"]
 Holds = Literal["once", "session", "always"]
 
 
@@ -393,23 +381,6 @@ ANSWERS: dict[str, AnswerLimit] = {
     "workspace/run": AnswerLimit(RunAnswer),
     "workspace/undo": AnswerLimit(UndoAnswer, characters=5_000_000, structure=1_000_000),
 }
-
-
-class Asks(Result):
-    """Result of a call that needs the user's decision; `grant` is what a decision may cover beyond this call.
-
-    The question is bound to two hashes: of the current file ("" if there is none, None if it is too large), and of the
-    new content (for a command: of the command).
-    """
-
-    ask_id: str
-    diff: str = ""  # unified diff of bounded size; for a command, the command
-    grant: str | None = None
-    old_sha256: str | None = None
-    new_sha256: str | None = None
-    warning: str | None = None  # data that can't be restored; such a question has risk `high` and no grant
-    notice: str | None = None  # hidden characters in the part of the change that the diff does not show
-    expires_seconds: float = 300.0
 
 
 def lost_for_good(verb: str, size: int) -> str:

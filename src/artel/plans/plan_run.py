@@ -47,7 +47,7 @@ LOOK_SECONDS = 1.0
 RETRIES = 2
 FIRST_PAUSE_SECONDS = 1.0
 # What may well work a moment later; anything else would fail again.
-RETRYABLE = frozenset({"timeout", "model_rate_limited", "node_lost"})
+RETRYABLE = frozenset({"timeout", "model_rate_limited"})
 NO_MORE_MONEY = "You did not want to spend more."
 
 log = get_logger(__name__)

@@ -56,15 +56,6 @@ class TaskGraph:
         """The ids so that each comes after all it depends on."""
         return tuple(self._sorter().static_order())
 
-    @cached_property
-    def levels(self) -> tuple[tuple[str, ...], ...]:
-        """The ids by how many others must come one after another before them."""
-        level: dict[str, int] = {}
-        for task_id in self.order:
-            level[task_id] = 1 + max((level[needed] for needed in self.tasks[task_id].depends_on), default=-1)
-        deepest = max(level.values(), default=-1)
-        return tuple(tuple(one for one in self.tasks if level[one] == depth) for depth in range(deepest + 1))
-
     def dependants(self, task_id: str) -> frozenset[str]:
         """Return every task that can't be done without this one."""
         found: set[str] = set()

@@ -23,7 +23,6 @@ from artel.contract.events import EventData
 from artel.contract.http import Agent
 from artel.errors import AgentNotFound, DatabaseUnavailable
 from artel.ids import uuid7
-from artel.logs import get_logger
 from artel.projects.service import project_settings
 from artel.runs import task_events as telling
 from artel.runs.agent_run import run_agent
@@ -46,8 +45,6 @@ from artel.turns.turn import Turn, TurnStatus
 from artel.turns.waiters import Ended
 
 SHOW_OTHERS_SECONDS = 0.1
-
-log = get_logger(__name__)
 
 
 class DirectTurn:

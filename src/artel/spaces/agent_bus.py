@@ -5,9 +5,8 @@ task that crashes affects no other.
 """
 
 import asyncio
-import heapq
-import itertools
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -27,15 +26,14 @@ NOT_REGISTERED = "The agent was taken off the bus. Register it: POST …/agents/
 log = get_logger(__name__)
 
 
-@dataclass(order=True, slots=True)
+@dataclass(eq=False, slots=True)
 class _Entry:
-    """A task that waits or runs; the higher the priority, the earlier its turn."""
+    """A task that waits or runs."""
 
-    rank: tuple[int, int]
-    task_id: str = field(compare=False)
-    granted: asyncio.Future[None] = field(compare=False)
-    caller: asyncio.Task[Any] | None = field(default=None, compare=False)  # once it runs
-    is_stopped: bool = field(default=False, compare=False)
+    task_id: str
+    granted: asyncio.Future[None]
+    caller: asyncio.Task[Any] | None = None  # once it runs
+    is_stopped: bool = False
 
     def stop(self) -> None:
         """Cancel the caller; its slot turns the cancellation into TaskStopped."""
@@ -62,7 +60,7 @@ class _Agent:
     status: AgentStatus = AgentStatus.IDLE
     leaving: bool = False
     renewal: "_Renewal | None" = None
-    waiting: list[_Entry] = field(default_factory=list)
+    waiting: deque[_Entry] = field(default_factory=deque)
     running: dict[str, _Entry] = field(default_factory=dict)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -77,7 +75,6 @@ class AgentBus:
         self._now = now
         self._agents: dict[int, _Agent] = {}
         self._figures: dict[int, AgentFigures] = {}  # they outlive a registration
-        self._order = itertools.count()
 
     @property
     def registered(self) -> frozenset[int]:
@@ -168,7 +165,7 @@ class AgentBus:
         self._figures.pop(agent_id, None)
 
     @asynccontextmanager
-    async def slot(self, agent_id: int, task_id: str, priority: int = 0) -> AsyncIterator[None]:
+    async def slot(self, agent_id: int, task_id: str) -> AsyncIterator[None]:
         """Wait for a free slot of the agent and hold it for the block.
 
         Raise TaskStopped where the block was when the task is cancelled through the bus.
@@ -180,8 +177,8 @@ class AgentBus:
             raise AgentQueueFull(
                 f"{MAX_WAITING} tasks are waiting for this agent. Try again in a moment.", retry_after=5
             )
-        entry = _Entry((-priority, next(self._order)), task_id, asyncio.get_running_loop().create_future())
-        heapq.heappush(agent.waiting, entry)
+        entry = _Entry(task_id, asyncio.get_running_loop().create_future())
+        agent.waiting.append(entry)
         self._dispatch(agent_id, agent)
         started, failed = self._now(), False
         try:
@@ -203,7 +200,6 @@ class AgentBus:
         for entry in agent.waiting:
             if entry.task_id == task_id:
                 agent.waiting.remove(entry)
-                heapq.heapify(agent.waiting)
                 if not entry.granted.done():
                     entry.granted.set_exception(TaskStopped("The task was stopped before it was begun."))
                 return True
@@ -249,7 +245,7 @@ class AgentBus:
             self._renewed(agent_id, agent)  # dispatches
             return
         while agent.waiting and len(agent.running) < agent.limit and not agent.leaving and agent.renewal is None:
-            entry = heapq.heappop(agent.waiting)
+            entry = agent.waiting.popleft()
             agent.running[entry.task_id] = entry
             entry.granted.set_result(None)
         self._note_status(agent_id, agent)
@@ -267,7 +263,6 @@ class AgentBus:
             agent.figures.ended(seconds, failed=failed)
         elif entry in agent.waiting:
             agent.waiting.remove(entry)
-            heapq.heapify(agent.waiting)
         self._dispatch(agent_id, agent)
 
     def _note_status(self, agent_id: int, agent: _Agent) -> None:

@@ -9,14 +9,11 @@ from artel.brain import prices
 from artel.brain.tokens import count_tokens
 from artel.errors import ProjectNotFound
 from artel.gc_tuning import freeze_startup_objects
-from artel.logs import get_logger
 from artel.projects.repository import ProjectRepository
 from artel.spaces.leases import acquire_space, release_space
 from artel.spaces.services import SpaceServices
 from artel.spaces.worker_space import WorkerSpace
 from artel.turns.lease import Lease
-
-log = get_logger(__name__)
 
 
 class Spaces:
