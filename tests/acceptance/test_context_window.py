@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.test_file_tools import a_file, serving
-from tests.acceptance.test_plans import Desk, Team
+from tests.actors.file_server import file_content, serving
+from tests.actors.plan_user import PlanUser
+from tests.actors.team import Team
 from tests.deadlines import eventually
 from tests.folders import connected_folder
 from tests.model_server import ByMark, ModelRequest, ModelServer, Say, Tool
@@ -101,7 +102,7 @@ def test_a_run_that_waited_for_approval_fits_when_it_goes_on(person: Person, scr
         person.say(session, f"{mark} {number}: " + "talk " * 700)
     write = call("tool_write_file", 1, path=".bashrc", content="written words " * 1_700)
     script[mark] = [Windowed(write, model.refused, model.taken), model]
-    with serving(person, project, a_file, mode="yes"):
+    with serving(person, project, file_content, mode="yes"):
         accepted = person.post(session, f"{mark} Write it.").json()
         assert accepted["status"] == "waiting"
 
@@ -112,24 +113,24 @@ def test_a_run_that_waited_for_approval_fits_when_it_goes_on(person: Person, scr
 
 
 @pytest.mark.req("AGT-03.2")
-def test_results_that_are_handed_on_and_merged_fit(desk: Desk, script: ByMark) -> None:
-    desk.team.needs = {"1": "", "2": "", "3": "1 2"}
-    desk.team.does = {name: Say(f"Result of {name}. " + "found " * 3_500) for name in "123"}
-    model = Windowed(desk.team)
-    script[desk.team.mark] = model
+def test_results_that_are_handed_on_and_merged_fit(user: PlanUser, script: ByMark) -> None:
+    user.team.needs = {"1": "", "2": "", "3": "1 2"}
+    user.team.does = {name: Say(f"Result of {name}. " + "found " * 3_500) for name in "123"}
+    model = Windowed(user.team)
+    script[user.team.mark] = model
 
-    ended = desk.approved()
+    ended = user.approved()
 
     assert (ended["status"], model.refused) == ("completed", [])
-    assert "Result of 1." in desk.team.told["3"].text
-    assert "Result of 2." in desk.team.told["3"].text
+    assert "Result of 1." in user.team.requests["3"].text
+    assert "Result of 2." in user.team.requests["3"].text
 
 
 @pytest.fixture
-def desk(person: Person, script: ByMark, mark: str) -> Desk:
+def user(person: Person, script: ByMark, mark: str) -> PlanUser:
     script[mark] = team = Team(mark)
     project = person.project()
-    return Desk(person, project, person.session(project["id"]), team)
+    return PlanUser(person, project, person.session(project["id"]), team)
 
 
 @pytest.mark.req("AGT-03.2")

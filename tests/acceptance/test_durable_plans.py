@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.test_plans import DIAMOND, Desk, Team
+from tests.actors.plan_user import PlanUser
+from tests.actors.team import DIAMOND, Team
 from tests.conftest import JWT_SECRET, StartServer, with_model
 from tests.deadlines import eventually
 from tests.model_server import ByMark, Hold, ModelServer, Say
@@ -50,42 +51,42 @@ def machine(upgraded_database: Callable[[], str], model: ModelServer, tmp_path: 
 
 
 @pytest.fixture
-def desk(machine: Machine, script: ByMark, mark: str) -> Desk:
+def user(machine: Machine, script: ByMark, mark: str) -> PlanUser:
     script[mark] = team = Team(mark)
     person = Person.register(machine.server.url)
     project = person.project()
-    return Desk(person, project, person.session(project["id"]), team)
+    return PlanUser(person, project, person.session(project["id"]), team)
 
 
-def test_a_plan_that_waits_for_approval_waits_through_a_crash(machine: Machine, desk: Desk) -> None:
-    desk.team.needs = DIAMOND
-    accepted = desk.ask()
-    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+def test_a_plan_that_waits_for_approval_waits_through_a_crash(machine: Machine, user: PlanUser) -> None:
+    user.team.needs = DIAMOND
+    accepted = user.ask()
+    waits = user.until(accepted["workflow_id"], "awaiting_approval")
 
     machine.crash()
-    desk.person.http = client(machine.start(), desk.person.token)
+    user.person.http = client(machine.start(), user.person.token)
 
-    [asked] = desk.person.get("/my/approvals", status="pending")["items"]
+    [asked] = user.person.get("/my/approvals", status="pending")["items"]
     assert asked["id"] == waits["approval_id"]
-    desk.decide(asked["id"])
-    assert desk.ended(accepted["workflow_id"])["status"] == "completed"
-    assert sorted(desk.team.asked) == ["a", "b", "c", "d"]
-    assert desk.team.planned == 1
+    user.decide(asked["id"])
+    assert user.ended(accepted["workflow_id"])["status"] == "completed"
+    assert sorted(user.team.called) == ["a", "b", "c", "d"]
+    assert user.team.planned == 1
 
 
-def test_what_is_being_planned_when_a_server_stops_is_planned_by_the_next_one(machine: Machine, desk: Desk) -> None:
+def test_what_is_being_planned_when_a_server_stops_is_planned_by_the_next_one(machine: Machine, user: PlanUser) -> None:
     never = Hold()
-    desk.team.needs, desk.team.plans = DIAMOND, [never]
-    accepted = desk.ask()
+    user.team.needs, user.team.plans = DIAMOND, [never]
+    accepted = user.ask()
     eventually(lambda: never.arrived)
 
     assert machine.server.stop() == 0
-    desk.person.http = client(machine.start(), desk.person.token)
+    user.person.http = client(machine.start(), user.person.token)
 
-    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
-    assert (waits["planned_by"], desk.team.planned) == ("model", 2)
-    desk.decide(waits["approval_id"])
-    assert desk.ended(accepted["workflow_id"])["status"] == "completed"
+    waits = user.until(accepted["workflow_id"], "awaiting_approval")
+    assert (waits["planned_by"], user.team.planned) == ("model", 2)
+    user.decide(waits["approval_id"])
+    assert user.ended(accepted["workflow_id"])["status"] == "completed"
 
 
 def test_a_worker_space_that_plans_is_not_idle(
@@ -98,8 +99,8 @@ def test_a_worker_space_that_plans_is_not_idle(
     script[mark] = team = Team(mark, DIAMOND)
     hold.says = Say(json.dumps({"tasks": team.tasks()}))
     team.plans = [hold]
-    desk = Desk(person, project, person.session(project["id"]), team)
-    accepted = desk.ask()
+    user = PlanUser(person, project, person.session(project["id"]), team)
+    accepted = user.ask()
     eventually(lambda: hold.arrived)
 
     before = _idle(server, other)
@@ -107,7 +108,7 @@ def test_a_worker_space_that_plans_is_not_idle(
     eventually(lambda: _idle(server, other) > before, 30)  # and this one was used later
     hold.release()
 
-    waits = desk.until(accepted["workflow_id"], "awaiting_approval")
+    waits = user.until(accepted["workflow_id"], "awaiting_approval")
     assert ([task["id"] for task in waits["tasks"]], team.planned) == (list(DIAMOND), 1)
     assert not hold.abandoned.is_set()
 
@@ -117,33 +118,33 @@ def _idle(server: Server, project: dict[str, Any]) -> int:
     return sum(line["event"] == "space_idle" and line["project_id"] == project["id"] for line in server.log_lines())
 
 
-def test_what_a_crash_cut_off_fails_once_and_a_retry_does_only_the_rest(machine: Machine, desk: Desk) -> None:
+def test_what_a_crash_cut_off_fails_once_and_a_retry_does_only_the_rest(machine: Machine, user: PlanUser) -> None:
     hold = Hold()
-    desk.team.needs, desk.team.does = DIAMOND, {"b": hold}
-    accepted = desk.ask()
-    desk.decide(desk.until(accepted["workflow_id"], "awaiting_approval")["approval_id"])
+    user.team.needs, user.team.does = DIAMOND, {"b": hold}
+    accepted = user.ask()
+    user.decide(user.until(accepted["workflow_id"], "awaiting_approval")["approval_id"])
     eventually(lambda: hold.arrived)
-    eventually(lambda: desk.statuses(desk.workflow(accepted["workflow_id"]))["c"] == "completed")
-    spent = desk.workflow(accepted["workflow_id"])["agreed_cost"]
+    eventually(lambda: user.statuses(user.workflow(accepted["workflow_id"]))["c"] == "completed")
+    spent = user.workflow(accepted["workflow_id"])["agreed_cost"]
 
     machine.crash()
     hold.release()
-    desk.team.does = {}
-    desk.person.http = client(machine.start(), desk.person.token)
+    user.team.does = {}
+    user.person.http = client(machine.start(), user.person.token)
 
-    workflow = desk.ended(accepted["workflow_id"])
+    workflow = user.ended(accepted["workflow_id"])
     assert (workflow["status"], workflow["error_code"]) == ("failed", "interrupted")
-    assert desk.statuses(workflow) == {"a": "completed", "b": "failed", "c": "completed", "d": "cancelled"}
-    events = desk.person.events_of(desk.session, accepted["turn_id"])
+    assert user.statuses(workflow) == {"a": "completed", "b": "failed", "c": "completed", "d": "cancelled"}
+    events = user.person.events_of(user.session, accepted["turn_id"])
     assert [event.data["task_id"] for event in events if event.type == "task_failed"] == ["b"]
     assert [event.type for event in events][-1] == "turn_failed"
     assert [event.number for event in events] == sorted({event.number or 0 for event in events})
-    before = list(desk.team.asked)
+    before = list(user.team.called)
 
-    assert desk.person.http.post(f"/my/workflows/{workflow['id']}/retry").status_code == 202
-    workflow = desk.ended(workflow["id"])
+    assert user.person.http.post(f"/my/workflows/{workflow['id']}/retry").status_code == 202
+    workflow = user.ended(workflow["id"])
 
     assert workflow["status"] == "completed"
-    assert desk.team.asked[len(before) :] == ["b", "d"]
+    assert user.team.called[len(before) :] == ["b", "d"]
     assert workflow["agreed_cost"] == spent
-    assert desk.team.planned == 1
+    assert user.team.planned == 1

@@ -2,21 +2,18 @@
 
 import hashlib
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from tests.actors.coder_user import CoderUser
+from tests.actors.file_server import file_content, serving
 from tests.conftest import StartServer, with_model
 from tests.connector import ScriptedConnector, connected
 from tests.deadlines import eventually
 from tests.model_server import ByMark, ModelServer, Say, Tool
 from tests.people import Person, assert_problem, client
 from tests.running import Server
-
-Answers = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
 @pytest.fixture
@@ -30,100 +27,19 @@ def project(person: Person) -> int:
     return number
 
 
-class Desk:
-    """A session with agent_coder, whose model says what the test wants it to."""
-
-    def __init__(self, person: Person, project: int, model: ModelServer, mark: str) -> None:
-        self.person = person
-        self.project = project
-        self.session = person.session(project)
-        self._model = model
-        assert isinstance(model.default, ByMark)
-        self._script = model.default
-        self._mark = mark
-
-    def script(self, *calls: tuple[str, dict[str, Any]], end: str = "Done.") -> None:
-        """Let the model call tools, one after another, and then say something."""
-        made = [
-            Say(tools=[Tool(name, json.dumps(arguments), f"call_{number}")])
-            for number, (name, arguments) in enumerate(calls)
-        ]
-        self._script[self._mark] = [*made, Say(end)]
-
-    def ask(self, **other: Any) -> dict[str, Any]:
-        """Send a message and wait for what the server answers."""
-        body = {"content": self._mark, "target_agent": "coder"}
-        answer = self.person.http.post(f"/my/chat/{self.session}/message", json=body, **other)
-        assert answer.status_code in (200, 202), answer.text
-        answered: dict[str, Any] = answer.json()
-        return answered
-
-    def heard(self) -> list[dict[str, Any]]:
-        """Return what the tools have told the model."""
-        requests = [request for request in self._model.asked if self._mark in json.dumps(request.body["messages"])]
-        return [json.loads(m["content"]) for m in requests[-1].body["messages"] if m["role"] == "tool"]
-
-    def audit(self) -> list[dict[str, Any]]:
-        """Return the audit log, oldest first."""
-        items: list[dict[str, Any]] = self.person.http.get(f"/my/projects/{self.project}/audit").json()["items"]
-        return items[::-1]
-
-    def approvals(self, status: str = "pending") -> list[dict[str, Any]]:
-        """Return what the user is asked."""
-        items: list[dict[str, Any]] = self.person.http.get("/my/approvals", params={"status": status}).json()["items"]
-        return items
-
-    def decide(self, approval_id: str, **decision: Any) -> Any:
-        """Decide."""
-        return self.person.http.post(f"/my/approvals/{approval_id}/confirm", json=decision)
-
-    def ended(self, turn_id: str, seconds: float = 15) -> dict[str, Any]:
-        """Wait until the turn has ended."""
-        url = f"/my/chat/{self.session}/turns/{turn_id}"
-
-        def over() -> dict[str, Any]:
-            state: dict[str, Any] = self.person.http.get(url).json()
-            return state if state["finished_at"] else {}
-
-        return eventually(over, seconds)
-
-
 @pytest.fixture
-def desk(person: Person, project: int, model: ModelServer, mark: str) -> Desk:
-    return Desk(person, project, model, mark)
-
-
-@contextmanager
-def serving(person: Person, project: int, answers: Answers, **hello: Any) -> Iterator[list[dict[str, Any]]]:
-    """Be a connector that answers; the calls that came are in the list, but not the looks before the user is asked."""
-    calls: list[dict[str, Any]] = []
-
-    def noted(method: str, params: dict[str, Any]) -> dict[str, Any]:
-        if not params.get("with_sha256"):
-            calls.append({"method": method, **params})
-        return answers(method, params)
-
-    with connected(person, project, **hello) as connector:
-        thread = threading.Thread(target=connector.serve, args=(noted,))
-        thread.start()
-        try:
-            yield calls
-        finally:
-            connector.socket.close()
-            thread.join(10)
-
-
-def a_file(_method: str, params: dict[str, Any]) -> dict[str, Any]:
-    content = f"content of {params.get('path')}"
-    return {"content": content, "size": len(content), "sha256": hashlib.sha256(content.encode()).hexdigest()}
+def user(person: Person, project: int, model: ModelServer, mark: str) -> CoderUser:
+    return CoderUser(person, project, model, mark)
 
 
 @pytest.mark.req("WSA-01.1", "WSA-02.1", "WSA-06.5", "AGT-02.3", "AGT-02.8")
-def test_a_read_goes_to_the_users_connector_with_the_users_identity(desk: Desk, person: Person, project: int) -> None:
-    desk.script(("tool_read_file", {"path": "src/main.py", "first_line": 2, "lines": 5}))
+def test_a_read_goes_to_the_users_connector_with_the_users_identity(
+    user: CoderUser, person: Person, project: int
+) -> None:
+    user.script(("tool_read_file", {"path": "src/main.py", "first_line": 2, "lines": 5}))
 
-    with serving(person, project, a_file) as calls:
-        answered = desk.ask()
+    with serving(person, project, file_content) as calls:
+        answered = user.ask()
 
     assert answered["content"] == "Done."
     [call] = calls
@@ -132,23 +48,23 @@ def test_a_read_goes_to_the_users_connector_with_the_users_identity(desk: Desk, 
     assert (call["turn_id"], call["agent"]) == (answered["turn_id"], "agent_coder")
     assert call["call_id"]
     assert 0 < call["timeout_ms"] <= 30_000
-    [heard] = desk.heard()
+    [heard] = user.heard()
     assert heard["success"] is True
     assert heard["data"]["content"] == "content of src/main.py"
-    [noted] = desk.audit()
+    [noted] = user.audit()
     assert (noted["tool"], noted["status"], noted["agent"]) == ("tool_read_file", "done", "agent_coder")
     assert (noted["arguments"]["path"], noted["turn_id"]) == ("src/main.py", answered["turn_id"])
 
 
-def test_without_a_connector_the_model_is_told_what_to_do(desk: Desk) -> None:
-    desk.script(("tool_read_file", {"path": "a"}))
+def test_without_a_connector_the_model_is_told_what_to_do(user: CoderUser) -> None:
+    user.script(("tool_read_file", {"path": "a"}))
 
-    assert desk.ask()["content"] == "Done."
+    assert user.ask()["content"] == "Done."
 
-    [heard] = desk.heard()
+    [heard] = user.heard()
     assert heard["success"] is False
     assert "artel connect" in heard["error"]
-    assert desk.audit()[0]["status"] == "failed"
+    assert user.audit()[0]["status"] == "failed"
 
 
 @pytest.mark.any_database
@@ -156,15 +72,17 @@ def test_without_a_connector_the_model_is_told_what_to_do(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "path", ["../x", "/etc/passwd", "a/../../b", "C:\\x", ".env", "secrets/key", "a\x00b", "x/id_rsa"]
 )
-def test_the_server_refuses_paths_before_it_sends_anything(desk: Desk, person: Person, project: int, path: str) -> None:
-    desk.script(("tool_read_file", {"path": path}), ("tool_write_file", {"path": path, "content": "x"}))
+def test_the_server_refuses_paths_before_it_sends_anything(
+    user: CoderUser, person: Person, project: int, path: str
+) -> None:
+    user.script(("tool_read_file", {"path": path}), ("tool_write_file", {"path": path, "content": "x"}))
 
-    with serving(person, project, a_file) as calls:
-        desk.ask()
+    with serving(person, project, file_content) as calls:
+        user.ask()
 
     assert calls == []
-    assert [heard["success"] for heard in desk.heard()] == [False, False]
-    assert [noted["status"] for noted in desk.audit()] == ["refused", "refused"]
+    assert [heard["success"] for heard in user.heard()] == [False, False]
+    assert [noted["status"] for noted in user.audit()] == ["refused", "refused"]
 
 
 @pytest.mark.req("AGT-02.5", "AGT-02.2")
@@ -174,7 +92,7 @@ def test_an_agent_has_only_the_tools_that_it_was_given(
     reader = person.agent(project, name="reader", tools=["tool_read_file"])
     script[mark] = [Say(tools=[Tool("tool_write_file", '{"path": "a", "content": "x"}')]), Say("Done.")]
 
-    with serving(person, project, a_file) as calls:
+    with serving(person, project, file_content) as calls:
         person.say(person.session(project), mark, reader["id"])
 
     assert calls == []
@@ -186,16 +104,16 @@ def test_an_agent_has_only_the_tools_that_it_was_given(
 
 
 @pytest.mark.req("WSA-03.1")
-def test_a_write_says_which_state_of_the_file_the_agent_knows(desk: Desk, person: Person, project: int) -> None:
-    desk.script(
+def test_a_write_says_which_state_of_the_file_the_agent_knows(user: CoderUser, person: Person, project: int) -> None:
+    user.script(
         ("tool_read_file", {"path": "a.txt"}),
         ("tool_write_file", {"path": "a.txt", "content": "new"}),
         ("tool_edit_file", {"path": "a.txt", "old": "new", "new": "newer"}),
         ("tool_write_file", {"path": "b.txt", "content": "x", "create_dirs": True}),
     )
 
-    with serving(person, project, a_file) as calls:
-        desk.ask()
+    with serving(person, project, file_content) as calls:
+        user.ask()
 
     read = hashlib.sha256(b"content of a.txt").hexdigest()
     assert [(call["method"], call.get("if_match")) for call in calls] == [
@@ -204,19 +122,19 @@ def test_a_write_says_which_state_of_the_file_the_agent_knows(desk: Desk, person
         ("workspace/edit", read),
         ("workspace/write", None),
     ]
-    written = next(noted for noted in desk.audit() if noted["tool"] == "tool_write_file")
+    written = next(noted for noted in user.audit() if noted["tool"] == "tool_write_file")
     assert written["arguments"]["content"] == {"bytes": 3, "sha256": hashlib.sha256(b"new").hexdigest()}
 
 
-def test_what_the_connector_refuses_is_told_to_the_model(desk: Desk, person: Person, project: int) -> None:
-    desk.script(("tool_read_file", {"path": "x"}))
+def test_what_the_connector_refuses_is_told_to_the_model(user: CoderUser, person: Person, project: int) -> None:
+    user.script(("tool_read_file", {"path": "x"}))
 
     with serving(
         person, project, lambda *_: {"success": False, "code": "file_not_found", "error": "Path x does not exist"}
     ):
-        desk.ask()
+        user.ask()
 
-    assert desk.heard() == [{"success": False, "error": "Path x does not exist"}]
+    assert user.heard() == [{"success": False, "error": "Path x does not exist"}]
 
 
 @pytest.mark.any_database
@@ -232,60 +150,60 @@ def test_what_the_connector_refuses_is_told_to_the_model(desk: Desk, person: Per
     ],
 )
 def test_answers_that_make_no_sense_are_a_failure_that_the_model_hears_of(
-    desk: Desk, person: Person, project: int, answer: dict[str, Any]
+    user: CoderUser, person: Person, project: int, answer: dict[str, Any]
 ) -> None:
-    desk.script(("tool_stat", {"path": "x"}))
+    user.script(("tool_stat", {"path": "x"}))
 
     with connected(person, project) as connector:
-        turn = desk.ask(headers={"Prefer": "respond-async"})
+        turn = user.ask(headers={"Prefer": "respond-async"})
         call = connector.hear()
         connector.say({"jsonrpc": "2.0", "id": "made-up", "result": {"success": True}})
         connector.say({"jsonrpc": "2.0", "id": call["id"], **answer})
         connector.say({"jsonrpc": "2.0", "id": call["id"], "result": {"success": True}})  # twice
-        assert desk.ended(turn["turn_id"])["status"] == "completed"
+        assert user.ended(turn["turn_id"])["status"] == "completed"
 
-    assert [heard["success"] for heard in desk.heard()] == [False]
+    assert [heard["success"] for heard in user.heard()] == [False]
 
 
 def test_something_large_is_not_taken_because_something_else_is_waited_for(
-    desk: Desk, person: Person, project: int
+    user: CoderUser, person: Person, project: int
 ) -> None:
-    desk.script(("tool_stat", {"path": "x"}))
+    user.script(("tool_stat", {"path": "x"}))
 
     with connected(person, project) as connector:
-        turn = desk.ask(headers={"Prefer": "respond-async"})
+        turn = user.ask(headers={"Prefer": "respond-async"})
         connector.hear()
         connector.say({"jsonrpc": "2.0", "id": "made-up", "result": {"success": True, "x": "x" * 200_000}})
         assert connector.close_code()[0] == 4413
 
     with connected(person, project) as again:
         again.answer(again.hear())
-        assert desk.ended(turn["turn_id"])["status"] == "completed"
+        assert user.ended(turn["turn_id"])["status"] == "completed"
 
 
 @pytest.mark.parametrize("path", ["a", ".bashrc"])
 def test_half_a_character_is_explained_to_the_model_and_goes_nowhere(
-    desk: Desk, person: Person, project: int, path: str
+    user: CoderUser, person: Person, project: int, path: str
 ) -> None:
-    desk.script(("tool_write_file", {"path": path, "content": "\ud800"}))
+    user.script(("tool_write_file", {"path": path, "content": "\ud800"}))
 
-    with serving(person, project, a_file, mode="yes") as calls:
-        assert desk.ask()["content"] == "Done."
+    with serving(person, project, file_content, mode="yes") as calls:
+        assert user.ask()["content"] == "Done."
 
     assert calls == []
-    [heard] = desk.heard()
+    [heard] = user.heard()
     assert (heard["success"], "lone surrogate" in heard["error"]) == (False, True)
-    assert [noted["status"] for noted in desk.audit()] == ["refused"]
+    assert [noted["status"] for noted in user.audit()] == ["refused"]
 
 
 def test_guidance_of_the_folder_is_offered_as_data(
-    desk: Desk, person: Person, project: int, model: ModelServer
+    user: CoderUser, person: Person, project: int, model: ModelServer
 ) -> None:
-    desk.script()
+    user.script()
 
-    with serving(person, project, a_file, features=["AGENTS.md"]) as calls:
-        desk.ask()
-        desk.ask()
+    with serving(person, project, file_content, features=["AGENTS.md"]) as calls:
+        user.ask()
+        user.ask()
 
     assert [(call["method"], call["path"]) for call in calls] == [("workspace/read", "AGENTS.md")]  # once
     told = [one["content"] for one in model.asked[-1].body["messages"] if one["role"] == "system"]
@@ -297,61 +215,63 @@ def test_guidance_of_the_folder_is_offered_as_data(
 
 
 def test_a_call_whose_line_breaks_is_asked_again_by_its_id_of_the_same_connector(
-    desk: Desk, person: Person, project: int
+    user: CoderUser, person: Person, project: int
 ) -> None:
-    desk.script(("tool_write_file", {"path": "a", "content": "x"}))
+    user.script(("tool_write_file", {"path": "a", "content": "x"}))
     with connected(person, project) as first:
-        turn = desk.ask(headers={"Prefer": "respond-async"})
+        turn = user.ask(headers={"Prefer": "respond-async"})
         sent = first.hear()
         first.socket.close()
 
     with connected(person, project) as again:
         repeated = again.hear()
         again.answer(repeated, size=1)
-        assert desk.ended(turn["turn_id"])["status"] == "completed"
+        assert user.ended(turn["turn_id"])["status"] == "completed"
 
     assert (repeated["id"], repeated["params"]["content"]) == (sent["id"], "x")
-    assert [heard["success"] for heard in desk.heard()] == [True]
-    assert [noted["status"] for noted in desk.audit()] == ["done"]
+    assert [heard["success"] for heard in user.heard()] == [True]
+    assert [noted["status"] for noted in user.audit()] == ["done"]
 
 
-def test_a_call_is_never_repeated_to_another_connector(desk: Desk, person: Person, project: int) -> None:
-    desk.script(("tool_write_file", {"path": "a", "content": "x"}))
+def test_a_call_is_never_repeated_to_another_connector(user: CoderUser, person: Person, project: int) -> None:
+    user.script(("tool_write_file", {"path": "a", "content": "x"}))
     with connected(person, project) as first:
-        turn = desk.ask(headers={"Prefer": "respond-async"})
+        turn = user.ask(headers={"Prefer": "respond-async"})
         first.hear()
         with connected(person, project, connector_id="another-one", take_over=True) as other:
             first.close_code()
-            turn_url = f"/my/chat/{desk.session}/turns/{turn['turn_id']}"
-            assert desk.person.http.get(turn_url).json()["status"] == "running"
+            turn_url = f"/my/chat/{user.session}/turns/{turn['turn_id']}"
+            assert user.person.http.get(turn_url).json()["status"] == "running"
             with pytest.raises(TimeoutError):
                 other.socket.recv(1)
-            desk.person.http.post(f"{turn_url}/cancel")
+            user.person.http.post(f"{turn_url}/cancel")
 
-    assert desk.ended(turn["turn_id"])["status"] == "cancelled"
+    assert user.ended(turn["turn_id"])["status"] == "cancelled"
 
 
 # Approvals
 
 
 @pytest.mark.req("WSA-07.1", "AGT-02.7")
-def test_a_delete_waits_for_the_user_and_is_done_once_when_approved(desk: Desk, person: Person, project: int) -> None:
-    desk.script(("tool_delete_file", {"path": "old.txt"}))
+def test_a_delete_waits_for_the_user_and_is_done_once_when_approved(
+    user: CoderUser, person: Person, project: int
+) -> None:
+    user.script(("tool_delete_file", {"path": "old.txt"}))
 
-    with serving(person, project, lambda *_: {}) as calls, person.follow(desk.session, 0) as following:
-        answered = desk.ask()
+    with serving(person, project, lambda *_: {}) as calls, person.follow(user.session, 0) as following:
+        answered = user.ask()
         assert (answered["status"], calls) == ("waiting", [])
         request = following.until("tool_request")[-1].data
-        [pending] = desk.approvals()
+        [pending] = user.approvals()
         assert answered["approval_id"] == pending["id"] == request["approval_id"]
         assert (request["tool"], request["arguments"]) == ("tool_delete_file", {"path": "old.txt"})
         agents = f"/my/projects/{project}/agents"
         coder = next(one for one in person.http.get(agents).json()["items"] if one["name"] == "agent_coder")
         assert person.http.get(f"{agents}/{coder['id']}/status").json()["status"] == "idle"  # its slot is free
 
-        decided = desk.decide(pending["id"], decision="approve")
+        decided = user.decide(pending["id"], decision="approve")
         assert (decided.status_code, decided.json()["status"]) == (200, "approved")
-        assert desk.ended(answered["turn_id"])["status"] == "completed"
+        assert user.ended(answered["turn_id"])["status"] == "completed"
         events = following.until("turn_completed")
 
     [call] = calls
@@ -359,9 +279,9 @@ def test_a_delete_waits_for_the_user_and_is_done_once_when_approved(desk: Desk, 
     types = [event.type for event in events]
     assert types.index("approval_resolved") < types.index("tool_result")
     assert types.count("tool_called") == 0  # it was told before the run parked, and once
-    assert desk.approvals("used")[0]["id"] == pending["id"]
-    assert [noted["status"] for noted in desk.audit()] == ["asked", "done"]
-    assert_problem(desk.decide(pending["id"], decision="approve"), 409, "approval_decided")
+    assert user.approvals("used")[0]["id"] == pending["id"]
+    assert [noted["status"] for noted in user.audit()] == ["asked", "done"]
+    assert_problem(user.decide(pending["id"], decision="approve"), 409, "approval_decided")
 
 
 @pytest.mark.req("WSA-07.1")
@@ -370,7 +290,7 @@ def test_a_delete_waits_for_the_user_and_is_done_once_when_approved(desk: Desk, 
     [("tool_delete_file", {"path": ".bashrc"}), ("tool_write_file", {"path": ".bashrc", "content": "x"})],
 )
 def test_what_is_asked_for_is_bound_to_the_file_as_it_is(
-    desk: Desk, person: Person, project: int, tool: str, arguments: dict[str, Any]
+    user: CoderUser, person: Person, project: int, tool: str, arguments: dict[str, Any]
 ) -> None:
     looks: list[dict[str, Any]] = []
 
@@ -380,13 +300,13 @@ def test_what_is_asked_for_is_bound_to_the_file_as_it_is(
             return {"sha256": "a" * 64}
         return {}
 
-    desk.script((tool, arguments))
+    user.script((tool, arguments))
     with serving(person, project, answers, mode="yes") as calls:
-        answered = desk.ask()
-        [pending] = desk.approvals()
+        answered = user.ask()
+        [pending] = user.approvals()
         assert pending["details"]["old_sha256"] == "a" * 64
-        desk.decide(pending["id"], decision="approve")
-        desk.ended(answered["turn_id"])
+        user.decide(pending["id"], decision="approve")
+        user.ended(answered["turn_id"])
 
     [look] = looks
     assert (look["method"], look["path"], look["turn_id"]) == ("workspace/stat", ".bashrc", answered["turn_id"])
@@ -394,60 +314,60 @@ def test_what_is_asked_for_is_bound_to_the_file_as_it_is(
     assert call["if_match"] == call["approval"]["old_sha256"] == "a" * 64
 
 
-def test_a_file_that_is_not_there_may_not_be_there_then_either(desk: Desk, person: Person, project: int) -> None:
-    desk.script(("tool_write_file", {"path": ".bashrc", "content": "x"}))
+def test_a_file_that_is_not_there_may_not_be_there_then_either(user: CoderUser, person: Person, project: int) -> None:
+    user.script(("tool_write_file", {"path": ".bashrc", "content": "x"}))
     missing = {"success": False, "code": "file_not_found", "error": "Path .bashrc does not exist"}
 
     with serving(person, project, lambda _, params: missing if params.get("with_sha256") else {}) as calls:
-        answered = desk.ask()
-        desk.decide(answered["approval_id"], decision="approve")
-        desk.ended(answered["turn_id"])
+        answered = user.ask()
+        user.decide(answered["approval_id"], decision="approve")
+        user.ended(answered["turn_id"])
 
     [call] = calls
     assert (call["if_match"], call["approval"]["old_sha256"]) == ("", "")
 
 
 def test_what_the_agent_has_read_counts_before_what_the_user_was_asked_about(
-    desk: Desk, person: Person, project: int
+    user: CoderUser, person: Person, project: int
 ) -> None:
-    desk.script(("tool_read_file", {"path": "a"}), ("tool_delete_file", {"path": "a"}))
+    user.script(("tool_read_file", {"path": "a"}), ("tool_delete_file", {"path": "a"}))
 
     def answers(method: str, params: dict[str, Any]) -> dict[str, Any]:
-        return {"sha256": "b" * 64} if params.get("with_sha256") else a_file(method, params)
+        return {"sha256": "b" * 64} if params.get("with_sha256") else file_content(method, params)
 
     with serving(person, project, answers) as calls:
-        answered = desk.ask()
-        desk.decide(answered["approval_id"], decision="approve")
-        desk.ended(answered["turn_id"])
+        answered = user.ask()
+        user.decide(answered["approval_id"], decision="approve")
+        user.ended(answered["turn_id"])
 
     read = hashlib.sha256(b"content of a").hexdigest()
     assert (calls[1]["if_match"], calls[1]["approval"]["old_sha256"]) == (read, "b" * 64)  # both must be so
 
 
-def test_a_refusal_is_told_to_the_model_with_the_users_words(desk: Desk, person: Person, project: int) -> None:
-    desk.script(("tool_delete_file", {"path": "old.txt"}))
+def test_a_refusal_is_told_to_the_model_with_the_users_words(user: CoderUser, person: Person, project: int) -> None:
+    user.script(("tool_delete_file", {"path": "old.txt"}))
 
     with serving(person, project, lambda *_: {}) as calls:
-        answered = desk.ask()
-        desk.decide(desk.approvals()[0]["id"], decision="reject", feedback="I still need it")
-        desk.ended(answered["turn_id"])
+        answered = user.ask()
+        user.decide(user.approvals()[0]["id"], decision="reject", feedback="I still need it")
+        user.ended(answered["turn_id"])
 
     assert calls == []
-    [heard] = desk.heard()
+    [heard] = user.heard()
     assert "I still need it" in heard["error"]
 
 
-def test_an_approval_is_for_these_very_arguments(desk: Desk, person: Person, project: int) -> None:
-    desk.script(("tool_delete_file", {"path": "a"}), ("tool_delete_file", {"path": "b"}))
+def test_an_approval_is_for_these_very_arguments(user: CoderUser, person: Person, project: int) -> None:
+    user.script(("tool_delete_file", {"path": "a"}), ("tool_delete_file", {"path": "b"}))
 
     with serving(person, project, lambda *_: {}) as calls:
-        answered = desk.ask()
-        desk.decide(desk.approvals()[0]["id"], decision="approve")
-        [second] = eventually(desk.approvals)
+        answered = user.ask()
+        user.decide(user.approvals()[0]["id"], decision="approve")
+        [second] = eventually(user.approvals)
         assert second["arguments"] == {"path": "b"}
         assert [call["path"] for call in calls] == ["a"]
-        desk.decide(second["id"], decision="approve")
-        desk.ended(answered["turn_id"])
+        user.decide(second["id"], decision="approve")
+        user.ended(answered["turn_id"])
 
     assert [call["path"] for call in calls] == ["a", "b"]
 
@@ -455,34 +375,36 @@ def test_an_approval_is_for_these_very_arguments(desk: Desk, person: Person, pro
 @pytest.mark.any_database
 @pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".github/workflows/x.yml", ".bashrc", "AGENTS.md"])
 def test_files_that_other_programs_obey_are_asked_for_whatever_the_mode(
-    desk: Desk, person: Person, project: int, path: str
+    user: CoderUser, person: Person, project: int, path: str
 ) -> None:
-    desk.script(("tool_write_file", {"path": path, "content": "x"}))
+    user.script(("tool_write_file", {"path": path, "content": "x"}))
 
-    with serving(person, project, a_file, mode="yes") as calls:
-        answered = desk.ask()
+    with serving(person, project, file_content, mode="yes") as calls:
+        answered = user.ask()
         assert (answered["status"], calls) == ("waiting", [])
-        [pending] = desk.approvals()
+        [pending] = user.approvals()
         assert pending["risk"] == "high"
-        desk.person.http.post(f"/my/chat/{desk.session}/turns/{answered['turn_id']}/cancel")
+        user.person.http.post(f"/my/chat/{user.session}/turns/{answered['turn_id']}/cancel")
 
-    assert desk.approvals() == []
-    assert_problem(desk.decide(pending["id"], decision="approve"), 409, "approval_decided")
+    assert user.approvals() == []
+    assert_problem(user.decide(pending["id"], decision="approve"), 409, "approval_decided")
 
 
-def test_what_the_connector_asks_parks_too_and_the_first_answer_wins(desk: Desk, person: Person, project: int) -> None:
-    desk.script(
+def test_what_the_connector_asks_parks_too_and_the_first_answer_wins(
+    user: CoderUser, person: Person, project: int
+) -> None:
+    user.script(
         ("tool_write_file", {"path": "a", "content": "new"}), ("tool_write_file", {"path": "b", "content": "x"})
     )
     hashes = {"old_sha256": "", "new_sha256": "b" * 64}
     question = {"success": False, "code": "asks", "error": "asked", "diff": "+new", "grant": "*", **hashes}
 
     with connected(person, project, mode="both") as connector:
-        turn = desk.ask(headers={"Prefer": "respond-async"})
+        turn = user.ask(headers={"Prefer": "respond-async"})
         _answer(connector, connector.hear(), **question, ask_id="q1")
-        [pending] = eventually(desk.approvals)
+        [pending] = eventually(user.approvals)
         assert pending["details"] == {"ask_id": "q1", "diff": "+new", "where": "both", "grant": "*", **hashes}
-        desk.decide(pending["id"], decision="approve", changes={"holds": "session"})
+        user.decide(pending["id"], decision="approve", changes={"holds": "session"})
         heard = [connector.hear(), connector.hear()]  # in either order
         [second] = [message for message in heard if "id" in message]
         [answered] = [message for message in heard if message["method"] == "workspace/answered"]
@@ -492,52 +414,54 @@ def test_what_the_connector_asks_parks_too_and_the_first_answer_wins(desk: Desk,
         connector.answer(second, size=3)
 
         _answer(connector, connector.hear(), **question, ask_id="q2")  # this time the terminal is faster
-        [pending] = eventually(desk.approvals)
+        [pending] = eventually(user.approvals)
         decision = {"ask_id": "q2", "decision": "reject", "feedback": "not that"}
         connector.say({"jsonrpc": "2.0", "method": "workspace/decided", "params": decision})
-        assert desk.ended(turn["turn_id"])["status"] == "completed"
+        assert user.ended(turn["turn_id"])["status"] == "completed"
 
-    assert_problem(desk.decide(pending["id"], decision="approve"), 409, "approval_decided")
-    assert "not that" in desk.heard()[1]["error"]
+    assert_problem(user.decide(pending["id"], decision="approve"), 409, "approval_decided")
+    assert "not that" in user.heard()[1]["error"]
 
 
 def test_where_writes_are_asked_for_in_the_terminal_only_the_terminal_can_approve(
-    desk: Desk, person: Person, project: int
+    user: CoderUser, person: Person, project: int
 ) -> None:
-    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
+    user.script(("tool_write_file", {"path": "a", "content": "new"}))
     with connected(person, project, mode="terminal") as connector:
-        turn = desk.ask(headers={"Prefer": "respond-async"})
+        turn = user.ask(headers={"Prefer": "respond-async"})
         _answer(connector, connector.hear(), success=False, code="asks", error="asked", ask_id="q1", diff="+new")
-        [pending] = eventually(desk.approvals)
-        assert_problem(desk.decide(pending["id"], decision="approve"), 409, "approval_decided")
+        [pending] = eventually(user.approvals)
+        assert_problem(user.decide(pending["id"], decision="approve"), 409, "approval_decided")
         connector.say(
             {"jsonrpc": "2.0", "method": "workspace/decided", "params": {"ask_id": "q1", "decision": "approve"}}
         )
         connector.answer(connector.hear(), size=3)
-        assert desk.ended(turn["turn_id"])["status"] == "completed"
+        assert user.ended(turn["turn_id"])["status"] == "completed"
 
-    assert desk.heard()[0]["success"]
+    assert user.heard()[0]["success"]
 
 
-def test_the_terminal_has_the_last_word_about_what_was_approved_here(desk: Desk, person: Person, project: int) -> None:
-    desk.script(("tool_delete_file", {"path": "a"}))
+def test_the_terminal_has_the_last_word_about_what_was_approved_here(
+    user: CoderUser, person: Person, project: int
+) -> None:
+    user.script(("tool_delete_file", {"path": "a"}))
     asks = {"success": False, "code": "asks", "error": "asked", "ask_id": "q1", "diff": "-a", "old_sha256": "b" * 64}
     with connected(person, project, mode="terminal") as connector:
-        turn = desk.ask(headers={"Prefer": "respond-async"})
+        turn = user.ask(headers={"Prefer": "respond-async"})
         connector.answer(connector.hear(), sha256="b" * 64)
-        [first] = eventually(desk.approvals)
-        assert desk.decide(first["id"], decision="approve").status_code == 200
+        [first] = eventually(user.approvals)
+        assert user.decide(first["id"], decision="approve").status_code == 200
         _answer(connector, connector.hear(), **asks, new_sha256="")
 
-        [second] = eventually(desk.approvals)
+        [second] = eventually(user.approvals)
         assert (second["details"]["where"], second["risk"]) == ("terminal", "high")
-        assert_problem(desk.decide(second["id"], decision="approve"), 409, "approval_decided")
+        assert_problem(user.decide(second["id"], decision="approve"), 409, "approval_decided")
         connector.say(
             {"jsonrpc": "2.0", "method": "workspace/decided", "params": {"ask_id": "q1", "decision": "approve"}}
         )
         deleted = connector.hear()
         connector.answer(deleted)
-        assert desk.ended(turn["turn_id"])["status"] == "completed"
+        assert user.ended(turn["turn_id"])["status"] == "completed"
 
     hashes = {"old_sha256": "b" * 64, "new_sha256": ""}
     assert deleted["params"]["approval"] == {"id": second["id"], "holds": "once", **hashes}
@@ -545,40 +469,40 @@ def test_the_terminal_has_the_last_word_about_what_was_approved_here(desk: Desk,
 
 @pytest.mark.req("AGT-02.8")
 def test_a_call_that_the_connector_asks_about_is_noted_once_and_once_more_when_it_is_made(
-    desk: Desk, person: Person, project: int
+    user: CoderUser, person: Person, project: int
 ) -> None:
-    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
+    user.script(("tool_write_file", {"path": "a", "content": "new"}))
     with connected(person, project, mode="both") as connector:
-        turn_id, pending = _asked_by_the_connector(desk, connector)
-        assert [(noted["tool"], noted["status"]) for noted in desk.audit()] == [("tool_write_file", "asked")]
-        desk.decide(pending["id"], decision="approve")
+        turn_id, pending = _asked_by_the_connector(user, connector)
+        assert [(noted["tool"], noted["status"]) for noted in user.audit()] == [("tool_write_file", "asked")]
+        user.decide(pending["id"], decision="approve")
         call = next(message for message in (connector.hear(), connector.hear()) if "id" in message)
         connector.answer(call, size=3)
-        desk.ended(turn_id)
+        user.ended(turn_id)
 
-    assert [(noted["status"], noted["approval_id"]) for noted in desk.audit()] == [
+    assert [(noted["status"], noted["approval_id"]) for noted in user.audit()] == [
         ("asked", None),
         ("done", pending["id"]),
     ]
 
 
 @pytest.mark.req("AGT-02.8")
-def test_a_call_that_is_cancelled_is_noted_as_that(desk: Desk, person: Person, project: int) -> None:
-    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
+def test_a_call_that_is_cancelled_is_noted_as_that(user: CoderUser, person: Person, project: int) -> None:
+    user.script(("tool_write_file", {"path": "a", "content": "new"}))
     with connected(person, project) as connector:
-        turn = desk.ask(headers={"Prefer": "respond-async"})
+        turn = user.ask(headers={"Prefer": "respond-async"})
         connector.hear()
-        assert [noted["status"] for noted in desk.audit()] == ["sent"]
-        person.http.post(f"/my/chat/{desk.session}/turns/{turn['turn_id']}/cancel")
-        [noted] = eventually(lambda: [one for one in desk.audit() if one["status"] != "sent"])
+        assert [noted["status"] for noted in user.audit()] == ["sent"]
+        person.http.post(f"/my/chat/{user.session}/turns/{turn['turn_id']}/cancel")
+        [noted] = eventually(lambda: [one for one in user.audit() if one["status"] != "sent"])
 
     assert (noted["status"], "not known" in noted["error"]) == ("cancelled", True)
-    assert len(desk.audit()) == 1
+    assert len(user.audit()) == 1
 
 
 @pytest.mark.req("AGT-02.8")
 def test_what_a_child_asks_for_is_not_noted_as_a_call_of_its_parent(
-    desk: Desk, person: Person, project: int, script: ByMark, mark: str
+    user: CoderUser, person: Person, project: int, script: ByMark, mark: str
 ) -> None:
     spawn = {"role": "tester", "task_brief": {"objective": mark}}
     script[mark] = [
@@ -588,25 +512,25 @@ def test_what_a_child_asks_for_is_not_noted_as_a_call_of_its_parent(
         Say("Done."),
     ]
     with serving(person, project, lambda *_: {}):
-        answered = desk.ask()
+        answered = user.ask()
         assert answered["status"] == "waiting"
-        rows = [(noted["tool"], "path" in noted["arguments"], noted["status"]) for noted in desk.audit()]
+        rows = [(noted["tool"], "path" in noted["arguments"], noted["status"]) for noted in user.audit()]
         assert rows == [("tool_delete_file", True, "asked"), ("spawn_agent", False, "asked")]
-        desk.decide(answered["approval_id"], decision="approve")
-        assert desk.ended(answered["turn_id"])["status"] == "completed"
+        user.decide(answered["approval_id"], decision="approve")
+        assert user.ended(answered["turn_id"])["status"] == "completed"
 
-    rows = [(noted["tool"], "path" in noted["arguments"], noted["status"]) for noted in desk.audit()]
+    rows = [(noted["tool"], "path" in noted["arguments"], noted["status"]) for noted in user.audit()]
     assert rows[2:] == [("tool_delete_file", True, "done"), ("spawn_agent", False, "done")]
 
 
 ASKED = {"success": False, "code": "asks", "error": "asked", "diff": "+new"}
 
 
-def _asked_by_the_connector(desk: Desk, connector: ScriptedConnector) -> tuple[str, dict[str, Any]]:
+def _asked_by_the_connector(user: CoderUser, connector: ScriptedConnector) -> tuple[str, dict[str, Any]]:
     """Let the connector ask; return the turn that waits, and the approval."""
-    turn = desk.ask(headers={"Prefer": "respond-async"})
+    turn = user.ask(headers={"Prefer": "respond-async"})
     _answer(connector, connector.hear(), **ASKED, ask_id="q1")
-    [pending] = eventually(desk.approvals)
+    [pending] = eventually(user.approvals)
     return turn["turn_id"], pending
 
 
@@ -618,51 +542,53 @@ def _is_told_to_stop_asking(connector: ScriptedConnector) -> None:
 
 @pytest.mark.parametrize("way", ["cancel", "reset", "delete"])
 def test_the_connector_stops_asking_when_nobody_waits_any_more(
-    desk: Desk, person: Person, project: int, way: str
+    user: CoderUser, person: Person, project: int, way: str
 ) -> None:
-    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
+    user.script(("tool_write_file", {"path": "a", "content": "new"}))
     with connected(person, project, mode="both") as connector:
-        turn_id, pending = _asked_by_the_connector(desk, connector)
+        turn_id, pending = _asked_by_the_connector(user, connector)
 
         match way:
             case "cancel":
-                person.http.post(f"/my/chat/{desk.session}/turns/{turn_id}/cancel")
+                person.http.post(f"/my/chat/{user.session}/turns/{turn_id}/cancel")
             case "reset":
                 person.http.post(f"/my/projects/{project}/space/reset")
             case "delete":
-                person.http.delete(f"/my/chat/sessions/{desk.session}")
+                person.http.delete(f"/my/chat/sessions/{user.session}")
 
         _is_told_to_stop_asking(connector)
-        assert desk.approvals() == []
+        assert user.approvals() == []
         code = "approval_not_found" if way == "delete" else "approval_decided"
-        assert_problem(desk.decide(pending["id"], decision="reject"), 404 if way == "delete" else 409, code)
+        assert_problem(user.decide(pending["id"], decision="reject"), 404 if way == "delete" else 409, code)
 
 
 @pytest.mark.any_database
-def test_the_connector_stops_asking_when_the_time_to_decide_is_over(desk: Desk, person: Person, project: int) -> None:
+def test_the_connector_stops_asking_when_the_time_to_decide_is_over(
+    user: CoderUser, person: Person, project: int
+) -> None:
     person.http.patch(f"/my/projects/{project}", json={"settings": {"approval_seconds": 10}})
-    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
+    user.script(("tool_write_file", {"path": "a", "content": "new"}))
     with connected(person, project, mode="both") as connector:
-        turn_id, _ = _asked_by_the_connector(desk, connector)
+        turn_id, _ = _asked_by_the_connector(user, connector)
         _is_told_to_stop_asking(connector)
-        assert desk.ended(turn_id)["status"] == "completed"
+        assert user.ended(turn_id)["status"] == "completed"
 
 
 def test_a_connector_that_begins_to_ask_for_a_turn_that_is_over_is_told_so(
-    desk: Desk, person: Person, project: int
+    user: CoderUser, person: Person, project: int
 ) -> None:
-    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
+    user.script(("tool_write_file", {"path": "a", "content": "new"}))
     with connected(person, project, mode="both") as connector:
-        turn = desk.ask(headers={"Prefer": "respond-async"})
+        turn = user.ask(headers={"Prefer": "respond-async"})
         call = connector.hear()
-        person.http.post(f"/my/chat/{desk.session}/turns/{turn['turn_id']}/cancel")
+        person.http.post(f"/my/chat/{user.session}/turns/{turn['turn_id']}/cancel")
         coder = f"/my/projects/{project}/agents/{_coder(person, project)}/status"
         eventually(lambda: person.http.get(coder).json()["status"] == "idle")
 
         _answer(connector, call, **ASKED, ask_id="q1")
 
         _is_told_to_stop_asking(connector)
-    assert desk.approvals() == []
+    assert user.approvals() == []
 
 
 def _coder(person: Person, project: int) -> int:
@@ -676,14 +602,16 @@ def _answer(connector: ScriptedConnector, call: dict[str, Any], **result: Any) -
 
 
 @pytest.mark.req("AGT-02.7", "AGT-02.6", "SEC-03.5")
-def test_a_project_says_what_is_asked_for_and_where_agents_may_go(desk: Desk, person: Person, project: int) -> None:
+def test_a_project_says_what_is_asked_for_and_where_agents_may_go(
+    user: CoderUser, person: Person, project: int
+) -> None:
     rules = {
         "tool_read_file": {"allowed_paths": ["src/**"], "denied_paths": ["**/private/**"]},
         "tool_stat": {"requires_approval": True},
         "tool_list_directory": {"enabled": False},
     }
     person.http.patch(f"/my/projects/{project}", json={"settings": {"tools": rules}})
-    desk.script(
+    user.script(
         ("tool_read_file", {"path": "src/a"}),
         ("tool_read_file", {"path": "docs/a"}),
         ("tool_read_file", {"path": "src/private/a"}),
@@ -691,12 +619,12 @@ def test_a_project_says_what_is_asked_for_and_where_agents_may_go(desk: Desk, pe
         ("tool_stat", {"path": "src/a"}),
     )
 
-    with serving(person, project, a_file) as calls:
-        answered = desk.ask()
+    with serving(person, project, file_content) as calls:
+        answered = user.ask()
         assert answered["status"] == "waiting"
-        assert desk.approvals()[0]["tool"] == "tool_stat"
-        desk.decide(desk.approvals()[0]["id"], decision="approve")
-        desk.ended(answered["turn_id"])
+        assert user.approvals()[0]["tool"] == "tool_stat"
+        user.decide(user.approvals()[0]["id"], decision="approve")
+        user.ended(answered["turn_id"])
 
     assert [(call["method"], call["path"]) for call in calls] == [
         ("workspace/read", "src/a"),
@@ -704,18 +632,18 @@ def test_a_project_says_what_is_asked_for_and_where_agents_may_go(desk: Desk, pe
     ]
     assert (calls[0]["allowed_paths"], calls[0]["denied_paths"]) == (["src/**"], ["**/private/**"])
     assert (calls[1]["allowed_paths"], calls[1]["denied_paths"]) == ([], [])
-    assert [heard["success"] for heard in desk.heard()] == [True, False, False, False, True]
+    assert [heard["success"] for heard in user.heard()] == [True, False, False, False, True]
     tools = {tool["name"]: tool for tool in person.http.get(f"/my/projects/{project}/tools").json()["items"]}
     assert tools["tool_stat"]["requires_approval"]
     assert not tools["tool_list_directory"]["enabled"]
     assert tools["tool_delete_file"]["requires_approval"]
 
 
-def test_nobody_decides_for_somebody_else(desk: Desk, person: Person, project: int, chat_server: Server) -> None:
-    desk.script(("tool_delete_file", {"path": "a"}))
+def test_nobody_decides_for_somebody_else(user: CoderUser, person: Person, project: int, chat_server: Server) -> None:
+    user.script(("tool_delete_file", {"path": "a"}))
     stranger = Person.register(chat_server.url)
-    with serving(person, project, a_file) as calls:
-        answered = desk.ask()
+    with serving(person, project, file_content) as calls:
+        answered = user.ask()
         approval = answered["approval_id"]
         for ask in (
             stranger.http.get(f"/my/approvals/{approval}"),
@@ -724,7 +652,7 @@ def test_nobody_decides_for_somebody_else(desk: Desk, person: Person, project: i
         ):
             assert_problem(ask, 404, "approval_not_found")
         assert stranger.http.get("/my/approvals").json()["items"] == []
-        assert desk.approvals()[0]["id"] == approval
+        assert user.approvals()[0]["id"] == approval
         assert calls == []
 
 
@@ -732,48 +660,48 @@ def test_a_run_that_waits_goes_on_after_a_restart(start_server: StartServer, mod
     server = start_server(**with_model(model))
     person = Person.register(server.url)
     project = person.project()["id"]
-    desk = Desk(person, project, model, mark)
-    desk.script(("tool_delete_file", {"path": "old.txt"}))
-    answered = desk.ask()
+    user = CoderUser(person, project, model, mark)
+    user.script(("tool_delete_file", {"path": "old.txt"}))
+    answered = user.ask()
     server.kill()
 
     again = start_server(ARTEL_DATABASE_URL=server.env["ARTEL_DATABASE_URL"], **with_model(model))
-    desk.person = Person(person.email, person.user_id, person.token, client(again.url, person.token))
-    with serving(desk.person, project, lambda *_: {}) as calls:
-        assert desk.decide(answered["approval_id"], decision="approve").status_code == 200
-        assert desk.ended(answered["turn_id"])["status"] == "completed"
+    user.person = Person(person.email, person.user_id, person.token, client(again.url, person.token))
+    with serving(user.person, project, lambda *_: {}) as calls:
+        assert user.decide(answered["approval_id"], decision="approve").status_code == 200
+        assert user.ended(answered["turn_id"])["status"] == "completed"
 
     assert [call["path"] for call in calls] == ["old.txt"]
-    assert desk.heard()[0]["success"] is True
+    assert user.heard()[0]["success"] is True
 
 
 def test_nobody_waits_for_ever_and_what_expired_can_be_asked_for_again_without_a_model(
-    desk: Desk, person: Person, project: int, model: ModelServer
+    user: CoderUser, person: Person, project: int, model: ModelServer
 ) -> None:
     person.http.patch(
         f"/my/projects/{project}",
         json={"settings": {"tools": {"tool_write_file": {"requires_approval": True}}, "approval_seconds": 10}},
     )
-    desk.script(("tool_write_file", {"path": "a", "content": "new"}))
+    user.script(("tool_write_file", {"path": "a", "content": "new"}))
 
-    with serving(person, project, a_file) as calls:
-        answered = desk.ask()
+    with serving(person, project, file_content) as calls:
+        answered = user.ask()
         expired = answered["approval_id"]
-        state = desk.ended(answered["turn_id"], 40)
+        state = user.ended(answered["turn_id"], 40)
         assert state["status"] == "completed"
-        assert "did not answer in time" in desk.heard()[0]["error"]
+        assert "did not answer in time" in user.heard()[0]["error"]
         assert calls == []
-        assert_problem(desk.decide(expired, decision="approve"), 409, "approval_decided")
+        assert_problem(user.decide(expired, decision="approve"), 409, "approval_decided")
 
         asked_before = len(model.asked)
         again = person.http.post(f"/my/approvals/{expired}/ask-again")
         assert again.status_code == 201, again.text
         assert_problem(person.http.post(f"/my/approvals/{expired}/ask-again"), 409, "approval_decided")
-        desk.decide(again.json()["id"], decision="approve")
-        assert desk.ended(again.json()["turn_id"])["status"] == "completed"
+        user.decide(again.json()["id"], decision="approve")
+        assert user.ended(again.json()["turn_id"])["status"] == "completed"
 
     [call] = calls
     assert (call["path"], call["approval"]["id"]) == ("a", again.json()["id"])
     assert call["approval"]["old_sha256"] == hashlib.sha256(b"content of a").hexdigest()  # as it was at first
     assert len(model.asked) == asked_before
-    assert "tool_write_file was done" in person.history(desk.session)[-1]["content"]
+    assert "tool_write_file was done" in person.history(user.session)[-1]["content"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.test_file_tools import Desk
+from tests.actors.coder_user import CoderUser
 from tests.deadlines import eventually
 from tests.folders import connected_folder
 from tests.model_server import ByMark, ModelServer, Say, Tool
@@ -18,17 +18,17 @@ def person(chat_server: Server) -> Person:
 
 
 @pytest.fixture
-def desk(person: Person, model: ModelServer, mark: str) -> Desk:
-    return Desk(person, person.project()["id"], model, mark)
+def user(person: Person, model: ModelServer, mark: str) -> CoderUser:
+    return CoderUser(person, person.project()["id"], model, mark)
 
 
 @pytest.mark.req("WSA-01.1", "WSA-01.2", "WSA-02.1", "WSA-03.1", "WSA-04.1", "WSA-07.1")
-def test_read_write_list_search_edit_and_delete_with_approval(desk: Desk, tmp_path: Path) -> None:
+def test_read_write_list_search_edit_and_delete_with_approval(user: CoderUser, tmp_path: Path) -> None:
     work = tmp_path / "work"
     (work / "src").mkdir(parents=True)
     (work / "src" / "main.py").write_text("def main():\n    print('hello')\n")
     (work / "old.txt").write_text("old")
-    desk.script(
+    user.script(
         ("tool_list_directory", {"path": ".", "recursive": True}),
         ("tool_read_file", {"path": "src/main.py"}),
         ("tool_search_files", {"query": "print"}),
@@ -38,18 +38,18 @@ def test_read_write_list_search_edit_and_delete_with_approval(desk: Desk, tmp_pa
         ("tool_delete_file", {"path": "old.txt"}),
     )
 
-    with connected_folder(tmp_path, desk.person, desk.project, "--yes") as folder:
-        waiting = desk.ask()
+    with connected_folder(tmp_path, user.person, user.project, "--yes") as folder:
+        waiting = user.ask()
         assert waiting["status"] == "waiting", waiting
         assert "old.txt" in folder.files()
-        desk.decide(waiting["approval_id"], decision="approve")
-        assert desk.ended(waiting["turn_id"])["status"] == "completed"
+        user.decide(waiting["approval_id"], decision="approve")
+        assert user.ended(waiting["turn_id"])["status"] == "completed"
 
         assert folder.files() == {
             "src/main.py": b"def main():\n    print('world')\n",
             "src/new/util.py": b"x = 1\n",
         }
-        listed, read, found, edited, written, looked, deleted = desk.heard()
+        listed, read, found, edited, written, looked, deleted = user.heard()
         assert [entry["path"] for entry in listed["data"]["files"]] == ["old.txt", "src", "src/main.py"]
         assert read["data"]["content"] == "def main():\n    print('hello')\n"
         assert "src/main.py" in str(found["data"])
@@ -61,203 +61,207 @@ def test_read_write_list_search_edit_and_delete_with_approval(desk: Desk, tmp_pa
         assert folder.files() == {"src/main.py": b"def main():\n    print('hello')\n", "old.txt": b"old"}
 
 
-def test_writes_are_asked_for_in_the_browser_and_the_answer_can_hold(desk: Desk, tmp_path: Path) -> None:
-    desk.script(*(("tool_write_file", {"path": f"notes/{name}.txt", "content": name}) for name in ("one", "two")))
+def test_writes_are_asked_for_in_the_browser_and_the_answer_can_hold(user: CoderUser, tmp_path: Path) -> None:
+    user.script(*(("tool_write_file", {"path": f"notes/{name}.txt", "content": name}) for name in ("one", "two")))
     (tmp_path / "work" / "notes").mkdir(parents=True)
 
-    with connected_folder(tmp_path, desk.person, desk.project, "--ask", "browser") as folder:
-        waiting = desk.ask()
-        [pending] = desk.approvals()
+    with connected_folder(tmp_path, user.person, user.project, "--ask", "browser") as folder:
+        waiting = user.ask()
+        [pending] = user.approvals()
         assert "+one" in pending["details"]["diff"]
         assert folder.files() == {}
-        desk.decide(pending["id"], decision="approve", changes={"holds": "always"})
-        assert desk.ended(waiting["turn_id"])["status"] == "completed"
+        user.decide(pending["id"], decision="approve", changes={"holds": "always"})
+        assert user.ended(waiting["turn_id"])["status"] == "completed"
         assert folder.files() == {"notes/one.txt": b"one", "notes/two.txt": b"two"}
         assert "notes" in artel("grants", "list", env=folder.env).stdout
 
 
-def test_an_approval_is_for_the_file_as_it_was_shown(desk: Desk, tmp_path: Path) -> None:
+def test_an_approval_is_for_the_file_as_it_was_shown(user: CoderUser, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     mine = tmp_path / "work" / "a.txt"
     mine.write_text("old\n")
-    desk.script(("tool_write_file", {"path": "a.txt", "content": "new\n"}))
+    user.script(("tool_write_file", {"path": "a.txt", "content": "new\n"}))
 
-    with connected_folder(tmp_path, desk.person, desk.project, "--ask", "browser") as folder:
-        waiting = desk.ask()
-        [first] = desk.approvals()
+    with connected_folder(tmp_path, user.person, user.project, "--ask", "browser") as folder:
+        waiting = user.ask()
+        [first] = user.approvals()
         folder.disconnect()  # and its question is gone
         mine.write_text("the user's\n")
         folder.connect("--ask", "browser")
-        desk.decide(first["id"], decision="approve")
+        user.decide(first["id"], decision="approve")
 
-        [second] = eventually(desk.approvals)
+        [second] = eventually(user.approvals)
         assert mine.read_text() == "the user's\n"
         assert "-the user's" in second["details"]["diff"]
         assert second["details"]["old_sha256"] != first["details"]["old_sha256"]
-        desk.decide(second["id"], decision="approve")
-        assert desk.ended(waiting["turn_id"])["status"] == "completed"
+        user.decide(second["id"], decision="approve")
+        assert user.ended(waiting["turn_id"])["status"] == "completed"
         assert mine.read_text() == "new\n"
 
-    assert [noted["status"] for noted in desk.audit() if noted["approval_id"]] == ["asked", "done"]
+    assert [noted["status"] for noted in user.audit() if noted["approval_id"]] == ["asked", "done"]
 
 
 @pytest.mark.req("WSA-07.1")
-def test_a_file_that_changed_after_its_delete_was_approved_stays(desk: Desk, tmp_path: Path) -> None:
+def test_a_file_that_changed_after_its_delete_was_approved_stays(user: CoderUser, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     mine = tmp_path / "work" / "a.txt"
     mine.write_text("old")
-    desk.script(("tool_delete_file", {"path": "a.txt"}))
+    user.script(("tool_delete_file", {"path": "a.txt"}))
 
-    with connected_folder(tmp_path, desk.person, desk.project, "--yes"):
-        waiting = desk.ask()
+    with connected_folder(tmp_path, user.person, user.project, "--yes"):
+        waiting = user.ask()
         mine.write_text("the user's")
-        desk.decide(waiting["approval_id"], decision="approve")
-        desk.ended(waiting["turn_id"])
+        user.decide(waiting["approval_id"], decision="approve")
+        user.ended(waiting["turn_id"])
 
     assert mine.read_text() == "the user's"
-    assert "changed" in desk.heard()[0]["error"]
+    assert "changed" in user.heard()[0]["error"]
 
 
-def test_a_read_only_folder_is_only_read(desk: Desk, tmp_path: Path) -> None:
+def test_a_read_only_folder_is_only_read(user: CoderUser, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.txt").write_text("a")
-    desk.script(("tool_read_file", {"path": "a.txt"}), ("tool_write_file", {"path": "a.txt", "content": "b"}))
+    user.script(("tool_read_file", {"path": "a.txt"}), ("tool_write_file", {"path": "a.txt", "content": "b"}))
 
-    with connected_folder(tmp_path, desk.person, desk.project, "--read-only") as folder:
-        desk.ask()
+    with connected_folder(tmp_path, user.person, user.project, "--read-only") as folder:
+        user.ask()
         assert folder.files() == {"a.txt": b"a"}
 
-    assert [heard["success"] for heard in desk.heard()] == [True, False]
+    assert [heard["success"] for heard in user.heard()] == [True, False]
 
 
-def test_what_the_user_changes_meanwhile_is_not_overwritten(desk: Desk, tmp_path: Path) -> None:
+def test_what_the_user_changes_meanwhile_is_not_overwritten(user: CoderUser, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     mine = tmp_path / "work" / "a.txt"
     mine.write_text("first")
-    desk.script(
+    user.script(
         ("tool_read_file", {"path": "a.txt"}),
         ("tool_delete_file", {"path": "other"}),
         ("tool_write_file", {"path": "a.txt", "content": "by the agent"}),
     )
 
-    with connected_folder(tmp_path, desk.person, desk.project, "--yes"):
-        waiting = desk.ask()
+    with connected_folder(tmp_path, user.person, user.project, "--yes"):
+        waiting = user.ask()
         mine.write_text("by the user")
-        desk.decide(waiting["approval_id"], decision="reject")
-        desk.ended(waiting["turn_id"])
+        user.decide(waiting["approval_id"], decision="reject")
+        user.ended(waiting["turn_id"])
 
     assert mine.read_text() == "by the user"
-    assert "Read it again" in desk.heard()[2]["error"]
+    assert "Read it again" in user.heard()[2]["error"]
 
 
-def test_a_named_command_runs_as_it_is_and_nothing_else_does(desk: Desk, tmp_path: Path) -> None:
+def test_a_named_command_runs_as_it_is_and_nothing_else_does(user: CoderUser, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
-    desk.script(("tool_run_command", {"name": "count"}), ("tool_run_command", {"name": "ls -la"}))
+    user.script(("tool_run_command", {"name": "count"}), ("tool_run_command", {"name": "ls -la"}))
 
     with connected_folder(
-        tmp_path, desk.person, desk.project, "--ask", "browser", "--run", "count=echo one two"
+        tmp_path, user.person, user.project, "--ask", "browser", "--run", "count=echo one two"
     ) as folder:
-        waiting = desk.ask()
-        [pending] = desk.approvals()
+        waiting = user.ask()
+        [pending] = user.approvals()
         assert "echo one two" in str(pending["details"])
-        desk.decide(pending["id"], decision="approve")
-        desk.ended(waiting["turn_id"])
+        user.decide(pending["id"], decision="approve")
+        user.ended(waiting["turn_id"])
         assert folder.is_online()
 
-    ran, refused = desk.heard()
+    ran, refused = user.heard()
     assert "one two" in str(ran["data"])
     assert refused["success"] is False
 
 
-def test_guidance_in_the_folder_reaches_the_agent(desk: Desk, tmp_path: Path, model: ModelServer) -> None:
+def test_guidance_in_the_folder_reaches_the_agent(user: CoderUser, tmp_path: Path, model: ModelServer) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "AGENTS.md").write_text("Use tabs.")
-    desk.script()
+    user.script()
 
-    with connected_folder(tmp_path, desk.person, desk.project, "--yes"):
-        desk.ask()
+    with connected_folder(tmp_path, user.person, user.project, "--yes"):
+        user.ask()
 
     assert "Use tabs." in str(model.asked[-1].body["messages"])
 
 
-def test_after_a_restart_of_the_connector_the_same_folder_is_served_again(desk: Desk, tmp_path: Path) -> None:
-    with connected_folder(tmp_path, desk.person, desk.project, "--yes") as folder:
-        url = f"/my/projects/{desk.project}/connector"
-        before = desk.person.http.get(url).json()["connector_id"]
+def test_after_a_restart_of_the_connector_the_same_folder_is_served_again(user: CoderUser, tmp_path: Path) -> None:
+    with connected_folder(tmp_path, user.person, user.project, "--yes") as folder:
+        url = f"/my/projects/{user.project}/connector"
+        before = user.person.http.get(url).json()["connector_id"]
         folder.disconnect()
         eventually(lambda: not folder.is_online())
         folder.connect("--yes")
-        assert desk.person.http.get(url).json()["connector_id"] == before
+        assert user.person.http.get(url).json()["connector_id"] == before
 
 
-def test_a_parent_waits_with_its_child_and_both_go_on(desk: Desk, tmp_path: Path, model: ModelServer) -> None:
+def test_a_parent_waits_with_its_child_and_both_go_on(user: CoderUser, tmp_path: Path, model: ModelServer) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "old.txt").write_text("old")
-    brief = {"objective": f"childswork {desk.session}"}
+    brief = {"objective": f"childswork {user.session}"}
     assert isinstance(model.default, ByMark)
-    desk.script(("spawn_agent", {"role": "cleaner", "task_brief": brief}), end="All is clean.")
+    user.script(("spawn_agent", {"role": "cleaner", "task_brief": brief}), end="All is clean.")
     delete = Say(tools=[Tool("tool_delete_file", '{"path": "old.txt"}')])
-    model.default[f"childswork {desk.session}"] = [delete, Say("The file is gone.")]
+    model.default[f"childswork {user.session}"] = [delete, Say("The file is gone.")]
 
-    with connected_folder(tmp_path, desk.person, desk.project, "--yes") as folder:
-        waiting = desk.ask()
+    with connected_folder(tmp_path, user.person, user.project, "--yes") as folder:
+        waiting = user.ask()
         assert waiting["status"] == "waiting", waiting
-        [pending] = desk.approvals()
+        [pending] = user.approvals()
         agents = {
-            agent["id"]: agent for agent in desk.person.http.get(f"/my/projects/{desk.project}/agents").json()["items"]
+            agent["id"]: agent for agent in user.person.http.get(f"/my/projects/{user.project}/agents").json()["items"]
         }
         assert agents[pending["agent_id"]]["role"] == "cleaner"
         assert folder.files() == {"old.txt": b"old"}
-        desk.decide(pending["id"], decision="approve")
-        assert desk.ended(waiting["turn_id"])["status"] == "completed"
+        user.decide(pending["id"], decision="approve")
+        assert user.ended(waiting["turn_id"])["status"] == "completed"
         assert folder.files() == {}
 
-    assert desk.person.history(desk.session)[-1]["content"] == "All is clean."
-    events = [event.type for event in desk.person.events_of(desk.session, waiting["turn_id"])]
+    assert user.person.history(user.session)[-1]["content"] == "All is clean."
+    events = [event.type for event in user.person.events_of(user.session, waiting["turn_id"])]
     assert (events.count("task_started"), events.count("task_completed")) == (1, 2)
     cleaners = [agent for agent in agents.values() if agent["role"] == "cleaner"]
     assert len(cleaners) == 1
 
 
 @pytest.mark.req("SEC-03.3")
-def test_replacing_file_too_large_to_show_is_asked_with_high_risk_and_without_grant(desk: Desk, tmp_path: Path) -> None:
+def test_replacing_file_too_large_to_show_is_asked_with_high_risk_and_without_grant(
+    user: CoderUser, tmp_path: Path
+) -> None:
     large = tmp_path / "work" / "big.csv"
     large.parent.mkdir()
     large.write_bytes(b"x" * 10_000_001)
-    desk.script(("tool_write_file", {"path": "big.csv", "content": "small"}))
+    user.script(("tool_write_file", {"path": "big.csv", "content": "small"}))
 
-    with connected_folder(tmp_path, desk.person, desk.project, "--ask", "browser"):
-        waiting = desk.ask()
-        [pending] = desk.approvals()
+    with connected_folder(tmp_path, user.person, user.project, "--ask", "browser"):
+        waiting = user.ask()
+        [pending] = user.approvals()
         assert pending["risk"] == "high"
         warning = "Would replace 10,000,001 bytes that are not shown and can't be undone."
         assert pending["details"]["warning"] == warning
         assert "grant" not in pending["details"]
-        desk.decide(waiting["approval_id"], decision="reject")
-        assert desk.ended(waiting["turn_id"])["status"] == "completed"
+        user.decide(waiting["approval_id"], decision="reject")
+        assert user.ended(waiting["turn_id"])["status"] == "completed"
 
     assert large.stat().st_size == 10_000_001
 
 
 @pytest.mark.req("SEC-03.3", "CHT-10.6")
 @pytest.mark.parametrize(("size", "shown"), [(35, "35 bytes"), (10_000_001, "10,000,001 bytes")])
-def test_delete_that_is_asked_for_says_what_would_be_deleted(desk: Desk, tmp_path: Path, size: int, shown: str) -> None:
+def test_delete_that_is_asked_for_says_what_would_be_deleted(
+    user: CoderUser, tmp_path: Path, size: int, shown: str
+) -> None:
     file = tmp_path / "work" / "README.md"
     file.parent.mkdir()
     file.write_bytes(b"x" * size)
-    desk.script(("tool_delete_file", {"path": "README.md"}))
+    user.script(("tool_delete_file", {"path": "README.md"}))
 
-    with connected_folder(tmp_path, desk.person, desk.project, "--ask", "browser"):
-        waiting = desk.ask()
-        [pending] = desk.approvals()
+    with connected_folder(tmp_path, user.person, user.project, "--ask", "browser"):
+        waiting = user.ask()
+        [pending] = user.approvals()
         assert (pending["risk"], pending["details"]["reason"]) == ("high", f"Would delete README.md ({shown})")
         lost = pending["details"].get("warning")
         assert lost == (f"Would delete {shown} that are not shown and can't be undone." if size > 35 else None)
-        desk.decide(waiting["approval_id"], decision="reject")
-        assert desk.ended(waiting["turn_id"])["status"] == "completed"
+        user.decide(waiting["approval_id"], decision="reject")
+        assert user.ended(waiting["turn_id"])["status"] == "completed"
 
     assert file.stat().st_size == size
-    assert "deleted" not in str(desk.heard()[-1])
+    assert "deleted" not in str(user.heard()[-1])
 
 
 def _state(folder: Path) -> dict[str, tuple[int, int, bytes]]:
@@ -271,18 +275,18 @@ def _state(folder: Path) -> dict[str, tuple[int, int, bytes]]:
 
 
 @pytest.mark.req("WSA-01.2")
-def test_folder_is_the_same_before_and_after_whatever_becomes_of_its_project(desk: Desk, tmp_path: Path) -> None:
+def test_folder_is_the_same_before_and_after_whatever_becomes_of_its_project(user: CoderUser, tmp_path: Path) -> None:
     work = tmp_path / "work"
     (work / "src" / "empty").mkdir(parents=True)
     (work / "src" / "main.py").write_text("print(1)\n")
     (work / "link").symlink_to("src")
     before = _state(work)
-    http, url = desk.person.http, f"/my/projects/{desk.project}"
+    http, url = user.person.http, f"/my/projects/{user.project}"
 
-    with connected_folder(tmp_path, desk.person, desk.project, "--yes") as folder:
-        desk.script(("tool_list_directory", {"recursive": True}), ("tool_read_file", {"path": "src/main.py"}))
-        desk.ask()
-        assert all(heard["success"] for heard in desk.heard())
+    with connected_folder(tmp_path, user.person, user.project, "--yes") as folder:
+        user.script(("tool_list_directory", {"recursive": True}), ("tool_read_file", {"path": "src/main.py"}))
+        user.ask()
+        assert all(heard["success"] for heard in user.heard())
         for operation in ("cleanup", "reset"):
             assert http.post(f"{url}/space/{operation}").is_success
             assert _state(work) == before
@@ -296,28 +300,28 @@ def test_folder_is_the_same_before_and_after_whatever_becomes_of_its_project(des
 
 
 @pytest.mark.req("WSA-05.4", "WSA-06.1")
-def test_connector_of_one_project_is_out_of_reach_of_the_others(desk: Desk, tmp_path: Path) -> None:
+def test_connector_of_one_project_is_out_of_reach_of_the_others(user: CoderUser, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     (work / "mine.txt").write_text("of the other project\n")
-    served = desk.person.project("Served")["id"]
-    desk.script(
+    served = user.person.project("Served")["id"]
+    user.script(
         ("tool_read_file", {"path": "mine.txt"}),
         ("tool_list_directory", {}),
         ("tool_write_file", {"path": "new.txt", "content": "x"}),
         ("tool_edit_file", {"path": "mine.txt", "old": "of", "new": "x"}),
     )
 
-    with connected_folder(tmp_path, desk.person, served, "--yes") as folder:
+    with connected_folder(tmp_path, user.person, served, "--yes") as folder:
         before = folder.files()
-        desk.ask()
+        user.ask()
 
-        heard = desk.heard()
+        heard = user.heard()
         assert [one["success"] for one in heard] == [False] * 4
         assert "of the other project" not in str(heard)
         assert folder.files() == before
-        assert not desk.person.get(f"/my/projects/{desk.project}/connector")["online"]
-        undo = desk.person.http.post(f"/my/projects/{desk.project}/undo", json={})
+        assert not user.person.get(f"/my/projects/{user.project}/connector")["online"]
+        undo = user.person.http.post(f"/my/projects/{user.project}/undo", json={})
         assert undo.status_code >= 400
         state = next((tmp_path / "config" / "connectors").iterdir())
         log = state / "audit.jsonl"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.test_plans import Team
-from tests.acceptance.test_plans_in_terminal import CHAIN, QUESTION, Console
+from tests.actors.plan_terminal_user import QUESTION, PlanTerminalUser
+from tests.actors.team import CHAIN, Team
 from tests.cut_line import CutLine
 from tests.deadlines import eventually
 from tests.model_server import ByMark, Fail, Hold, Say, Tool
@@ -26,19 +26,19 @@ def server(chat_server: Server) -> Server:
 
 
 @pytest.fixture
-def console(person: Person, script: ByMark, mark: str, server: Server, tmp_path: Path) -> Console:
+def console(person: Person, script: ByMark, mark: str, server: Server, tmp_path: Path) -> PlanTerminalUser:
     script[mark] = team = Team(mark, CHAIN)
     project = person.project()
-    console = Console(person, project, person.session(project["id"]), team)
+    console = PlanTerminalUser(person, project, person.session(project["id"]), team)
     console.env = clean_environment(tmp_path, ARTEL_SERVER=server.url, ARTEL_TOKEN=person.token)
     return console
 
 
-def _follow(console: Console, workflow_id: str) -> Terminal:
+def _follow(console: PlanTerminalUser, workflow_id: str) -> Terminal:
     return Terminal("workflows", "follow", workflow_id, env=console.env)
 
 
-def _running(console: Console, hold: Hold) -> dict[str, Any]:
+def _running(console: PlanTerminalUser, hold: Hold) -> dict[str, Any]:
     """Start a plan whose first task is done and whose second task is running."""
     console.team.does = {"b": hold}
     console.ask()
@@ -48,7 +48,7 @@ def _running(console: Console, hold: Hold) -> dict[str, Any]:
     return workflow
 
 
-def test_waiting_plan_is_approved_and_followed_to_its_end(console: Console) -> None:
+def test_waiting_plan_is_approved_and_followed_to_its_end(console: PlanTerminalUser) -> None:
     console.ask()
     waits = console.waiting()
     assert f"artel workflows follow {waits['id']}" in console.run("workflows", "show", waits["id"])
@@ -58,7 +58,7 @@ def test_waiting_plan_is_approved_and_followed_to_its_end(console: Console) -> N
         assert f"{console.team.mark} Please do it all. [awaiting_approval]" in shown
         assert re.search(r"The plan: 3 tasks, about \$0\.\d\d, at most \$\d+\.\d\d, about \d+ (s|min)\n", shown)
         assert "You can decide until" in shown
-        assert console.team.asked == []
+        assert console.team.called == []
         terminal.type("y")
         code, rest = terminal.end()
 
@@ -69,7 +69,7 @@ def test_waiting_plan_is_approved_and_followed_to_its_end(console: Console) -> N
     assert lines[-1].startswith("[Cost: $")
 
 
-def test_ctrl_c_leaves_a_running_plan(console: Console) -> None:
+def test_ctrl_c_leaves_a_running_plan(console: PlanTerminalUser) -> None:
     hold = Hold("Result of b.")
     workflow = _running(console, hold)
 
@@ -92,7 +92,7 @@ def test_ctrl_c_leaves_a_running_plan(console: Console) -> None:
     assert console.workflow(workflow["id"])["status"] == "completed"
 
 
-def test_ctrl_c_at_the_question_decides_nothing(console: Console) -> None:
+def test_ctrl_c_at_the_question_decides_nothing(console: PlanTerminalUser) -> None:
     console.ask()
     waits = console.waiting()
     with _follow(console, waits["id"]) as terminal:
@@ -104,7 +104,7 @@ def test_ctrl_c_at_the_question_decides_nothing(console: Console) -> None:
     assert console.workflow(waits["id"])["status"] == "awaiting_approval"
 
 
-def test_decision_elsewhere_is_followed_after_ctrl_d(console: Console) -> None:
+def test_decision_elsewhere_is_followed_after_ctrl_d(console: PlanTerminalUser) -> None:
     console.ask()
     waits = console.waiting()
     with _follow(console, waits["id"]) as terminal:
@@ -117,7 +117,7 @@ def test_decision_elsewhere_is_followed_after_ctrl_d(console: Console) -> None:
     assert (code, "All of it, in one." in rest) == (0, True)
 
 
-def test_tool_call_and_cost_increase_are_asked_about(console: Console) -> None:
+def test_tool_call_and_cost_increase_are_asked_about(console: PlanTerminalUser) -> None:
     delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
     console.team.needs = {"a": "", "b": "", "c": "b"}
     expensive = Hold("Expensive.", tokens=(4_000_000, 10))
@@ -144,12 +144,12 @@ def test_tool_call_and_cost_increase_are_asked_about(console: Console) -> None:
     assert console.workflow(workflow["id"])["status"] == "completed"
 
 
-def _both_approvals(console: Console) -> dict[str, dict[str, Any]]:
+def _both_approvals(console: PlanTerminalUser) -> dict[str, dict[str, Any]]:
     approvals = {item["kind"]: item for item in console.person.get("/my/approvals", status="pending")["items"]}
     return approvals if len(approvals) == 2 else {}
 
 
-def test_workflow_is_followed_while_planning(console: Console) -> None:
+def test_workflow_is_followed_while_planning(console: PlanTerminalUser) -> None:
     hold = Hold(json.dumps({"tasks": console.team.tasks()}))
     console.team.plans = [hold]
     accepted = console.ask()
@@ -166,7 +166,7 @@ def test_workflow_is_followed_while_planning(console: Console) -> None:
     assert (code, "You did not want this plan" in rest) == (1, True)
 
 
-def test_ended_workflow_is_shown(console: Console) -> None:
+def test_ended_workflow_is_shown(console: PlanTerminalUser) -> None:
     done = console.approved()
     shown = console.run("workflows", "follow", done["id"])
     assert shown == console.run("workflows", "show", done["id"])
@@ -175,7 +175,7 @@ def test_ended_workflow_is_shown(console: Console) -> None:
     console.run("workflows", "follow", failed["id"], code=1)
 
 
-def test_json_is_printed_at_the_end(console: Console) -> None:
+def test_json_is_printed_at_the_end(console: PlanTerminalUser) -> None:
     hold = Hold("Result of b.")
     workflow = _running(console, hold)
     with Terminal("workflows", "follow", workflow["id"], "--json", env=console.env) as terminal:
@@ -188,7 +188,7 @@ def test_json_is_printed_at_the_end(console: Console) -> None:
     assert (printed["id"], printed["status"], printed["answer"]) == (workflow["id"], "completed", "All of it, in one.")
 
 
-def test_broken_connection_asks_nothing_twice_and_loses_nothing(console: Console) -> None:
+def test_broken_connection_asks_nothing_twice_and_loses_nothing(console: PlanTerminalUser) -> None:
     hold = Hold("Result of b.")
     workflow = _running(console, hold)
     with CutLine(int(console.env["ARTEL_SERVER"].rsplit(":", 1)[1])).running() as line:

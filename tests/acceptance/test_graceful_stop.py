@@ -9,12 +9,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.actors.cluster import ClusterUser
 from tests.conftest import JWT_SECRET
 from tests.model_server import Hang, ModelServer, Say
 from tests.people import Person
 from tests.running import STOP_SECONDS, Server, clean_environment
 from tests.services import until
-from tests.teams import Talk
 
 PATIENCE = 120.0
 
@@ -22,9 +22,9 @@ PATIENCE = 120.0
 class Call(threading.Thread):
     """A message whose sender waits for the answer."""
 
-    def __init__(self, talk: Talk, session_id: str, content: str) -> None:
+    def __init__(self, user: ClusterUser, session_id: str, content: str) -> None:
         super().__init__(name="call")
-        self._talk, self._session_id, self._content = talk, session_id, content
+        self._talk, self._session_id, self._content = user, session_id, content
         self.answer: httpx.Response | None = None
         self.start()
 
@@ -52,21 +52,23 @@ def test_a_server_that_is_stopped_loses_nothing_and_keeps_nobody_waiting(
     server = Server.start(tmp_path, env)
     person = Person.register(server.url)
     project = person.project()["id"]
-    talk = Talk(person.http, project, person.agent(project, name="echo", memory=False, concurrency_limit=2)["id"])
-    short, long = talk.session(), talk.session()
-    follower = talk.follow(long)
+    user = ClusterUser(
+        person.http, project, person.agent(project, name="echo", memory=False, concurrency_limit=2)["id"]
+    )
+    short, long = user.session(), user.session()
+    follower = user.follow(long)
     hang = Hang("half")
     model.script(hang)
-    interrupted = Call(talk, long, "For ever")
+    interrupted = Call(user, long, "For ever")
     assert until(hang.begun.is_set, PATIENCE)
-    queued = [talk.begin(long, f"Queued {number}") for number in range(2)]
-    waits = Call(talk, long, "Queued 2")
+    queued = [user.begin(long, f"Queued {number}") for number in range(2)]
+    waits = Call(user, long, "Queued 2")
     model.script(Say(pause=0.3))
-    finishes = Call(talk, short, "Just a few words")
+    finishes = Call(user, short, "Just a few words")
     assert until(lambda: len(model.asked) == 2, PATIENCE)
-    slotless = talk.session()
-    queued_for_a_slot = talk.begin(slotless, "Waits for a slot")
-    assert until(lambda: talk.http.get(f"/my/chat/{long}/messages").json()["total"] == 4, PATIENCE)
+    slotless = user.session()
+    queued_for_a_slot = user.begin(slotless, "Waits for a slot")
+    assert until(lambda: user.http.get(f"/my/chat/{long}/messages").json()["total"] == 4, PATIENCE)
 
     server.process.send_signal(signal.SIGTERM)
     began = time.monotonic()
@@ -88,14 +90,14 @@ def test_a_server_that_is_stopped_loses_nothing_and_keeps_nobody_waiting(
     assert len(model.asked) == 2, "something was begun although the server was stopping"
 
     server = Server.start(tmp_path, env)
-    talk = Talk(httpx.Client(base_url=server.url, headers=person.http.headers), project, talk.agent_id)
-    with talk.http:
-        followed = talk.follow(long)
+    user = ClusterUser(httpx.Client(base_url=server.url, headers=person.http.headers), project, user.agent_id)
+    with user.http:
+        followed = user.follow(long)
         assert until(lambda: followed.kinds.count("turn_completed") == 3, PATIENCE), followed.kinds
         assert [kind for kind in followed.kinds if kind.startswith("turn_")] == ["turn_failed", *["turn_completed"] * 3]
         assert followed.numbers == list(range(1, len(followed.numbers) + 1))
-        assert [talk.turn(long, turn)["status"] for turn in queued] == ["completed", "completed"]
-        assert until(lambda: talk.turn(slotless, queued_for_a_slot)["status"] == "completed", PATIENCE)
+        assert [user.turn(long, turn)["status"] for turn in queued] == ["completed", "completed"]
+        assert until(lambda: user.turn(slotless, queued_for_a_slot)["status"] == "completed", PATIENCE)
         assert sorted(asked.text for asked in model.asked) == [
             "For ever",
             "Just a few words",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.test_file_tools import Desk
+from tests.actors.coder_user import CoderUser
 from tests.folders import Folder, connected_folder
 from tests.model_server import ModelServer
 from tests.people import Person
@@ -168,17 +168,17 @@ def test_nothing_comes_of_it(folder: Folder, model: ModelServer, part: int) -> N
     before = everything(folder.path.parent)
     for number, (name, calls) in itertools.islice(enumerate(ALL), part, None, PARTS):
         mark = f"hostile{number}of{folder.project_id}x"
-        desk = Desk(folder.person, folder.project_id, model, mark)
+        user = CoderUser(folder.person, folder.project_id, model, mark)
         model.asked.clear()
-        desk.script(*((tool, json.loads(json.dumps(given).replace("{outside}", outside))) for tool, given in calls))
-        answered = desk.ask()
+        user.script(*((tool, json.loads(json.dumps(given).replace("{outside}", outside))) for tool, given in calls))
+        answered = user.ask()
         if answered.get("status") == "waiting":
-            folder.person.http.post(f"/my/chat/{desk.session}/turns/{answered['turn_id']}/cancel")
+            folder.person.http.post(f"/my/chat/{user.session}/turns/{answered['turn_id']}/cancel")
         messages = [message for asked in model.asked for message in asked.body["messages"]]
         told = json.dumps([message for message in messages if message["role"] != "assistant"])
         assert CANARY not in told, f"{name}: a secret was told to the model"
         assert str(folder.path.parent) not in told.replace(outside, ""), f"{name}: the place of the folder was told"
         assert everything(folder.path.parent) == before, f"{name}: something was changed"
-        statuses = {one["status"] for one in desk.audit() if one["turn_id"] == answered["turn_id"]}
+        statuses = {one["status"] for one in user.audit() if one["turn_id"] == answered["turn_id"]}
         assert statuses, f"{name}: nothing is on record"
     assert folder.is_online()

@@ -13,19 +13,19 @@ import psycopg
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from tests.actors.cluster import Cluster, Follower
 from tests.connector import connected, hello, socket
 from tests.lines import Line
 from tests.model_server import Hang, ModelServer, Say, Tool
 from tests.people import Person
 from tests.running import Server
 from tests.services import ServiceRun, until
-from tests.teams import Follower, Team
 
 TERMINAL = {"completed", "failed", "cancelled", "timeout"}
 SLOW = Say(" ".join(["slowly"] * 20), pause=0.1)
 PATIENCE = 120.0
 
-NewTeam = Callable[..., Team]
+NewCluster = Callable[..., Cluster]
 
 
 @pytest.fixture(scope="module")
@@ -35,60 +35,62 @@ def model() -> Iterator[ModelServer]:
 
 
 @pytest.fixture(scope="module")
-def new_team(services: ServiceRun, model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewTeam]:
-    teams: list[Team] = []
+def new_cluster(
+    services: ServiceRun, model: ModelServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[NewCluster]:
+    clusters: list[Cluster] = []
 
-    def make(**variables: str) -> Team:
-        teams.append(Team.make(tmp_path_factory.mktemp("team"), services.postgres(), model, **variables))
-        return teams[-1]
+    def make(**variables: str) -> Cluster:
+        clusters.append(Cluster.make(tmp_path_factory.mktemp("cluster"), services.postgres(), model, **variables))
+        return clusters[-1]
 
     yield make
-    for team in teams:
-        team.stop()
+    for cluster in clusters:
+        cluster.stop()
 
 
 @pytest.fixture(scope="module", params=["two that do all", "api and host"])
-def pair(request: pytest.FixtureRequest, services: ServiceRun, new_team: NewTeam) -> tuple[Team, Server]:
-    """A team whose worker space is run by one process, and another process that answers."""
+def pair(request: pytest.FixtureRequest, services: ServiceRun, new_cluster: NewCluster) -> tuple[Cluster, Server]:
+    """A cluster whose worker space is run by one process, and another process that answers."""
     # Teams with databases of their own have the same ids: each needs a part of Redis for itself.
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     part = 4 + (2 * worker + (request.param == "api and host")) % 12
     redis = f"{services.redis().rpartition('/')[0]}/{part}"
-    team = new_team(ARTEL_BUS_URL=services.rabbitmq(), ARTEL_REDIS_URL=redis)
+    cluster = new_cluster(ARTEL_BUS_URL=services.rabbitmq(), ARTEL_REDIS_URL=redis)
     if request.param == "api and host":
-        team.start("--role", "host")
-        answering = team.start("--role", "api")
-        team.at(answering).say(team.at(answering).session(), "Hello")
+        cluster.start("--role", "host")
+        answering = cluster.start("--role", "api")
+        cluster.at(answering).say(cluster.at(answering).session(), "Hello")
     else:
-        team.at(running := team.start()).say(team.at(running).session(), "Hello")
-        answering = team.start()
-    return team, answering
+        cluster.at(running := cluster.start()).say(cluster.at(running).session(), "Hello")
+        answering = cluster.start()
+    return cluster, answering
 
 
-def owners(team: Team) -> list[tuple[str, int]]:
-    return [(owner, epoch) for owner, epoch in team.rows("SELECT owner, epoch FROM spaces")]
+def owners(cluster: Cluster) -> list[tuple[str, int]]:
+    return [(owner, epoch) for owner, epoch in cluster.rows("SELECT owner, epoch FROM spaces")]
 
 
-def test_a_message_is_answered_by_the_process_that_took_it(pair: tuple[Team, Server]) -> None:
-    team, asked = pair
-    owner = owners(team)
-    talk = team.at(asked)
-    session = talk.session()
+def test_a_message_is_answered_by_the_process_that_took_it(pair: tuple[Cluster, Server]) -> None:
+    cluster, answering = pair
+    owner = owners(cluster)
+    user = cluster.at(answering)
+    session = user.session()
 
     for number in range(5):
-        assert talk.say(session, f"Message {number}") == f"You said: Message {number}"
+        assert user.say(session, f"Message {number}") == f"You said: Message {number}"
 
-    assert owners(team) == owner, "the space moved"
+    assert owners(cluster) == owner, "the space moved"
 
 
-def test_events_of_a_turn_that_runs_elsewhere_come_once_and_in_order(pair: tuple[Team, Server]) -> None:
-    team, asked = pair
-    talk = team.at(asked)
-    session = talk.session()
-    follower = talk.follow(session)
-    team.model.script(SLOW, about="Tell me")
+def test_events_of_a_turn_that_runs_elsewhere_come_once_and_in_order(pair: tuple[Cluster, Server]) -> None:
+    cluster, answering = pair
+    user = cluster.at(answering)
+    session = user.session()
+    follower = user.follow(session)
+    cluster.model.script(SLOW, about="Tell me")
 
-    turn_id = talk.begin(session, "Tell me")
+    turn_id = user.begin(session, "Tell me")
     assert until(lambda: follower.saw("turn_completed"), PATIENCE), follower.kinds
 
     assert follower.numbers == list(range(1, len(follower.numbers) + 1))
@@ -100,173 +102,175 @@ def test_events_of_a_turn_that_runs_elsewhere_come_once_and_in_order(pair: tuple
     assert texts == sorted(texts, key=len)
     assert all(follower.frames[completed][2]["content"].startswith(text) for text in texts)
     assert {data["turn_id"] for _, data in snapshots} == {turn_id}
-    later = talk.follow(session, after=follower.numbers[-1])
-    assert talk.say(session, "And now?") == "You said: And now?"
+    later = user.follow(session, after=follower.numbers[-1])
+    assert user.say(session, "And now?") == "You said: And now?"
     assert until(lambda: later.saw("turn_completed"), PATIENCE)
     assert not [data for _, kind, data in later.frames if "slowly" in str(data)], "an old answer is still shown"
 
 
-def test_a_changed_agent_is_used_by_the_very_next_message(pair: tuple[Team, Server]) -> None:
-    team, asked = pair
-    talk = team.at(asked)
-    session = talk.session()
+def test_a_changed_agent_is_used_by_the_very_next_message(pair: tuple[Cluster, Server]) -> None:
+    cluster, answering = pair
+    user = cluster.at(answering)
+    session = user.session()
 
     for number in range(20):
-        changed = talk.http.patch(talk.space(f"/agents/{talk.agent_id}"), json={"system_prompt": f"Be {number}."})
+        changed = user.http.patch(user.space(f"/agents/{user.agent_id}"), json={"system_prompt": f"Be {number}."})
         assert changed.status_code == 200, changed.text
-        talk.say(session, f"After change {number}")
-        assert f"Be {number}." in team.model.asked[-1].body["messages"][0]["content"]
+        user.say(session, f"After change {number}")
+        assert f"Be {number}." in cluster.model.asked[-1].body["messages"][0]["content"]
 
 
-def test_files_are_reached_through_whichever_process_holds_the_line(pair: tuple[Team, Server]) -> None:
-    team, asked = pair
-    talk = team.at(asked)
-    person = Person("", talk.http.get("/auth/me").json()["user_id"], team.token, talk.http)
+def test_files_are_reached_through_whichever_process_holds_the_line(pair: tuple[Cluster, Server]) -> None:
+    cluster, answering = pair
+    user = cluster.at(answering)
+    person = Person("", user.http.get("/auth/me").json()["user_id"], cluster.token, user.http)
     tools = {"tools": ["tool_read_file", "tool_delete_file"]}
-    assert talk.http.patch(talk.space(f"/agents/{talk.agent_id}"), json=tools).status_code == 200
-    session = talk.session()
-    with connected(person, team.project_id) as connector:
-        team.model.script(Say(tools=[Tool("tool_read_file", '{"path": "a"}')]), Say("Read."), about="Read it")
-        turn = talk.begin(session, "Read it")
+    assert user.http.patch(user.space(f"/agents/{user.agent_id}"), json=tools).status_code == 200
+    session = user.session()
+    with connected(person, cluster.project_id) as connector:
+        cluster.model.script(Say(tools=[Tool("tool_read_file", '{"path": "a"}')]), Say("Read."), about="Read it")
+        turn = user.begin(session, "Read it")
         call = connector.hear()
         connector.answer(call, content="inside", size=6)
-        assert until(lambda: talk.turn(session, turn)["status"] == "completed", PATIENCE)
+        assert until(lambda: user.turn(session, turn)["status"] == "completed", PATIENCE)
 
-        team.model.script(Say(tools=[Tool("tool_delete_file", '{"path": "a"}')]), Say("Deleted."), about="Delete it")
-        begun = talk.begin(session, "Delete it")
+        cluster.model.script(Say(tools=[Tool("tool_delete_file", '{"path": "a"}')]), Say("Deleted."), about="Delete it")
+        begun = user.begin(session, "Delete it")
         connector.answer(connector.hear(), sha256="a" * 64)  # a look at what the user is asked about
-        assert until(lambda: talk.turn(session, begun)["status"] == "waiting", PATIENCE)
-        waiting = talk.http.get("/my/approvals?status=pending").json()["items"][0]
-        talk.http.post(f"/my/approvals/{waiting['id']}/confirm", json={"decision": "approve"})
+        assert until(lambda: user.turn(session, begun)["status"] == "waiting", PATIENCE)
+        waiting = user.http.get("/my/approvals?status=pending").json()["items"][0]
+        user.http.post(f"/my/approvals/{waiting['id']}/confirm", json={"decision": "approve"})
         deleted = connector.hear()
         connector.answer(deleted)
-        assert until(lambda: talk.turn(session, waiting["turn_id"])["status"] == "completed", PATIENCE)
+        assert until(lambda: user.turn(session, waiting["turn_id"])["status"] == "completed", PATIENCE)
 
         with ThreadPoolExecutor(1) as browser:
-            answer = browser.submit(talk.http.post, talk.space("/undo"), json={"turn_id": waiting["turn_id"]})
+            answer = browser.submit(user.http.post, user.space("/undo"), json={"turn_id": waiting["turn_id"]})
             undone = connector.hear()
             connector.answer(undone, files=[{"path": "a", "turn_id": waiting["turn_id"], "outcome": "restored"}])
             assert answer.result(PATIENCE).json()["files"][0]["outcome"] == "restored"
 
     assert (call["method"], deleted["method"]) == ("workspace/read", "workspace/delete")
-    assert deleted["params"]["epoch"] == undone["params"]["epoch"] == owners(team)[0][1]
-    assert any("inside" in str(one.body["messages"]) for one in team.model.asked)
-    assert team.rows("SELECT count(*) FROM relay_calls") == [(0,)]
+    assert deleted["params"]["epoch"] == undone["params"]["epoch"] == owners(cluster)[0][1]
+    assert any("inside" in str(one.body["messages"]) for one in cluster.model.asked)
+    assert cluster.rows("SELECT count(*) FROM relay_calls") == [(0,)]
 
 
-def test_a_connector_is_told_by_whichever_process_holds_its_line_that_nobody_waits(pair: tuple[Team, Server]) -> None:
-    team, asked = pair
-    talk = team.at(asked)
-    person = Person("", talk.http.get("/auth/me").json()["user_id"], team.token, talk.http)
+def test_a_connector_is_told_by_whichever_process_holds_its_line_that_nobody_waits(
+    pair: tuple[Cluster, Server],
+) -> None:
+    cluster, answering = pair
+    user = cluster.at(answering)
+    person = Person("", user.http.get("/auth/me").json()["user_id"], cluster.token, user.http)
     tools = {"tools": ["tool_write_file"]}
-    assert talk.http.patch(talk.space(f"/agents/{talk.agent_id}"), json=tools).status_code == 200
-    session = talk.session()
-    with connected(person, team.project_id, mode="both") as connector:
+    assert user.http.patch(user.space(f"/agents/{user.agent_id}"), json=tools).status_code == 200
+    session = user.session()
+    with connected(person, cluster.project_id, mode="both") as connector:
         write = Say(tools=[Tool("tool_write_file", '{"path": "a", "content": "x"}')])
-        team.model.script(write, about="Write it, and wait")
-        turn = talk.begin(session, "Write it, and wait")
+        cluster.model.script(write, about="Write it, and wait")
+        turn = user.begin(session, "Write it, and wait")
         call = connector.hear()
         asks = {"success": False, "code": "asks", "error": "asked", "ask_id": "q1"}
         connector.say({"jsonrpc": "2.0", "id": call["id"], "result": asks})
-        assert until(lambda: talk.turn(session, turn)["status"] == "waiting", PATIENCE)
+        assert until(lambda: user.turn(session, turn)["status"] == "waiting", PATIENCE)
 
-        assert talk.http.post(talk.space("/space/reset")).status_code == 200  # which another process does
+        assert user.http.post(user.space("/space/reset")).status_code == 200  # which another process does
 
         told = connector.hear()
     assert (told["method"], told["params"]["ask_id"]) == ("workspace/answered", "q1")
-    assert until(lambda: team.rows("SELECT count(*) FROM relay_calls") == [(0,)], PATIENCE)
+    assert until(lambda: cluster.rows("SELECT count(*) FROM relay_calls") == [(0,)], PATIENCE)
 
 
-def test_the_worker_space_is_asked_through_any_process(pair: tuple[Team, Server]) -> None:
-    team, asked = pair
-    talk = team.at(asked)
-    session = talk.session()
-    before = talk.http.get(talk.space("/space")).json()["total_tasks_processed"]
-    talk.say(session, "Count me")
-    agent = f"/agents/{talk.agent_id}"
+def test_the_worker_space_is_asked_through_any_process(pair: tuple[Cluster, Server]) -> None:
+    cluster, answering = pair
+    user = cluster.at(answering)
+    session = user.session()
+    before = user.http.get(user.space("/space")).json()["total_tasks_processed"]
+    user.say(session, "Count me")
+    agent = f"/agents/{user.agent_id}"
 
-    assert talk.http.get(talk.space("/space")).json()["total_tasks_processed"] == before + 1
-    assert talk.http.get(talk.space(f"{agent}/status")).json()["status"] == "idle"
-    assert talk.http.get(talk.space(f"{agent}/metrics")).json()["tasks_processed"] >= 1
-    assert talk.http.get(talk.space("/space/health")).json()["status"] in ("healthy", "degraded")
-    assert talk.http.post(talk.space(f"{agent}/deregister")).json()["registered"] is False
-    assert talk.send(session, "Are you there?").status_code in (409, 503)
-    assert talk.http.post(talk.space(f"{agent}/register")).json()["registered"] is True
-    assert talk.say(session, "And now?") == "You said: And now?"
-    assert talk.http.get(talk.space("/agents/999999/status")).status_code == 404
-    assert talk.http.delete(talk.space("/space/cache")).status_code == 204
-    assert talk.http.post(talk.space("/space/cleanup")).status_code == 204
-    assert talk.say(session, "After the cleanup") == "You said: After the cleanup"
-
-
-def test_a_reset_through_another_process_stops_what_runs(pair: tuple[Team, Server]) -> None:
-    team, asked = pair
-    talk = team.at(asked)
-    session = talk.session()
-    team.model.script(Hang(), about="Never, until the reset 0")
-    turns = [talk.begin(session, f"Never, until the reset {number}") for number in range(3)]
-    assert until(lambda: talk.turn(session, turns[0])["status"] == "running", PATIENCE)
-
-    assert talk.http.post(talk.space("/space/reset")).status_code == 200
-
-    assert [talk.turn(session, turn)["status"] for turn in turns] == ["cancelled"] * 3
-    assert talk.say(session, "Go on") == "You said: Go on"
+    assert user.http.get(user.space("/space")).json()["total_tasks_processed"] == before + 1
+    assert user.http.get(user.space(f"{agent}/status")).json()["status"] == "idle"
+    assert user.http.get(user.space(f"{agent}/metrics")).json()["tasks_processed"] >= 1
+    assert user.http.get(user.space("/space/health")).json()["status"] in ("healthy", "degraded")
+    assert user.http.post(user.space(f"{agent}/deregister")).json()["registered"] is False
+    assert user.send(session, "Are you there?").status_code in (409, 503)
+    assert user.http.post(user.space(f"{agent}/register")).json()["registered"] is True
+    assert user.say(session, "And now?") == "You said: And now?"
+    assert user.http.get(user.space("/agents/999999/status")).status_code == 404
+    assert user.http.delete(user.space("/space/cache")).status_code == 204
+    assert user.http.post(user.space("/space/cleanup")).status_code == 204
+    assert user.say(session, "After the cleanup") == "You said: After the cleanup"
 
 
-def test_a_turn_is_cancelled_through_another_process(pair: tuple[Team, Server]) -> None:
-    team, asked = pair
-    talk = team.at(asked)
-    session = talk.session()
+def test_a_reset_through_another_process_stops_what_runs(pair: tuple[Cluster, Server]) -> None:
+    cluster, answering = pair
+    user = cluster.at(answering)
+    session = user.session()
+    cluster.model.script(Hang(), about="Never, until the reset 0")
+    turns = [user.begin(session, f"Never, until the reset {number}") for number in range(3)]
+    assert until(lambda: user.turn(session, turns[0])["status"] == "running", PATIENCE)
+
+    assert user.http.post(user.space("/space/reset")).status_code == 200
+
+    assert [user.turn(session, turn)["status"] for turn in turns] == ["cancelled"] * 3
+    assert user.say(session, "Go on") == "You said: Go on"
+
+
+def test_a_turn_is_cancelled_through_another_process(pair: tuple[Cluster, Server]) -> None:
+    cluster, answering = pair
+    user = cluster.at(answering)
+    session = user.session()
     hang = Hang()
-    team.model.script(hang, about="Never, until it is cancelled")
-    turn = talk.begin(session, "Never, until it is cancelled")
+    cluster.model.script(hang, about="Never, until it is cancelled")
+    turn = user.begin(session, "Never, until it is cancelled")
     assert until(hang.begun.is_set, PATIENCE)
 
-    cancelled = talk.http.post(f"/my/chat/{session}/turns/{turn}/cancel")
+    cancelled = user.http.post(f"/my/chat/{session}/turns/{turn}/cancel")
 
     assert cancelled.json()["status"] == "cancelled"
     assert until(hang.abandoned.is_set, 5), "the model is still asked"
-    assert talk.say(session, "Go on") == "You said: Go on"
+    assert user.say(session, "Go on") == "You said: Go on"
 
 
-def test_the_project_is_followed_at_another_process(pair: tuple[Team, Server]) -> None:
-    team, asked = pair
-    talk = team.at(asked)
-    follower = Follower(talk.http, talk.space("/events"))
+def test_the_project_is_followed_at_another_process(pair: tuple[Cluster, Server]) -> None:
+    cluster, answering = pair
+    user = cluster.at(answering)
+    follower = Follower(user.http, user.space("/events"))
     follower.start()
     assert follower.connected.wait(30)
 
-    talk.say(talk.session(), "Work")
+    user.say(user.session(), "Work")
 
     assert until(lambda: follower.kinds.count("agent_status_changed") >= 2, PATIENCE), follower.kinds
 
 
-def test_another_process_takes_over_from_one_that_was_killed(new_team: NewTeam, services: ServiceRun) -> None:
-    team = new_team(ARTEL_BUS_URL=services.rabbitmq())
-    running, other = team.start(), team.start()
-    talk = team.at(other)
-    team.at(running).say(talk.session(), "Hello")
-    [(owner, epoch)] = owners(team)
-    session = talk.session()
-    follower = talk.follow(session)
+def test_another_process_takes_over_from_one_that_was_killed(new_cluster: NewCluster, services: ServiceRun) -> None:
+    cluster = new_cluster(ARTEL_BUS_URL=services.rabbitmq())
+    running, other = cluster.start(), cluster.start()
+    user = cluster.at(other)
+    cluster.at(running).say(user.session(), "Hello")
+    [(owner, epoch)] = owners(cluster)
+    session = user.session()
+    follower = user.follow(session)
     hang = Hang("half")
-    team.model.script(hang, about="Mortal message 0")
-    turns = [talk.begin(session, f"Mortal message {number}") for number in range(4)]
+    cluster.model.script(hang, about="Mortal message 0")
+    turns = [user.begin(session, f"Mortal message {number}") for number in range(4)]
     assert until(hang.begun.is_set, PATIENCE)
 
     running.kill()
 
-    assert until(lambda: talk.turn(session, turns[-1])["status"] in TERMINAL, PATIENCE)
-    ended = [talk.turn(session, turn) for turn in turns]
+    assert until(lambda: user.turn(session, turns[-1])["status"] in TERMINAL, PATIENCE)
+    ended = [user.turn(session, turn) for turn in turns]
     assert [turn["status"] for turn in ended] == ["failed", "completed", "completed", "completed"]
     assert ended[0]["error_code"] == "interrupted"
-    [(new_owner, new_epoch)] = owners(team)
+    [(new_owner, new_epoch)] = owners(cluster)
     assert new_owner != owner
     assert new_epoch == epoch + 1
     assert until(lambda: follower.kinds.count("turn_completed") == 3, PATIENCE)
     assert follower.numbers == list(range(1, len(follower.numbers) + 1))
     assert [kind for kind in follower.kinds if kind.startswith("turn_")] == ["turn_failed"] + ["turn_completed"] * 3
-    said = talk.http.get(f"/my/chat/{session}/messages").json()["items"]
+    said = user.http.get(f"/my/chat/{session}/messages").json()["items"]
     answers = [(one["role"], one["status"]) for one in said if one["role"] != "user"]
     if answers[0] == ("assistant", "cut_off"):  # if it had been written for long enough to be kept
         answers.pop(0)
@@ -277,88 +281,88 @@ def test_another_process_takes_over_from_one_that_was_killed(new_team: NewTeam, 
 
 
 def test_a_process_that_slept_longer_than_its_lease_writes_nothing_and_answers_once(
-    new_team: NewTeam, services: ServiceRun
+    new_cluster: NewCluster, services: ServiceRun
 ) -> None:
-    team = new_team(ARTEL_BUS_URL=services.rabbitmq())
-    sleeper, other = team.start(), team.start()
-    talk, sleepers = team.at(other), team.at(sleeper)
-    sleepers.say(talk.session(), "Hello")
-    session = talk.session()
-    team.model.script(SLOW, about="Slowly, please")
+    cluster = new_cluster(ARTEL_BUS_URL=services.rabbitmq())
+    sleeper, other = cluster.start(), cluster.start()
+    user, sleepers = cluster.at(other), cluster.at(sleeper)
+    sleepers.say(user.session(), "Hello")
+    session = user.session()
+    cluster.model.script(SLOW, about="Slowly, please")
     answers: list[httpx.Response] = []
     waiting = threading.Thread(target=lambda: answers.append(sleepers.send(session, "Slowly, please")))
     waiting.start()
-    assert until(lambda: any("Slowly, please" in asked.text for asked in list(team.model.asked)), PATIENCE)
+    assert until(lambda: any("Slowly, please" in request.text for request in list(cluster.model.asked)), PATIENCE)
 
     sleeper.process.send_signal(signal.SIGSTOP)
     try:
         failed = "SELECT error_code FROM turns WHERE status = 'failed'"
-        assert until(lambda: team.rows(failed) == [("interrupted",)], PATIENCE)
-        assert talk.say(session, "Somebody else?") == "You said: Somebody else?"
-        before = team.rows("SELECT number, type FROM events ORDER BY session_id, number")
+        assert until(lambda: cluster.rows(failed) == [("interrupted",)], PATIENCE)
+        assert user.say(session, "Somebody else?") == "You said: Somebody else?"
+        before = cluster.rows("SELECT number, type FROM events ORDER BY session_id, number")
     finally:
         sleeper.process.send_signal(signal.SIGCONT)
     waiting.join(PATIENCE)
 
     assert [answer.status_code for answer in answers] == [502], "the one who waits at the sleeper hears how it ended"
     assert sleepers.say(session, "Awake?") == "You said: Awake?"  # it works again, through the other
-    after = team.rows("SELECT number, type FROM events ORDER BY session_id, number")
+    after = cluster.rows("SELECT number, type FROM events ORDER BY session_id, number")
     assert len(after) == len(before) + 7, "the sleeper has written something"
-    statuses = team.rows("SELECT status FROM turns ORDER BY created_at")
+    statuses = cluster.rows("SELECT status FROM turns ORDER BY created_at")
     assert statuses == [("completed",), ("failed",), ("completed",), ("completed",)]
-    through, directly = (talk.http.get(talk.space("/space")).json()["uptime"] for talk in (sleepers, talk))
+    through, directly = (user.http.get(user.space("/space")).json()["uptime"] for user in (sleepers, user))
     assert through <= directly, "the sleeper answers for a space that it has lost"
 
 
 @pytest.mark.req("OPS-01.1")
-def test_without_a_bus_processes_find_everything_in_the_database(new_team: NewTeam) -> None:
-    team = new_team()
-    team.start("--role", "host")
-    talk = team.at(team.start("--role", "api"))
-    session = talk.session()
-    talk.say(session, "Hello")
-    follower = talk.follow(session)
+def test_without_a_bus_processes_find_everything_in_the_database(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    cluster.start("--role", "host")
+    user = cluster.at(cluster.start("--role", "api"))
+    session = user.session()
+    user.say(session, "Hello")
+    follower = user.follow(session)
 
     for number in range(3):
         began = time.monotonic()
-        assert talk.say(session, f"Message {number}") == f"You said: Message {number}"
+        assert user.say(session, f"Message {number}") == f"You said: Message {number}"
         assert time.monotonic() - began < 4
 
     assert until(lambda: follower.kinds.count("turn_completed") == 4, 5), follower.kinds
     assert follower.numbers == list(range(1, len(follower.numbers) + 1))
     hang = Hang()
-    team.model.script(hang, about="Never, without a bus")
-    turn = talk.begin(session, "Never, without a bus")
+    cluster.model.script(hang, about="Never, without a bus")
+    turn = user.begin(session, "Never, without a bus")
     assert until(hang.begun.is_set, PATIENCE)
-    talk.http.post(f"/my/chat/{session}/turns/{turn}/cancel")
+    user.http.post(f"/my/chat/{session}/turns/{turn}/cancel")
     assert until(hang.abandoned.is_set, 5), "the cancelled turn goes on"
-    assert talk.http.get(talk.space("/space")).status_code == 200
+    assert user.http.get(user.space("/space")).status_code == 200
 
 
 @pytest.mark.req("UWS-10.2")
-def test_chat_goes_on_while_rabbitmq_and_redis_are_away(new_team: NewTeam, services: ServiceRun) -> None:
+def test_chat_goes_on_while_rabbitmq_and_redis_are_away(new_cluster: NewCluster, services: ServiceRun) -> None:
     with Line(services.rabbitmq()).running() as bus, Line(services.redis()).running() as cache:
-        team = new_team(ARTEL_BUS_URL=bus.url, ARTEL_REDIS_URL=cache.url)
-        running, answering = team.start(), team.start()
-        talk = team.at(answering)
-        session = talk.session()
-        team.at(running).say(talk.session(), "Hello")
-        assert talk.say(session, "With them") == "You said: With them"
+        cluster = new_cluster(ARTEL_BUS_URL=bus.url, ARTEL_REDIS_URL=cache.url)
+        running, answering = cluster.start(), cluster.start()
+        user = cluster.at(answering)
+        session = user.session()
+        cluster.at(running).say(user.session(), "Hello")
+        assert user.say(session, "With them") == "You said: With them"
 
         def findings() -> set[str]:
-            health = talk.http.get(talk.space("/space/health")).json()
+            health = user.http.get(user.space("/space/health")).json()
             assert health["status"] == ("degraded" if health["details"] else "healthy")
             return {detail["part"] for detail in health["details"]}
 
         assert findings() == set()
         for line, parts in ((bus, {"message_bus"}), (cache, {"message_bus", "shared_cache"})):
             line.cut()
-            assert talk.say(session, "Without one") == "You said: Without one"
-            changed = talk.http.patch(talk.space(f"/agents/{talk.agent_id}"), json={"system_prompt": "Be brief."})
+            assert user.say(session, "Without one") == "You said: Without one"
+            changed = user.http.patch(user.space(f"/agents/{user.agent_id}"), json={"system_prompt": "Be brief."})
             assert changed.status_code == 200
-            assert team.at(running).say(session, "Without one") == "You said: Without one"
-            assert "Be brief." in team.model.asked[-1].body["messages"][0]["content"]
-            assert talk.http.get("/readyz").status_code == 200
+            assert cluster.at(running).say(session, "Without one") == "You said: Without one"
+            assert "Be brief." in cluster.model.asked[-1].body["messages"][0]["content"]
+            assert user.http.get("/readyz").status_code == 200
             assert until(lambda: findings() == parts, PATIENCE), findings()  # noqa: B023
         bus.mend()
         cache.mend()
@@ -366,13 +370,13 @@ def test_chat_goes_on_while_rabbitmq_and_redis_are_away(new_team: NewTeam, servi
         lost = [line for line in answering.log_lines() if line["event"] == "bus_connection_lost"]
         assert lost
         assert until(lambda: reconnected(answering), PATIENCE)
-        follower = talk.follow(session)
-        team.model.script(SLOW, about="With them again")
-        talk.begin(session, "With them again")
+        follower = user.follow(session)
+        cluster.model.script(SLOW, about="With them again")
+        user.begin(session, "With them again")
         assert until(lambda: follower.saw("message_snapshot"), PATIENCE), "hints do not flow again"
-        talk.http.delete(talk.space("/space/cache"))  # Redis is asked again
+        user.http.delete(user.space("/space/cache"))  # Redis is asked again
         assert until(lambda: not findings(), PATIENCE), findings()
-        team.stop()
+        cluster.stop()
 
 
 def reconnected(server: Server) -> bool:
@@ -383,84 +387,84 @@ def reconnected(server: Server) -> bool:
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_when_the_database_goes_away_during_turns_each_of_them_ends_once(
-    new_team: NewTeam, services: ServiceRun, processes: int
+    new_cluster: NewCluster, services: ServiceRun, processes: int
 ) -> None:
-    team = new_team(ARTEL_HOST_LEASE_SECONDS="30")
+    cluster = new_cluster(ARTEL_HOST_LEASE_SECONDS="30")
     for _ in range(processes):
-        team.start()
-    talks = [team.at(server) for server in team.servers]
+        cluster.start()
+    talks = [cluster.at(server) for server in cluster.servers]
     sessions = [talks[0].session() for _ in range(4)]
-    team.model.default = Say(pause=0.05)
+    cluster.model.default = Say(pause=0.05)
     try:
         turns = [
             (session, talks[number % processes].begin(session, f"Say these few words again, please {number}"))
             for number, session in enumerate(sessions * 3)
         ]
-        assert until(lambda: bool(team.rows("SELECT 1 FROM turns WHERE status = 'completed'")), PATIENCE)
-        with away(services.postgres(), team.database.rsplit("/", 1)[1]):
-            assert until(lambda: httpx.get(f"{team.servers[0].url}/readyz", timeout=30).status_code == 503, PATIENCE)
-        assert until(lambda: not team.rows("SELECT 1 FROM turns WHERE finished_at IS NULL"), PATIENCE), team.rows(
+        assert until(lambda: bool(cluster.rows("SELECT 1 FROM turns WHERE status = 'completed'")), PATIENCE)
+        with away(services.postgres(), cluster.database.rsplit("/", 1)[1]):
+            assert until(lambda: httpx.get(f"{cluster.servers[0].url}/readyz", timeout=30).status_code == 503, PATIENCE)
+        assert until(lambda: not cluster.rows("SELECT 1 FROM turns WHERE finished_at IS NULL"), PATIENCE), cluster.rows(
             "SELECT status, error_code FROM turns"
         )
     finally:
-        team.model.default = Say()
+        cluster.model.default = Say()
 
     ended = [talks[0].turn(*turn) for turn in turns]
     assert {turn["status"] for turn in ended} <= {"completed", "failed"}
     assert {turn["error_code"] for turn in ended} <= {None, "interrupted"}
     # A turn may fail whose start was stored just when the connection broke.
     assert [turn["status"] for turn in ended].count("completed") >= 10, "answers were lost, or queued turns"
-    ends = team.rows("SELECT count(*) FROM events WHERE type IN ('turn_completed', 'turn_failed') GROUP BY turn_id")
+    ends = cluster.rows("SELECT count(*) FROM events WHERE type IN ('turn_completed', 'turn_failed') GROUP BY turn_id")
     assert ends == [(1,)] * len(turns)
-    for talk in talks:
-        assert talk.say(talk.session(), "Back?") == "You said: Back?"
+    for user in talks:
+        assert user.say(user.session(), "Back?") == "You said: Back?"
 
 
 def test_a_run_that_is_about_to_wait_for_the_user_waits_for_the_database_first(
-    new_team: NewTeam, services: ServiceRun
+    new_cluster: NewCluster, services: ServiceRun
 ) -> None:
-    team = new_team(ARTEL_HOST_LEASE_SECONDS="60")
-    server = team.start()
-    talk = team.at(server)
-    person = Person("", talk.http.get("/auth/me").json()["user_id"], team.token, talk.http)
-    talk.http.patch(talk.space(f"/agents/{talk.agent_id}"), json={"tools": ["tool_write_file"]})
-    session = talk.session()
-    with connected(person, team.project_id, mode="both") as connector:
+    cluster = new_cluster(ARTEL_HOST_LEASE_SECONDS="60")
+    server = cluster.start()
+    user = cluster.at(server)
+    person = Person("", user.http.get("/auth/me").json()["user_id"], cluster.token, user.http)
+    user.http.patch(user.space(f"/agents/{user.agent_id}"), json={"tools": ["tool_write_file"]})
+    session = user.session()
+    with connected(person, cluster.project_id, mode="both") as connector:
         write = Say(tools=[Tool("tool_write_file", '{"path": "a", "content": "x"}')])
-        team.model.script(write, Say("Written."), about="Write it all the same")
-        turn = talk.begin(session, "Write it all the same")
+        cluster.model.script(write, Say("Written."), about="Write it all the same")
+        turn = user.begin(session, "Write it all the same")
         call = connector.hear()
-        with away(services.postgres(), team.database.rsplit("/", 1)[1]):
+        with away(services.postgres(), cluster.database.rsplit("/", 1)[1]):
             asks = {"success": False, "code": "asks", "error": "asked", "ask_id": "q1"}
             connector.say({"jsonrpc": "2.0", "id": call["id"], "result": asks})
             assert until(lambda: waited_for(server) >= {"note", "run"}, PATIENCE), waited_for(server)
-        assert until(lambda: talk.turn(session, turn)["status"] == "waiting", PATIENCE), talk.turn(session, turn)
-        [approval] = talk.http.get("/my/approvals", params={"status": "pending"}).json()["items"]
-        assert talk.http.post(f"/my/approvals/{approval['id']}/confirm", json={"decision": "approve"}).is_success
+        assert until(lambda: user.turn(session, turn)["status"] == "waiting", PATIENCE), user.turn(session, turn)
+        [approval] = user.http.get("/my/approvals", params={"status": "pending"}).json()["items"]
+        assert user.http.post(f"/my/approvals/{approval['id']}/confirm", json={"decision": "approve"}).is_success
         again = next(message for message in (connector.hear(), connector.hear()) if "id" in message)
         connector.answer(again, size=1)
-        assert until(lambda: talk.turn(session, turn)["status"] == "completed", PATIENCE)
+        assert until(lambda: user.turn(session, turn)["status"] == "completed", PATIENCE)
 
 
 def test_a_connector_that_comes_while_the_database_is_away_is_told_to_come_later(
-    new_team: NewTeam, services: ServiceRun
+    new_cluster: NewCluster, services: ServiceRun
 ) -> None:
-    team = new_team(ARTEL_HOST_LEASE_SECONDS="60")
-    server = team.start()
-    talk = team.at(server)
-    person = Person("", talk.http.get("/auth/me").json()["user_id"], team.token, talk.http)
+    cluster = new_cluster(ARTEL_HOST_LEASE_SECONDS="60")
+    server = cluster.start()
+    user = cluster.at(server)
+    person = Person("", user.http.get("/auth/me").json()["user_id"], cluster.token, user.http)
 
-    with socket(person, team.project_id) as connector:
-        with away(services.postgres(), team.database.rsplit("/", 1)[1]):
-            connector.say(hello(person, team.project_id))
+    with socket(person, cluster.project_id) as connector:
+        with away(services.postgres(), cluster.database.rsplit("/", 1)[1]):
+            connector.say(hello(person, cluster.project_id))
             code, reason = connector.close_code()
-            with pytest.raises(InvalidStatus) as refused, socket(person, team.project_id):
+            with pytest.raises(InvalidStatus) as refused, socket(person, cluster.project_id):
                 pass
         assert (code, "database" in reason) == (1013, True)
         assert refused.value.response.status_code == 503
 
-    with connected(person, team.project_id):
-        assert talk.http.get(talk.space("/connector")).json()["online"] is True
+    with connected(person, cluster.project_id):
+        assert user.http.get(user.space("/connector")).json()["online"] is True
     assert "Traceback" not in server.log.read_text()
     assert not [line for line in server.log_lines() if line.get("exception")]
 
@@ -487,39 +491,39 @@ class away:  # noqa: N801 - used like a function
             connection.execute(f"ALTER DATABASE {self._name} ALLOW_CONNECTIONS true")
 
 
-def test_a_stopped_process_hands_its_worker_spaces_over_at_once(new_team: NewTeam, services: ServiceRun) -> None:
-    team = new_team(ARTEL_BUS_URL=services.rabbitmq(), ARTEL_HOST_LEASE_SECONDS="60")
-    stopped, other = team.start(), team.start()
-    team.at(stopped).say(team.at(other).session(), "Hello")
+def test_a_stopped_process_hands_its_worker_spaces_over_at_once(new_cluster: NewCluster, services: ServiceRun) -> None:
+    cluster = new_cluster(ARTEL_BUS_URL=services.rabbitmq(), ARTEL_HOST_LEASE_SECONDS="60")
+    stopped, other = cluster.start(), cluster.start()
+    cluster.at(stopped).say(cluster.at(other).session(), "Hello")
 
     assert stopped.stop() == 0
 
-    talk = team.at(other)
-    assert talk.say(talk.session(), "Who is there?") == "You said: Who is there?"
+    user = cluster.at(other)
+    assert user.say(user.session(), "Who is there?") == "You said: Who is there?"
 
 
 @pytest.mark.req("TWS-07.1")
-def test_what_a_family_does_at_a_host_is_seen_and_ended_from_elsewhere(new_team: NewTeam, tmp_path: Path) -> None:
-    team = new_team(ARTEL_WORKSPACES_DIR=str(tmp_path), ARTEL_DRAIN_SECONDS="0")
-    team.start("--role", "host")
-    talk = team.at(team.start("--role", "api"))
-    agents = f"/my/projects/{team.project_id}/agents"
-    parent = f"{agents}/{team.agent_id}"
-    assert talk.http.patch(parent, json={"tools": ["write_file", "spawn_agent"]}).status_code == 200
+def test_what_a_family_does_at_a_host_is_seen_and_ended_from_elsewhere(new_cluster: NewCluster, tmp_path: Path) -> None:
+    cluster = new_cluster(ARTEL_WORKSPACES_DIR=str(tmp_path), ARTEL_DRAIN_SECONDS="0")
+    cluster.start("--role", "host")
+    user = cluster.at(cluster.start("--role", "api"))
+    agents = f"/my/projects/{cluster.project_id}/agents"
+    parent = f"{agents}/{cluster.agent_id}"
+    assert user.http.patch(parent, json={"tools": ["write_file", "spawn_agent"]}).status_code == 200
     hang = Hang()
-    team.model.script(
+    cluster.model.script(
         Say(tools=[Tool("write_file", '{"path": "plan", "content": "x"}')]),
         Say(tools=[Tool("spawn_agent", '{"role": "tester", "task_brief": {"objective": "Test."}}')]),
         hang,
     )
 
-    talk.begin(talk.session(), "Begin")
+    user.begin(user.session(), "Begin")
 
     assert until(hang.begun.is_set, PATIENCE)
-    assert talk.http.get(f"{parent}/workspace/files/plan").text == "x"
-    [child] = [agent for agent in talk.http.get(agents).json()["items"] if agent["parent_agent_id"] == team.agent_id]
-    assert talk.http.get(f"{agents}/{child['id']}/status").json()["active_tasks"] == 1
-    assert talk.http.delete(parent).status_code == 204
+    assert user.http.get(f"{parent}/workspace/files/plan").text == "x"
+    [child] = [agent for agent in user.http.get(agents).json()["items"] if agent["parent_agent_id"] == cluster.agent_id]
+    assert user.http.get(f"{agents}/{child['id']}/status").json()["active_tasks"] == 1
+    assert user.http.delete(parent).status_code == 204
     assert until(hang.abandoned.is_set, PATIENCE)
-    assert talk.http.get(f"{agents}/{child['id']}").status_code == 404
+    assert user.http.get(f"{agents}/{child['id']}").status_code == 404
     assert list((tmp_path / "workspaces").iterdir()) == []

@@ -9,60 +9,17 @@ from typing import Any
 
 import pytest
 
+from tests.actors.agent_memory import TEXTS, AgentMemory
 from tests.conftest import StartServer
 from tests.deadlines import eventually
 from tests.people import Person, assert_problem
 from tests.running import Server
 
-TEXTS = [
-    "The nightly job failed with code ZX-4471 in the billing module",
-    "Users who cannot remember their credentials can request a new passphrase by e-mail",
-    "The office plants are watered on Mondays and Thursdays",
-    "We deploy the web server to production every Friday afternoon",
-    "The database is backed up to the second data centre at night",
-]
-
-
-class Memory:
-    """The memory of one agent, as its owner reaches it."""
-
-    def __init__(self, person: Person, project_id: int, agent_id: int) -> None:
-        self.http = person.http
-        self.url = f"/my/projects/{project_id}/agents/{agent_id}/context"
-
-    @classmethod
-    def new(cls, person: Person, number: int = 0) -> "Memory":
-        project = person.project()
-        return cls(person, project["id"], project["agents"][number]["id"])
-
-    def add(self, content: str, **fields: Any) -> dict[str, Any]:
-        answer = self.http.post(self.url, json={"content": content, **fields})
-        assert answer.status_code == 201, answer.text
-        memory: dict[str, Any] = answer.json()
-        return memory
-
-    def search(self, query: str, **fields: Any) -> list[dict[str, Any]]:
-        answer = self.http.post(f"{self.url}/search", json={"query": query, **fields})
-        assert answer.status_code == 200, answer.text
-        items: list[dict[str, Any]] = answer.json()["items"]
-        return items
-
-    def found(self, query: str, **fields: Any) -> list[str]:
-        return [item["content"] for item in self.search(query, **fields)]
-
-    def listed(self, **params: Any) -> dict[str, Any]:
-        page: dict[str, Any] = self.http.get(self.url, params=params).json()
-        return page
-
-    def stats(self) -> dict[str, Any]:
-        figures: dict[str, Any] = self.http.get(f"{self.url}/stats").json()
-        return figures
-
 
 @pytest.mark.req("UWS-17.1", "UWS-20.1")
 def test_what_was_added_is_stored_with_its_metadata_and_found_from_then_on(person: Person) -> None:
     project = person.project()
-    memory = Memory(person, project["id"], project["agents"][0]["id"])
+    memory = AgentMemory(person, project["id"], project["agents"][0]["id"])
     before = datetime.now(UTC)
 
     added = memory.add(
@@ -88,7 +45,7 @@ def test_what_was_added_is_stored_with_its_metadata_and_found_from_then_on(perso
 
 @pytest.mark.req("UWS-19.1")
 def test_a_paraphrase_without_a_common_word_is_found_first(person: Person) -> None:
-    memory = Memory.new(person)
+    memory = AgentMemory.new(person)
     for text in TEXTS:
         memory.add(text)
 
@@ -102,7 +59,7 @@ def test_a_paraphrase_without_a_common_word_is_found_first(person: Person) -> No
 
 @pytest.mark.req("UWS-19.2")
 def test_a_search_is_narrowed_by_type_success_and_date(person: Person) -> None:
-    memory = Memory.new(person)
+    memory = AgentMemory.new(person)
     memory.add("red apple", type="task", success=True)
     memory.add("red pear", type="task", success=False)
     last = memory.add("red plum", type="lesson", success=True)
@@ -119,7 +76,7 @@ def test_a_search_is_narrowed_by_type_success_and_date(person: Person) -> None:
 
 
 def test_memories_are_listed_newest_first_and_narrowed(person: Person) -> None:
-    memory = Memory.new(person)
+    memory = AgentMemory.new(person)
     made = []
     for n in range(5):
         made.append(memory.add(f"number {n}", type="even" if n % 2 == 0 else "odd", success=n < 3))
@@ -138,7 +95,7 @@ def test_memories_are_listed_newest_first_and_narrowed(person: Person) -> None:
 
 @pytest.mark.req("UWS-21.1")
 def test_a_cleared_memory_is_empty_and_goes_on_working(person: Person) -> None:
-    memory = Memory.new(person)
+    memory = AgentMemory.new(person)
     for text in TEXTS:
         memory.add(text)
 
@@ -154,8 +111,8 @@ def test_a_cleared_memory_is_empty_and_goes_on_working(person: Person) -> None:
 @pytest.mark.req("UWS-06.2", "UWS-17.2", "UWS-09.1", "UWS-09.2")
 def test_every_agent_has_a_memory_of_its_own(person: Person, other: Person) -> None:
     project = person.project()
-    mine, colleague = (Memory(person, project["id"], agent["id"]) for agent in project["agents"][:2])
-    elsewhere, stranger = Memory.new(person), Memory.new(other)
+    mine, colleague = (AgentMemory(person, project["id"], agent["id"]) for agent in project["agents"][:2])
+    elsewhere, stranger = AgentMemory.new(person), AgentMemory.new(other)
     all_of_them = {"mine": mine, "colleague": colleague, "elsewhere": elsewhere, "stranger": stranger}
     for name, memory in all_of_them.items():
         memory.add(f"The secret of {name}")
@@ -174,8 +131,8 @@ def test_every_agent_has_a_memory_of_its_own(person: Person, other: Person) -> N
 @pytest.mark.req("UWS-17.2", "UWS-09.3")
 def test_the_memory_of_others_is_not_there(person: Person, other: Person) -> None:
     project, theirs = person.project(), other.project()
-    foreign = Memory(other, project["id"], project["agents"][0]["id"])
-    mixed = Memory(other, theirs["id"], project["agents"][0]["id"])
+    foreign = AgentMemory(other, project["id"], project["agents"][0]["id"])
+    mixed = AgentMemory(other, theirs["id"], project["agents"][0]["id"])
 
     for memory, code in ((foreign, "project_not_found"), (mixed, "agent_not_found")):
         assert_problem(memory.http.get(memory.url), 404, code)
@@ -187,7 +144,7 @@ def test_the_memory_of_others_is_not_there(person: Person, other: Person) -> Non
 
 
 def test_a_renamed_agent_keeps_its_memory(person: Person) -> None:
-    memory = Memory.new(person)
+    memory = AgentMemory.new(person)
     memory.add("The red door")
     renamed = memory.http.patch(memory.url.removesuffix("/context"), json={"name": "agent_renamed"})
     assert renamed.status_code == 200
@@ -202,7 +159,7 @@ def test_a_renamed_agent_keeps_its_memory(person: Person) -> None:
 def test_deleting_an_agent_deletes_its_memory_or_archives_it_first(person: Person) -> None:
     project = person.project()
     url = f"/my/projects/{project['id']}"
-    archived, deleted = (Memory(person, project["id"], agent["id"]) for agent in project["agents"][:2])
+    archived, deleted = (AgentMemory(person, project["id"], agent["id"]) for agent in project["agents"][:2])
     made = [archived.add(text, metadata={"n": n}) for n, text in enumerate(TEXTS)]
     deleted.add("To be forgotten")
 
@@ -220,7 +177,7 @@ def test_deleting_an_agent_deletes_its_memory_or_archives_it_first(person: Perso
     assert_problem(archived.http.get(archived.url), 404, "agent_not_found")
 
     # Whoever gets the name next gets nothing of the memory.
-    again = Memory(person, project["id"], person.agent(project["id"], name="agent_coder")["id"])
+    again = AgentMemory(person, project["id"], person.agent(project["id"], name="agent_coder")["id"])
     assert again.found("database") == []
     again.add("The database is new")
     eventually(lambda: again.found("database") == ["The database is new"])
@@ -235,7 +192,7 @@ def test_deleting_an_agent_deletes_its_memory_or_archives_it_first(person: Perso
 
 
 def test_an_export_has_everything_one_document_per_line(person: Person) -> None:
-    memory = Memory.new(person)
+    memory = AgentMemory.new(person)
     made = [memory.add(f"line {n}\nof \u2028 several") for n in range(120)]  # more than one page
 
     answer = memory.http.get(f"{memory.url}/export")
@@ -244,7 +201,7 @@ def test_an_export_has_everything_one_document_per_line(person: Person) -> None:
     lines = [json.loads(line) for line in answer.text.rstrip("\n").split("\n")]
     assert sorted(lines, key=lambda line: line["id"]) == sorted(made, key=lambda line: line["id"])
     assert [line["id"] for line in lines] == sorted(line["id"] for line in lines)
-    assert Memory.new(person).http.get(f"{memory.url}/export").text == answer.text
+    assert AgentMemory.new(person).http.get(f"{memory.url}/export").text == answer.text
 
 
 @pytest.mark.any_database
@@ -265,7 +222,7 @@ def test_an_export_has_everything_one_document_per_line(person: Person) -> None:
     ],
 )
 def test_a_bad_memory_is_refused(person: Person, body: dict[str, Any]) -> None:
-    memory = Memory.new(person)
+    memory = AgentMemory.new(person)
 
     assert_problem(memory.http.post(memory.url, json=body), 422, "invalid_request")
 
@@ -288,13 +245,13 @@ def test_a_bad_memory_is_refused(person: Person, body: dict[str, Any]) -> None:
     ],
 )
 def test_a_bad_search_is_refused(person: Person, body: dict[str, Any]) -> None:
-    memory = Memory.new(person)
+    memory = AgentMemory.new(person)
 
     assert_problem(memory.http.post(f"{memory.url}/search", json=body), 422, "invalid_request")
 
 
 def test_the_longest_memory_is_kept_whole(person: Person) -> None:
-    memory = Memory.new(person)
+    memory = AgentMemory.new(person)
     content = "word " * 20_000
 
     memory.add(content)
@@ -304,7 +261,7 @@ def test_the_longest_memory_is_kept_whole(person: Person) -> None:
 
 def test_with_the_index_down_searching_says_so_and_adding_works(start_server: StartServer) -> None:
     server = start_server(ARTEL_QDRANT_URL="http://127.0.0.1:9")
-    memory = Memory.new(Person.register(server.url))
+    memory = AgentMemory.new(Person.register(server.url))
 
     added = memory.add("Kept all the same")
 
@@ -322,7 +279,7 @@ def test_with_the_index_down_searching_says_so_and_adding_works(start_server: St
 def test_an_index_that_was_deleted_is_rebuilt_after_the_next_start(start_server: StartServer) -> None:
     first = start_server()
     person = Person.register(first.url)
-    memory = Memory.new(person)
+    memory = AgentMemory.new(person)
     for text in TEXTS:
         memory.add(text)
     assert first.stop() == 0
@@ -342,7 +299,7 @@ def test_an_index_that_was_deleted_is_rebuilt_after_the_next_start(start_server:
 
 @pytest.mark.req("AGT-03.3")
 def test_one_memory_is_read_by_its_id_by_its_owner_alone(person: Person, other: Person) -> None:
-    memory, foreign = Memory.new(person), Memory.new(other)
+    memory, foreign = AgentMemory.new(person), AgentMemory.new(other)
     added = memory.add("Invoices are sent as PDF", type="lesson")
 
     shown = person.http.get(f"{memory.url}/{added['id']}")

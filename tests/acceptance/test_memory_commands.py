@@ -11,7 +11,7 @@ import pytest
 from artel.vector_index import install
 from artel.vector_index.install import REQUIREMENT, SHA256, unpack
 from artel.vector_index.minilm import EmbeddingsUnavailable, find_model
-from tests.acceptance.test_memory import TEXTS, Memory
+from tests.actors.agent_memory import TEXTS, AgentMemory
 from tests.conftest import StartServer
 from tests.people import Person
 from tests.running import Server, artel, clean_environment
@@ -69,7 +69,7 @@ def test_an_unknown_provider_is_refused_by_name(tmp_path: Path) -> None:
 def test_the_index_is_rebuilt_by_the_operator_while_no_server_has_it(start_server: StartServer) -> None:
     server = start_server()
     person = Person.register(server.url)
-    memory = Memory.new(person)
+    memory = AgentMemory.new(person)
     for text in TEXTS:
         memory.add(text)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.test_task_workspaces import Desk
+from tests.actors.workspace_user import WorkspaceUser
 from tests.conftest import JWT_SECRET, StartServer, with_model
 from tests.model_server import ByMark, ModelServer
 from tests.people import Person, assert_problem, client, new_agent
@@ -203,28 +203,30 @@ def test_user_budget_covers_plans(user: Person, limits: Limits, mark: str) -> No
 
 @pytest.mark.req("SEC-05.3")
 def test_storage_quota_per_user(user: Person, limits: Limits, model: ModelServer, script: ByMark, mark: str) -> None:
-    desk = Desk(user, model, script, mark)
-    agent_id = _agent(user, desk.project["id"], "agent_keeper")
-    user.http.patch(f"/my/projects/{desk.project['id']}/agents/{agent_id}", json={"tools": ["write_file"]})
-    memory = f"/my/projects/{desk.project['id']}/agents/{agent_id}/context"
+    workspace_user = WorkspaceUser(user, model, script, mark)
+    agent_id = _agent(user, workspace_user.project["id"], "agent_keeper")
+    user.http.patch(f"/my/projects/{workspace_user.project['id']}/agents/{agent_id}", json={"tools": ["write_file"]})
+    memory = f"/my/projects/{workspace_user.project['id']}/agents/{agent_id}/context"
     assert user.http.post(memory, json={"content": "x" * 3000}).status_code == 201
 
     limits(storage_bytes=6000)
 
     full = user.http.post(memory, json={"content": "y" * 5000})
     assert "of 6,000 bytes" in assert_problem(full, 409, "storage_full")["detail"]
-    assert_problem(user.post(desk.session, "z" * 5000), 409, "storage_full")
-    assert user.history(desk.session) == []
+    assert_problem(user.post(workspace_user.session, "z" * 5000), 409, "storage_full")
+    assert user.history(workspace_user.session) == []
 
-    result = desk.call("write_file", "agent_keeper", path="big.txt", content="w" * 4000)
+    result = workspace_user.call("write_file", "agent_keeper", path="big.txt", content="w" * 4000)
     assert not result["success"]
     assert "storage is full" in result["error"]
 
-    small = user.say(desk.session, mark, "keeper")
-    forked = user.http.post(f"/my/chat/sessions/{desk.session}/fork", json={"message_id": small["message_id"]})
+    small = user.say(workspace_user.session, mark, "keeper")
+    forked = user.http.post(
+        f"/my/chat/sessions/{workspace_user.session}/fork", json={"message_id": small["message_id"]}
+    )
     assert forked.status_code == 201
     limits(storage_bytes=3200)
-    full = user.http.post(f"/my/chat/sessions/{desk.session}/fork", json={"message_id": small["message_id"]})
+    full = user.http.post(f"/my/chat/sessions/{workspace_user.session}/fork", json={"message_id": small["message_id"]})
     assert_problem(full, 409, "storage_full")
 
     limits(storage_bytes=None)

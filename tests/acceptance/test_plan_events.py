@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.test_plans import DIAMOND, Desk, Team
+from tests.actors.plan_user import PlanUser
+from tests.actors.team import DIAMOND, Team
 from tests.deadlines import eventually
 from tests.model_server import ByMark, Fail, Hold, Say, Tool
 from tests.people import Person
@@ -19,10 +20,10 @@ def server(chat_server: Server) -> Server:
 
 
 @pytest.fixture
-def desk(person: Person, script: ByMark, mark: str) -> Desk:
+def user(person: Person, script: ByMark, mark: str) -> PlanUser:
     script[mark] = team = Team(mark, DIAMOND)
     project = person.project()
-    return Desk(person, project, person.session(project["id"]), team)
+    return PlanUser(person, project, person.session(project["id"]), team)
 
 
 def _told(events: list[Event], *types: str) -> list[str]:
@@ -38,73 +39,73 @@ def _progress(events: list[Event], phase: str) -> list[dict[str, Any]]:
     return [event.data for event in events if event.type == "task_progress" and event.data["phase"] == phase]
 
 
-def test_while_it_is_planned_again_the_workflow_says_so(desk: Desk) -> None:
-    accepted = desk.ask()
-    first = desk.until(accepted["workflow_id"], "awaiting_approval")
-    hold = Hold(json.dumps({"tasks": desk.team.tasks()[:1]}))
-    desk.team.plans = [hold]
+def test_while_it_is_planned_again_the_workflow_says_so(user: PlanUser) -> None:
+    accepted = user.ask()
+    first = user.until(accepted["workflow_id"], "awaiting_approval")
+    hold = Hold(json.dumps({"tasks": user.team.tasks()[:1]}))
+    user.team.plans = [hold]
 
-    desk.decide(first["approval_id"], "reject", feedback="Only the first, please")
+    user.decide(first["approval_id"], "reject", feedback="Only the first, please")
     eventually(lambda: hold.arrived)
-    between = desk.workflow(accepted["workflow_id"])
+    between = user.workflow(accepted["workflow_id"])
     hold.release()
 
     assert (between["status"], between["approval_id"]) == ("planning", None)
     assert [task["id"] for task in between["tasks"]] == list(DIAMOND)  # what is being replaced can still be seen
-    second = desk.until(accepted["workflow_id"], "awaiting_approval")
-    desk.decide(second["approval_id"], "reject")
-    assert desk.ended(accepted["workflow_id"])["status"] == "rejected"
-    events = desk.person.events_of(desk.session, accepted["turn_id"])
+    second = user.until(accepted["workflow_id"], "awaiting_approval")
+    user.decide(second["approval_id"], "reject")
+    assert user.ended(accepted["workflow_id"])["status"] == "rejected"
+    events = user.person.events_of(user.session, accepted["turn_id"])
     made = ["task_progress planning", "task_plan_created", "plan_request", "approval_resolved"]
     assert _told(events, "task_plan_created", "plan_request", "approval_resolved") == made * 2
     assert [told["workflow_id"] for told in _progress(events, "planning")] == [accepted["workflow_id"]] * 2
 
 
-def test_a_plan_that_became_dearer_as_it_was_approved_is_planned_again(desk: Desk) -> None:
-    accepted = desk.ask()
-    first = desk.until(accepted["workflow_id"], "awaiting_approval")
-    longer = {"id": "a", "description": f"{desk.team.mark} do a. " + "Look at everything twice. " * 100}
+def test_a_plan_that_became_dearer_as_it_was_approved_is_planned_again(user: PlanUser) -> None:
+    accepted = user.ask()
+    first = user.until(accepted["workflow_id"], "awaiting_approval")
+    longer = {"id": "a", "description": f"{user.team.mark} do a. " + "Look at everything twice. " * 100}
 
-    desk.decide(first["approval_id"], changes={"tasks": [longer]})
+    user.decide(first["approval_id"], changes={"tasks": [longer]})
 
     def asked_again() -> dict[str, Any]:
-        now = desk.workflow(accepted["workflow_id"])
+        now = user.workflow(accepted["workflow_id"])
         return now if now["approval_id"] not in (None, first["approval_id"]) else {}
 
     second = eventually(asked_again, 30)
     assert second["estimated_cost_high"] > first["estimated_cost_high"]
-    desk.decide(second["approval_id"], "reject")
-    assert desk.ended(accepted["workflow_id"])["status"] == "rejected"
-    events = desk.person.events_of(desk.session, accepted["turn_id"])
+    user.decide(second["approval_id"], "reject")
+    assert user.ended(accepted["workflow_id"])["status"] == "rejected"
+    events = user.person.events_of(user.session, accepted["turn_id"])
     assert _told(events, "plan_request") == ["task_progress planning", "plan_request"] * 2
 
 
-def test_a_turn_that_tries_again_says_which_workflow(desk: Desk) -> None:
-    desk.team.needs = {"a": "", "b": "a"}
-    desk.team.does = {"b": Fail(400)}
-    workflow = desk.approved()
+def test_a_turn_that_tries_again_says_which_workflow(user: PlanUser) -> None:
+    user.team.needs = {"a": "", "b": "a"}
+    user.team.does = {"b": Fail(400)}
+    workflow = user.approved()
     assert workflow["status"] == "partial"
-    desk.team.does = {}
+    user.team.does = {}
 
-    retried = desk.person.http.post(f"/my/workflows/{workflow['id']}/retry").json()
+    retried = user.person.http.post(f"/my/workflows/{workflow['id']}/retry").json()
 
-    assert desk.ended(workflow["id"])["status"] == "completed"
-    [again] = _progress(desk.person.events_of(desk.session, retried["turn_id"]), "retry")
+    assert user.ended(workflow["id"])["status"] == "completed"
+    [again] = _progress(user.person.events_of(user.session, retried["turn_id"]), "retry")
     assert (again["workflow_id"], again["state"]) == (workflow["id"], "queued")
 
 
-def test_a_task_that_waited_and_goes_on_has_an_event_of_its_own(desk: Desk) -> None:
+def test_a_task_that_waited_and_goes_on_has_an_event_of_its_own(user: PlanUser) -> None:
     delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
-    desk.team.needs, desk.team.does = {"a": "", "b": "a"}, {"a": delete}
-    desk.person.http.patch(f"/my/projects/{desk.project['id']}", json={"settings": {"plans": {"approve_over_usd": 10}}})
-    accepted = desk.ask()
-    [approval] = eventually(lambda: desk.person.get("/my/approvals", status="pending")["items"], 30)
-    desk.team.does = {}
+    user.team.needs, user.team.does = {"a": "", "b": "a"}, {"a": delete}
+    user.person.http.patch(f"/my/projects/{user.project['id']}", json={"settings": {"plans": {"approve_over_usd": 10}}})
+    accepted = user.ask()
+    [approval] = eventually(lambda: user.person.get("/my/approvals", status="pending")["items"], 30)
+    user.team.does = {}
 
-    desk.decide(approval["id"], "reject", feedback="Keep it.")
+    user.decide(approval["id"], "reject", feedback="Keep it.")
 
-    assert desk.ended(accepted["workflow_id"])["status"] == "completed"
-    events = desk.person.events_of(desk.session, accepted["turn_id"])
+    assert user.ended(accepted["workflow_id"])["status"] == "completed"
+    events = user.person.events_of(user.session, accepted["turn_id"])
     [resumed] = _progress(events, "resumed")
     assert (resumed["task_id"], resumed["state"], resumed["workflow_id"]) == ("a", "running", accepted["workflow_id"])
     types_of_a = [event.type for event in events if event.data.get("task_id") == "a"]

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.test_plans import Desk, Team
+from tests.actors.plan_user import PlanUser
+from tests.actors.team import Team
 from tests.deadlines import eventually
 from tests.model_server import ByMark, Hold, Say
 from tests.people import Person, assert_problem
@@ -20,18 +21,18 @@ def server(chat_server: Server) -> Server:
 
 
 @pytest.fixture
-def desk(person: Person, script: ByMark, mark: str) -> Desk:
+def user(person: Person, script: ByMark, mark: str) -> PlanUser:
     script[mark] = team = Team(mark, {"1": ""})
     project = person.project()
-    return Desk(person, project, person.session(project["id"]), team)
+    return PlanUser(person, project, person.session(project["id"]), team)
 
 
 @pytest.fixture
-def upper_end(desk: Desk) -> float:
-    """What the plan of the desk may cost at most; what it did cost in a month without a limit does not count."""
-    workflow = desk.ended(desk.ask("Try it.")["workflow_id"])
+def upper_end(user: PlanUser) -> float:
+    """What the plan of the user may cost at most; what it did cost in a month without a limit does not count."""
+    workflow = user.ended(user.ask("Try it.")["workflow_id"])
     assert workflow["status"] == "completed"
-    desk.team.asked.clear()
+    user.team.called.clear()
     most: float = workflow["estimated_cost_high"]
     assert most > 0.1  # so that planning, which may cost half of that, can always be paid for
     return most
@@ -41,90 +42,90 @@ Settings = Callable[..., None]
 
 
 @pytest.fixture
-def settings(desk: Desk) -> Settings:
+def settings(user: PlanUser) -> Settings:
     def change(**settings: Any) -> None:
-        changed = desk.person.http.patch(f"/my/projects/{desk.project['id']}", json={"settings": settings})
+        changed = user.person.http.patch(f"/my/projects/{user.project['id']}", json={"settings": settings})
         assert changed.status_code == 200, changed.text
 
     return change
 
 
-def _another_session(desk: Desk) -> Desk:
-    return replace(desk, session=desk.person.session(desk.project["id"]))
+def _another_session(user: PlanUser) -> PlanUser:
+    return replace(user, session=user.person.session(user.project["id"]))
 
 
-def _asked(desk: Desk, workflow: dict[str, Any]) -> dict[str, Any]:
-    return desk.person.get(f"/my/approvals/{workflow['approval_id']}")
+def _asked(user: PlanUser, workflow: dict[str, Any]) -> dict[str, Any]:
+    return user.person.get(f"/my/approvals/{workflow['approval_id']}")
 
 
 def test_a_plan_that_the_month_may_not_pay_for_is_asked_about_however_small(
-    desk: Desk, upper_end: float, settings: Settings
+    user: PlanUser, upper_end: float, settings: Settings
 ) -> None:
     settings(monthly_budget_usd=upper_end * 0.9)
 
-    accepted = desk.ask()
-    workflow = desk.until(accepted["workflow_id"], "awaiting_approval")
+    accepted = user.ask()
+    workflow = user.until(accepted["workflow_id"], "awaiting_approval")
 
-    details = _asked(desk, workflow)["details"]
+    details = _asked(user, workflow)["details"]
     assert details["month_left"] == pytest.approx(upper_end * 0.9 - workflow["cost"], abs=0.0001)
     assert "may end partly done" in details["reason"]
-    assert desk.team.asked == []
-    desk.decide(workflow["approval_id"])
-    assert desk.ended(workflow["id"])["status"] == "completed"
-    events = desk.person.events_of(desk.session, accepted["turn_id"])
+    assert user.team.called == []
+    user.decide(workflow["approval_id"])
+    assert user.ended(workflow["id"])["status"] == "completed"
+    events = user.person.events_of(user.session, accepted["turn_id"])
     [told] = [event.data["details"] for event in events if event.type == "plan_request"]
     assert told["month_left"] == details["month_left"]
 
 
 def test_what_plans_that_run_may_still_spend_is_not_left_for_others(
-    desk: Desk, upper_end: float, settings: Settings
+    user: PlanUser, upper_end: float, settings: Settings
 ) -> None:
     settings(monthly_budget_usd=upper_end * 1.5)
     hold = Hold("Result of 1.")
-    desk.team.does = {"1": hold}
-    first = desk.ask("The first.")
+    user.team.does = {"1": hold}
+    first = user.ask("The first.")
     eventually(lambda: hold.arrived)
 
-    other = _another_session(desk)
+    other = _another_session(user)
     second = other.until(other.ask("The second.")["workflow_id"], "awaiting_approval")
 
-    assert 0 < _asked(desk, second)["details"]["month_left"] < upper_end * 0.6
-    desk.decide(second["approval_id"], "reject")
+    assert 0 < _asked(user, second)["details"]["month_left"] < upper_end * 0.6
+    user.decide(second["approval_id"], "reject")
     hold.release()
-    assert desk.ended(first["workflow_id"])["status"] == "completed"
+    assert user.ended(first["workflow_id"])["status"] == "completed"
     third = other.ended(other.ask("The third.")["workflow_id"])
     assert third["status"] == "completed"  # nobody was asked: what the first one did not spend is left again
 
 
 def test_what_a_plan_that_runs_may_still_spend_is_not_left_for_direct_messages(
-    desk: Desk, upper_end: float, settings: Settings
+    user: PlanUser, upper_end: float, settings: Settings
 ) -> None:
     settings(monthly_budget_usd=upper_end * 1.01)
     hold = Hold("Result of 1.")
-    desk.team.does = {"1": hold}
-    first = desk.ask("The first.")
+    user.team.does = {"1": hold}
+    first = user.ask("The first.")
     eventually(lambda: hold.arrived)
-    other = desk.person.session(desk.project["id"])
+    other = user.person.session(user.project["id"])
 
-    refused = desk.person.post(other, "Hello")
+    refused = user.person.post(other, "Hello")
 
     assert "committed to running plans" in assert_problem(refused, 409, "budget_exceeded")["detail"]
     hold.release()
-    assert desk.ended(first["workflow_id"])["status"] == "completed"
-    assert desk.person.say(other, "Hello")["content"] == "You said: Hello"  # what it did not spend is left again
+    assert user.ended(first["workflow_id"])["status"] == "completed"
+    assert user.person.say(other, "Hello")["content"] == "You said: Hello"  # what it did not spend is left again
 
 
 def test_a_plan_is_asked_about_again_if_others_took_the_month_meanwhile(
-    desk: Desk, upper_end: float, settings: Settings
+    user: PlanUser, upper_end: float, settings: Settings
 ) -> None:
     settings(monthly_budget_usd=upper_end * 1.5, plans={"approve_from_tasks": 1})
-    other = _another_session(desk)
-    first = desk.until(desk.ask("The first.")["workflow_id"], "awaiting_approval")
+    other = _another_session(user)
+    first = user.until(user.ask("The first.")["workflow_id"], "awaiting_approval")
     second = other.until(other.ask("The second.")["workflow_id"], "awaiting_approval")
-    assert all("month_left" not in _asked(desk, one)["details"] for one in (first, second))
+    assert all("month_left" not in _asked(user, one)["details"] for one in (first, second))
     hold = Hold("Result of 1.")
-    desk.team.does = {"1": hold}
-    desk.decide(first["approval_id"])
+    user.team.does = {"1": hold}
+    user.decide(first["approval_id"])
     eventually(lambda: hold.arrived)
 
     other.decide(second["approval_id"], instruction="Be brief.")
@@ -134,77 +135,79 @@ def test_a_plan_is_asked_about_again_if_others_took_the_month_meanwhile(
         return now if now["approval_id"] not in (None, second["approval_id"]) else {}
 
     again = eventually(asked_again, 30)
-    assert _asked(desk, again)["details"]["month_left"] < upper_end
+    assert _asked(user, again)["details"]["month_left"] < upper_end
     assert len(hold.arrived) == 1
     other.decide(again["approval_id"])
     hold.release()
-    assert desk.ended(first["id"])["status"] == other.ended(second["id"])["status"] == "completed"
-    assert "Be brief." in desk.team.told["1"].text
+    assert user.ended(first["id"])["status"] == other.ended(second["id"])["status"] == "completed"
+    assert "Be brief." in user.team.requests["1"].text
 
 
 def test_a_month_of_which_nothing_is_left_refuses_also_a_plan_that_was_made_before(
-    desk: Desk, upper_end: float, settings: Settings
+    user: PlanUser, upper_end: float, settings: Settings
 ) -> None:
     settings(monthly_budget_usd=upper_end * 2)
-    spent = desk.ended(_another_session(desk).ask("Please do the same once more.")["workflow_id"])["cost"]
+    spent = user.ended(_another_session(user).ask("Please do the same once more.")["workflow_id"])["cost"]
     settings(monthly_budget_usd=spent)
-    desk.team.asked.clear()
+    user.team.called.clear()
 
-    workflow = desk.ended(_another_session(desk).ask("Please do the same once more.")["workflow_id"])
+    workflow = user.ended(_another_session(user).ask("Please do the same once more.")["workflow_id"])
 
     assert (workflow["status"], workflow["error_code"]) == ("failed", "budget_exceeded")
     assert "nothing is left" in workflow["error"]
-    assert (desk.team.planned, desk.team.asked) == (2, [])
+    assert (user.team.planned, user.team.called) == (2, [])
 
 
 def test_a_plan_that_takes_all_of_the_month_to_be_made_is_refused_and_its_cost_is_told(
-    desk: Desk, settings: Settings
+    user: PlanUser, settings: Settings
 ) -> None:
     settings(monthly_budget_usd=0.06)
-    desk.team.plans = [Say(json.dumps({"tasks": desk.team.tasks()}), tokens=(100_000, 10))]
+    user.team.plans = [Say(json.dumps({"tasks": user.team.tasks()}), tokens=(100_000, 10))]
 
-    workflow = desk.ended(desk.ask()["workflow_id"])
+    workflow = user.ended(user.ask()["workflow_id"])
 
     assert (workflow["status"], workflow["error_code"], workflow["tasks"]) == ("failed", "budget_exceeded", [])
     assert "nothing is left" in workflow["error"]
     assert workflow["cost"] > 0.06
-    assert desk.team.asked == []
+    assert user.team.called == []
 
 
-def test_asking_again_says_what_is_left_of_the_month_by_then(desk: Desk, upper_end: float, settings: Settings) -> None:
+def test_asking_again_says_what_is_left_of_the_month_by_then(
+    user: PlanUser, upper_end: float, settings: Settings
+) -> None:
     settings(approval_seconds=1, plans={"approve_from_tasks": 1})
-    expired = desk.until(desk.ask()["workflow_id"], "timeout")
-    [old] = desk.person.get("/my/approvals", status="expired")["items"]
+    expired = user.until(user.ask()["workflow_id"], "timeout")
+    [old] = user.person.get("/my/approvals", status="expired")["items"]
     settings(monthly_budget_usd=0)
-    refused = desk.person.http.post(f"/my/approvals/{old['id']}/ask-again")
+    refused = user.person.http.post(f"/my/approvals/{old['id']}/ask-again")
     assert "nothing is left" in assert_problem(refused, 409, "budget_exceeded")["detail"]
 
     settings(monthly_budget_usd=upper_end / 2)
-    again = desk.person.http.post(f"/my/approvals/{old['id']}/ask-again")
+    again = user.person.http.post(f"/my/approvals/{old['id']}/ask-again")
 
     assert again.status_code == 201, again.text
     assert "month_left" not in old["details"]
     assert again.json()["details"]["month_left"] == pytest.approx(upper_end / 2)
     assert again.json()["details"]["graph"] == old["details"]["graph"]
-    desk.decide(again.json()["id"])
-    assert desk.ended(expired["id"])["status"] == "completed"
+    user.decide(again.json()["id"])
+    assert user.ended(expired["id"])["status"] == "completed"
 
 
-def test_who_is_asked_for_more_is_told_what_is_left_of_the_month(desk: Desk, settings: Settings) -> None:
+def test_who_is_asked_for_more_is_told_what_is_left_of_the_month(user: PlanUser, settings: Settings) -> None:
     settings(monthly_budget_usd=3.05, plans={"approve_from_tasks": 1})
-    desk.team.needs = {"a": "", "b": "a"}
-    desk.team.does = {"a": Say("Dear.", tokens=(100_000, 10))}
-    first = desk.until(desk.ask()["workflow_id"], "awaiting_approval")
-    assert "month_left" not in _asked(desk, first)["details"]
-    desk.decide(first["approval_id"])
+    user.team.needs = {"a": "", "b": "a"}
+    user.team.does = {"a": Say("Dear.", tokens=(100_000, 10))}
+    first = user.until(user.ask()["workflow_id"], "awaiting_approval")
+    assert "month_left" not in _asked(user, first)["details"]
+    user.decide(first["approval_id"])
 
     def asked_for_more() -> dict[str, Any]:
-        now = desk.workflow(first["id"])
+        now = user.workflow(first["id"])
         return now if now["approval_id"] not in (None, first["approval_id"]) else {}
 
-    approval = _asked(desk, eventually(asked_for_more, 30))
+    approval = _asked(user, eventually(asked_for_more, 30))
     assert approval["kind"] == "budget"
     assert 0 < approval["details"]["month_left"] < 0.05
     assert approval["details"]["reason"] == "The plan is about to cost more than was agreed."
-    desk.decide(approval["id"], "reject")
-    assert desk.ended(first["id"])["status"] == "partial"
+    user.decide(approval["id"], "reject")
+    assert user.ended(first["id"])["status"] == "partial"

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from artel.ids import uuid7
-from tests.acceptance.test_plans import DIAMOND, Desk, Team
+from tests.actors.plan_terminal_user import QUESTION, PlanTerminalUser
+from tests.actors.team import CHAIN, DIAMOND, Team
 from tests.cut_line import CutLine
 from tests.deadlines import eventually
 from tests.model_server import ByMark, Fail, Hold, Say, Tool
@@ -20,52 +21,17 @@ from tests.terminal import CTRL_C, CTRL_D, Terminal, without_status
 # The client does not depend on the database.
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True, scope="session")
 
-QUESTION = "Run the plan? y(es) / i(nstruct all tasks) / c(hange it) / n(o) "
-CHAIN = {"a": "", "b": "a", "c": "b"}
-
 
 @pytest.fixture(scope="session")
 def server(chat_server: Server) -> Server:
     return chat_server
 
 
-class Console(Desk):
-    """A user of plans with a logged-in command line."""
-
-    env: dict[str, str]
-
-    def run(self, *arguments: str, code: int = 0) -> str:
-        """Run a command, check its exit code, return its output."""
-        done = artel(*arguments, env=self.env)
-        assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
-        return done.stdout if code == 0 else done.stderr
-
-    def json(self, *arguments: str) -> Any:
-        return json.loads(self.run(*arguments, "--json"))
-
-    def chat(self, *options: str) -> Terminal:
-        """Send a request to the orchestrator in a terminal."""
-        return Terminal("chat", f"{self.team.mark} Please do it all.", *options, env=self.env)
-
-    def newest(self) -> dict[str, Any]:
-        """Return the newest workflow, once there is one."""
-
-        def find() -> dict[str, Any]:
-            items = self.person.get("/my/workflows")["items"]
-            return self.workflow(items[0]["id"]) if items else {}
-
-        return eventually(find)
-
-    def waiting(self) -> dict[str, Any]:
-        """Return the newest workflow, once it waits for a decision."""
-        return self.until(self.newest()["id"], "awaiting_approval")
-
-
 @pytest.fixture
-def console(person: Person, script: ByMark, mark: str, server: Server, tmp_path: Path) -> Console:
+def console(person: Person, script: ByMark, mark: str, server: Server, tmp_path: Path) -> PlanTerminalUser:
     script[mark] = team = Team(mark, DIAMOND)
     project = person.project()
-    console = Console(person, project, person.session(project["id"]), team)
+    console = PlanTerminalUser(person, project, person.session(project["id"]), team)
     console.env = clean_environment(tmp_path, ARTEL_SERVER=server.url, ARTEL_TOKEN=person.token)
     return console
 
@@ -76,14 +42,14 @@ def _seen(text: str) -> str:
 
 
 @pytest.mark.req("CHT-03.2", "CHT-03.3", "CHT-03.4", "CHT-11.3")
-def test_plan_is_shown_approved_watched_and_answered(console: Console) -> None:
+def test_plan_is_shown_approved_watched_and_answered(console: PlanTerminalUser) -> None:
     with console.chat() as terminal:
         shown = _seen(terminal.until(QUESTION))
         assert re.search(r"The plan: 4 tasks, about \$0\.\d\d, at most \$\d+\.\d\d, about \d+ (s|min)\n", shown)
         assert re.search(rf"  a  agent_coder: {console.team.mark} do a\. \(\$0\.\d+\)\n", shown)
         assert f"  d  agent_coder, after b, c: {console.team.mark} do d." in shown
         assert re.search(r"\nYou can decide until (\S+ )?\d\d:\d\d(:\d\d)?\. Stops and asks at \$\d+\.\d\d\.\n", shown)
-        assert console.team.asked == []
+        assert console.team.called == []
         terminal.type("y")
         code, rest = terminal.end()
 
@@ -94,10 +60,10 @@ def test_plan_is_shown_approved_watched_and_answered(console: Console) -> None:
         done = next(n for n, line in enumerate(lines) if line.startswith(f"  {task}  agent_coder is done after"))
         assert started < done < lines.index("All of it, in one.")
     assert re.fullmatch(r"\[Cost: \$0\.\d+, estimated: about \$0\.\d\d, at most \$\d+\.\d\d\.\]", lines[-1])
-    assert sorted(console.team.asked) == ["a", "b", "c", "d"]
+    assert sorted(console.team.called) == ["a", "b", "c", "d"]
 
 
-def test_plan_of_one_task_is_not_shown_and_its_answer_is_streamed(console: Console) -> None:
+def test_plan_of_one_task_is_not_shown_and_its_answer_is_streamed(console: PlanTerminalUser) -> None:
     hold = Hold(text=" rest", word="Started")
     console.team.needs, console.team.does = {"1": ""}, {"1": hold}
     with Terminal("chat", env=console.env) as terminal:
@@ -108,7 +74,7 @@ def test_plan_of_one_task_is_not_shown_and_its_answer_is_streamed(console: Conso
         assert "[Cost:" not in terminal.until("\n> ")
 
 
-def test_cheap_small_plan_is_shown_and_runs_without_approval(console: Console) -> None:
+def test_cheap_small_plan_is_shown_and_runs_without_approval(console: PlanTerminalUser) -> None:
     settings = {"settings": {"plans": {"approve_over_usd": 50}}}
     assert console.person.http.patch(f"/my/projects/{console.project['id']}", json=settings).status_code == 200
     console.team.needs = {"a": "", "b": "a"}
@@ -122,7 +88,7 @@ def test_cheap_small_plan_is_shown_and_runs_without_approval(console: Console) -
     assert shown.index("  b  agent_coder is done") < shown.index("\nAll of it, in one.\n[Cost:")
 
 
-def test_merged_answer_in_a_conversation_is_from_the_orchestrator(console: Console) -> None:
+def test_merged_answer_in_a_conversation_is_from_the_orchestrator(console: PlanTerminalUser) -> None:
     with Terminal("chat", env=console.env) as terminal:
         terminal.until("\n> ")
         terminal.type(f"{console.team.mark} Please do it all.")
@@ -133,7 +99,7 @@ def test_merged_answer_in_a_conversation_is_from_the_orchestrator(console: Conso
         assert terminal.end()[0] == 0
 
 
-def test_status_shows_that_results_are_being_combined(console: Console) -> None:
+def test_status_shows_that_results_are_being_combined(console: PlanTerminalUser) -> None:
     merging = Hold("All of it.")
     console.team.does = {"merge": merging}
     with console.chat() as terminal:
@@ -146,7 +112,7 @@ def test_status_shows_that_results_are_being_combined(console: Console) -> None:
     assert (code, "All of it." in _seen(rest)) == (0, True)
 
 
-def test_instruction_goes_to_every_task(console: Console) -> None:
+def test_instruction_goes_to_every_task(console: PlanTerminalUser) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)
         terminal.type("i")
@@ -156,11 +122,11 @@ def test_instruction_goes_to_every_task(console: Console) -> None:
         terminal.type("i Write in French.")
         assert terminal.end()[0] == 0
 
-    assert all("Write in French." in asked.text for asked in console.team.told.values())
+    assert all("Write in French." in asked.text for asked in console.team.requests.values())
     assert console.newest()["instruction"] == "Write in French."
 
 
-def test_plan_is_changed_before_it_is_approved(console: Console) -> None:
+def test_plan_is_changed_before_it_is_approved(console: PlanTerminalUser) -> None:
     mark = console.team.mark
     with console.chat() as terminal:
         terminal.until(QUESTION)
@@ -189,13 +155,13 @@ def test_plan_is_changed_before_it_is_approved(console: Console) -> None:
     assert code == 0
     assert "  b  agent_writer is done" in _seen(rest)
     by_id = {task["id"]: task for task in console.newest()["tasks"]}
-    assert sorted(console.team.asked) == sorted(by_id) == ["b", "c", "d"]
+    assert sorted(console.team.called) == sorted(by_id) == ["b", "c", "d"]
     assert by_id["b"]["agent"] == "agent_writer"
-    assert "Shortly." in console.team.told["c"].text
+    assert "Shortly." in console.team.requests["c"].text
 
 
 @pytest.mark.req("CHT-03.3")
-def test_plan_over_the_monthly_budget_shows_what_is_left(console: Console) -> None:
+def test_plan_over_the_monthly_budget_shows_what_is_left(console: PlanTerminalUser) -> None:
     settings = {"settings": {"monthly_budget_usd": 0.5}}
     assert console.person.http.patch(f"/my/projects/{console.project['id']}", json=settings).status_code == 200
     console.team.needs = {"1": ""}
@@ -210,7 +176,7 @@ def test_plan_over_the_monthly_budget_shows_what_is_left(console: Console) -> No
     assert (code, "Result of 1." in rest) == (0, True)
 
 
-def test_rejected_plan_runs_nothing(console: Console) -> None:
+def test_rejected_plan_runs_nothing(console: PlanTerminalUser) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)
         terminal.type("n")
@@ -219,11 +185,11 @@ def test_rejected_plan_runs_nothing(console: Console) -> None:
         code, rest = terminal.end()
 
     assert (code, "You did not want this plan, so nothing was done." in rest) == (1, True)
-    assert console.team.asked == []
+    assert console.team.called == []
     assert console.newest()["status"] == "rejected"
 
 
-def test_feedback_makes_another_plan_that_lists_its_changes(console: Console) -> None:
+def test_feedback_makes_another_plan_that_lists_its_changes(console: PlanTerminalUser) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)
         console.team.needs = {"a": "", "z": "a"}
@@ -235,11 +201,11 @@ def test_feedback_makes_another_plan_that_lists_its_changes(console: Console) ->
         terminal.type("y")
         assert terminal.end()[0] == 0
 
-    assert console.team.asked == ["a", "z"]
+    assert console.team.called == ["a", "z"]
 
 
 @pytest.mark.req("CLI-01.2")
-def test_user_can_answer_again_after_a_refused_answer(console: Console) -> None:
+def test_user_can_answer_again_after_a_refused_answer(console: PlanTerminalUser) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)
         terminal.type(f"i {'x' * 2_500}")
@@ -252,7 +218,7 @@ def test_user_can_answer_again_after_a_refused_answer(console: Console) -> None:
         assert terminal.end()[0] == 0
 
 
-def test_input_before_the_question_is_discarded(console: Console) -> None:
+def test_input_before_the_question_is_discarded(console: PlanTerminalUser) -> None:
     hold = Hold(text=json.dumps({"tasks": console.team.tasks()}))
     console.team.plans = [hold]
     with console.chat() as terminal:
@@ -264,10 +230,10 @@ def test_input_before_the_question_is_discarded(console: Console) -> None:
         terminal.type("n")
         terminal.until("Why not?")
         assert console.waiting()["status"] == "awaiting_approval"
-        assert console.team.asked == []
+        assert console.team.called == []
 
 
-def test_decision_elsewhere_ends_the_question(console: Console) -> None:
+def test_decision_elsewhere_ends_the_question(console: PlanTerminalUser) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)
         console.decide(console.waiting()["approval_id"])
@@ -277,7 +243,7 @@ def test_decision_elsewhere_ends_the_question(console: Console) -> None:
     assert (code, "All of it, in one." in rest) == (0, True)
 
 
-def test_broken_connection_at_the_question_loses_nothing(console: Console) -> None:
+def test_broken_connection_at_the_question_loses_nothing(console: PlanTerminalUser) -> None:
     with CutLine(int(console.env["ARTEL_SERVER"].rsplit(":", 1)[1])).running() as line:
         console.env["ARTEL_SERVER"] = line.url
         with console.chat() as terminal:
@@ -291,7 +257,7 @@ def test_broken_connection_at_the_question_loses_nothing(console: Console) -> No
     assert all(shown.count(f"  {task}  agent_coder is done") == 1 for task in DIAMOND)
 
 
-def test_expired_question_shows_the_result(console: Console) -> None:
+def test_expired_question_shows_the_result(console: PlanTerminalUser) -> None:
     settings = {"settings": {"approval_seconds": 1}}
     assert console.person.http.patch(f"/my/projects/{console.project['id']}", json=settings).status_code == 200
     with console.chat() as terminal:
@@ -302,7 +268,7 @@ def test_expired_question_shows_the_result(console: Console) -> None:
     assert (code, "Nobody decided about the plan in time" in rest) == (1, True)
 
 
-def test_ctrl_d_leaves_the_decision_to_another_client(console: Console) -> None:
+def test_ctrl_d_leaves_the_decision_to_another_client(console: PlanTerminalUser) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)
         terminal.press(CTRL_D)
@@ -312,7 +278,7 @@ def test_ctrl_d_leaves_the_decision_to_another_client(console: Console) -> None:
         assert terminal.end()[0] == 0
 
 
-def test_ctrl_c_at_the_question_cancels_the_turn(console: Console) -> None:
+def test_ctrl_c_at_the_question_cancels_the_turn(console: PlanTerminalUser) -> None:
     with console.chat() as terminal:
         terminal.until(QUESTION)
         terminal.press(CTRL_C)
@@ -320,10 +286,10 @@ def test_ctrl_c_at_the_question_cancels_the_turn(console: Console) -> None:
 
     assert (code, "\n[cancelled]\n" in _seen(rest)) == (130, True)
     assert console.newest()["status"] == "cancelled"
-    assert console.team.asked == []
+    assert console.team.called == []
 
 
-def test_running_plan_shows_progress_and_is_cancelled_by_ctrl_c(console: Console) -> None:
+def test_running_plan_shows_progress_and_is_cancelled_by_ctrl_c(console: PlanTerminalUser) -> None:
     hold = Hold()
     console.team.needs, console.team.does = CHAIN, {"b": hold}
     with console.chat() as terminal:
@@ -342,7 +308,7 @@ def test_running_plan_shows_progress_and_is_cancelled_by_ctrl_c(console: Console
 
 
 @pytest.mark.req("CHT-08.2")
-def test_failed_tasks_are_shown_with_the_retry_command(console: Console) -> None:
+def test_failed_tasks_are_shown_with_the_retry_command(console: PlanTerminalUser) -> None:
     console.team.needs, console.team.does = {"a": "", "b": "", "c": "a"}, {"a": Fail(400)}
     with console.chat() as terminal:
         terminal.until(QUESTION)
@@ -359,7 +325,7 @@ def test_failed_tasks_are_shown_with_the_retry_command(console: Console) -> None
 
 
 @pytest.mark.parametrize(("word", "status"), [("y", "completed"), ("n", "partial")])
-def test_plan_over_its_agreed_cost_asks_with_amounts(console: Console, word: str, status: str) -> None:
+def test_plan_over_its_agreed_cost_asks_with_amounts(console: PlanTerminalUser, word: str, status: str) -> None:
     console.team.needs, console.team.does = CHAIN, {"a": Say("Expensive.", tokens=(4_000_000, 10))}
     with console.chat() as terminal:
         terminal.until(QUESTION)
@@ -372,10 +338,10 @@ def test_plan_over_its_agreed_cost_asks_with_amounts(console: Console, word: str
         assert terminal.end()[0] == 0
 
     assert console.newest()["status"] == status
-    assert console.team.asked == (["a", "b", "c"] if word == "y" else ["a"])
+    assert console.team.called == (["a", "b", "c"] if word == "y" else ["a"])
 
 
-def test_tool_of_a_task_is_decided_elsewhere_while_others_run(console: Console) -> None:
+def test_tool_of_a_task_is_decided_elsewhere_while_others_run(console: PlanTerminalUser) -> None:
     delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
     console.team.needs, console.team.does = {"a": "", "b": "", "c": "a"}, {"a": delete}
     with console.chat() as terminal:
@@ -390,11 +356,11 @@ def test_tool_of_a_task_is_decided_elsewhere_while_others_run(console: Console) 
     assert (code, "  c  agent_coder is done" in _seen(rest)) == (0, True)
 
 
-def test_without_a_terminal_nothing_is_approved_and_instructions_are_printed(console: Console) -> None:
+def test_without_a_terminal_nothing_is_approved_and_instructions_are_printed(console: PlanTerminalUser) -> None:
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(artel, "chat", f"{console.team.mark} Please do it all.", env=console.env)
         waits = console.waiting()
-        assert console.team.asked == []
+        assert console.team.called == []
         console.decide(waits["approval_id"])
         done = running.result(60)
 
@@ -403,7 +369,7 @@ def test_without_a_terminal_nothing_is_approved_and_instructions_are_printed(con
     assert f"POST /my/approvals/{waits['approval_id']}/confirm" in done.stderr
 
 
-def test_json_option_in_a_terminal_asks_nothing(console: Console) -> None:
+def test_json_option_in_a_terminal_asks_nothing(console: PlanTerminalUser) -> None:
     with console.chat("--json") as terminal:
         terminal.until("Waiting for your approval of a plan")
         console.decide(console.waiting()["approval_id"])
@@ -417,7 +383,7 @@ def test_json_option_in_a_terminal_asks_nothing(console: Console) -> None:
 # artel workflows
 
 
-def test_workflows_are_listed_and_shown_with_pending_approvals(console: Console) -> None:
+def test_workflows_are_listed_and_shown_with_pending_approvals(console: PlanTerminalUser) -> None:
     assert "No workflows." in console.run("workflows", "list")
     done = console.approved()
     console.ask("Something else.")
@@ -450,7 +416,7 @@ def test_workflows_are_listed_and_shown_with_pending_approvals(console: Console)
         assert "missing workflow id" in console.run("workflows", command, "", code=2)
 
 
-def test_workflow_is_cancelled_once(console: Console) -> None:
+def test_workflow_is_cancelled_once(console: PlanTerminalUser) -> None:
     done = console.approved()
     console.ask("Something else.")
     waits = console.waiting()
@@ -461,7 +427,7 @@ def test_workflow_is_cancelled_once(console: Console) -> None:
     assert "nothing to try again" in console.run("workflows", "retry", done["id"], code=5)
 
 
-def _failed(console: Console) -> dict[str, Any]:
+def _failed(console: PlanTerminalUser) -> dict[str, Any]:
     console.team.needs, console.team.does = CHAIN, {"b": Fail(400)}
     workflow = console.approved()
     assert workflow["status"] == "partial"
@@ -470,7 +436,7 @@ def _failed(console: Console) -> dict[str, Any]:
 
 
 @pytest.mark.req("CHT-08.2")
-def test_retry_is_followed_to_its_end(console: Console) -> None:
+def test_retry_is_followed_to_its_end(console: PlanTerminalUser) -> None:
     workflow = _failed(console)
     with Terminal("workflows", "retry", workflow["id"], env=console.env) as terminal:
         code, rest = terminal.end()
@@ -481,10 +447,10 @@ def test_retry_is_followed_to_its_end(console: Console) -> None:
     assert "  a  agent_coder started" not in shown
     assert shown.index("  b  agent_coder is done") < shown.index("  c  agent_coder started")
     assert "\nAll of it, in one.\n[Cost:" in shown
-    assert console.team.asked == ["a", "b", "b", "c"]
+    assert console.team.called == ["a", "b", "b", "c"]
 
 
-def test_failed_retry_exits_with_1_and_json_prints_the_workflow(console: Console) -> None:
+def test_failed_retry_exits_with_1_and_json_prints_the_workflow(console: PlanTerminalUser) -> None:
     console.team.needs, console.team.does = CHAIN, {"a": Fail(400)}
     workflow = console.approved()
     assert workflow["status"] == "failed"
@@ -499,7 +465,7 @@ def test_failed_retry_exits_with_1_and_json_prints_the_workflow(console: Console
     assert (again["id"], again["status"], again["answer"]) == (workflow["id"], "completed", "All of it, in one.")
 
 
-def test_retry_without_waiting(console: Console) -> None:
+def test_retry_without_waiting(console: PlanTerminalUser) -> None:
     workflow = _failed(console)
     hold = Hold("Result of b.")
     console.team.does = {"b": hold}
@@ -512,7 +478,7 @@ def test_retry_without_waiting(console: Console) -> None:
     assert console.ended(workflow["id"])["status"] == "completed"
 
 
-def test_ctrl_c_cancels_a_retry(console: Console) -> None:
+def test_ctrl_c_cancels_a_retry(console: PlanTerminalUser) -> None:
     workflow = _failed(console)
     hold = Hold()
     console.team.does = {"b": hold}
@@ -527,21 +493,21 @@ def test_ctrl_c_cancels_a_retry(console: Console) -> None:
     assert console.workflow(workflow["id"])["status"] == "cancelled"
 
 
-def test_retry_of_an_unapproved_plan_asks_first(console: Console) -> None:
+def test_retry_of_an_unapproved_plan_asks_first(console: PlanTerminalUser) -> None:
     console.ask()
     waits = console.waiting()
     console.decide(waits["approval_id"], "reject")
     console.ended(waits["id"])
     with Terminal("workflows", "retry", waits["id"], env=console.env) as terminal:
         terminal.until(QUESTION)
-        assert console.team.asked == []
+        assert console.team.called == []
         terminal.type("y")
         assert terminal.end()[0] == 0
 
     assert console.workflow(waits["id"])["status"] == "completed"
 
 
-def test_retry_over_the_agreed_cost_asks_for_money(console: Console) -> None:
+def test_retry_over_the_agreed_cost_asks_for_money(console: PlanTerminalUser) -> None:
     console.team.needs, console.team.does = CHAIN, {"a": Say("Expensive.", tokens=(4_000_000, 10))}
     console.ask()
     first = console.waiting()
@@ -556,15 +522,15 @@ def test_retry_over_the_agreed_cost_asks_for_money(console: Console) -> None:
         assert terminal.end()[0] == 0
 
     assert console.workflow(first["id"])["status"] == "completed"
-    assert console.team.asked == ["a", "b", "c"]
+    assert console.team.called == ["a", "b", "c"]
 
 
-def _second_approval(console: Console, before: dict[str, Any]) -> dict[str, Any]:
+def _second_approval(console: PlanTerminalUser, before: dict[str, Any]) -> dict[str, Any]:
     now = console.workflow(before["id"])
     return now if now["approval_id"] not in (None, before["approval_id"]) else {}
 
 
-def test_status_shows_that_a_plan_is_being_replanned(console: Console) -> None:
+def test_status_shows_that_a_plan_is_being_replanned(console: PlanTerminalUser) -> None:
     hold = Hold(json.dumps({"tasks": console.team.tasks()[:1]}))
     with console.chat() as terminal:
         terminal.until(QUESTION)
@@ -576,10 +542,10 @@ def test_status_shows_that_a_plan_is_being_replanned(console: Console) -> None:
         terminal.type("y")
         assert terminal.end()[0] == 0
 
-    assert console.team.asked == ["a"]
+    assert console.team.called == ["a"]
 
 
-def test_workflow_cancelled_while_planning_can_be_retried(console: Console) -> None:
+def test_workflow_cancelled_while_planning_can_be_retried(console: PlanTerminalUser) -> None:
     hold = Hold()
     console.team.plans = [hold]
     with console.chat() as terminal:
@@ -599,7 +565,7 @@ def test_workflow_cancelled_while_planning_can_be_retried(console: Console) -> N
     assert console.workflow(workflow["id"])["status"] == "completed"
 
 
-def test_retry_with_broken_connection_starts_once_and_loses_nothing(console: Console) -> None:
+def test_retry_with_broken_connection_starts_once_and_loses_nothing(console: PlanTerminalUser) -> None:
     workflow = _failed(console)
     hold = Hold("Result of b.")
     console.team.does = {"b": hold}
@@ -613,11 +579,11 @@ def test_retry_with_broken_connection_starts_once_and_loses_nothing(console: Con
 
     shown = _seen(rest)
     assert (code, shown.count("  c  agent_coder is done"), shown.count("All of it, in one.")) == (0, 1, 1)
-    assert console.team.asked == ["a", "b", "b", "c"]
+    assert console.team.called == ["a", "b", "b", "c"]
 
 
 @pytest.mark.req("CLI-01.6")
-def test_chat_shows_the_status_of_the_last_plan(console: Console) -> None:
+def test_chat_shows_the_status_of_the_last_plan(console: PlanTerminalUser) -> None:
     with Terminal("chat", "--new", env=console.env) as terminal:
         terminal.until("> ")
         terminal.type(f"{console.team.mark} Please do it all.")

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.test_plans import DIAMOND, Desk
-from tests.acceptance.test_plans import desk as desk  # noqa: PLC0414 - pytest looks for it here
+from tests.actors.plan_user import PlanUser
+from tests.actors.team import DIAMOND, Team
 from tests.deadlines import eventually
-from tests.people import assert_problem
+from tests.model_server import ByMark
+from tests.people import Person, assert_problem
 from tests.running import Server
 
 
@@ -16,48 +17,55 @@ def server(chat_server: Server) -> Server:
     return chat_server
 
 
-def _asked_again(desk: Desk, workflow_id: str, approval_id: str) -> dict[str, Any]:
+@pytest.fixture
+def user(person: Person, script: ByMark, mark: str) -> PlanUser:
+    script[mark] = team = Team(mark)
+    project = person.project()
+    return PlanUser(person, project, person.session(project["id"]), team)
+
+
+def _asked_again(user: PlanUser, workflow_id: str, approval_id: str) -> dict[str, Any]:
     """Return what is asked after something else was."""
 
     def look() -> dict[str, Any]:
-        now = desk.workflow(workflow_id)["approval_id"]
-        return desk.person.get(f"/my/approvals/{now}") if now not in (None, approval_id) else {}
+        now = user.workflow(workflow_id)["approval_id"]
+        return user.person.get(f"/my/approvals/{now}") if now not in (None, approval_id) else {}
 
     return eventually(look, 30)
 
 
-def test_changes_that_raise_the_price_ask_for_approval_again_with_the_reason(desk: Desk) -> None:
-    desk.team.needs = DIAMOND
-    desk.person.agent(desk.project["id"], name="agent_dear", model="o1-pro")
-    desk.person.agent(desk.project["id"], name="agent_new", model="nobody-knows-it")
-    accepted = desk.ask()
-    first = desk.until(accepted["workflow_id"], "awaiting_approval")
+def test_changes_that_raise_the_price_ask_for_approval_again_with_the_reason(user: PlanUser) -> None:
+    user.team.needs = DIAMOND
+    user.person.agent(user.project["id"], name="agent_dear", model="o1-pro")
+    user.person.agent(user.project["id"], name="agent_new", model="nobody-knows-it")
+    accepted = user.ask()
+    first = user.until(accepted["workflow_id"], "awaiting_approval")
     everything = [{"id": task, "agent": "agent_dear"} for task in "abc"]
 
-    desk.decide(first["approval_id"], changes={"tasks": [*everything, {"id": "d", "agent": "agent_new"}]})
-    second = _asked_again(desk, accepted["workflow_id"], first["approval_id"])
+    user.decide(first["approval_id"], changes={"tasks": [*everything, {"id": "d", "agent": "agent_new"}]})
+    second = _asked_again(user, accepted["workflow_id"], first["approval_id"])
 
     unknown, more_expensive = second["details"]["changed"]
     assert unknown == "with your changes: the price of nobody-knows-it is not known"
     agreed, wanted = first["estimated_cost_high"], second["details"]["estimated_cost_high"]
     assert more_expensive == f"with your changes: up to ${wanted:.4f} instead of ${agreed:.4f}"
-    assert desk.team.asked == []
-    desk.decide(second["id"], "reject")
-    assert desk.ended(accepted["workflow_id"])["status"] == "rejected"
+    assert user.team.called == []
+    user.decide(second["id"], "reject")
+    assert user.ended(accepted["workflow_id"])["status"] == "rejected"
 
 
-def test_a_plan_that_is_never_right_ends_with_advice(desk: Desk) -> None:
-    desk.team.needs = DIAMOND
-    accepted = desk.ask()
-    approval_id = desk.until(accepted["workflow_id"], "awaiting_approval")["approval_id"]
+def test_a_plan_that_is_never_right_ends_with_advice(user: PlanUser) -> None:
+    user.team.needs = DIAMOND
+    accepted = user.ask()
+    approval_id = user.until(accepted["workflow_id"], "awaiting_approval")["approval_id"]
     for _ in range(10):
-        desk.decide(approval_id, "reject", feedback="Otherwise.")
-        approval_id = _asked_again(desk, accepted["workflow_id"], approval_id)["id"]
+        user.decide(approval_id, "reject", feedback="Otherwise.")
+        approval_id = _asked_again(user, accepted["workflow_id"], approval_id)["id"]
 
-    desk.decide(approval_id, "reject", feedback="Otherwise.")
-    workflow = desk.ended(accepted["workflow_id"])
+    user.decide(approval_id, "reject", feedback="Otherwise.")
+    workflow = user.ended(accepted["workflow_id"])
 
-    assert (workflow["status"], desk.team.planned) == ("rejected", 11)
+    assert (workflow["status"], user.team.planned) == ("rejected", 11)
     assert (
         workflow["error"] == "Planned 11 times, and nothing was done. Send a message that says what you want instead."
     )
@@ -70,48 +78,48 @@ def test_a_plan_that_is_never_right_ends_with_advice(desk: Desk) -> None:
         {"decision": "reject", "instruction": "Write in French."},
     ],
 )
-def test_a_decision_whose_parts_would_be_lost_is_refused(desk: Desk, decision: dict[str, Any]) -> None:
-    desk.team.needs = DIAMOND
-    waits = desk.until(desk.ask()["workflow_id"], "awaiting_approval")
+def test_a_decision_whose_parts_would_be_lost_is_refused(user: PlanUser, decision: dict[str, Any]) -> None:
+    user.team.needs = DIAMOND
+    waits = user.until(user.ask()["workflow_id"], "awaiting_approval")
 
-    refused = desk.person.http.post(f"/my/approvals/{waits['approval_id']}/confirm", json=decision)
+    refused = user.person.http.post(f"/my/approvals/{waits['approval_id']}/confirm", json=decision)
 
     assert "feedback" in assert_problem(refused, 422, "plan_not_possible")["detail"]
-    assert desk.workflow(waits["id"])["status"] == "awaiting_approval"
+    assert user.workflow(waits["id"])["status"] == "awaiting_approval"
 
 
-def test_a_task_is_left_out_or_changed_not_both(desk: Desk) -> None:
-    desk.team.needs = DIAMOND
-    waits = desk.until(desk.ask()["workflow_id"], "awaiting_approval")
+def test_a_task_is_left_out_or_changed_not_both(user: PlanUser) -> None:
+    user.team.needs = DIAMOND
+    waits = user.until(user.ask()["workflow_id"], "awaiting_approval")
     both = [{"id": "a", "description": "Shortly."}, {"id": "a", "drop": True}]
 
-    refused = desk.person.http.post(
+    refused = user.person.http.post(
         f"/my/approvals/{waits['approval_id']}/confirm", json={"decision": "approve", "changes": {"tasks": both}}
     )
 
     assert "Task a" in assert_problem(refused, 422, "plan_not_possible")["detail"]
 
 
-def test_the_same_words_after_another_conversation_are_planned_anew(desk: Desk) -> None:
-    desk.team.needs = {"1": ""}
+def test_the_same_words_after_another_conversation_are_planned_anew(user: PlanUser) -> None:
+    user.team.needs = {"1": ""}
     words = "Please translate all of it into French."
-    assert desk.ended(desk.ask(words)["workflow_id"])["planned_by"] == "model"
-    desk.session = desk.person.session(desk.project["id"])
-    desk.person.say(desk.session, "Here is a contract.")
+    assert user.ended(user.ask(words)["workflow_id"])["planned_by"] == "model"
+    user.session = user.person.session(user.project["id"])
+    user.person.say(user.session, "Here is a contract.")
 
-    assert desk.ended(desk.ask(words)["workflow_id"])["planned_by"] == "model"
-    assert desk.ended(desk.ask(words)["workflow_id"])["planned_by"] == "cache"
+    assert user.ended(user.ask(words)["workflow_id"])["planned_by"] == "model"
+    assert user.ended(user.ask(words)["workflow_id"])["planned_by"] == "cache"
 
 
-def test_no_more_of_the_conversation_is_priced_than_agents_are_told(desk: Desk) -> None:
-    desk.team.needs = DIAMOND
+def test_no_more_of_the_conversation_is_priced_than_agents_are_told(user: PlanUser) -> None:
+    user.team.needs = DIAMOND
     priced = []
-    sessions = [desk.session, desk.person.session(desk.project["id"])]
+    sessions = [user.session, user.person.session(user.project["id"])]
     for session, messages in zip(sessions, (2, 5), strict=True):
         for number in range(messages):
-            desk.person.say(session, f"{number} " + "word " * 2_000)
-    for desk.session in sessions:
-        workflow = desk.until(desk.ask()["workflow_id"], "awaiting_approval")
+            user.person.say(session, f"{number} " + "word " * 2_000)
+    for user.session in sessions:
+        workflow = user.until(user.ask()["workflow_id"], "awaiting_approval")
         priced.append([task["estimated_cost"] for task in workflow["tasks"]])
 
     assert priced[0] == priced[1]

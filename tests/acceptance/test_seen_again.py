@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.test_file_tools import Desk
+from tests.actors.coder_user import CoderUser
 from tests.conftest import Write
 from tests.deadlines import eventually
 from tests.folders import connected_folder
@@ -207,10 +207,10 @@ WHERE call.tool = 'undo' AND call.session_id = :session_id AND message.turn_id =
 def test_the_timeline_has_everything_that_was_done_and_decided_in_order(
     person: Person, other: Person, model: ModelServer, mark: str, tmp_path: Path, write: Write
 ) -> None:
-    desk = Desk(person, person.project()["id"], model, mark)
+    user = CoderUser(person, person.project()["id"], model, mark)
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.txt").write_text("old\n")
-    desk.script(
+    user.script(
         ("tool_read_file", {"path": "a.txt"}),
         ("tool_list_directory", {"path": "."}),
         ("tool_read_file", {"path": "none.txt"}),
@@ -218,20 +218,20 @@ def test_the_timeline_has_everything_that_was_done_and_decided_in_order(
         ("tool_write_file", {"path": "a.txt", "content": "new\nmore\n"}),
         ("tool_delete_file", {"path": "a.txt"}),
     )
-    with connected_folder(tmp_path, person, desk.project, "--ask", "browser"):
-        waiting = desk.ask()
+    with connected_folder(tmp_path, person, user.project, "--ask", "browser"):
+        waiting = user.ask()
         turn = waiting["turn_id"]
-        desk.decide(waiting["approval_id"], decision="approve")
+        user.decide(waiting["approval_id"], decision="approve")
         [deletion] = eventually(
-            lambda: [approval for approval in desk.approvals() if approval["tool"] == "tool_delete_file"], 30
+            lambda: [approval for approval in user.approvals() if approval["tool"] == "tool_delete_file"], 30
         )
         assert "is deleted" not in json.dumps(deletion["details"])
-        desk.decide(deletion["id"], decision="reject", feedback="I need it")
-        assert desk.ended(turn, 30)["status"] == "completed"
-        undone = person.http.post(f"/my/projects/{desk.project}/undo", json={"turn_id": turn})
+        user.decide(deletion["id"], decision="reject", feedback="I need it")
+        assert user.ended(turn, 30)["status"] == "completed"
+        undone = person.http.post(f"/my/projects/{user.project}/undo", json={"turn_id": turn})
         assert undone.status_code == 200, undone.text
 
-    whole = person.get(f"/my/chat/{desk.session}/timeline")
+    whole = person.get(f"/my/chat/{user.session}/timeline")
     items = whole["items"]
     words = [(item["kind"], item["text"]) for item in items]
     assert words[:3] == [
@@ -258,33 +258,33 @@ def test_the_timeline_has_everything_that_was_done_and_decided_in_order(
     assert items[-1]["file_change"]["files"] == [{"path": "a.txt", "outcome": "restored"}]
 
     assert whole["total"] == len(items) == 10
-    pages = [person.get(f"/my/chat/{desk.session}/timeline", limit=4, offset=start)["items"] for start in (0, 4, 8)]
+    pages = [person.get(f"/my/chat/{user.session}/timeline", limit=4, offset=start)["items"] for start in (0, 4, 8)]
     assert [item for page in pages for item in page] == items
-    newest = person.get(f"/my/chat/{desk.session}/timeline", last=3)
+    newest = person.get(f"/my/chat/{user.session}/timeline", last=3)
     assert (newest["items"], newest["offset"], newest["total"]) == (items[-3:], 7, 10)
-    assert_problem(other.http.get(f"/my/chat/{desk.session}/timeline"), 404, "session_not_found")
-    for url in ("/my/approvals", f"/my/projects/{desk.project}/audit"):
-        assert {item["session_id"] for item in person.get(url, session_id=desk.session)["items"]} == {desk.session}
-        assert person.get(url, session_id=person.session(desk.project))["items"] == []
+    assert_problem(other.http.get(f"/my/chat/{user.session}/timeline"), 404, "session_not_found")
+    for url in ("/my/approvals", f"/my/projects/{user.project}/audit"):
+        assert {item["session_id"] for item in person.get(url, session_id=user.session)["items"]} == {user.session}
+        assert person.get(url, session_id=person.session(user.project))["items"] == []
         assert_problem(person.http.get(url, params={"session_id": other.session()}), 404, "session_not_found")
 
-    later = person.say(desk.session, "Hello")["turn_id"]
-    write(MANY_UNDOS, mark=mark, session_id=desk.session, later=later)
-    assert person.get(f"/my/chat/{desk.session}/timeline", limit=7)["items"] == items[:7]  # still undone
+    later = person.say(user.session, "Hello")["turn_id"]
+    write(MANY_UNDOS, mark=mark, session_id=user.session, later=later)
+    assert person.get(f"/my/chat/{user.session}/timeline", limit=7)["items"] == items[:7]  # still undone
 
 
 @pytest.mark.req("CHT-10.6")
 def test_a_call_that_was_refused_is_not_described_as_done(
     person: Person, model: ModelServer, mark: str, tmp_path: Path
 ) -> None:
-    desk = Desk(person, person.project()["id"], model, mark)
+    user = CoderUser(person, person.project()["id"], model, mark)
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / ".env").write_text("KEY=secret\n")
-    desk.script(("tool_read_file", {"path": ".env"}))
-    with connected_folder(tmp_path, person, desk.project, "--ask", "browser"):
-        desk.ask()
+    user.script(("tool_read_file", {"path": ".env"}))
+    with connected_folder(tmp_path, person, user.project, "--ask", "browser"):
+        user.ask()
 
-    [call] = [item for item in person.get(f"/my/chat/{desk.session}/timeline")["items"] if item["kind"] == "tool_call"]
+    [call] = [item for item in person.get(f"/my/chat/{user.session}/timeline")["items"] if item["kind"] == "tool_call"]
     assert call["tool_call"]["status"] == "refused"
     assert call["text"].startswith("agent_coder was not allowed to read .env: ")
 

@@ -1,14 +1,14 @@
 """Task workspaces, through HTTP with a model that calls the tools, on SQLite and PostgreSQL."""
 
-import json
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.actors.workspace_user import WorkspaceUser
 from tests.conftest import StartServer, with_model
-from tests.model_server import ByMark, ModelServer, Say, Tool
+from tests.model_server import ByMark, ModelServer
 from tests.people import Person, assert_problem
 from tests.running import Server, artel
 
@@ -24,44 +24,21 @@ def folder_of(server: Server, agent_id: int) -> Path:
     return Path(server.env["ARTEL_DATA_DIR"]) / "workspaces" / str(agent_id)
 
 
-class Desk:
-    """A person with a project whose coder does, one after another, what the test says."""
-
-    def __init__(self, person: Person, model: ModelServer, script: ByMark, mark: str) -> None:
-        self.person, self.model, self.script, self.mark = person, model, script, mark
-        self.project = person.project()
-        self.agents = {agent["name"]: agent["id"] for agent in self.project["agents"]}
-        self.session = person.session(self.project["id"])
-        self._number = 0
-
-    def url(self, agent: str = "agent_coder", rest: str = "") -> str:
-        return f"/my/projects/{self.project['id']}/agents/{self.agents[agent]}/workspace{rest}"
-
-    def call(self, tool: str, agent: str = "agent_coder", **arguments: Any) -> dict[str, Any]:
-        """Let the agent call a tool; return what its model was told."""
-        self._number += 1
-        text = f"{self.mark} number {self._number}."
-        self.script[text] = [Say(tools=[Tool(tool, json.dumps(arguments))]), Say("Done.")]
-        self.person.say(self.session, text, agent)
-        told: dict[str, Any] = json.loads(self.model.asked_about(text)[-1].body["messages"][-1]["content"])
-        return told
-
-
 @pytest.fixture
-def desk(person: Person, model: ModelServer, script: ByMark, mark: str) -> Desk:
-    return Desk(person, model, script, mark)
+def user(person: Person, model: ModelServer, script: ByMark, mark: str) -> WorkspaceUser:
+    return WorkspaceUser(person, model, script, mark)
 
 
 @pytest.mark.req("TWS-05.1", "TWS-05.3")
-def test_a_workspace_has_a_record_for_the_agent_and_the_user(desk: Desk, chat_server: Server) -> None:
-    coder = next(agent for agent in desk.project["agents"] if agent["name"] == "agent_coder")
+def test_a_workspace_has_a_record_for_the_agent_and_the_user(user: WorkspaceUser, chat_server: Server) -> None:
+    coder = next(agent for agent in user.project["agents"] if agent["name"] == "agent_coder")
 
     def records() -> list[dict[str, Any]]:
-        told, shown = desk.call("get_workspace_info")["data"]["record"], desk.person.get(desk.url())["record"]
+        told, shown = user.call("get_workspace_info")["data"]["record"], user.person.get(user.url())["record"]
         return [one | {"createdAt": datetime.fromisoformat(one["createdAt"])} for one in (told, shown)]
 
     before = records()
-    desk.call("write_file", path="plan.md", content="x")
+    user.call("write_file", path="plan.md", content="x")
     after = records()
 
     assert folder_of(chat_server, coder["id"]).is_dir()
@@ -75,42 +52,42 @@ def test_a_workspace_has_a_record_for_the_agent_and_the_user(desk: Desk, chat_se
 
 
 @pytest.mark.req("TWS-01.1", "TWS-01.5", "TWS-02.1", "TWS-02.2", "TWS-03.2", "TWS-05.1", "TWS-05.2", "AGT-02.3")
-def test_an_agent_writes_into_its_workspace_and_the_user_sees_it(desk: Desk, chat_server: Server) -> None:
-    folder = folder_of(chat_server, desk.agents["agent_coder"])
-    person = desk.person
+def test_an_agent_writes_into_its_workspace_and_the_user_sees_it(user: WorkspaceUser, chat_server: Server) -> None:
+    folder = folder_of(chat_server, user.agents["agent_coder"])
+    person = user.person
 
-    assert desk.call("list_files") == {"success": True, "data": {"files": []}}
+    assert user.call("list_files") == {"success": True, "data": {"files": []}}
     nothing = {"file_count": 0, "dir_count": 0, "total_size": 0, "last_modified": None}
-    told, shown = desk.call("get_workspace_info")["data"], person.get(desk.url())
+    told, shown = user.call("get_workspace_info")["data"], person.get(user.url())
     del told["record"], shown["record"]
     assert told == nothing
-    assert shown == {"agent_id": desk.agents["agent_coder"], **nothing}
-    assert person.get(desk.url(rest="/files"))["items"] == []
+    assert shown == {"agent_id": user.agents["agent_coder"], **nothing}
+    assert person.get(user.url(rest="/files"))["items"] == []
     assert not folder.exists()
 
-    assert desk.call("write_file", path="notes/plan.md", content="Grüße")["success"]
+    assert user.call("write_file", path="notes/plan.md", content="Grüße")["success"]
 
     assert (folder / "notes" / "plan.md").read_text() == "Grüße"
-    assert desk.call("read_file", path="notes/plan.md")["data"]["content"] == "Grüße"
-    assert desk.call("list_files")["data"]["files"] == [{"name": "notes", "type": "directory", "size": 0}]
-    info = person.get(desk.url())
+    assert user.call("read_file", path="notes/plan.md")["data"]["content"] == "Grüße"
+    assert user.call("list_files")["data"]["files"] == [{"name": "notes", "type": "directory", "size": 0}]
+    info = person.get(user.url())
     assert (info["file_count"], info["dir_count"], info["total_size"]) == (1, 1, 7)
-    page = person.get(desk.url(rest="/files"), recursive=True)
+    page = person.get(user.url(rest="/files"), recursive=True)
     assert (page["total"], page["limit"], page["offset"]) == (2, 50, 0)
     assert [(item["name"], item["path"], item["type"], item["size"]) for item in page["items"]] == [
         ("notes", "notes", "directory", 0),
         ("plan.md", "notes/plan.md", "file", 7),
     ]
-    assert person.get(desk.url(rest="/files"), path="notes")["items"] == page["items"][1:]
-    assert person.get(desk.url(rest="/files"), recursive=True, limit=1, offset=1)["items"] == page["items"][1:]
+    assert person.get(user.url(rest="/files"), path="notes")["items"] == page["items"][1:]
+    assert person.get(user.url(rest="/files"), recursive=True, limit=1, offset=1)["items"] == page["items"][1:]
 
 
-def test_content_is_a_download_that_no_browser_shows_as_a_page(desk: Desk, chat_server: Server) -> None:
-    desk.call("write_file", path="a page.html", content="<script>alert(1)</script>")
-    (folder_of(chat_server, desk.agents["agent_coder"]) / "picture").write_bytes(b"\x89PNG\xff")
+def test_content_is_a_download_that_no_browser_shows_as_a_page(user: WorkspaceUser, chat_server: Server) -> None:
+    user.call("write_file", path="a page.html", content="<script>alert(1)</script>")
+    (folder_of(chat_server, user.agents["agent_coder"]) / "picture").write_bytes(b"\x89PNG\xff")
 
-    page = desk.person.http.get(desk.url(rest="/files/a page.html"))
-    picture = desk.person.http.get(desk.url(rest="/files/picture"))
+    page = user.person.http.get(user.url(rest="/files/a page.html"))
+    picture = user.person.http.get(user.url(rest="/files/picture"))
 
     assert (page.text, picture.content) == ("<script>alert(1)</script>", b"\x89PNG\xff")
     assert page.headers["content-type"] == "text/plain; charset=utf-8"
@@ -121,26 +98,28 @@ def test_content_is_a_download_that_no_browser_shows_as_a_page(desk: Desk, chat_
 
 
 @pytest.mark.req("TWS-01.3", "TWS-04.1", "TWS-06.1")
-def test_no_agent_reaches_the_workspace_of_another(desk: Desk, chat_server: Server) -> None:
-    desk.call("write_file", path="secret.txt", content="the coder's")
-    coder = desk.agents["agent_coder"]
+def test_no_agent_reaches_the_workspace_of_another(user: WorkspaceUser, chat_server: Server) -> None:
+    user.call("write_file", path="secret.txt", content="the coder's")
+    coder = user.agents["agent_coder"]
 
-    assert desk.call("list_files", "agent_writer")["data"]["files"] == []
+    assert user.call("list_files", "agent_writer")["data"]["files"] == []
     for path in (f"../{coder}/secret.txt", str(folder_of(chat_server, coder) / "secret.txt"), "..", "a/../../x"):
         for tool, more in (("read_file", {}), ("write_file", {"content": "x"}), ("list_files", {})):
-            told = desk.call(tool, "agent_writer", path=path, **more)
+            told = user.call(tool, "agent_writer", path=path, **more)
             assert told["success"] is False
             assert told["error"] == "path_traversal_blocked: Path is outside workspace bounds"
-    assert not folder_of(chat_server, desk.agents["agent_writer"]).exists()
+    assert not folder_of(chat_server, user.agents["agent_writer"]).exists()
 
 
 @pytest.mark.req("TWS-04.2")
-def test_a_link_that_leads_out_is_refused_to_the_agent_and_to_the_user(desk: Desk, chat_server: Server) -> None:
-    desk.call("write_file", path="file", content="x")
-    (folder_of(chat_server, desk.agents["agent_coder"]) / "out").symlink_to("/etc")
+def test_a_link_that_leads_out_is_refused_to_the_agent_and_to_the_user(
+    user: WorkspaceUser, chat_server: Server
+) -> None:
+    user.call("write_file", path="file", content="x")
+    (folder_of(chat_server, user.agents["agent_coder"]) / "out").symlink_to("/etc")
 
-    result = desk.call("read_file", path="out/hostname")
-    refused = desk.person.http.get(desk.url(rest="/files/out/hostname"))
+    result = user.call("read_file", path="out/hostname")
+    refused = user.person.http.get(user.url(rest="/files/out/hostname"))
 
     assert result["error"].startswith("path_traversal_blocked: ")
     assert_problem(refused, 403, "path_traversal_blocked")
@@ -158,76 +137,76 @@ def test_a_link_that_leads_out_is_refused_to_the_agent_and_to_the_user(desk: Des
         ("n" * 300, 404, "file_not_found"),
     ],
 )
-def test_what_is_not_there_for_the_user_is_a_problem(desk: Desk, path: str, status: int, code: str) -> None:
-    desk.call("write_file", path="folder/file", content="x")
-    desk.call("write_file", path="file", content="x")
+def test_what_is_not_there_for_the_user_is_a_problem(user: WorkspaceUser, path: str, status: int, code: str) -> None:
+    user.call("write_file", path="folder/file", content="x")
+    user.call("write_file", path="file", content="x")
 
-    problem = assert_problem(desk.person.http.get(desk.url(rest=f"/files/{path}")), status, code)
+    problem = assert_problem(user.person.http.get(user.url(rest=f"/files/{path}")), status, code)
 
     assert "/workspaces/" not in problem["detail"]
 
 
-def test_a_folder_that_is_not_there_or_outside_is_not_listed(desk: Desk) -> None:
-    get = desk.person.http.get
-    assert_problem(get(desk.url(rest="/files"), params={"path": "nothing"}), 404, "file_not_found")
-    assert_problem(get(desk.url(rest="/files"), params={"path": "../.."}), 403, "path_traversal_blocked")
+def test_a_folder_that_is_not_there_or_outside_is_not_listed(user: WorkspaceUser) -> None:
+    get = user.person.http.get
+    assert_problem(get(user.url(rest="/files"), params={"path": "nothing"}), 404, "file_not_found")
+    assert_problem(get(user.url(rest="/files"), params={"path": "../.."}), 403, "path_traversal_blocked")
 
 
 @pytest.mark.req("TWS-01.4", "TWS-01.5")
-def test_root_is_nowhere_to_be_seen(desk: Desk) -> None:
-    root = desk.project["agents"][0]["parent_agent_id"]
+def test_root_is_nowhere_to_be_seen(user: WorkspaceUser) -> None:
+    root = user.project["agents"][0]["parent_agent_id"]
 
-    assert {agent["parent_agent_id"] for agent in desk.project["agents"]} == {root}
-    assert root not in desk.agents.values()
-    url = f"/my/projects/{desk.project['id']}/agents/{root}/workspace"
-    assert_problem(desk.person.http.get(url), 404, "agent_not_found")
+    assert {agent["parent_agent_id"] for agent in user.project["agents"]} == {root}
+    assert root not in user.agents.values()
+    url = f"/my/projects/{user.project['id']}/agents/{root}/workspace"
+    assert_problem(user.person.http.get(url), 404, "agent_not_found")
 
 
 @pytest.mark.req("TWS-06.1")
 def test_a_full_workspace_says_so(start_server: StartServer, model: ModelServer, script: ByMark, mark: str) -> None:
     server = start_server(**with_model(model), ARTEL_WORKSPACE_MAX_BYTES="10", ARTEL_WORKSPACE_MAX_FILES="2")
-    desk = Desk(Person.register(server.url), model, script, mark)
+    user = WorkspaceUser(Person.register(server.url), model, script, mark)
 
-    assert desk.call("write_file", path="a", content="1234567890")["success"]
-    assert desk.call("write_file", path="b", content="x")["error"].startswith(
+    assert user.call("write_file", path="a", content="1234567890")["success"]
+    assert user.call("write_file", path="b", content="x")["error"].startswith(
         "write_failed: The task workspace may hold"
     )
-    assert desk.call("write_file", path="c/d", content="")["error"].startswith("write_failed: The task workspace may")
-    assert desk.call("write_file", path="a", content="0987654321")["success"]
+    assert user.call("write_file", path="c/d", content="")["error"].startswith("write_failed: The task workspace may")
+    assert user.call("write_file", path="a", content="0987654321")["success"]
 
 
 @pytest.mark.parametrize("archive", [False, True])
-def test_the_workspace_goes_with_its_agent(desk: Desk, chat_server: Server, archive: bool) -> None:
-    desk.call("write_file", path="a", content="x")
-    desk.call("write_file", "agent_writer", path="a", content="x")
-    coder, writer = desk.agents["agent_coder"], desk.agents["agent_writer"]
+def test_the_workspace_goes_with_its_agent(user: WorkspaceUser, chat_server: Server, archive: bool) -> None:
+    user.call("write_file", path="a", content="x")
+    user.call("write_file", "agent_writer", path="a", content="x")
+    coder, writer = user.agents["agent_coder"], user.agents["agent_writer"]
 
-    url = f"/my/projects/{desk.project['id']}/agents/{coder}"
-    assert desk.person.http.delete(url, params={"archive": archive}).status_code == 204
+    url = f"/my/projects/{user.project['id']}/agents/{coder}"
+    assert user.person.http.delete(url, params={"archive": archive}).status_code == 204
 
     assert not folder_of(chat_server, coder).exists()
     assert folder_of(chat_server, writer).exists()
 
 
-def test_the_workspaces_go_with_their_project(desk: Desk, chat_server: Server) -> None:
-    desk.call("write_file", path="a", content="x")
+def test_the_workspaces_go_with_their_project(user: WorkspaceUser, chat_server: Server) -> None:
+    user.call("write_file", path="a", content="x")
 
-    assert desk.person.http.delete(f"/my/projects/{desk.project['id']}").status_code == 204
+    assert user.person.http.delete(f"/my/projects/{user.project['id']}").status_code == 204
 
-    assert not folder_of(chat_server, desk.agents["agent_coder"]).exists()
+    assert not folder_of(chat_server, user.agents["agent_coder"]).exists()
 
 
-def test_the_workspaces_go_with_their_account(desk: Desk, chat_server: Server) -> None:
-    desk.call("write_file", path="a", content="x")
+def test_the_workspaces_go_with_their_account(user: WorkspaceUser, chat_server: Server) -> None:
+    user.call("write_file", path="a", content="x")
 
-    deleted = artel("users", "delete", desk.person.email, "--yes", env=chat_server.env)
+    deleted = artel("users", "delete", user.person.email, "--yes", env=chat_server.env)
 
     assert deleted.returncode == 0, deleted.stderr
-    assert not folder_of(chat_server, desk.agents["agent_coder"]).exists()
+    assert not folder_of(chat_server, user.agents["agent_coder"]).exists()
 
 
-def test_an_agent_without_memory_has_its_workspace_all_the_same(desk: Desk) -> None:
-    agent = desk.person.agent(desk.project["id"], name="forgetful", memory=False)
-    desk.agents["forgetful"] = agent["id"]
+def test_an_agent_without_memory_has_its_workspace_all_the_same(user: WorkspaceUser) -> None:
+    agent = user.person.agent(user.project["id"], name="forgetful", memory=False)
+    user.agents["forgetful"] = agent["id"]
 
-    assert desk.call("write_file", "forgetful", path="a", content="x")["success"]
+    assert user.call("write_file", "forgetful", path="a", content="x")["success"]

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from tests.acceptance.test_plans import Desk, FirstThen, Team
+from tests.actors.plan_user import PlanUser
+from tests.actors.team import FirstThen, Team
 from tests.conftest import StartServer
 from tests.deadlines import eventually
 from tests.model_server import Hang, Hold, ModelServer, Say, Tool
@@ -42,12 +43,12 @@ def test_a_task_of_a_plan_that_takes_too_long_is_ended_and_the_rest_is_the_answe
         limits = {"ARTEL_TASK_TIMEOUT_SECONDS": "1", "ARTEL_PROGRESS_TIMEOUT_SECONDS": "30"}
         person = Person.register(start_server(OPENAI_API_KEY="x", OPENAI_BASE_URL=model.url, **limits).url)
         project = person.project()
-        desk = Desk(person, project, person.session(project["id"]), team)
+        user = PlanUser(person, project, person.session(project["id"]), team)
 
-        workflow = desk.approved()
+        workflow = user.approved()
 
         assert workflow["status"] == "partial"
-        assert desk.statuses(workflow) == {"a": "timeout", "b": "completed", "c": "aborted"}
+        assert user.statuses(workflow) == {"a": "timeout", "b": "completed", "c": "aborted"}
         assert "took too long" in workflow["answer"]
 
 
@@ -59,12 +60,12 @@ def test_a_task_of_a_plan_whose_model_falls_silent_is_tried_again(start_server: 
         project = person.project()
         settings = {"settings": {"plans": {"approve_over_usd": 10}}}
         person.http.patch(f"/my/projects/{project['id']}", json=settings)
-        desk = Desk(person, project, person.session(project["id"]), team)
+        user = PlanUser(person, project, person.session(project["id"]), team)
 
-        workflow = desk.ended(desk.ask()["workflow_id"])
+        workflow = user.ended(user.ask()["workflow_id"])
 
         assert (workflow["status"], workflow["answer"]) == ("completed", "At last.")
-        assert team.asked == ["1", "1"]
+        assert team.called == ["1", "1"]
 
 
 def test_the_time_in_which_a_person_thinks_is_not_the_tasks_however_long_others_work(start_server: StartServer) -> None:
@@ -82,25 +83,25 @@ def test_the_time_in_which_a_person_thinks_is_not_the_tasks_however_long_others_
             "tools": {"memory_read": {"requires_approval": True}},
         }
         person.http.patch(f"/my/projects/{project['id']}", json={"settings": rules})
-        desk = Desk(person, project, person.session(project["id"]), team)
-        accepted = desk.ask(Prefer="respond-async")
+        user = PlanUser(person, project, person.session(project["id"]), team)
+        accepted = user.ask(Prefer="respond-async")
         [approval] = eventually(lambda: person.get("/my/approvals", status="pending")["items"], 30)
         since = time.monotonic()  # it has begun by now, so its time would be over then
         eventually(lambda: time.monotonic() > since + limit / 2, limit)
         first.release()  # others have their own time: one after the other they keep the plan at work
         eventually(lambda: time.monotonic() > since + limit, limit)
 
-        desk.decide(approval["id"])
+        user.decide(approval["id"])
 
-        statuses = eventually(lambda: _ended(desk, accepted["workflow_id"], "a"), 30)
+        statuses = eventually(lambda: _ended(user, accepted["workflow_id"], "a"), 30)
         second.release()
         assert statuses["a"] == "completed"
-        desk.ended(accepted["workflow_id"])
+        user.ended(accepted["workflow_id"])
         team.needs = {"z": ""}
-        again = desk.ended(desk.ask("And once more.")["workflow_id"])
+        again = user.ended(user.ask("And once more.")["workflow_id"])
         assert again["estimated_duration"] < limit  # nor is it what the agent usually takes
 
 
-def _ended(desk: Desk, workflow_id: str, task: str) -> dict[str, str]:
-    statuses = desk.statuses(desk.workflow(workflow_id))
+def _ended(user: PlanUser, workflow_id: str, task: str) -> dict[str, str]:
+    statuses = user.statuses(user.workflow(workflow_id))
     return statuses if statuses[task] not in ("pending", "running", "waiting") else {}

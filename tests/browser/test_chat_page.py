@@ -3,19 +3,17 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
+from tests.actors.chat_page import HOSTILE, ChatPage, authors, message_texts
 from tests.browser.visits import Complaints, Held, width_of_contents
 from tests.conftest import StartServer
 from tests.cut_line import CutLine
 from tests.model_server import Cut, Dictate, Fail, ModelServer, Say
 from tests.people import Person
 from tests.running import Server
-
-HOSTILE = "<img src=x onerror=alert(1)><b>bold</b>"
 
 
 @pytest.fixture(scope="module")
@@ -30,58 +28,9 @@ def server(start_shared_server: StartServer, models: ModelServer) -> Server:
     return start_shared_server(OPENAI_BASE_URL=models.url, OPENAI_API_KEY="none")
 
 
-class Chat:
-    """A person who talks to the agents of a project on the page."""
-
-    def __init__(self, page: Page, person: Person) -> None:
-        self.page = page
-        self.person = person
-        self.project: dict[str, Any] = person.project()
-        self.id: int = self.project["id"]
-
-    def open(self, page: Page | None = None, path: str = "") -> None:
-        page = page or self.page
-        page.goto(f"/#token={self.person.token}")
-        expect(page.get_by_role("heading", name="Projects", exact=True)).to_be_focused()
-        page.goto(f"/#/projects/{self.id}{path}")
-        expect(page.get_by_role("heading", level=1)).to_have_text("Website")
-
-    def session(self, *messages: str, title: str = "Before", prefer: str = "wait=30") -> str:
-        """Begin a conversation over HTTP and say something in it to the coder."""
-        begun = self.person.http.post("/my/chat/sessions", json={"project_id": self.id, "title": title})
-        session_id: str = begun.json()["session_id"]
-        for content in messages:
-            message = {"content": content, "target_agent": "agent_coder"}
-            self.person.http.post(f"/my/chat/{session_id}/message", json=message, headers={"Prefer": prefer})
-        return session_id
-
-    def stored(self) -> list[dict[str, Any]]:
-        """Return the messages of the conversation that is open."""
-        session_id = self.page.url.rsplit("/", 1)[1]
-        items: list[dict[str, Any]] = self.person.http.get(f"/my/chat/{session_id}/messages").json()["items"]
-        return items
-
-    @property
-    def box(self) -> Locator:
-        return self.page.get_by_role("textbox", name="Message")
-
-    @property
-    def stop(self) -> Locator:
-        return self.page.get_by_role("button", name="Stop")
-
-    @property
-    def alert(self) -> Locator:
-        return self.page.locator("#compose").get_by_role("alert")
-
-    def send(self, text: str, to: str = "agent_coder") -> None:
-        self.page.get_by_label("To", exact=True).select_option(to)
-        self.box.fill(text)
-        self.box.press("Enter")
-
-
 @pytest.fixture
-def chat(page: Page, person: Person, models: ModelServer) -> Iterator[Chat]:
-    yield Chat(page, person)
+def chat(page: Page, person: Person, models: ModelServer) -> Iterator[ChatPage]:
+    yield ChatPage(page, person)
     models.queue.clear()
 
 
@@ -94,16 +43,7 @@ def dictate(models: ModelServer) -> Iterator[Dictate]:
     dictation.end()
 
 
-def message_texts(page: Page) -> Locator:
-    """Return what was said, without who and when."""
-    return page.locator("#messages > li .text")
-
-
-def authors(page: Page) -> Locator:
-    return page.locator("#messages > li .by .data")
-
-
-def test_an_answer_is_seen_while_it_is_written_and_told_once(chat: Chat, dictate: Dictate) -> None:
+def test_an_answer_is_seen_while_it_is_written_and_told_once(chat: ChatPage, dictate: Dictate) -> None:
     chat.open()
     expect(chat.page.get_by_text("Nothing was said yet")).to_be_visible()
     dictate.say("One ", "two ")
@@ -128,7 +68,9 @@ def test_an_answer_is_seen_while_it_is_written_and_told_once(chat: Chat, dictate
     assert [message["content"] for message in chat.stored()] == ["Count", "One two three"]
 
 
-def test_a_page_that_is_opened_in_the_middle_of_an_answer_shows_it_and_goes_on(chat: Chat, dictate: Dictate) -> None:
+def test_a_page_that_is_opened_in_the_middle_of_an_answer_shows_it_and_goes_on(
+    chat: ChatPage, dictate: Dictate
+) -> None:
     chat.open()
     dictate.say("One ", "two ")
     chat.send("Count")
@@ -148,7 +90,7 @@ def test_a_page_that_is_opened_in_the_middle_of_an_answer_shows_it_and_goes_on(c
 
 
 def test_a_line_that_drops_is_taken_up_where_it_was(
-    chat: Chat, models: ModelServer, dictate: Dictate, server: Server, complaints: Complaints
+    chat: ChatPage, models: ModelServer, dictate: Dictate, server: Server, complaints: Complaints
 ) -> None:
     complaints.expected += ["request failed", "ERR_"]
     models.queue.appendleft(("", Say()))
@@ -175,7 +117,7 @@ def test_a_line_that_drops_is_taken_up_where_it_was(
 
 
 @pytest.mark.req("CHT-10.2", "CHT-10.3")
-def test_what_was_stopped_is_kept_after_a_reload_and_asked_again(chat: Chat, dictate: Dictate) -> None:
+def test_what_was_stopped_is_kept_after_a_reload_and_asked_again(chat: ChatPage, dictate: Dictate) -> None:
     chat.open()
     dictate.say("One ")
     chat.send("Count")
@@ -196,7 +138,7 @@ def test_what_was_stopped_is_kept_after_a_reload_and_asked_again(chat: Chat, dic
     expect(chat.page.get_by_role("button", name="Again")).to_have_count(0)
 
 
-def test_after_a_reload_one_goes_on_with_who_has_answered_last(chat: Chat) -> None:
+def test_after_a_reload_one_goes_on_with_who_has_answered_last(chat: ChatPage) -> None:
     chat.open()
     chat.send("Hello", to="agent_writer")
     expect(message_texts(chat.page)).to_have_text(["Hello", "You said: Hello"])
@@ -206,7 +148,7 @@ def test_after_a_reload_one_goes_on_with_who_has_answered_last(chat: Chat) -> No
     expect(chat.page.get_by_label("To", exact=True)).to_have_value("agent_writer")
 
 
-def test_stop_ends_a_turn(chat: Chat, dictate: Dictate) -> None:
+def test_stop_ends_a_turn(chat: ChatPage, dictate: Dictate) -> None:
     chat.open()
     dictate.say("One ")
     chat.send("Count")
@@ -222,7 +164,7 @@ def test_stop_ends_a_turn(chat: Chat, dictate: Dictate) -> None:
     expect(message_texts(chat.page)).to_have_text(["Count", "One ", "You stopped this.", "Go on", "You said: Go on"])
 
 
-def test_a_failure_is_told_apart_from_answers(chat: Chat, models: ModelServer) -> None:
+def test_a_failure_is_told_apart_from_answers(chat: ChatPage, models: ModelServer) -> None:
     chat.open()
     models.script(Fail(400))
 
@@ -238,7 +180,7 @@ def test_a_failure_is_told_apart_from_answers(chat: Chat, models: ModelServer) -
 
 
 @pytest.mark.req("CHT-10.2")
-def test_the_note_about_an_answer_that_broke_off_is_not_shown_as_a_failure(chat: Chat, models: ModelServer) -> None:
+def test_the_note_about_an_answer_that_broke_off_is_not_shown_as_a_failure(chat: ChatPage, models: ModelServer) -> None:
     chat.open()
     models.script(*[Cut(broken=True)] * 5)
 
@@ -253,7 +195,7 @@ def test_the_note_about_an_answer_that_broke_off_is_not_shown_as_a_failure(chat:
     models.queue.clear()
 
 
-def test_enter_sends_and_shift_enter_begins_a_line(chat: Chat) -> None:
+def test_enter_sends_and_shift_enter_begins_a_line(chat: ChatPage) -> None:
     chat.open()
     chat.box.press("Enter")
     chat.box.press_sequentially("one")
@@ -269,7 +211,7 @@ def test_enter_sends_and_shift_enter_begins_a_line(chat: Chat) -> None:
     assert chat.stored()[0]["content"] == "one\ntwo"
 
 
-def test_what_is_sent_before_the_conversation_is_there_goes_into_it(chat: Chat) -> None:
+def test_what_is_sent_before_the_conversation_is_there_goes_into_it(chat: ChatPage) -> None:
     chat.session("Hello")
     held = Held()
     chat.page.route("**/my/chat/sessions?*", held.hold)
@@ -283,7 +225,7 @@ def test_what_is_sent_before_the_conversation_is_there_goes_into_it(chat: Chat) 
     expect(chat.box).to_have_value("")
 
 
-def test_what_is_sent_while_a_new_conversation_opens_goes_into_it(chat: Chat) -> None:
+def test_what_is_sent_while_a_new_conversation_opens_goes_into_it(chat: ChatPage) -> None:
     old = chat.session("Hello")
     chat.open(path=f"/chat/{old}")
     expect(message_texts(chat.page)).to_have_text(["Hello", "You said: Hello"])
@@ -300,7 +242,7 @@ def test_what_is_sent_while_a_new_conversation_opens_goes_into_it(chat: Chat) ->
     assert [message["content"] for message in chat.stored()] == ["And now?", "You said: And now?"]
 
 
-def test_message_typed_while_another_is_on_its_way_is_sent_after_it(chat: Chat) -> None:
+def test_message_typed_while_another_is_on_its_way_is_sent_after_it(chat: ChatPage) -> None:
     chat.open()
     held = Held()
     chat.page.route("**/my/chat/*/message", held.hold)
@@ -317,7 +259,7 @@ def test_message_typed_while_another_is_on_its_way_is_sent_after_it(chat: Chat) 
     expect(chat.box).to_have_value("")
 
 
-def test_a_second_tab_sees_the_same_conversation_live(chat: Chat, dictate: Dictate, complaints: Complaints) -> None:
+def test_a_second_tab_sees_the_same_conversation_live(chat: ChatPage, dictate: Dictate, complaints: Complaints) -> None:
     session_id = chat.session("Hello", prefer="respond-async")
     chat.open()
     dictate.say("One ")
@@ -340,7 +282,7 @@ def test_a_second_tab_sees_the_same_conversation_live(chat: Chat, dictate: Dicta
     expect(message_texts(second)).to_have_text(["Hello", "One two", "And then?", "You said: And then?"])
 
 
-def test_what_is_said_is_text_and_never_html(chat: Chat, models: ModelServer) -> None:
+def test_what_is_said_is_text_and_never_html(chat: ChatPage, models: ModelServer) -> None:
     chat.open()
     models.script(Say(f"{HOSTILE}\n\n```html\n{HOSTILE}\n```\nDone."))
 
@@ -355,7 +297,7 @@ def test_what_is_said_is_text_and_never_html(chat: Chat, models: ModelServer) ->
     expect(chat.page.get_by_role("main").locator("img, b")).to_have_count(0)
 
 
-def test_nothing_is_wider_than_a_phone(chat: Chat, models: ModelServer) -> None:
+def test_nothing_is_wider_than_a_phone(chat: ChatPage, models: ModelServer) -> None:
     chat.page.set_viewport_size({"width": 360, "height": 740})
     chat.session(title="t" * 200)
     chat.open()
@@ -373,7 +315,7 @@ def test_nothing_is_wider_than_a_phone(chat: Chat, models: ModelServer) -> None:
     assert width_of_contents(chat.page) == 360
 
 
-def test_a_conversation_needs_no_mouse(chat: Chat, dictate: Dictate) -> None:
+def test_a_conversation_needs_no_mouse(chat: ChatPage, dictate: Dictate) -> None:
     chat.session()
     chat.open()
     press = chat.page.keyboard.press
@@ -415,7 +357,7 @@ def test_a_conversation_needs_no_mouse(chat: Chat, dictate: Dictate) -> None:
     ],
 )
 def test_what_is_refused_is_said_beside_the_box_and_the_text_is_kept(
-    chat: Chat, complaints: Complaints, status: int, code: str, detail: str, expected: str
+    chat: ChatPage, complaints: Complaints, status: int, code: str, detail: str, expected: str
 ) -> None:
     complaints.expected.append(str(status))
     problem = json.dumps({"status": status, "code": code, "detail": detail})
@@ -436,7 +378,7 @@ def test_what_is_refused_is_said_beside_the_box_and_the_text_is_kept(
 
 
 @pytest.mark.parametrize("line", ["the events tell of it", "nothing tells of it"])
-def test_a_message_whose_answer_got_lost_is_not_stored_twice(chat: Chat, complaints: Complaints, line: str) -> None:
+def test_a_message_whose_answer_got_lost_is_not_stored_twice(chat: ChatPage, complaints: Complaints, line: str) -> None:
     complaints.expected += ["ERR_FAILED", "request failed"]
     chat.session()
     if line == "nothing tells of it":
@@ -463,7 +405,9 @@ def test_a_message_whose_answer_got_lost_is_not_stored_twice(chat: Chat, complai
     assert len(chat.stored()) == 2
 
 
-def test_earlier_messages_come_when_asked_for_and_the_reader_stays_where_they_are(chat: Chat, dictate: Dictate) -> None:
+def test_earlier_messages_come_when_asked_for_and_the_reader_stays_where_they_are(
+    chat: ChatPage, dictate: Dictate
+) -> None:
     dictate.end()
     chat.session(*(f"Question {number}" for number in range(14)))
     chat.open()
@@ -485,7 +429,7 @@ def test_earlier_messages_come_when_asked_for_and_the_reader_stays_where_they_ar
 AT_THE_END = "(log => log.scrollHeight - log.scrollTop - log.clientHeight < 5)(document.getElementById('log'))"
 
 
-def test_the_newest_stays_in_sight_unless_the_reader_looks_further_up(chat: Chat, dictate: Dictate) -> None:
+def test_the_newest_stays_in_sight_unless_the_reader_looks_further_up(chat: ChatPage, dictate: Dictate) -> None:
     chat.open()
     chat.send("Count")
     lines = [f"{number}\n" for number in range(100)]
@@ -507,7 +451,7 @@ def test_the_newest_stays_in_sight_unless_the_reader_looks_further_up(chat: Chat
     chat.page.wait_for_function(AT_THE_END)
 
 
-def test_conversations_are_begun_and_chosen_and_keep_what_was_not_sent(chat: Chat) -> None:
+def test_conversations_are_begun_and_chosen_and_keep_what_was_not_sent(chat: ChatPage) -> None:
     chat.session("First", title="Older")
     chat.session("Second", title="Newer")
     chat.open()
@@ -540,7 +484,7 @@ def figure(page: Page, name: str) -> Locator:
 
 
 @pytest.mark.req("UWS-25.2")
-def test_the_dashboard_shows_figures_over_time_and_who_works(chat: Chat, dictate: Dictate) -> None:
+def test_the_dashboard_shows_figures_over_time_and_who_works(chat: ChatPage, dictate: Dictate) -> None:
     chat.open(path="/space")
     expect(figure(chat.page, "Tasks done")).to_have_text("0")
     expect(figure(chat.page, "Active agents")).to_have_text("4")
@@ -568,7 +512,7 @@ def test_the_dashboard_shows_figures_over_time_and_who_works(chat: Chat, dictate
 
 
 @pytest.mark.req("UWS-25.2")
-def test_the_dashboard_shows_an_alert_after_five_failures(chat: Chat, models: ModelServer) -> None:
+def test_the_dashboard_shows_an_alert_after_five_failures(chat: ChatPage, models: ModelServer) -> None:
     models.script(*[Fail(400)] * 5)
     chat.session(*(f"Try {number}" for number in range(4)))
     chat.open(path="/space")

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from artel.cli.visible_text import visible
-from tests.browser.test_chat_page import Chat, message_texts
+from tests.actors.chat_page import ChatPage, message_texts
 from tests.browser.visits import Complaints, width_of_contents
 from tests.conftest import StartServer
 from tests.connector import connected
@@ -34,13 +34,13 @@ def server(start_shared_server: StartServer, models: ModelServer) -> Server:
 
 
 @pytest.fixture
-def chat(page: Page, person: Person, models: ModelServer) -> Iterator[Chat]:
-    yield Chat(page, person)
+def chat(page: Page, person: Person, models: ModelServer) -> Iterator[ChatPage]:
+    yield ChatPage(page, person)
     models.queue.clear()
 
 
 @contextmanager
-def files(chat: Chat, *, asks: dict[str, str] | None = None, **hello: Any) -> Iterator[list[dict[str, Any]]]:
+def files(chat: ChatPage, *, asks: dict[str, str] | None = None, **hello: Any) -> Iterator[list[dict[str, Any]]]:
     """Be the connector: plain writes are asked for, everything else is done."""
     calls: list[dict[str, Any]] = []
 
@@ -81,7 +81,7 @@ def acted(page: Page) -> Locator:
     return page.locator("#messages > .acted")
 
 
-def test_a_delete_is_asked_for_and_done_when_it_is_approved_by_keyboard(chat: Chat, models: ModelServer) -> None:
+def test_a_delete_is_asked_for_and_done_when_it_is_approved_by_keyboard(chat: ChatPage, models: ModelServer) -> None:
     models.script(call("tool_delete_file", path="old <b>.txt"), Say("Deleted."))
     chat.open()
 
@@ -103,7 +103,7 @@ def test_a_delete_is_asked_for_and_done_when_it_is_approved_by_keyboard(chat: Ch
 
 @pytest.mark.req("CHT-10.1")
 def test_what_is_written_after_the_answer_to_a_question_takes_the_place_of_what_was_said_before(
-    chat: Chat, models: ModelServer
+    chat: ChatPage, models: ModelServer
 ) -> None:
     delete = Tool("tool_delete_file", json.dumps({"path": "old.txt"}))
     dictate = Dictate()
@@ -127,7 +127,7 @@ def test_what_is_written_after_the_answer_to_a_question_takes_the_place_of_what_
 
 
 @pytest.mark.req("CHT-10.6")
-def test_refused_delete_is_never_described_as_done(chat: Chat, models: ModelServer, tmp_path: Path) -> None:
+def test_refused_delete_is_never_described_as_done(chat: ChatPage, models: ModelServer, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     (work / "README.md").write_text("x" * 35)
@@ -144,7 +144,7 @@ def test_refused_delete_is_never_described_as_done(chat: Chat, models: ModelServ
 
 
 @pytest.mark.req("SEC-03.2")
-def test_hidden_characters_are_marked_and_announced_in_what_is_approved(chat: Chat, models: ModelServer) -> None:
+def test_hidden_characters_are_marked_and_announced_in_what_is_approved(chat: ChatPage, models: ModelServer) -> None:
     trojan = 'if role != "user\u202e \u2066# admins only\u2069 \u2066" :\n'
     models.script(call("tool_write_file", path=".bashrc", content=trojan), Say("No."))
     chat.open()
@@ -165,7 +165,7 @@ def test_hidden_characters_are_marked_and_announced_in_what_is_approved(chat: Ch
 
 @pytest.mark.req("SEC-03.2")
 def test_hidden_characters_after_the_cut_of_a_diff_are_announced(
-    chat: Chat, models: ModelServer, tmp_path: Path
+    chat: ChatPage, models: ModelServer, tmp_path: Path
 ) -> None:
     (tmp_path / "work").mkdir()
     content = "# padding\n" * 2_500 + "a = 1 \u202e\n"
@@ -183,7 +183,7 @@ def test_hidden_characters_after_the_cut_of_a_diff_are_announced(
 
 
 @pytest.mark.req("SEC-03.2")
-def test_page_marks_the_same_characters_as_the_terminal(chat: Chat) -> None:
+def test_page_marks_the_same_characters_as_the_terminal(chat: ChatPage) -> None:
     chat.open()
     emoji = "\u26a0\ufe0f \u2194\ufe0f a\ufe0f +\ufe0f<\ufe0f=\ufe0f>\ufe0f|\ufe0f~\ufe0f \r\n\t"
 
@@ -206,7 +206,9 @@ def test_page_marks_the_same_characters_as_the_terminal(chat: Chat) -> None:
 
 
 @pytest.mark.req("SEC-03.3")
-def test_what_is_lost_for_good_is_said_and_nothing_is_granted(chat: Chat, models: ModelServer, tmp_path: Path) -> None:
+def test_what_is_lost_for_good_is_said_and_nothing_is_granted(
+    chat: ChatPage, models: ModelServer, tmp_path: Path
+) -> None:
     work = tmp_path / "work"
     work.mkdir()
     (work / "big.csv").write_bytes(b"x" * 10_000_001)
@@ -224,7 +226,7 @@ def test_what_is_lost_for_good_is_said_and_nothing_is_granted(chat: Chat, models
         assert (work / "big.csv").stat().st_size == 10_000_001
 
 
-def test_a_refusal_tells_the_agent_why(chat: Chat, models: ModelServer) -> None:
+def test_a_refusal_tells_the_agent_why(chat: ChatPage, models: ModelServer) -> None:
     models.script(call("tool_delete_file", path="old.txt"), Say("Then I leave it."))
     chat.open()
 
@@ -239,7 +241,7 @@ def test_a_refusal_tells_the_agent_why(chat: Chat, models: ModelServer) -> None:
     assert "I need it" in json.dumps(models.asked[-1].body["messages"])
 
 
-def test_a_write_shows_what_would_change_and_the_answer_can_hold(chat: Chat, models: ModelServer) -> None:
+def test_a_write_shows_what_would_change_and_the_answer_can_hold(chat: ChatPage, models: ModelServer) -> None:
     models.script(call("tool_write_file", path="a.txt", content="new"), Say("Written."))
     chat.open()
 
@@ -262,7 +264,9 @@ def test_a_write_shows_what_would_change_and_the_answer_can_hold(chat: Chat, mod
     assert len(used) == 1
 
 
-def test_what_was_decided_elsewhere_is_shown_and_stop_takes_the_question_back(chat: Chat, models: ModelServer) -> None:
+def test_what_was_decided_elsewhere_is_shown_and_stop_takes_the_question_back(
+    chat: ChatPage, models: ModelServer
+) -> None:
     models.script(call("tool_delete_file", path="a"), Say("One."), call("tool_delete_file", path="b"))
     chat.open()
 
@@ -280,7 +284,7 @@ def test_what_was_decided_elsewhere_is_shown_and_stop_takes_the_question_back(ch
     eventually(lambda: not chat.person.http.get("/my/approvals?status=pending").json()["items"])
 
 
-def test_what_a_turn_has_changed_is_taken_back_by_keyboard(chat: Chat, models: ModelServer, tmp_path: Path) -> None:
+def test_what_a_turn_has_changed_is_taken_back_by_keyboard(chat: ChatPage, models: ModelServer, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     (work / "a.txt").write_text("old")
@@ -326,7 +330,7 @@ def test_what_a_turn_has_changed_is_taken_back_by_keyboard(chat: Chat, models: M
 @pytest.mark.req("CHT-10.6")
 @pytest.mark.parametrize(("old", "words"), [("b", "No change: a.txt already says this."), ("", "a.txt is empty then.")])
 def test_a_question_without_a_diff_says_what_would_change(
-    chat: Chat, models: ModelServer, old: str, words: str
+    chat: ChatPage, models: ModelServer, old: str, words: str
 ) -> None:
     models.script(call("tool_write_file", path="a.txt", content="all of it"), Say("Done."))
     chat.open()
@@ -341,7 +345,7 @@ def test_a_question_without_a_diff_says_what_would_change(
 
 @pytest.mark.req("CHT-10.1", "CLI-01.11")
 def test_what_can_not_be_taken_back_now_can_be_tried_again(
-    chat: Chat, models: ModelServer, tmp_path: Path, complaints: Complaints
+    chat: ChatPage, models: ModelServer, tmp_path: Path, complaints: Complaints
 ) -> None:
     complaints.expected.append("503")
     models.script(call("tool_write_file", path="a.txt", content="new"), Say("Written."))
@@ -371,7 +375,7 @@ def test_what_can_not_be_taken_back_now_can_be_tried_again(
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
 def test_a_question_fits_the_screen(
-    chat: Chat, models: ModelServer, width: int, scheme: Any, request: pytest.FixtureRequest
+    chat: ChatPage, models: ModelServer, width: int, scheme: Any, request: pytest.FixtureRequest
 ) -> None:
     chat.page.set_viewport_size({"width": width, "height": 800})
     chat.page.emulate_media(color_scheme=scheme)
@@ -390,7 +394,7 @@ def test_a_question_fits_the_screen(
 
 @pytest.mark.req("CHT-10.1", "CHT-10.6")
 def test_what_was_done_decided_and_put_back_is_shown_in_the_same_words_after_a_reload(
-    chat: Chat, models: ModelServer, tmp_path: Path
+    chat: ChatPage, models: ModelServer, tmp_path: Path
 ) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.txt").write_text("old\n")

@@ -3,14 +3,15 @@
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.acceptance.test_plans import DIAMOND, Desk, Team
-from tests.browser.test_chat_page import HOSTILE, Chat, message_texts
+from tests.actors.chat_page import HOSTILE, ChatPage, message_texts
+from tests.actors.plan_page import PlanPage
+from tests.actors.plan_user import PlanUser
+from tests.actors.team import DIAMOND, Team
 from tests.browser.visits import Complaints, Held, width_of_contents
 from tests.conftest import StartServer, with_model
 from tests.deadlines import eventually
@@ -30,54 +31,15 @@ def server(start_shared_server: StartServer, models: ModelServer) -> Server:
     return start_shared_server(**with_model(models))
 
 
-@dataclass
-class Room:
-    """Somebody who asks the orchestrator on the page, in a conversation that is open already."""
-
-    chat: Chat
-    desk: Desk
-
-    @property
-    def page(self) -> Page:
-        return self.chat.page
-
-    @property
-    def team(self) -> Team:
-        return self.desk.team
-
-    @property
-    def plan(self) -> Locator:
-        return self.page.locator("#messages > .plan")
-
-    @property
-    def state(self) -> Locator:
-        return self.plan.locator(".top .badge")
-
-    def task(self, name: str) -> Locator:
-        return self.plan.locator(f'.task[data-task="{name}"]')
-
-    def button(self, name: str) -> Locator:
-        return self.plan.get_by_role("button", name=name, exact=True)
-
-    def ask(self, text: str = "Please do it all.") -> None:
-        self.chat.send(f"{self.team.mark} {text}", "")
-
-    def workflow(self) -> dict[str, Any]:
-        """Return the newest workflow of the conversation."""
-        [newest, *_] = self.desk.person.get("/my/workflows", session_id=self.desk.session)["items"]
-        found: dict[str, Any] = newest
-        return found
-
-
 @pytest.fixture
-def room(page: Page, person: Person, models: ModelServer, mark: str) -> Room:
+def room(page: Page, person: Person, models: ModelServer, mark: str) -> PlanPage:
     team = Team(mark)
     assert isinstance(models.default, ByMark)
     models.default[mark] = team
-    chat = Chat(page, person)
+    chat = ChatPage(page, person)
     session = person.session(chat.id)
     chat.open(path=f"/chat/{session}")
-    return Room(chat, Desk(person, chat.project, session, team))
+    return PlanPage(chat, PlanUser(person, chat.project, session, team))
 
 
 def usd(amount: float) -> str:
@@ -85,7 +47,7 @@ def usd(amount: float) -> str:
 
 
 @pytest.mark.req("CHT-03.1", "CHT-03.2", "CHT-03.3", "CHT-11.3")
-def test_a_plan_is_shown_with_its_price_and_carried_out_when_it_is_approved_by_keyboard(room: Room) -> None:
+def test_a_plan_is_shown_with_its_price_and_carried_out_when_it_is_approved_by_keyboard(room: PlanPage) -> None:
     room.team.needs = DIAMOND
     room.ask()
 
@@ -104,7 +66,7 @@ def test_a_plan_is_shown_with_its_price_and_carried_out_when_it_is_approved_by_k
     expect(room.plan).to_contain_text(f"Stops and asks at {high}.")
     expect(room.page.locator("#working")).to_have_text("The team waits for your answer…")
     expect(room.page.locator("#chat-news")).to_contain_text("May a plan of 4 tasks be carried out?")
-    assert room.team.asked == []
+    assert room.team.called == []
 
     room.plan.get_by_label("If you approve").fill("Write in French.")
     room.plan.get_by_label("If you approve").press("Enter")  # a new line, not an answer
@@ -118,7 +80,7 @@ def test_a_plan_is_shown_with_its_price_and_carried_out_when_it_is_approved_by_k
     expect(room.button("Approve")).to_have_count(0)
     for name in "abcd":
         expect(room.task(name).locator(".badge")).to_have_text("done")
-        assert "Write in French." in room.team.told[name].text
+        assert "Write in French." in room.team.requests[name].text
     cost = usd(room.workflow()["cost"])
     expect(room.plan.locator(".figures")).to_have_text(f"Cost {cost} · expected: about {about}, at most {high}")
     room.task("a").get_by_text("Result", exact=True).click()
@@ -126,7 +88,7 @@ def test_a_plan_is_shown_with_its_price_and_carried_out_when_it_is_approved_by_k
 
 
 @pytest.mark.req("SEC-03.2")
-def test_hidden_characters_of_a_plan_are_marked_and_announced(room: Room) -> None:
+def test_hidden_characters_of_a_plan_are_marked_and_announced(room: PlanPage) -> None:
     room.team.needs = {"a": "", "b\u202e": "a", "c": "b\u202e"}
     room.ask()
 
@@ -136,7 +98,7 @@ def test_hidden_characters_of_a_plan_are_marked_and_announced(room: Room) -> Non
     expect(room.state).to_have_text("rejected")
 
 
-def test_what_a_task_cost_is_shown_when_that_is_known(room: Room) -> None:
+def test_what_a_task_cost_is_shown_when_that_is_known(room: PlanPage) -> None:
     last, held = Hold(), Held()
     room.team.needs, room.team.does = {"a": "", "b": "a", "c": "b"}, {"c": last}
     room.ask()
@@ -155,7 +117,7 @@ def test_what_a_task_cost_is_shown_when_that_is_known(room: Room) -> None:
     expect(room.task("c")).to_contain_text(f"{usd(cost)}, expected $")
 
 
-def test_it_is_all_there_again_after_a_reload(room: Room) -> None:
+def test_it_is_all_there_again_after_a_reload(room: PlanPage) -> None:
     hold = Hold("done", word="Half a ")
     room.team.needs, room.team.does = {"a": "", "b": "a", "c": "b"}, {"b": hold}
     room.ask()
@@ -196,7 +158,7 @@ def _animation(shown: Locator) -> str:
     return name
 
 
-def test_what_could_not_be_asked_is_asked_again(room: Room, complaints: Complaints) -> None:
+def test_what_could_not_be_asked_is_asked_again(room: PlanPage, complaints: Complaints) -> None:
     complaints.expected += ["request failed", "net::ERR_FAILED"]
     hold = Hold("Late.")
     room.team.needs, room.team.does = {"a": "", "b": "a", "c": "b"}, {"c": hold}
@@ -211,13 +173,13 @@ def test_what_could_not_be_asked_is_asked_again(room: Room, complaints: Complain
     expect(room.state).to_have_text("running")
 
     room.page.unroute("**/my/workflows/*")
-    room.desk.person.say(room.desk.session, "Are you there?")
+    room.user.person.say(room.user.session, "Are you there?")
 
     expect(room.state).to_have_text("done")
     expect(room.plan.locator(".figures")).to_contain_text("Cost $")
 
 
-def test_a_page_that_is_opened_while_it_is_planned_shows_the_plan(room: Room) -> None:
+def test_a_page_that_is_opened_while_it_is_planned_shows_the_plan(room: PlanPage) -> None:
     room.team.needs = DIAMOND
     hold = Hold(json.dumps({"tasks": room.team.tasks()}))
     room.team.plans = [hold]
@@ -234,13 +196,13 @@ def test_a_page_that_is_opened_while_it_is_planned_shows_the_plan(room: Room) ->
     expect(room.state).to_have_text("done")
 
 
-def test_a_plan_of_long_ago_comes_with_what_was_said_then(room: Room) -> None:
+def test_a_plan_of_long_ago_comes_with_what_was_said_then(room: PlanPage) -> None:
     room.team.needs = {"a": "", "b": "a"}
     room.ask()
     room.button("Approve").click()
     expect(room.state).to_have_text("done")
     for number in range(10):
-        room.desk.person.say(room.desk.session, f"And {number}?")
+        room.user.person.say(room.user.session, f"And {number}?")
     room.page.reload()
     expect(message_texts(room.page)).to_have_count(20)
     expect(room.plan).to_have_count(0)
@@ -253,22 +215,22 @@ def test_a_plan_of_long_ago_comes_with_what_was_said_then(room: Room) -> None:
     assert roles[:4] == ["user", "plan", "assistant", "user"]
 
 
-def test_without_agents_nothing_is_planned_and_it_can_be_tried_again(room: Room) -> None:
+def test_without_agents_nothing_is_planned_and_it_can_be_tried_again(room: PlanPage) -> None:
     agents = room.chat.project["agents"]
     for agent in agents:
-        room.desk.person.http.delete(f"/my/projects/{room.chat.id}/agents/{agent['id']}")
+        room.user.person.http.delete(f"/my/projects/{room.chat.id}/agents/{agent['id']}")
     room.team.needs = {"1": ""}
     room.ask()
 
     expect(room.plan.get_by_role("heading")).to_have_text("No plan was made")
     expect(message_texts(room.page).last).to_contain_text("no agents")
-    room.desk.person.agent(room.chat.id, name="agent_coder")
+    room.user.person.agent(room.chat.id, name="agent_coder")
     room.button("Retry what is not done").click()
     expect(message_texts(room.page).last).to_have_text("Result of 1.")
     expect(room.state).to_have_text("done")
 
 
-def test_words_of_tasks_stream_while_they_write_and_stay_open(room: Room) -> None:
+def test_words_of_tasks_stream_while_they_write_and_stay_open(room: PlanPage) -> None:
     first, second = Dictate(), Dictate()
     room.team.needs, room.team.does = {"a": "", "b": "", "c": ""}, {"a": first, "b": second}
     room.team.plans = [Say(json.dumps({"tasks": room.team.tasks()}))]
@@ -290,7 +252,7 @@ def test_words_of_tasks_stream_while_they_write_and_stay_open(room: Room) -> Non
     expect(room.task("a").locator(".words")).to_be_visible()
 
 
-def test_a_plan_is_changed_before_it_begins(room: Room) -> None:
+def test_a_plan_is_changed_before_it_begins(room: PlanPage) -> None:
     room.team.needs = DIAMOND
     room.ask()
 
@@ -307,12 +269,12 @@ def test_a_plan_is_changed_before_it_begins(room: Room) -> None:
     expect(room.task("a")).to_have_count(0)
     expect(room.task("b")).to_contain_text("agent_writer")
     expect(room.task("c").locator(".what")).to_have_text(f"{room.team.mark} do c. {HOSTILE}")
-    assert sorted(room.team.asked) == ["b", "c", "d"]
+    assert sorted(room.team.called) == ["b", "c", "d"]
     changed = {task["id"]: task["agent"] for task in room.workflow()["tasks"]}
     assert changed == {"b": "agent_writer", "c": "agent_coder", "d": "agent_coder"}
 
 
-def test_changes_that_leave_nothing_are_refused_and_can_be_taken_back(room: Room) -> None:
+def test_changes_that_leave_nothing_are_refused_and_can_be_taken_back(room: PlanPage) -> None:
     room.team.needs = {"a": "", "b": "", "c": ""}
     room.ask()
     room.button("Change…").click()
@@ -326,10 +288,10 @@ def test_changes_that_leave_nothing_are_refused_and_can_be_taken_back(room: Room
     room.button("Approve").click()
 
     expect(room.state).to_have_text("done")
-    assert sorted(room.team.asked) == ["a", "b", "c"]
+    assert sorted(room.team.called) == ["a", "b", "c"]
 
 
-def test_a_rejection_with_words_makes_another_plan_which_says_what_is_new(room: Room) -> None:
+def test_a_rejection_with_words_makes_another_plan_which_says_what_is_new(room: PlanPage) -> None:
     room.team.needs = DIAMOND
     room.ask()
     expect(room.button("Reject")).to_be_visible()
@@ -351,11 +313,11 @@ def test_a_rejection_with_words_makes_another_plan_which_says_what_is_new(room: 
     expect(room.state).to_have_text("rejected")
     expect(message_texts(room.page).last).to_have_text("You did not want this plan, so nothing was done.")
     expect(room.button("Retry what is not done")).to_have_count(0)
-    assert room.team.asked == []
+    assert room.team.called == []
     assert room.team.planned == 2
 
 
-def test_a_plan_that_the_month_may_not_pay_for_says_what_is_left(room: Room) -> None:
+def test_a_plan_that_the_month_may_not_pay_for_says_what_is_left(room: PlanPage) -> None:
     _settings(room, monthly_budget_usd=0.5)
     room.team.needs = {"1": ""}
 
@@ -367,7 +329,7 @@ def test_a_plan_that_the_month_may_not_pay_for_says_what_is_left(room: Room) -> 
     expect(message_texts(room.page).last).to_have_text("Result of 1.")
 
 
-def test_one_task_that_becomes_three_writes_under_its_tasks(room: Room) -> None:
+def test_one_task_that_becomes_three_writes_under_its_tasks(room: PlanPage) -> None:
     dictate = Dictate()
     _settings(room, plans={"approve_over_usd": 0.0001})
     room.team.needs = {"a": ""}
@@ -387,7 +349,7 @@ def test_one_task_that_becomes_three_writes_under_its_tasks(room: Room) -> None:
 
 
 @pytest.mark.req("CHT-08.2")
-def test_what_failed_is_told_with_its_reason_and_tried_again(room: Room) -> None:
+def test_what_failed_is_told_with_its_reason_and_tried_again(room: PlanPage) -> None:
     room.team.needs, room.team.does = {"a": "", "b": "a", "c": "", "d": "b"}, {"a": Fail(400)}
     room.ask()
     room.button("Approve").click()
@@ -417,25 +379,25 @@ def test_what_failed_is_told_with_its_reason_and_tried_again(room: Room) -> None
     expect(room.state).to_have_text("done")
     expect(message_texts(room.page)).to_have_count(3)
     expect(message_texts(room.page).last).to_have_text("All of it, in one.")
-    assert room.team.asked.count("c") == 1
+    assert room.team.called.count("c") == 1
     expect(room.button("Retry what is not done")).to_have_count(0)
 
 
-def test_another_page_sees_the_retry(room: Room) -> None:
+def test_another_page_sees_the_retry(room: PlanPage) -> None:
     room.team.needs, room.team.does = {"a": "", "b": "a", "c": ""}, {"a": Fail(400)}
     room.ask()
     room.button("Approve").click()
     expect(room.state).to_have_text("partly done")
     room.team.does = {}
 
-    room.desk.person.http.post(f"/my/workflows/{room.workflow()['id']}/retry")
+    room.user.person.http.post(f"/my/workflows/{room.workflow()['id']}/retry")
 
     expect(room.state).to_have_text("done")
     expect(message_texts(room.page)).to_have_count(3)
     expect(room.page.locator("#stop")).to_be_hidden()
 
 
-def test_a_plan_is_cancelled_on_its_card(room: Room) -> None:
+def test_a_plan_is_cancelled_on_its_card(room: PlanPage) -> None:
     hold = Hold()
     room.team.needs, room.team.does = {"a": "", "b": "a", "c": "b"}, {"b": hold}
     room.ask()
@@ -455,10 +417,10 @@ def test_a_plan_is_cancelled_on_its_card(room: Room) -> None:
     room.team.does = {}
     room.button("Retry what is not done").click()
     expect(room.state).to_have_text("done")
-    assert room.team.asked == ["a", "b", "b", "c"]
+    assert room.team.called == ["a", "b", "b", "c"]
 
 
-def test_a_plan_that_nobody_decided_about_is_asked_for_again(room: Room) -> None:
+def test_a_plan_that_nobody_decided_about_is_asked_for_again(room: PlanPage) -> None:
     _settings(room, approval_seconds=1)
     room.team.needs = DIAMOND
     room.ask()
@@ -476,12 +438,12 @@ def test_a_plan_that_nobody_decided_about_is_asked_for_again(room: Room) -> None
     assert room.team.planned == 1
 
 
-def _settings(room: Room, **settings: Any) -> None:
-    answer = room.desk.person.http.patch(f"/my/projects/{room.chat.id}", json={"settings": settings})
+def _settings(room: PlanPage, **settings: Any) -> None:
+    answer = room.user.person.http.patch(f"/my/projects/{room.chat.id}", json={"settings": settings})
     assert answer.status_code == 200, answer.text
 
 
-def test_more_money_is_asked_for_with_the_figures(room: Room) -> None:
+def test_more_money_is_asked_for_with_the_figures(room: PlanPage) -> None:
     hold = Hold()
     room.team.needs = {"a": "", "b": "a", "c": "b"}
     room.team.does = {"a": Say("Dear.", tokens=(4_000_000, 10)), "b": hold}
@@ -493,7 +455,7 @@ def test_more_money_is_asked_for_with_the_figures(room: Room) -> None:
     expect(budget).to_contain_text("more than was agreed")
     expect(budget.get_by_text("Spent")).to_be_visible()
     spent = budget.locator("[data-field=spent]")
-    asked = eventually(lambda: room.desk.person.get("/my/approvals", status="pending")["items"])[0]
+    asked = eventually(lambda: room.user.person.get("/my/approvals", status="pending")["items"])[0]
     expect(spent).to_have_text(usd(asked["details"]["spent"]))
     expect(budget.locator("[data-field=wanted]")).to_have_text(usd(asked["details"]["estimated_cost"]))
     expect(room.plan.get_by_label("If you reject")).to_be_hidden()
@@ -506,17 +468,17 @@ def test_more_money_is_asked_for_with_the_figures(room: Room) -> None:
     hold.release()
 
     expect(room.state).to_have_text("done")
-    assert room.team.asked == ["a", "b", "c"]
+    assert room.team.called == ["a", "b", "c"]
 
 
-def test_what_is_decided_elsewhere_is_not_asked_here_any_more(room: Room) -> None:
+def test_what_is_decided_elsewhere_is_not_asked_here_any_more(room: PlanPage) -> None:
     hold = Hold()
     room.team.needs, room.team.does = DIAMOND, {"a": hold}
     room.ask()
     expect(room.button("Approve")).to_be_visible()
 
-    [asked] = room.desk.person.get("/my/approvals", status="pending")["items"]
-    room.desk.decide(asked["id"], changes={"tasks": [{"id": "c", "drop": True}]})
+    [asked] = room.user.person.get("/my/approvals", status="pending")["items"]
+    room.user.decide(asked["id"], changes={"tasks": [{"id": "c", "drop": True}]})
 
     expect(room.button("Approve")).to_have_count(0)
     expect(room.task("c")).to_have_count(0)
@@ -525,7 +487,7 @@ def test_what_is_decided_elsewhere_is_not_asked_here_any_more(room: Room) -> Non
     expect(room.state).to_have_text("done")
 
 
-def test_no_more_money_ends_it_with_what_is_done(room: Room) -> None:
+def test_no_more_money_ends_it_with_what_is_done(room: PlanPage) -> None:
     room.team.needs = {"a": "", "b": "a", "c": "b"}
     room.team.does = {"a": Say("Dear.", tokens=(4_000_000, 10))}
     room.ask()
@@ -539,8 +501,8 @@ def test_no_more_money_ends_it_with_what_is_done(room: Room) -> None:
     expect(room.task("b").locator(".error")).to_have_text("You did not want to spend more.")
 
 
-def test_a_model_without_a_known_price_is_named(room: Room) -> None:
-    room.desk.person.agent(room.chat.id, name="agent_odd", model="openai/nobody-knows-this")
+def test_a_model_without_a_known_price_is_named(room: PlanPage) -> None:
+    room.user.person.agent(room.chat.id, name="agent_odd", model="openai/nobody-knows-this")
     room.team.needs, room.team.agent = {"1": ""}, lambda _: "agent_odd"
     room.ask()
 
@@ -550,7 +512,7 @@ def test_a_model_without_a_known_price_is_named(room: Room) -> None:
     expect(room.plan.locator(".figures")).to_contain_text("Cost not known")
 
 
-def test_one_task_is_answered_without_ceremony_in_a_new_conversation(room: Room) -> None:
+def test_one_task_is_answered_without_ceremony_in_a_new_conversation(room: PlanPage) -> None:
     dictate = Dictate()
     room.page.get_by_role("link", name="New conversation").click()
     expect(room.page.get_by_text("Nothing was said yet")).to_be_visible()
@@ -570,7 +532,7 @@ def test_one_task_is_answered_without_ceremony_in_a_new_conversation(room: Room)
     expect(room.chat.stop).to_have_count(0)
 
 
-def test_a_tool_that_one_task_asks_for_shows_which_waits(room: Room) -> None:
+def test_a_tool_that_one_task_asks_for_shows_which_waits(room: PlanPage) -> None:
     delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
     room.team.needs, room.team.does = {"a": "", "b": "", "c": "a"}, {"a": delete}
     room.ask()
@@ -593,7 +555,7 @@ def test_a_tool_that_one_task_asks_for_shows_which_waits(room: Room) -> None:
     expect(message_texts(room.page).last).to_have_text("All of it, in one.")
 
 
-def test_an_answer_that_comes_too_late_is_said_on_the_card(room: Room, complaints: Complaints) -> None:
+def test_an_answer_that_comes_too_late_is_said_on_the_card(room: PlanPage, complaints: Complaints) -> None:
     complaints.expected.append("409")
     room.team.needs = DIAMOND
     room.ask()
@@ -613,7 +575,7 @@ LONG = "Read every page of the " + "very_long_name" * 6 + " and say what it says
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_a_plan_fits_the_screen(room: Room, width: int, scheme: Any, request: pytest.FixtureRequest) -> None:
+def test_a_plan_fits_the_screen(room: PlanPage, width: int, scheme: Any, request: pytest.FixtureRequest) -> None:
     pictures = request.config.rootpath / "build"
     room.page.set_viewport_size({"width": width, "height": 1800})
     room.page.emulate_media(color_scheme=scheme)

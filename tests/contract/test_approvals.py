@@ -1,7 +1,6 @@
 """Waiting for a person, as transactions, on SQLite and PostgreSQL: one decision wins, and it is used once."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -11,13 +10,8 @@ import pytest
 
 from artel.approvals import service as approvals
 from artel.approvals.approval import Approval, ApprovalStatus
-from artel.auth.accounts import create_account
-from artel.contract.http import NewProject
-from artel.db import schema
-from artel.db.engine import Database
 from artel.errors import ApprovalDecided, ArtelError, SessionBusy
 from artel.ids import uuid7
-from artel.projects.service import create_project
 from artel.runs.user_files import Caller, RunFiles
 from artel.spaces import leases
 from artel.tools.consent import Decision
@@ -25,22 +19,12 @@ from artel.tools.policy import Policy
 from artel.turns.tool_calls import list_calls
 from artel.turns.transactions import MAX_UNFINISHED, TurnOver
 from artel.turns.turn import TurnStatus
-from tests.contract.test_turns import RULES, Chat
+from tests.actors.chat_user import ChatUser
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-async def chat(upgraded_database: Callable[[], str]) -> AsyncIterator[Chat]:
-    database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"), connections=8)
-    await asyncio.to_thread(schema.upgrade, database.engine)
-    user = (await database.run(create_account, "ada@example.org", None)).principal
-    project = await database.run(create_project, user, NewProject(name="Chat"), RULES)
-    yield Chat(database, user, project.id, project.agents[0].id)
-    await database.close()
-
-
-async def parked(chat: Chat, seconds: float = 300, **details: Any) -> Approval:
+async def parked(chat: ChatUser, seconds: float = 300, **details: Any) -> Approval:
     """Let a turn wait for the user."""
     session = await chat.session()
     turn = await chat.accept(session)
@@ -73,15 +57,15 @@ async def parked(chat: Chat, seconds: float = 300, **details: Any) -> Approval:
     return approval
 
 
-async def stands(chat: Chat, approval: Approval) -> ApprovalStatus:
+async def stands(chat: ChatUser, approval: Approval) -> ApprovalStatus:
     return (await chat.database.read(approvals.get_approval, chat.user, approval.id)).status
 
 
-async def decide(chat: Chat, approval: Approval, decision: str = "approve") -> Approval:
+async def decide(chat: ChatUser, approval: Approval, decision: str = "approve") -> Approval:
     return await chat.database.run(approvals.decide, chat.user, approval.id, decision, "", "once")
 
 
-async def test_of_all_who_end_the_waiting_at_once_one_wins(chat: Chat) -> None:
+async def test_of_all_who_end_the_waiting_at_once_one_wins(chat: ChatUser) -> None:
     for _ in range(10):
         approval = await parked(chat)
         ends = [
@@ -105,7 +89,7 @@ async def test_of_all_who_end_the_waiting_at_once_one_wins(chat: Chat) -> None:
         assert sum(event.type in ("approval_resolved", "approval_timeout") for event in events) == decided
 
 
-async def test_an_approval_is_used_once_however_many_try(chat: Chat) -> None:
+async def test_an_approval_is_used_once_however_many_try(chat: ChatUser) -> None:
     approval = await parked(chat)
     assert not await chat.database.run(approvals.use, chat.user, approval.id)  # nobody has approved it
     await decide(chat, approval)
@@ -119,7 +103,7 @@ async def test_an_approval_is_used_once_however_many_try(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize("decision", ["reject", "approve"])
-async def test_what_was_decided_is_there_when_the_run_goes_on(chat: Chat, decision: str) -> None:
+async def test_what_was_decided_is_there_when_the_run_goes_on(chat: ChatUser, decision: str) -> None:
     approval = await parked(chat)
 
     await decide(chat, approval, decision)
@@ -132,7 +116,7 @@ async def test_what_was_decided_is_there_when_the_run_goes_on(chat: Chat, decisi
     assert [event.type for event in await chat.events(approval.session_id)].count("direct_agent_call") == 1
 
 
-async def test_nobody_decides_after_the_time_is_over_even_before_the_clock_has_looked(chat: Chat) -> None:
+async def test_nobody_decides_after_the_time_is_over_even_before_the_clock_has_looked(chat: ChatUser) -> None:
     approval = await parked(chat, seconds=-1)
 
     with pytest.raises(ApprovalDecided, match="time to decide is over"):
@@ -143,7 +127,7 @@ async def test_nobody_decides_after_the_time_is_over_even_before_the_clock_has_l
     assert (await chat.turn(approval.session_id, approval.turn_id)).status is TurnStatus.QUEUED
 
 
-async def test_a_warning_comes_once_a_minute_before_the_end(chat: Chat) -> None:
+async def test_a_warning_comes_once_a_minute_before_the_end(chat: ChatUser) -> None:
     late, soon, over = [await parked(chat, seconds) for seconds in (200, 50, -1)]
     now = datetime.now(UTC)
 
@@ -159,7 +143,7 @@ async def test_a_warning_comes_once_a_minute_before_the_end(chat: Chat) -> None:
     assert await stands(chat, late) is ApprovalStatus.PENDING
 
 
-async def test_only_what_expired_is_asked_for_again_and_once(chat: Chat) -> None:
+async def test_only_what_expired_is_asked_for_again_and_once(chat: ChatUser) -> None:
     approval = await parked(chat)
     with pytest.raises(ApprovalDecided):
         await chat.database.run(approvals.ask_again, chat.user, approval.id, uuid7(), uuid7())
@@ -178,7 +162,7 @@ async def test_only_what_expired_is_asked_for_again_and_once(chat: Chat) -> None
     assert turn.parked == {"single": {"tool": "tool_delete_file", "arguments": {"path": "x"}}}
 
 
-async def test_what_is_asked_again_is_bound_to_what_was_shown(chat: Chat) -> None:
+async def test_what_is_asked_again_is_bound_to_what_was_shown(chat: ChatUser) -> None:
     shown: dict[str, Any] = {"diff": "+x", "old_sha256": "", "new_sha256": "b" * 64}
     approval = await parked(chat, **shown, ask_id="q1", where="terminal", grant="*")
     await chat.database.run(approvals.expire, chat.user, approval.id)
@@ -192,7 +176,7 @@ async def everything_is_allowed() -> Policy:
     return Policy()
 
 
-async def test_a_call_that_makes_no_sense_uses_no_approval_up_and_is_noted(chat: Chat) -> None:
+async def test_a_call_that_makes_no_sense_uses_no_approval_up_and_is_noted(chat: ChatUser) -> None:
     approval = await parked(chat)
     await decide(chat, approval)
     caller = Caller(chat.user, chat.project_id, approval.session_id, approval.turn_id, chat.agent_id, "agent_coder")
@@ -212,7 +196,7 @@ async def test_a_call_that_makes_no_sense_uses_no_approval_up_and_is_noted(chat:
     assert (noted.tool, noted.status, noted.error) == ("tool_delete_file", "failed", result.error)
 
 
-async def test_what_is_asked_for_again_counts_like_a_message(chat: Chat) -> None:
+async def test_what_is_asked_for_again_counts_like_a_message(chat: ChatUser) -> None:
     approval = await parked(chat)
     await chat.database.run(approvals.expire, chat.user, approval.id)
     more = [await chat.accept(approval.session_id) for _ in range(MAX_UNFINISHED - 1)]
@@ -227,7 +211,7 @@ async def test_what_is_asked_for_again_counts_like_a_message(chat: Chat) -> None
         await chat.accept(approval.session_id)
 
 
-async def test_what_was_decided_about_an_earlier_call_is_over(chat: Chat) -> None:
+async def test_what_was_decided_about_an_earlier_call_is_over(chat: ChatUser) -> None:
     approval = await parked(chat)
     await decide(chat, approval, "reject")
     turn = await chat.turn(approval.session_id, approval.turn_id)

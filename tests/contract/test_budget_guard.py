@@ -19,7 +19,7 @@ from artel.db.engine import Database
 from artel.ids import uuid7
 from artel.projects.service import create_project
 from artel.turns.transactions import TurnOver, finish_turn
-from tests.contract.test_turns import RULES, Chat, answer
+from tests.actors.chat_user import RULES, ChatUser, answer
 from tests.deadlines import POLL_SECONDS
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 DOLLAR = 1_000_000
 
 
-class Payer(Chat):
+class Payer(ChatUser):
     """A user with a turn whose calls are reserved."""
 
     session_id: str

@@ -19,7 +19,7 @@ from artel.db.engine import Database
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
 from artel.projects.service import create_project
-from tests.contract.test_turns import RULES
+from tests.actors.chat_user import RULES
 
 pytestmark = pytest.mark.anyio
 

@@ -12,9 +12,7 @@ from artel.errors import SessionNotFound
 from artel.events import hub as hub_module
 from artel.events.hub import Delta, EventHub, Item, Readers, ReaderTooSlow, Snapshot
 from artel.events.session_log import read_events
-from tests.contract.test_turns import Chat, chat
-
-__all__ = ["chat"]
+from tests.actors.chat_user import ChatUser
 
 pytestmark = pytest.mark.anyio
 
@@ -54,7 +52,7 @@ def caught_up() -> CaughtUp:
 
 
 @pytest.fixture
-async def hub(chat: Chat, caught_up: CaughtUp) -> AsyncIterator[EventHub]:
+async def hub(chat: ChatUser, caught_up: CaughtUp) -> AsyncIterator[EventHub]:
     async def read(tenant: Tenant, session_id: str, after: int, limit: int) -> list[StoredEvent]:
         found = list(await chat.database.read(read_events, tenant, session_id, after, limit))
         if not found:
@@ -72,7 +70,7 @@ def numbers(items: list[Item]) -> list[int]:
     return [item.number for item in items if isinstance(item, StoredEvent)]
 
 
-async def run_turn(chat: Chat, hub: EventHub, session: str) -> None:
+async def run_turn(chat: ChatUser, hub: EventHub, session: str) -> None:
     turn = await chat.accept(session)
     hub.notify(session)
     await chat.start(session, turn.id)
@@ -81,7 +79,7 @@ async def run_turn(chat: Chat, hub: EventHub, session: str) -> None:
     hub.notify(session)
 
 
-async def test_reader_gets_old_and_new_events_exactly_once(chat: Chat, hub: EventHub) -> None:
+async def test_reader_gets_old_and_new_events_exactly_once(chat: ChatUser, hub: EventHub) -> None:
     session = await chat.session()
     await run_turn(chat, hub, session)
     readers = [Listening(hub, chat.user, session, after) for after in (0, 3)]
@@ -94,7 +92,7 @@ async def test_reader_gets_old_and_new_events_exactly_once(chat: Chat, hub: Even
         await reader.stop()
 
 
-async def test_readers_connecting_during_writes_miss_nothing(chat: Chat, hub: EventHub) -> None:
+async def test_readers_connecting_during_writes_miss_nothing(chat: ChatUser, hub: EventHub) -> None:
     session = await chat.session()
     first = Listening(hub, chat.user, session, 0)
     writing = asyncio.create_task(asyncio.wait_for(_write(chat, hub, session, 8), 60))
@@ -111,12 +109,14 @@ async def test_readers_connecting_during_writes_miss_nothing(chat: Chat, hub: Ev
     await first.stop()
 
 
-async def _write(chat: Chat, hub: EventHub, session: str, turns: int) -> None:
+async def _write(chat: ChatUser, hub: EventHub, session: str, turns: int) -> None:
     for _ in range(turns):
         await run_turn(chat, hub, session)
 
 
-async def test_a_session_is_read_once_for_all_of_its_readers(chat: Chat, hub: EventHub, caught_up: CaughtUp) -> None:
+async def test_a_session_is_read_once_for_all_of_its_readers(
+    chat: ChatUser, hub: EventHub, caught_up: CaughtUp
+) -> None:
     session = await chat.session()
     readers = [Listening(hub, chat.user, session, 0) for _ in range(200)]
     async with asyncio.timeout(20):
@@ -132,7 +132,7 @@ async def test_a_session_is_read_once_for_all_of_its_readers(chat: Chat, hub: Ev
     assert caught_up.qsize() <= 12
 
 
-async def test_partial_answer_comes_as_snapshot_then_deltas(chat: Chat, hub: EventHub) -> None:
+async def test_partial_answer_comes_as_snapshot_then_deltas(chat: ChatUser, hub: EventHub) -> None:
     session = await chat.session()
     hub.write(chat.user, session, "m", "t", "Hello ")
     hub.write(chat.user, session, "m", "t", "wor")
@@ -154,7 +154,7 @@ async def test_partial_answer_comes_as_snapshot_then_deltas(chat: Chat, hub: Eve
 
 
 async def test_slow_reader_is_disconnected_and_others_continue(
-    chat: Chat, hub: EventHub, monkeypatch: pytest.MonkeyPatch
+    chat: ChatUser, hub: EventHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub_module, "MAX_BEHIND", 10)
     session = await chat.session()
@@ -171,7 +171,7 @@ async def test_slow_reader_is_disconnected_and_others_continue(
     hub.end(session, "m")
 
 
-async def test_idle_stream_yields_none(chat: Chat, hub: EventHub) -> None:
+async def test_idle_stream_yields_none(chat: ChatUser, hub: EventHub) -> None:
     session = await chat.session()
 
     follow = hub.follow(chat.user, session, 0, 0.01)
@@ -180,7 +180,7 @@ async def test_idle_stream_yields_none(chat: Chat, hub: EventHub) -> None:
     await follow.aclose()  # type: ignore[attr-defined]
 
 
-async def test_session_of_another_user_cannot_be_followed(chat: Chat, hub: EventHub) -> None:
+async def test_session_of_another_user_cannot_be_followed(chat: ChatUser, hub: EventHub) -> None:
     from artel.auth.accounts import create_account
 
     session = await chat.session()
@@ -204,7 +204,7 @@ async def test_hints_for_sessions_without_readers_cause_no_reads(hub: EventHub, 
     assert caught_up.empty()
 
 
-async def test_remote_snapshot_is_shown_until_its_turn_ends(chat: Chat, hub: EventHub) -> None:
+async def test_remote_snapshot_is_shown_until_its_turn_ends(chat: ChatUser, hub: EventHub) -> None:
     session = await chat.session()
     reader = Listening(hub, chat.user, session, 0)
     turn = await chat.accept(session)
@@ -230,7 +230,7 @@ async def test_remote_snapshot_is_shown_until_its_turn_ends(chat: Chat, hub: Eve
         await listening.stop()
 
 
-async def test_remote_answer_can_restart_after_a_pause(chat: Chat, hub: EventHub) -> None:
+async def test_remote_answer_can_restart_after_a_pause(chat: ChatUser, hub: EventHub) -> None:
     session = await chat.session()
     turn = await chat.accept(session)
     reader = Listening(hub, chat.user, session, 0)
@@ -244,7 +244,7 @@ async def test_remote_answer_can_restart_after_a_pause(chat: Chat, hub: EventHub
     await reader.stop()
 
 
-async def test_remote_answer_is_dropped_with_the_last_reader(chat: Chat, hub: EventHub) -> None:
+async def test_remote_answer_is_dropped_with_the_last_reader(chat: ChatUser, hub: EventHub) -> None:
     session = await chat.session()
     turn = await chat.accept(session)
     reader = Listening(hub, chat.user, session, 0)
@@ -259,7 +259,7 @@ async def test_remote_answer_is_dropped_with_the_last_reader(chat: Chat, hub: Ev
 
 
 @pytest.mark.req("SEC-02.5")
-async def test_snapshot_of_another_user_is_ignored(chat: Chat, hub: EventHub) -> None:
+async def test_snapshot_of_another_user_is_ignored(chat: ChatUser, hub: EventHub) -> None:
     session = await chat.session()
     turn = await chat.accept(session)
     with hub.listen(chat.user, session) as reader:

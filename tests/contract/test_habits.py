@@ -18,7 +18,7 @@ from artel.plans.estimates import Habits
 from artel.plans.pricing import habits
 from artel.projects.service import create_project
 from artel.sessions.service import create_session
-from tests.contract.test_turns import RULES
+from tests.actors.chat_user import RULES
 
 pytestmark = pytest.mark.anyio
 

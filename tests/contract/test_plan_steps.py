@@ -29,7 +29,7 @@ from artel.runs.approval_factory import tool_approval
 from artel.tools.consent import Question
 from artel.turns.transactions import TurnOver
 from artel.turns.turn import Turn, TurnStatus
-from tests.contract.test_turns import RULES, Chat
+from tests.actors.chat_user import RULES, ChatUser
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.anyio
 class Run:
     """A turn that carries out a plan of one task, which runs."""
 
-    chat: Chat
+    chat: ChatUser
     turn: Turn
     begun: Begun
     task: WorkflowTask
@@ -66,7 +66,7 @@ async def run(upgraded_database: Callable[[], str]) -> AsyncIterator[Run]:
     user = (await database.run(create_account, "ada@example.org", None)).principal
     project = await database.run(create_project, user, NewProject(name="Chat"), RULES)
     agent = project.agents[0]
-    chat = Chat(database, user, project.id, agent.id)
+    chat = ChatUser(database, user, project.id, agent.id)
     session = await chat.session()
     turn = await chat.accept(session, replace(chat.message(), target=None))
     begun = await database.run(records.begin, user, turn, 10, None)

@@ -24,7 +24,7 @@ from artel.events.hub import EventHub
 from artel.events.signals import Signals
 from artel.ids import uuid7
 from artel.projects.service import create_project
-from tests.contract.test_turns import RULES
+from tests.actors.chat_user import RULES
 
 pytestmark = pytest.mark.anyio
 

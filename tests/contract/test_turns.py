@@ -3,106 +3,32 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
 
 import pytest
 
 from artel.auth.accounts import create_account
-from artel.auth.principal import Principal
 from artel.contract.events import StoredEvent
-from artel.contract.http import NewProject, NewSession
-from artel.db import schema
-from artel.db.engine import Database
+from artel.contract.http import NewSession
 from artel.errors import AgentQueueFull, IdempotencyKeyReused, SessionBusy, SessionNotFound, TurnNotFound
 from artel.events.session_log import read_events
 from artel.ids import uuid7
-from artel.projects.service import ProjectRules, create_project
 from artel.sessions.message_repository import StoredMessage
 from artel.sessions.repository import SessionRepository
 from artel.sessions.service import create_session, delete_session
 from artel.turns import transactions
 from artel.turns.repository import TurnRepository
 from artel.turns.transactions import (
-    AgentAtWork,
-    NewTurn,
-    Outcome,
-    TurnOver,
     accept_message,
     finish_turn,
     start_turn,
 )
-from artel.turns.turn import Turn, TurnStatus
+from artel.turns.turn import TurnStatus
+from tests.actors.chat_user import RULES, ChatUser, answer, failure
 
 pytestmark = pytest.mark.anyio
 
-RULES = ProjectRules(max_projects=10, max_agents=10, planner_model="gpt-4o")
 
-
-@dataclass
-class Chat:
-    """A user with one project, on a database of its own."""
-
-    database: Database
-    user: Principal
-    project_id: int
-    agent_id: int
-
-    async def session(self) -> str:
-        new = NewSession(project_id=self.project_id)
-        return (await self.database.run(create_session, self.user, uuid7(), new, RULES)).session_id
-
-    def message(self, content: str = "Hello", key: str | None = None) -> NewTurn:
-        return NewTurn(uuid7(), uuid7(), content, 1, str(self.agent_id), key)
-
-    async def accept(self, session_id: str, new: NewTurn | None = None) -> Turn:
-        return await self.database.run(accept_message, self.user, session_id, new or self.message())
-
-    async def start(self, session_id: str, turn_id: str) -> bool:
-        return await self.history(session_id, turn_id) is not None
-
-    async def history(self, session_id: str, turn_id: str) -> list[StoredMessage] | None:
-        turn = await self.turn(session_id, turn_id)
-        agent = AgentAtWork(self.agent_id, "agent_coder", "idle", "processing")
-        try:
-            return (await self.database.run(start_turn, self.user, turn, agent, 10)).messages
-        except TurnOver:
-            return None
-
-    async def finish(self, session_id: str, turn_id: str, outcome: Outcome | None = None) -> bool:
-        agent = AgentAtWork(self.agent_id, "agent_coder", "processing", "idle")
-        try:
-            await self.database.run(finish_turn, self.user, session_id, turn_id, agent, outcome or answer("Hi"))
-        except TurnOver:
-            return False
-        return True
-
-    async def events(self, session_id: str) -> list[StoredEvent]:
-        return list(await self.database.read(read_events, self.user, session_id, 0, 500))
-
-    async def turn(self, session_id: str, turn_id: str) -> Turn:
-        return await self.database.read(lambda c: TurnRepository(c, self.user).get(session_id, turn_id))
-
-
-def answer(content: str) -> Outcome:
-    return Outcome(TurnStatus.COMPLETED, uuid7(), content, 1, {"model": "demo"}, duration=0.5)
-
-
-def failure(status: TurnStatus) -> Outcome:
-    return replace(answer("It did not work."), status=status, error_code="agent_failed")
-
-
-@pytest.fixture
-async def chat(upgraded_database: Callable[[], str]) -> AsyncIterator[Chat]:
-    database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"), connections=8)
-    await asyncio.to_thread(schema.upgrade, database.engine)
-    user = (await database.run(create_account, "ada@example.org", None)).principal
-    project = await database.run(create_project, user, NewProject(name="Chat"), RULES)
-    yield Chat(database, user, project.id, project.agents[0].id)
-    await database.close()
-
-
-async def test_a_turn_tells_its_whole_story_in_order(chat: Chat) -> None:
+async def test_a_turn_tells_its_whole_story_in_order(chat: ChatUser) -> None:
     session = await chat.session()
     turn = await chat.accept(session)
 
@@ -127,7 +53,7 @@ async def test_a_turn_tells_its_whole_story_in_order(chat: Chat) -> None:
     assert ended.finished_at
 
 
-async def test_the_history_has_messages_and_answers_in_order_of_time(chat: Chat) -> None:
+async def test_the_history_has_messages_and_answers_in_order_of_time(chat: ChatUser) -> None:
     session = await chat.session()
     history: list[StoredMessage] | None = None
     for number in range(3):
@@ -141,7 +67,7 @@ async def test_the_history_has_messages_and_answers_in_order_of_time(chat: Chat)
     assert [message.role for message in history] == ["user", "assistant"] * 2 + ["user"]
 
 
-async def test_an_agent_is_told_the_conversation_in_its_own_order(chat: Chat) -> None:
+async def test_an_agent_is_told_the_conversation_in_its_own_order(chat: ChatUser) -> None:
     """Messages that wait are not told to an agent before their turn, and answers stand after their questions."""
     session = await chat.session()
     first, second, third = [await chat.accept(session, chat.message(f"question {n}")) for n in range(3)]
@@ -160,7 +86,7 @@ async def test_an_agent_is_told_the_conversation_in_its_own_order(chat: Chat) ->
     ]
 
 
-async def test_the_next_turn_starts_only_after_the_one_before_it(chat: Chat) -> None:
+async def test_the_next_turn_starts_only_after_the_one_before_it(chat: ChatUser) -> None:
     session = await chat.session()
     first, second = await chat.accept(session), await chat.accept(session)
 
@@ -172,7 +98,7 @@ async def test_the_next_turn_starts_only_after_the_one_before_it(chat: Chat) -> 
     assert await chat.start(session, second.id)
 
 
-async def test_ten_messages_may_wait_and_the_next_is_refused_with_nothing_stored(chat: Chat) -> None:
+async def test_ten_messages_may_wait_and_the_next_is_refused_with_nothing_stored(chat: ChatUser) -> None:
     session = await chat.session()
     turns = [await chat.accept(session) for _ in range(11)]
     before = await chat.events(session)
@@ -187,7 +113,7 @@ async def test_ten_messages_may_wait_and_the_next_is_refused_with_nothing_stored
 
 
 async def test_a_hundred_tasks_may_wait_for_an_agent_and_the_next_is_refused(
-    chat: Chat, monkeypatch: pytest.MonkeyPatch
+    chat: ChatUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transactions, "MAX_WAITING_FOR_AGENT", 3)
     for _ in range(3):
@@ -198,7 +124,7 @@ async def test_a_hundred_tasks_may_wait_for_an_agent_and_the_next_is_refused(
 
 
 @pytest.mark.parametrize("many", [1, 10])
-async def test_the_same_key_and_message_is_the_same_turn(chat: Chat, many: int) -> None:
+async def test_the_same_key_and_message_is_the_same_turn(chat: ChatUser, many: int) -> None:
     session = await chat.session()
     turns = await asyncio.gather(*(chat.accept(session, chat.message("Once", key="k")) for _ in range(many)))
 
@@ -210,7 +136,7 @@ async def test_the_same_key_and_message_is_the_same_turn(chat: Chat, many: int) 
 
 
 @pytest.mark.parametrize("status", [TurnStatus.FAILED, TurnStatus.TIMEOUT, TurnStatus.CANCELLED])
-async def test_a_turn_ends_once_whoever_is_first(chat: Chat, status: TurnStatus) -> None:
+async def test_a_turn_ends_once_whoever_is_first(chat: ChatUser, status: TurnStatus) -> None:
     session = await chat.session()
     turn = await chat.accept(session)
     await chat.start(session, turn.id)
@@ -225,7 +151,7 @@ async def test_a_turn_ends_once_whoever_is_first(chat: Chat, status: TurnStatus)
     assert types[-1] == ("turn_cancelled" if status is TurnStatus.CANCELLED else "turn_failed")
 
 
-async def test_another_users_session_can_be_neither_written_nor_read(chat: Chat) -> None:
+async def test_another_users_session_can_be_neither_written_nor_read(chat: ChatUser) -> None:
     session = await chat.session()
     turn = await chat.accept(session)
     stranger = (await chat.database.run(create_account, "eve@example.org", None)).principal
@@ -244,7 +170,7 @@ async def test_another_users_session_can_be_neither_written_nor_read(chat: Chat)
     assert await chat.events(session) == before
 
 
-async def test_a_deleted_session_takes_everything_along(chat: Chat) -> None:
+async def test_a_deleted_session_takes_everything_along(chat: ChatUser) -> None:
     session = await chat.session()
     turn = await chat.accept(session)
 
@@ -257,7 +183,9 @@ async def test_a_deleted_session_takes_everything_along(chat: Chat) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_whatever_happens_at_once_numbers_have_no_holes_and_turns_keep_their_order(chat: Chat, seed: int) -> None:
+async def test_whatever_happens_at_once_numbers_have_no_holes_and_turns_keep_their_order(
+    chat: ChatUser, seed: int
+) -> None:
     chance = random.Random(seed)
     sessions = [await chat.session() for _ in range(3)]
     accepted: dict[str, list[str]] = {session: [] for session in sessions}
@@ -311,7 +239,7 @@ def check_story(events: list[StoredEvent], accepted: list[str]) -> None:
     ],
 )
 async def test_a_session_without_a_title_is_called_after_its_first_message(
-    chat: Chat, content: str, title: str
+    chat: ChatUser, content: str, title: str
 ) -> None:
     session = await chat.session()
     await chat.accept(session, chat.message(content))
@@ -323,7 +251,7 @@ async def test_a_session_without_a_title_is_called_after_its_first_message(
     assert found.title.rstrip("…").strip() == title.rstrip("…").strip()
 
 
-async def test_a_title_that_somebody_gave_stays(chat: Chat) -> None:
+async def test_a_title_that_somebody_gave_stays(chat: ChatUser) -> None:
     new = NewSession(project_id=chat.project_id, title="Mine")
     session = (await chat.database.run(create_session, chat.user, uuid7(), new, RULES)).session_id
     await chat.accept(session, chat.message("Hello"))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.test_file_tools import Desk
+from tests.actors.coder_user import CoderUser
 from tests.deadlines import eventually
 from tests.depth import by_depth
 from tests.folders import Folder, connected_folder
@@ -145,14 +145,14 @@ def test_a_write_whose_line_is_cut_happens_once(
     for number in range(CUTS):
         path = folder.path / f"file{number}.txt"
         path.write_text("old")
-        desk = Desk(folder.person, folder.project_id, model, f"{mark}n{number}x")
-        desk.script(("tool_edit_file", {"path": path.name, "old": "old", "new": f"old {text}"}))
+        user = CoderUser(folder.person, folder.project_id, model, f"{mark}n{number}x")
+        user.script(("tool_edit_file", {"path": path.name, "old": "old", "new": f"old {text}"}))
         line = eventually(partial(_another_line, folder, line))  # the server has seen the cut
         scissors.arm(*POINTS[point])
-        turn = desk.ask(headers={"Prefer": "respond-async"})
-        assert desk.ended(turn["turn_id"], 60)["status"] == "completed"  # not stuck
+        turn = user.ask(headers={"Prefer": "respond-async"})
+        assert user.ended(turn["turn_id"], 60)["status"] == "completed"  # not stuck
 
-        [heard] = desk.heard()
+        [heard] = user.heard()
         assert heard["success"], heard
         assert path.read_text() == f"old {text}", "not once"
         assert scissors.cuts == number + 1

@@ -20,7 +20,7 @@ LEASE_SECONDS = 2
 
 
 @dataclass
-class Team:
+class Cluster:
     """Processes that share a database and a model; each has a data folder of its own."""
 
     folder: Path
@@ -33,15 +33,15 @@ class Team:
     agent_id: int = 0
 
     @classmethod
-    def make(cls, folder: Path, admin: str, model: ModelServer, **variables: str) -> "Team":
+    def make(cls, folder: Path, admin: str, model: ModelServer, **variables: str) -> "Cluster":
         """Make an empty database for processes to come."""
         name = f"team_{os.getpid()}_{folder.name}".replace("-", "_").lower()
         with psycopg.connect(admin, autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")
-        team = cls(folder, admin.rsplit("/", 1)[0] + f"/{name}", model, variables)
-        upgraded = artel("db", "upgrade", env=team._env("upgrade"))
+        cluster = cls(folder, admin.rsplit("/", 1)[0] + f"/{name}", model, variables)
+        upgraded = artel("db", "upgrade", env=cluster._env("upgrade"))
         assert upgraded.returncode == 0, upgraded.stderr
-        return team
+        return cluster
 
     def start(self, *options: str, name: str = "", **variables: str) -> Server:
         """Start a process; the one who talks to it is registered with the first that answers HTTP."""
@@ -55,9 +55,9 @@ class Team:
             self.agent_id = person.agent(self.project_id, name="echo", memory=False)["id"]
         return server
 
-    def at(self, server: Server) -> "Talk":
+    def at(self, server: Server) -> "ClusterUser":
         """Return somebody who talks to one of the processes."""
-        return Talk(client(server.url, self.token), self.project_id, self.agent_id)
+        return ClusterUser(client(server.url, self.token), self.project_id, self.agent_id)
 
     def stop(self) -> None:
         """Stop every process that is still there."""
@@ -82,7 +82,7 @@ class Team:
 
 
 @dataclass
-class Talk:
+class ClusterUser:
     """The one person, at one of the processes."""
 
     http: httpx.Client

@@ -1,0 +1,1 @@
+"""Actors of tests: users, pages, processes and scripted models, one module each."""

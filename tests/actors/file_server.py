@@ -1,0 +1,37 @@
+"""A scripted connector that serves files from a thread."""
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.connector import connected
+from tests.people import Person
+
+Answers = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+
+@contextmanager
+def serving(person: Person, project: int, answers: Answers, **hello: Any) -> Iterator[list[dict[str, Any]]]:
+    """Be a connector that answers; the calls that came are in the list, but not the looks before the user is asked."""
+    calls: list[dict[str, Any]] = []
+
+    def noted(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        if not params.get("with_sha256"):
+            calls.append({"method": method, **params})
+        return answers(method, params)
+
+    with connected(person, project, **hello) as connector:
+        thread = threading.Thread(target=connector.serve, args=(noted,))
+        thread.start()
+        try:
+            yield calls
+        finally:
+            connector.socket.close()
+            thread.join(10)
+
+
+def file_content(_method: str, params: dict[str, Any]) -> dict[str, Any]:
+    content = f"content of {params.get('path')}"
+    return {"content": content, "size": len(content), "sha256": hashlib.sha256(content.encode()).hexdigest()}
