@@ -10,6 +10,8 @@ import pytest
 
 from artel.approvals import service as approvals
 from artel.approvals.approval import Approval, ApprovalStatus
+from artel.contract.approval_details import ToolDetails
+from artel.contract.parked_run import ParkedRun, SingleCall
 from artel.errors import ApprovalDecided, ArtelError, SessionBusy
 from artel.ids import uuid7
 from artel.runs.user_files import Caller, RunFiles
@@ -22,6 +24,9 @@ from artel.turns.turn import TurnStatus
 from tests.actors.chat_user import ChatUser
 
 pytestmark = pytest.mark.anyio
+
+
+PARKED = ParkedRun(agent_id=1, seconds=0.5)
 
 
 async def parked(chat: ChatUser, seconds: float = 300, **details: Any) -> Approval:
@@ -40,7 +45,7 @@ async def parked(chat: ChatUser, seconds: float = 300, **details: Any) -> Approv
         tool="tool_delete_file",
         arguments={"path": "x"},
         arguments_hash="0" * 64,
-        details=details,
+        details=ToolDetails(**details),
         risk="high",
         seconds=300,
         status=ApprovalStatus.PENDING,
@@ -52,7 +57,7 @@ async def parked(chat: ChatUser, seconds: float = 300, **details: Any) -> Approv
         decided_at=None,
         used_at=None,
     )
-    await chat.database.run(approvals.park_turn, chat.user, turn, {"state": {}}, approval, None, None)
+    await chat.database.run(approvals.park_turn, chat.user, turn, PARKED, approval, None, None)
     assert (await chat.turn(session, turn.id)).status is TurnStatus.WAITING
     return approval
 
@@ -109,7 +114,7 @@ async def test_what_was_decided_is_there_when_the_run_goes_on(chat: ChatUser, de
     await decide(chat, approval, decision)
 
     turn = await chat.turn(approval.session_id, approval.turn_id)
-    assert (turn.status, turn.parked) == (TurnStatus.QUEUED, {"state": {}})
+    assert (turn.status, turn.parked) == (TurnStatus.QUEUED, PARKED)
     [known] = await chat.database.read(approvals.decisions, chat.user, approval.turn_id)
     assert known.status == ("approved" if decision == "approve" else "rejected")
     assert await chat.start(approval.session_id, approval.turn_id)
@@ -159,7 +164,7 @@ async def test_only_what_expired_is_asked_for_again_and_once(chat: ChatUser) -> 
     assert again.turn_id != approval.turn_id
     turn = await chat.turn(again.session_id, again.turn_id)
     assert turn.status is TurnStatus.WAITING
-    assert turn.parked == {"single": {"tool": "tool_delete_file", "arguments": {"path": "x"}}}
+    assert turn.parked == ParkedRun(single=SingleCall(tool="tool_delete_file", arguments={"path": "x"}))
 
 
 async def test_what_is_asked_again_is_bound_to_what_was_shown(chat: ChatUser) -> None:
@@ -169,7 +174,7 @@ async def test_what_is_asked_again_is_bound_to_what_was_shown(chat: ChatUser) ->
 
     again = await chat.database.run(approvals.ask_again, chat.user, approval.id, uuid7(), uuid7())
 
-    assert again.details == shown
+    assert again.details.shown() == shown
 
 
 async def everything_is_allowed() -> Policy:
@@ -217,7 +222,7 @@ async def test_what_was_decided_about_an_earlier_call_is_over(chat: ChatUser) ->
     turn = await chat.turn(approval.session_id, approval.turn_id)
     assert await chat.start(approval.session_id, approval.turn_id)
     again = replace(approval, id=uuid7(), arguments_hash="1" * 64, status=ApprovalStatus.PENDING)
-    await chat.database.run(approvals.park_turn, chat.user, turn, {"state": {}}, again, None, None)
+    await chat.database.run(approvals.park_turn, chat.user, turn, PARKED, again, None, None)
     await decide(chat, again)
 
     known = await chat.database.read(approvals.decisions, chat.user, approval.turn_id)

@@ -14,7 +14,9 @@ from artel.approvals.approval import ApprovalStatus
 from artel.approvals.repository import ApprovalRepository
 from artel.auth.accounts import create_account
 from artel.brain.brain import Message, ToolCall
+from artel.contract.approval_details import BudgetDetails
 from artel.contract.http import NewProject
+from artel.contract.parked_run import ParkedRun
 from artel.db import schema
 from artel.db.engine import Database
 from artel.plans import task_transactions as task_records
@@ -102,8 +104,8 @@ async def test_a_task_that_begins_to_wait_is_stored_and_told_once(run: Run) -> N
         (Message("system", "Help."), Message("user", "Do it."), Message("assistant", "", (call,))), calls=(call,)
     )
     approval = tool_approval(run.turn, run.task.agent_id, Question(call.name, {"path": "x"}), 300)
-    kept = {"state": dump_state(state), "inner": None, "seconds": 0.1234567, "approval_id": approval.id}
-    waits = replace(run.task, status=TaskStatus.WAITING, parked=kept)
+    parked = ParkedRun(state=dump_state(state), seconds=0.1234567, approval_id=approval.id)
+    waits = replace(run.task, status=TaskStatus.WAITING, parked=parked)
     step = task_records.park_task, waits, approval, [tool_request(approval, waits)], (5, False)
 
     await run.step(*step)
@@ -114,7 +116,7 @@ async def test_a_task_that_begins_to_wait_is_stored_and_told_once(run: Run) -> N
 
 
 async def test_a_turn_that_begins_to_wait_for_money_asks_once(run: Run) -> None:
-    approval = plan_approval(run.turn, run.begun.workflow, [], 100, {}, 300, kind="budget")
+    approval = plan_approval(run.turn, run.begun.workflow, [], 100, BudgetDetails(), 300, kind="budget")
     waiting: list[str] = []
     step = records.park_run, run.begun.workflow, waiting, approval, (5, False)
 

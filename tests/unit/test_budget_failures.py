@@ -1,12 +1,13 @@
 """Tasks that wait for money go on when there is some, and never again and again for nothing."""
 
 from artel.budgets.repository import Budget
+from artel.contract.parked_run import ParkedRun
 from artel.plans.budget_failures import LackOfMoney
 from artel.plans.workflow import TaskStatus, WorkflowTask
 
 
 def waits(name: str, needs: int | None) -> WorkflowTask:
-    parked = {} if needs is None else {"needs_micros": needs}
+    parked = ParkedRun(needs_micros=needs)
     status = TaskStatus.WAITING
     nothing = {"estimate": None, "usage": None, "cost_micros": None, "result": None, "error_code": None, "error": None}
     return WorkflowTask(

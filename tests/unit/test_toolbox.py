@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from artel.brain.brain import ToolCall
+from artel.contract.parked_run import ParkedRun
 from artel.errors import AgentNotFound
 from artel.tools.audit import AuditRecord
 from artel.tools.consent import NeedsApproval, Question
@@ -145,10 +146,10 @@ class Asks(Repeat):
 
     level = Level.SAFE
 
-    def __init__(self, *, records_itself: bool, inner: dict[str, Any] | None = None) -> None:
+    def __init__(self, *, records_itself: bool, child: ParkedRun | None = None) -> None:
         super().__init__()
         self.records_itself = records_itself
-        self._inner = inner
+        self._child = child
 
     def question(self, _arguments: Any) -> Question | None:
         return None
@@ -157,7 +158,7 @@ class Asks(Repeat):
         return {}
 
     async def call(self, _arguments: Any, _approval: Any = None) -> ToolResult:
-        raise NeedsApproval(Question("tool_delete_file", {"path": "of the child"}), self._inner)
+        raise NeedsApproval(Question("tool_delete_file", {"path": "of the child"}), self._child)
 
 
 @pytest.mark.req("AGT-02.8")
@@ -195,12 +196,12 @@ async def test_stopped_or_cancelled_call_leaves_one_audit_record() -> None:
     assert all(call.error for call in audit.records)
 
 
-@pytest.mark.parametrize("inner", [None, {"task_id": "the child's"}])
+@pytest.mark.parametrize("child", [None, ParkedRun(task_id="the child's")])
 @pytest.mark.parametrize("records_itself", [True, False])
 async def test_call_that_needs_an_approval_leaves_one_audit_record(
-    records_itself: bool, inner: dict[str, Any] | None
+    records_itself: bool, child: ParkedRun | None
 ) -> None:
-    audit, asks = ListAudit(), Asks(records_itself=records_itself, inner=inner)
+    audit, asks = ListAudit(), Asks(records_itself=records_itself, child=child)
 
     with pytest.raises(NeedsApproval):
         await Toolbox([asks], ["repeat"], audit=audit).call(wants("repeat", text="mine"), soon())

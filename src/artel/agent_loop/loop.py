@@ -8,6 +8,7 @@ from artel.agent_loop.parking import Parked, dump_state
 from artel.agent_loop.phases import Run, State
 from artel.agent_loop.task import AgentSpec, Listener, LoopResult, Tally
 from artel.brain.brain import Brain, Message
+from artel.contract.parked_run import ParkedRun
 from artel.tools.consent import NeedsApproval
 from artel.tools.toolbox import Toolbox
 
@@ -35,7 +36,7 @@ async def run_loop(
     try:
         await _loaded["graph"].go_through(state, Run(spec, brain, toolbox, listener, deadline, tally))
     except NeedsApproval as asked:
-        raise Parked(asked.question, dump_state(state), asked.inner) from None
+        raise Parked(asked.question, ParkedRun(state=dump_state(state), child=asked.child)) from None
     return LoopResult(state.draft, tally.usage, state.iterations, state.tool_calls, state.phases)
 
 

@@ -71,7 +71,7 @@ async def confirm(approval_id: ApprovalId, body: NewDecision, user: CurrentUser,
             decide_plan, user, approval_id, body.decision, body.feedback, body.instruction, body.changes.tasks
         )
     services.resume_run(decided.session_id, decided.project_id)
-    if ask_id := decided.details.get("ask_id"):
+    if ask_id := decided.ask_id:
         decision = Decided(ask_id=ask_id, decision=body.decision, feedback=body.feedback)
         await services.relay.notify_answered(user, decided.project_id, decision)
     return _state(decided)
@@ -95,4 +95,5 @@ async def ask_again(approval_id: ApprovalId, user: CurrentUser, services: Servic
 
 
 def _state(approval: Approval) -> ApprovalState:
-    return ApprovalState(**{name: getattr(approval, name) for name in ApprovalState.model_fields})
+    values = {name: getattr(approval, name) for name in ApprovalState.model_fields}
+    return ApprovalState(**values | {"details": approval.details.shown()})

@@ -5,6 +5,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from artel.contract.approval_details import ApprovalDetails, PlanDetails, ToolDetails
+
 
 class ApprovalStatus(StrEnum):
     """Where an approval stands."""
@@ -30,7 +32,7 @@ class Approval:
     tool: str
     arguments: dict[str, Any]
     arguments_hash: str
-    details: dict[str, Any]
+    details: ApprovalDetails
     risk: str
     seconds: int
     status: ApprovalStatus
@@ -41,3 +43,18 @@ class Approval:
     expires_at: datetime
     decided_at: datetime | None
     used_at: datetime | None
+
+    @property
+    def tool_details(self) -> ToolDetails:
+        """The details of a tool call; empty for other kinds."""
+        return self.details if isinstance(self.details, ToolDetails) else ToolDetails()
+
+    @property
+    def plan_details(self) -> PlanDetails:
+        """The details of a plan; empty for other kinds."""
+        return self.details if isinstance(self.details, PlanDetails) else PlanDetails()
+
+    @property
+    def ask_id(self) -> str | None:
+        """The connector's id for the question, if it asks too."""
+        return self.tool_details.ask_id

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select
 
 from artel.approvals.approval import Approval, ApprovalStatus
+from artel.contract.approval_details import load_details
 from artel.db.tables import approvals
 from artel.db.tenant import TenantRepository
 from artel.errors import ApprovalNotFound
@@ -19,7 +20,8 @@ class ApprovalRepository(TenantRepository):
 
     def add(self, approval: Approval) -> None:
         """Ask."""
-        self._add([{name: getattr(approval, name) for name in Approval.__slots__}])
+        values = {name: getattr(approval, name) for name in Approval.__slots__}
+        self._add([values | {"details": approval.details.dump()}])
 
     def get(self, approval_id: str) -> Approval:
         """Return one approval."""
@@ -36,8 +38,9 @@ class ApprovalRepository(TenantRepository):
         """Return the approval that a connector of the project asks for too, under a name of its own."""
         pending = approvals.c.project_id == project_id, approvals.c.status == ApprovalStatus.PENDING
         for row in self.connection.execute(self._select().where(*pending)):
-            if row.details.get("ask_id") == ask_id:
-                return _approval(row)
+            approval = _approval(row)
+            if approval.ask_id == ask_id:
+                return approval
         raise ApprovalNotFound("Approval not found")
 
     def page(self, status: str | None, session_id: str | None, limit: int, offset: int) -> list[Approval]:
@@ -97,4 +100,5 @@ def _with(status: str | None, session_id: str | None) -> list[ColumnElement[bool
 
 def _approval(row: Row[Any]) -> Approval:
     values = {name: getattr(row, name) for name in Approval.__slots__}
-    return Approval(**values | {"status": ApprovalStatus(row.status)})
+    details = load_details(row.kind, row.details)
+    return Approval(**values | {"status": ApprovalStatus(row.status), "details": details})

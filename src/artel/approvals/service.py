@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -22,6 +21,7 @@ from artel.contract.events import (
     ToolRequest,
 )
 from artel.contract.http import Page
+from artel.contract.parked_run import ParkedRun, SingleCall
 from artel.errors import ApprovalDecided
 from artel.events.session_log import SessionLog
 from artel.plans.repository import WorkflowRepository
@@ -40,7 +40,7 @@ def park_turn(
     connection: Connection,
     principal: Principal,
     turn: Turn,
-    parked: dict[str, Any],
+    parked: ParkedRun,
     approval: Approval,
     change: AgentStatusChanged | None,
     lease: Lease | None,
@@ -78,10 +78,10 @@ def decide(
     approval = approvals.get(approval_id)  # under the session's row nobody changes it any more
     if approval.status is not ApprovalStatus.PENDING or approval.expires_at <= now:
         raise ApprovalDecided(_why_not(approval))
-    if decision == "approve" and approval.details.get("where") == "terminal" and not at_connector:
+    if decision == "approve" and approval.tool_details.where == "terminal" and not at_connector:
         raise ApprovalDecided("Writes are asked for in the terminal where the folder is connected: answer there.")
     status = ApprovalStatus.APPROVED if decision == "approve" else ApprovalStatus.REJECTED
-    if not approval.details.get("grant"):
+    if not approval.tool_details.grant:
         holds = "once"  # nobody was shown what else it would hold for
     turns = TurnRepository(connection, principal)
     if not turns.unpark(approval.session_id, approval.turn_id) and not _runs(turns, approval):
@@ -146,7 +146,7 @@ def ask_again(connection: Connection, principal: Principal, approval_id: str, ne
         id=new_id,
         turn_id=turn_id,
         # The connector does not ask any more: it is called, and asks anew if that is its way.
-        details={name: value for name, value in expired.details.items() if name not in ("ask_id", "where", "grant")},
+        details=expired.tool_details.without_connector(),
         status=ApprovalStatus.PENDING,
         created_at=now,
         warned_at=None,
@@ -168,7 +168,7 @@ def ask_again(connection: Connection, principal: Principal, approval_id: str, ne
         created_at=now,
         started_at=None,
         finished_at=None,
-        parked={"single": {"tool": expired.tool, "arguments": expired.arguments}},
+        parked=ParkedRun(single=SingleCall(tool=expired.tool, arguments=expired.arguments)),
     )
     turns.add(turn, None, expired.arguments_hash)
     approvals.add(again)
@@ -277,7 +277,7 @@ def _request(approval: Approval) -> ToolRequest:
         tool=approval.tool,
         arguments=approval.arguments,
         risk=approval.risk,
-        details=approval.details,
+        details=approval.details.shown(),
         expires_at=approval.expires_at,
     )
 

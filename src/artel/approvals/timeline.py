@@ -139,7 +139,7 @@ def _approval(asked: Approval, names: Mapping[int, str]) -> TimelineItem:
         wanted = "You were asked to approve a plan" if asked.kind == "plan" else "You were asked for more money"
     done = _DONE.get(asked.tool)
     refused = f"You refused. Nothing was {done}." if done else "You refused. It was not done."
-    where = asked.details.get("where")
+    where = asked.tool_details.where
     return TimelineItem(
         id=asked.id,
         kind="approval",
@@ -151,12 +151,12 @@ def _approval(asked: Approval, names: Mapping[int, str]) -> TimelineItem:
             agent_id=asked.agent_id,
             tool=asked.tool,
             arguments=_shortened(asked.arguments),
-            details=_shortened(asked.details, DIFF_CHARACTERS),
+            details=_shortened(asked.details.shown(), DIFF_CHARACTERS),
             risk=asked.risk,
             status=asked.status,
             holds=asked.holds,
             feedback=asked.feedback,
-            where=where if isinstance(where, str) else None,
+            where=where,
             expires_at=asked.expires_at,
             decided_at=asked.decided_at,
         ),
@@ -166,7 +166,7 @@ def _approval(asked: Approval, names: Mapping[int, str]) -> TimelineItem:
 def _calls(
     session_id: str, found: Sequence[ToolCallRow], approvals: ApprovalRepository, calls: ToolCallRepository
 ) -> dict[str, TimelineItem]:
-    diffs = {one.id: one.details.get("diff") for one in approvals.by_ids(_given(call.approval_id for call in found))}
+    diffs = {one.id: one.tool_details.diff for one in approvals.by_ids(_given(call.approval_id for call in found))}
     changes = [call for call in found if call.tool in _ACTIONS and call.status == "done"]
     paths = {path for call in changes if isinstance(path := call.arguments.get("path"), str)}
     undos = calls.undone(session_id, set(_given(call.turn_id for call in changes)), paths)
@@ -174,7 +174,9 @@ def _calls(
     return {call.id: _call(call, diffs.get(call.approval_id or ""), undone) for call in found}
 
 
-def _call(call: ToolCallRow, diff: Any, undone: Sequence[tuple[ToolCallRow, Sequence[FileOutcome]]]) -> TimelineItem:
+def _call(
+    call: ToolCallRow, diff: str | None, undone: Sequence[tuple[ToolCallRow, Sequence[FileOutcome]]]
+) -> TimelineItem:
     place = {"id": call.id, "at": call.created_at, "turn_id": call.turn_id}
     action = UNDO if call.tool == UNDO else _ACTIONS.get(call.tool)
     if action is None or (action != UNDO and call.status != "done"):
@@ -189,7 +191,7 @@ def _call(call: ToolCallRow, diff: Any, undone: Sequence[tuple[ToolCallRow, Sequ
         )
         return TimelineItem(**place, kind="tool_call", text=_said_of_call(call), tool_call=payload)
     path = call.arguments.get("path")
-    added, removed = _lines(diff) if isinstance(diff, str) else (None, None)
+    added, removed = _lines(diff) if diff is not None else (None, None)
     files = _files(call)
     change = TimelineFileChange(
         agent=call.agent,

@@ -1,7 +1,6 @@
 """Checks whether a project's monthly budget covers a plan, after what is committed to running plans."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -24,15 +23,17 @@ class Shortage:
     is_used_up: bool  # even without commitments: no call can be paid for
 
     @property
-    def details(self) -> dict[str, Any]:
-        """Details shown to the user with the plan."""
-        return {
-            "month_left": dollars(self.left_micros),
-            "reason": (
-                f"The plan may cost up to ${dollars(self.needs_micros):.4f}, but only ${dollars(self.left_micros):.4f} "
-                f"of the project's monthly budget is available: it may end partly done."
-            ),
-        }
+    def month_left(self) -> float:
+        """The available amount in dollars."""
+        return dollars(self.left_micros)
+
+    @property
+    def reason(self) -> str:
+        """The reason why the user is asked."""
+        return (
+            f"The plan may cost up to ${dollars(self.needs_micros):.4f}, but only ${self.month_left:.4f} "
+            f"of the project's monthly budget is available: it may end partly done."
+        )
 
     def refuse_if_used_up(self) -> None:
         """Raise BudgetExceeded if nothing is left of the monthly budget."""

@@ -6,6 +6,7 @@ from artel.auth.principal import Principal
 from artel.budgets.money import micros
 from artel.budgets.project_guard import ProjectBudgetGuard
 from artel.budgets.user_month import UserMonth
+from artel.contract.approval_details import BudgetDetails
 from artel.db.engine import Database
 from artel.errors import BudgetExceeded
 from artel.tools.consent import NeedsApproval, Question
@@ -40,5 +41,5 @@ class PlanBudgetGuard(ProjectBudgetGuard):
         except BudgetExceeded as exceeded:
             if exceeded.budget_id != self._plan:
                 raise
-            question = Question(BUDGET, {NEEDS_MICROS: micros(amount)}, details={"reason": exceeded.detail})
+            question = Question(BUDGET, {NEEDS_MICROS: micros(amount)}, details=BudgetDetails(reason=exceeded.detail))
             raise NeedsApproval(question) from None

@@ -6,6 +6,8 @@ from typing import Any
 
 from artel.brain.brain import Usage
 from artel.budgets.usage_repository import Share
+from artel.contract import chat
+from artel.contract.parked_run import ParkedRun, ParkedShare
 from artel.turns.turn import Turn
 
 Spent = tuple[int, bool]  # cost of a workflow in micros, and whether the price of some calls is unknown
@@ -22,10 +24,7 @@ class Shares:
     @classmethod
     def before(cls, turn: Turn) -> "Shares":
         """Return the usage stored when a turn was parked or handed over to another worker space."""
-        parked = turn.parked or {}
-        if parked.get("shares") is None and parked.get("usage"):  # stored by an older version
-            return cls([{"agent_id": None, "agent": "", "usage": parked["usage"]}])
-        return cls(parked.get("shares") or ())
+        return cls([share.model_dump() for share in turn.parked.shares] if turn.parked else ())
 
     def add(self, usage: Usage, agent_id: int | None = None, agent: str = "") -> None:
         """Add the usage of some calls."""
@@ -72,14 +71,17 @@ class Spending:
 
 def used_before(turn: Turn, model: str) -> Usage:
     """Return the total usage stored when a turn was parked or handed over to another worker space."""
-    stored = (turn.parked or {}).get("usage")
-    return Usage(**stored) if stored else Usage(model)
+    stored = turn.parked.usage if turn.parked else None
+    return Usage(**stored.model_dump()) if stored else Usage(model)
 
 
 def with_used(turn: Turn, usage: Usage, shares: Shares) -> Turn:
     """Return a copy of the turn that stores its usage, in total and by agent."""
-    used = {"usage": asdict(usage) if usage.calls else None, "shares": shares.to_json()}
-    return replace(turn, parked=(turn.parked or {}) | used)
+    used = {
+        "usage": chat.Usage(**asdict(usage)) if usage.calls else None,
+        "shares": tuple(ParkedShare.model_validate(share) for share in shares.to_json()),
+    }
+    return replace(turn, parked=(turn.parked or ParkedRun()).model_copy(update=used))
 
 
 def plus(before: Usage | None, more: Usage) -> Usage:

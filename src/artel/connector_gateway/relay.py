@@ -6,7 +6,7 @@ the connector's journal makes calls idempotent.
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -49,8 +49,8 @@ class Question(Protocol):
         """The project that the connector serves."""
 
     @property
-    def details(self) -> Mapping[str, Any]:
-        """The question's details; `ask_id` is the connector's id for it, if the connector asks."""
+    def ask_id(self) -> str | None:
+        """The connector's id for the question, if the connector asks."""
 
 
 class Relay:
@@ -120,7 +120,7 @@ class Relay:
     def stop_asking(self, principal: Principal, questions: Iterable[Question]) -> None:
         """Make connectors, in the background, stop asking questions whose caller has gone."""
         for question in questions:
-            if ask_id := question.details.get("ask_id"):
+            if ask_id := question.ask_id:
                 rejection = Decided(ask_id=ask_id, decision="reject")
                 notification = self.notify_answered(principal, question.project_id, rejection)
                 task = asyncio.get_running_loop().create_task(notification)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from artel.budgets.plan_guard import NEEDS_MICROS
 from artel.budgets.repository import Budget
 from artel.plans.workflow import WorkflowTask
 
@@ -21,7 +20,7 @@ class LackOfMoney:
         stands = budget.limit_micros, budget.spent_micros, ended
         left, found = budget.left_micros, []
         for task in waiting:
-            needs = (task.parked or {}).get(NEEDS_MICROS, 0)
+            needs = (task.parked.needs_micros or 0) if task.parked else 0
             if needs <= left and self._tried.get(task.id) != stands:
                 left -= needs
                 self._tried[task.id] = stands

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from artel.approvals.approval import Approval
 from artel.budgets.money import dollars
-from artel.budgets.plan_guard import NEEDS_MICROS
+from artel.contract.approval_details import BudgetDetails
 from artel.contract.events import ToolRequest
 from artel.plans.proposal import plan_approval
 from artel.plans.workflow import Workflow, WorkflowTask
@@ -21,17 +21,17 @@ def budget_approval(
     That is enough at least for the calls that wait for it, whatever the estimate was.
     """
     more = sum((task.estimate or {}).get("high_micros") or 0 for task in left)
-    needs = sum((task.parked or {}).get(NEEDS_MICROS, 0) for task in left)
+    needs = sum(task.parked.needs_micros or 0 for task in left if task.parked)
     agreed = workflow.limit_micros or 0
     limit = max(agreed, spent_micros) + max(more, needs, agreed // 2, LEAST_MORE_MICROS)
-    details = {
-        "reason": "The plan is about to cost more than was agreed.",
-        "agreed_cost": dollars(agreed),
-        "spent": dollars(spent_micros),
-        "estimated_cost": dollars(limit),
-        "estimated_cost_high": dollars(limit),
-        "estimated_duration": round(sum((task.estimate or {}).get("seconds") or 0.0 for task in left), 1),
-    }
+    details = BudgetDetails(
+        reason="The plan is about to cost more than was agreed.",
+        agreed_cost=dollars(agreed),
+        spent=dollars(spent_micros),
+        estimated_cost=dollars(limit),
+        estimated_cost_high=dollars(limit),
+        estimated_duration=round(sum((task.estimate or {}).get("seconds") or 0.0 for task in left), 1),
+    )
     tasks = [
         {"id": task.id, "agent": task.agent, "description": task.description, "depends_on": task.depends_on}
         for task in left
@@ -48,6 +48,6 @@ def tool_request(approval: Approval, task: WorkflowTask) -> ToolRequest:
         tool=approval.tool,
         arguments=approval.arguments,
         risk=approval.risk,
-        details=approval.details,
+        details=approval.details.shown(),
         expires_at=approval.expires_at,
     )

@@ -14,13 +14,14 @@ from artel.auth.principal import Principal
 from artel.budgets.month_check import shortage
 from artel.contract.approvals import TaskChange
 from artel.contract.events import TaskProgress
+from artel.contract.parked_run import ParkedRun
 from artel.db.tables import workflows
 from artel.errors import ApprovalDecided, PlanNotPossible, SessionNotFound, WorkflowNotOver
 from artel.events.session_log import SessionLog
 from artel.plans import transactions as records
 from artel.plans.pricing import habits, price, told_tokens
 from artel.plans.project_limits import PlanLimits
-from artel.plans.proposal import figures, plan_approval, plan_request, shown_tasks
+from artel.plans.proposal import plan_approval, plan_details, plan_request, shown_tasks
 from artel.plans.repository import TaskRepository, WorkflowRepository
 from artel.plans.task_graph import PlanInvalid, PlannedTask, TaskGraph
 from artel.plans.workflow import TaskStatus, Workflow, WorkflowStatus, WorkflowTask
@@ -149,8 +150,7 @@ def ask_plan_again(
         workflow,
         shown_tasks(graph, estimate),
         estimate.high_micros,
-        {name: expired.details[name] for name in ("graph", "changed") if name in expired.details}
-        | figures(estimate, short),
+        plan_details(estimate, short, expired.plan_details.graph, expired.plan_details.changed),
         PlanLimits.of(settings).approval_seconds,
     )
     _reopen(connection, principal, workflow, tasks, turn_id, WorkflowStatus.AWAITING_APPROVAL)
@@ -278,7 +278,7 @@ def _new_turn(
         created_at=datetime.now(UTC),
         started_at=None,
         finished_at=None,
-        parked={"workflow_id": workflow.id},
+        parked=ParkedRun(workflow_id=workflow.id),
     )
     turns.add(turn, None, workflow.id)
     return turn

@@ -360,7 +360,7 @@ def changed(old: TaskGraph, new: TaskGraph) -> list[str]:
 def _dearer(estimate: PlanEstimate, decision: Approval) -> list[str]:
     """Say why a plan as the user has changed it is more than they have agreed to."""
     agreed, wanted = int(decision.arguments["limit_micros"]), estimate.high_micros
-    unknown = sorted(set(estimate.unknown_models) - set(decision.details.get("unknown_prices") or ()))
+    unknown = sorted(set(estimate.unknown_models) - set(decision.plan_details.unknown_prices))
     said = [f"with your changes: the price of {model} is not known" for model in unknown]
     if wanted > agreed:
         said.append(f"with your changes: up to ${dollars(wanted):.4f} instead of ${dollars(agreed):.4f}")

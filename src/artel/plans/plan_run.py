@@ -89,8 +89,8 @@ class PlanRun:
         self._lack = LackOfMoney()
         self._deadlines: dict[str, float] = {}  # of tasks that have begun, and don't wait for the user
         self._is_closing = False  # the space: what is not begun goes on in the next one
-        kept = next((task.parked for task in begun.tasks if task.parked), None) or {}
-        self._message_id: str = kept.get("message_id") or uuid7()
+        parked = next((task.parked for task in begun.tasks if task.parked), None)
+        self._message_id: str = (parked and parked.message_id) or uuid7()
         self._listener = PlanListener(space, turn, begun.workflow.id)
         self._brain: Brain = self._services.brain
         self._began = time.monotonic()
@@ -150,7 +150,7 @@ class PlanRun:
     async def _go_on_with_decided(self) -> None:
         """Let tasks go on about which the user has decided, or for which there is money again."""
         asked = {
-            approval_id: task for task in self._board.waiting if (approval_id := (task.parked or {}).get("approval_id"))
+            task.parked.approval_id: task for task in self._board.waiting if task.parked and task.parked.approval_id
         }
         if asked or self._asked_for_money:
             decided = await self._services.database.read(records.decided, self._space.principal, self._turn.id)
@@ -183,7 +183,7 @@ class PlanRun:
 
     def _go_on(self, task: WorkflowTask, decisions: Mapping[str, Decision]) -> None:
         self._board.put(replace(task, status=TaskStatus.RUNNING))
-        self._start(task, Waiting.of(task.parked or {}, decisions))
+        self._start(task, Waiting.of(task.parked, decisions) if task.parked else None)
 
     # One task
 
@@ -303,19 +303,21 @@ class PlanRun:
         seconds = self._worked(task_id)
         del self._deadlines[task_id]  # it has its time again when it goes on: nobody works while it waits
         await self._listener.written()
-        task, kept = self._board[task_id], parked.kept | {"seconds": seconds}
+        task = self._board[task_id]
+        update: dict[str, Any] = {"seconds": seconds, "message_id": self._message_id}
         told: list[EventData] = []
         approval = None
         if parked.question.tool == BUDGET:
-            kept[NEEDS_MICROS] = parked.question.arguments[NEEDS_MICROS]
+            update["needs_micros"] = parked.question.arguments[NEEDS_MICROS]
         else:
-            question, place = parked.question, {"workflow_id": task.workflow_id, "task_id": task.id}
-            approval = tool_approval(self._turn, task.agent_id, question, await self._seconds_for(question), **place)
-            kept["approval_id"] = approval.id
+            ids = {"workflow_id": task.workflow_id, "task_id": task.id}
+            question = replace(parked.question, details=parked.question.details.model_copy(update=ids))
+            approval = tool_approval(self._turn, task.agent_id, question, await self._seconds_for(question))
+            update["approval_id"] = approval.id
             told.append(tool_request(approval, task))
         if agent is not None:
             told.append(self._status_after(agent))
-        task = replace(task, status=TaskStatus.WAITING, parked=kept | {"message_id": self._message_id})
+        task = replace(task, status=TaskStatus.WAITING, parked=parked.run.model_copy(update=update))
         try:
             await self._store(task_records.park_task, task, approval, told, self._spent)
         except TurnOver:
@@ -333,7 +335,7 @@ class PlanRun:
     async def _parks(self) -> bool:
         """Let the turn wait, since nothing can be done without the user; False if they have just decided."""
         await self._listener.written()
-        asked = [one for task in self._board.waiting if (one := (task.parked or {}).get("approval_id"))]
+        asked = [task.parked.approval_id for task in self._board.waiting if task.parked and task.parked.approval_id]
         budget = None
         if self._asked_for_money:
             asked.append(self._asked_for_money)

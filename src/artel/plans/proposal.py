@@ -8,6 +8,7 @@ from typing import Any
 from artel.approvals.approval import Approval
 from artel.budgets.money import dollars
 from artel.budgets.month_check import Shortage
+from artel.contract.approval_details import PlanDetails, PricedDetails
 from artel.contract.events import PlanRequest, TaskPlanCreated
 from artel.plans.estimates import PlanEstimate
 from artel.plans.planner import Plan, task_to_json
@@ -38,14 +39,14 @@ class Proposal:
 
 def plan_request(approval: Approval) -> PlanRequest:
     """Return the event that asks the user."""
-    figures = approval.details
+    details = approval.details if isinstance(approval.details, PricedDetails) else PricedDetails()
     return PlanRequest(
         approval_id=approval.id,
         workflow_id=approval.arguments["workflow_id"],
         plan={"tasks": approval.arguments["tasks"]},
-        estimated_cost=figures.get("estimated_cost"),
-        estimated_duration=figures.get("estimated_duration", 0.0),
-        details=figures,
+        estimated_cost=details.estimated_cost,
+        estimated_duration=details.estimated_duration,
+        details=details.shown(),
         expires_at=approval.expires_at,
     )
 
@@ -55,7 +56,7 @@ def plan_approval(
     workflow: Workflow,
     tasks: Sequence[Mapping[str, Any]],
     limit_micros: int,
-    details: dict[str, Any],
+    details: PricedDetails,
     seconds: int,
     kind: str = "plan",
     plan_id: str | None = None,
@@ -89,23 +90,27 @@ def approval_of(
     turn: Turn, workflow: Workflow, plan_id: str, proposal: Proposal, short: Shortage | None, now: datetime
 ) -> Approval:
     """Return what the user is asked about a plan that was just made."""
-    details = figures(proposal.estimate, short)
-    details |= {"graph": proposal.graph.mermaid(), "changed": list(proposal.changes)}
+    details = plan_details(proposal.estimate, short, proposal.graph.mermaid(), proposal.changes)
     tasks = shown_tasks(proposal.graph, proposal.estimate)
     limit = proposal.estimate.high_micros
     asked = plan_approval(turn, workflow, tasks, limit, details, proposal.seconds, plan_id=plan_id)
     return replace(asked, created_at=now, expires_at=now + timedelta(seconds=proposal.seconds))
 
 
-def figures(estimate: PlanEstimate, short: Shortage | None) -> dict[str, Any]:
-    """Return the price of a plan as people see it, and what is left of the month if that is less."""
-    return (short.details if short else {}) | {
-        "estimated_cost": _expected(estimate),
-        "estimated_cost_low": dollars(estimate.low_micros),
-        "estimated_cost_high": dollars(estimate.high_micros),
-        "estimated_duration": estimate.seconds,
-        "unknown_prices": list(estimate.unknown_models),
-    }
+def plan_details(
+    estimate: PlanEstimate, short: Shortage | None, graph: str | None, changed: Sequence[str]
+) -> PlanDetails:
+    """Return the details of a plan's approval: its price, and what is left of the month if that is less."""
+    details = PlanDetails(
+        estimated_cost=_expected(estimate),
+        estimated_cost_low=dollars(estimate.low_micros),
+        estimated_cost_high=dollars(estimate.high_micros),
+        estimated_duration=estimate.seconds,
+        unknown_prices=tuple(estimate.unknown_models),
+        graph=graph,
+        changed=tuple(changed),
+    )
+    return details.model_copy(update={"month_left": short.month_left, "reason": short.reason}) if short else details
 
 
 def shown_tasks(graph: TaskGraph, estimate: PlanEstimate) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, bindparam, func, or_
 
+from artel.contract.parked_run import ParkedRun
 from artel.db.tables import plan_cache, tasks, workflows
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import WorkflowNotFound
@@ -109,7 +110,7 @@ class TaskRepository(TenantRepository):
 
     def add(self, planned: Sequence[WorkflowTask]) -> None:
         """Store the tasks of a plan."""
-        self._add([{name: getattr(task, name) for name in WorkflowTask.__slots__} for task in planned])
+        self._add([_stored({name: getattr(task, name) for name in WorkflowTask.__slots__}) for task in planned])
 
     def of(self, workflow_id: str) -> list[WorkflowTask]:
         """Return the tasks of a workflow, as they were planned."""
@@ -123,11 +124,11 @@ class TaskRepository(TenantRepository):
         )
 
     def standing(self, workflow_id: str, task_id: str) -> dict[str, Any]:
-        """Return status, attempts and what is kept of a task that waits."""
+        """Return status, attempts and parked run of a task."""
         row = self._run(self._standing, workflow=workflow_id, task=task_id).one_or_none()
         if row is None:
             raise WorkflowNotFound("Task not found")
-        return {"status": row.status, "attempts": row.attempts, "parked": row.parked}
+        return {"status": row.status, "attempts": row.attempts, "parked": _parked(row)}
 
     def of_many(self, workflow_ids: Collection[str]) -> list[WorkflowTask]:
         """Return the tasks of some workflows."""
@@ -136,7 +137,7 @@ class TaskRepository(TenantRepository):
 
     def move(self, workflow_id: str, task_id: str, before: Iterable[TaskStatus], **values: Any) -> bool:
         """Change a task if it stands where it should; say whether it did."""
-        return self._transition(values, before, workflow_id=workflow_id, id=task_id)
+        return self._transition(_stored(values), before, workflow_id=workflow_id, id=task_id)
 
     def end_unfinished(self, workflow_id: str, running: TaskStatus, code: str, error: str) -> list[WorkflowTask]:
         """End every task that has no end: those that ran as `running`, others as cancelled. Answer how they were."""
@@ -194,4 +195,14 @@ def _workflow(row: Row[Any]) -> Workflow:
 
 def _task(row: Row[Any]) -> WorkflowTask:
     values = {name: getattr(row, name) for name in WorkflowTask.__slots__}
-    return WorkflowTask(**values | {"status": TaskStatus(row.status)})
+    return WorkflowTask(**values | {"status": TaskStatus(row.status), "parked": _parked(row)})
+
+
+def _parked(row: Row[Any]) -> ParkedRun | None:
+    return ParkedRun.load(row.parked) if row.parked else None
+
+
+def _stored(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values of a task as the database stores them."""
+    parked: ParkedRun | None = values.get("parked")
+    return values | {"parked": parked.dump()} if parked else values

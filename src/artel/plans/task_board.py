@@ -44,7 +44,7 @@ class TaskBoard:
     @property
     def waiting_for_money(self) -> list[WorkflowTask]:
         """Those that wait because their next call may cost more than is left, not because of something they ask."""
-        return [task for task in self.waiting if not (task.parked or {}).get("approval_id")]
+        return [task for task in self.waiting if not (task.parked and task.parked.approval_id)]
 
     @property
     def is_single(self) -> bool:

@@ -1,6 +1,5 @@
 """The life of a plan's task in the database. Each function is one transaction; the session's row orders them."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -107,7 +106,7 @@ def _change_task(
         raise TurnOver
     rows = TaskRepository(connection, principal)
     now = rows.standing(task.workflow_id, task.id)
-    if all(now[name] == _as_read(values[name]) for name in now if name in values):
+    if all(now[name] == values[name] for name in now if name in values):
         return False
     if not rows.move(task.workflow_id, task.id, OPEN_TASKS, **values):
         raise TurnOver
@@ -115,11 +114,6 @@ def _change_task(
         log.expect(len(told))
         log.write(turn.id, *told)
     return True
-
-
-def _as_read(value: Any) -> Any:
-    """Return a value as it comes out of the database: of JSON, which knows no tuples."""
-    return json.loads(json.dumps(value)) if isinstance(value, dict) else value
 
 
 def _note_spent(connection: Connection, principal: Principal, workflow_id: str, spent: Spent) -> None:

@@ -18,6 +18,7 @@ from artel.budgets.plan_spending import Spent
 from artel.budgets.repository import Budget, BudgetRepository
 from artel.contract.events import EventData
 from artel.contract.http import Agent
+from artel.contract.parked_run import ParkedRun
 from artel.errors import WorkflowNotFound
 from artel.events.session_log import SessionLog
 from artel.ids import uuid7
@@ -191,7 +192,7 @@ def store_plan(
     if approval is not None:
         values |= {"status": WorkflowStatus.AWAITING_APPROVAL, "started_at": None}  # nobody has agreed to it
         ApprovalRepository(connection, principal).add(approval)
-        if not turns.park(turn.session_id, turn.id, _kept(turn, workflow)):
+        if not turns.park(turn.session_id, turn.id, _parked(turn, workflow)):
             raise TurnOver
     else:
         values |= _started(connection, principal, workflow, proposal.estimate.high_micros, spent, now)
@@ -234,7 +235,7 @@ def start_approved(
     if not ApprovalRepository(connection, principal).move(approval.id, approved, ApprovalStatus.USED, used_at=now):
         return None
     limit = changed.high_micros if changed else int(approval.arguments["limit_micros"])
-    if approval.kind == "plan" and "month_left" not in approval.details:
+    if approval.kind == "plan" and approval.plan_details.month_left is None:
         short = shortage(connection, principal, workflow, limit - now_stands.spent_micros)
         if short is not None:
             raise MonthTooShort
@@ -273,7 +274,7 @@ def requeue(
     SessionLog(connection, principal, turn.session_id, 0)
     if _was_left(connection, principal, turn):
         return
-    if not TurnRepository(connection, principal).requeue(turn.session_id, turn.id, _kept(turn, workflow)):
+    if not TurnRepository(connection, principal).requeue(turn.session_id, turn.id, _parked(turn, workflow)):
         raise TurnOver
     values = {"spent_micros": spent[0], "price_unknown": spent[1]}
     WorkflowRepository(connection, principal).move(workflow.id, OPEN, **values)
@@ -298,14 +299,14 @@ def park_run(
     pending = {one.id for one in approvals.of_turn(turn.id, ApprovalStatus.PENDING)}
     if set(waiting) - pending:
         return False
-    if not TurnRepository(connection, principal).park(turn.session_id, turn.id, _kept(turn, workflow)):
+    if not TurnRepository(connection, principal).park(turn.session_id, turn.id, _parked(turn, workflow)):
         raise TurnOver
     values: dict[str, Any] = {"spent_micros": spent[0], "price_unknown": spent[1]}
     if budget is not None:
         values["status"] = WorkflowStatus.AWAITING_APPROVAL
         needs = int(budget.arguments["limit_micros"]) - spent[0]
         if short := shortage(connection, principal, workflow, needs):
-            budget = replace(budget, details=short.details | budget.details)
+            budget = replace(budget, details=budget.details.model_copy(update={"month_left": short.month_left}))
         approvals.add(budget)
         log.expect(1)
         log.write(turn.id, plan_request(budget))
@@ -354,10 +355,11 @@ def spent_on(workflow: Workflow, cost_usd: float | None, calls: int) -> tuple[in
     return workflow.spent_micros + micros(cost_usd or 0.0), unknown
 
 
-def _kept(turn: Turn, workflow: Workflow) -> dict[str, Any]:
-    """Return what a turn that waits is stored with: what it works on, and what it has used until then."""
-    kept = turn.parked or {}
-    return {"workflow_id": workflow.id, "usage": kept.get("usage"), "shares": kept.get("shares")}
+def _parked(turn: Turn, workflow: Workflow) -> ParkedRun:
+    """Return what the turn of a plan is resumed with: the workflow, and its usage until now."""
+    if turn.parked is None:
+        return ParkedRun(workflow_id=workflow.id)
+    return ParkedRun(workflow_id=workflow.id, usage=turn.parked.usage, shares=turn.parked.shares)
 
 
 def _started(

@@ -5,6 +5,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from artel.contract.parked_run import ParkedRun
+
 
 class WorkflowStatus(StrEnum):
     """Where a workflow stands; the ones from COMPLETED on are terminal, until somebody asks for a retry."""
@@ -93,7 +95,7 @@ class WorkflowTask:
     result: str | None
     error_code: str | None
     error: str | None
-    parked: dict[str, Any] | None
+    parked: ParkedRun | None
     started_at: datetime | None
     finished_at: datetime | None
     seconds: float | None = None  # that its agent has worked, without waiting for a person

@@ -12,7 +12,9 @@ from artel.agent_loop.task import AgentSpec, LoopResult, LoopSettings, Tally
 from artel.agent_memory.context_store import Recalled
 from artel.brain.brain import Brain, Message, ToolCall
 from artel.brain.errors import ModelTimedOut
+from artel.contract.chat import ContextItem
 from artel.contract.http import Agent
+from artel.contract.parked_run import ParkedRun, SingleCall
 from artel.errors import ArtelError, DatabaseUnavailable, ToolFailed
 from artel.logs import get_logger
 from artel.runs.memory_tools import source_of
@@ -133,12 +135,13 @@ class AgentRun:
                 return await run_loop(spec, messages, brain, toolbox, self.timeout, self.deadline, task.tally, resumed)
         except Parked as parked:
             seconds = self._seconds_before + time.monotonic() - began
-            parked.kept |= {
+            resumes_with = {
                 "agent_id": self.agent.id,
-                "context": self._context,
-                "hashes": files.hashes,
+                "context": tuple(ContextItem(**item) for item in self._context),
+                "hashes": dict(files.hashes),
                 "seconds": seconds,
             }
+            parked.run = parked.run.model_copy(update=resumes_with)
             raise
         finally:
             task.tally.settle("".join(self.timeout.written))
@@ -164,9 +167,8 @@ async def _only_call(
     try:
         result = await toolbox.call(call, deadline)
     except NeedsApproval as asked:
-        parked = Parked(asked.question, {}, asked.inner)
-        parked.kept["single"] = {"id": call.id, "tool": call.name, "arguments": json.loads(call.arguments)}
-        raise parked from None
+        single = SingleCall(id=call.id, tool=call.name, arguments=json.loads(call.arguments))
+        raise Parked(asked.question, ParkedRun(single=single, child=asked.child)) from None
     listener.tool_result(call, result)
     if not result.success:
         raise ToolFailed(result.error or f"{call.name} failed.")

@@ -1,18 +1,18 @@
 """What the user is asked about a call of a tool, and what they have said, between runs and approvals."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.contract.events import ApprovalRequired
+from artel.contract.parked_run import ParkedRun
 from artel.ids import uuid7
 from artel.tools.consent import Decision, Question
 from artel.turns.turn import Turn
 
 
-def tool_approval(turn: Turn, agent_id: int | None, question: Question, seconds: int, **details: Any) -> Approval:
+def tool_approval(turn: Turn, agent_id: int | None, question: Question, seconds: int) -> Approval:
     """Return what the user is asked about a call, from now on."""
     now = datetime.now(UTC)
     return Approval(
@@ -25,7 +25,7 @@ def tool_approval(turn: Turn, agent_id: int | None, question: Question, seconds:
         tool=question.tool,
         arguments=dict(question.arguments),
         arguments_hash=question.hash,
-        details={**question.details, **details},
+        details=question.details,
         risk=question.risk,
         seconds=seconds,
         status=ApprovalStatus.PENDING,
@@ -48,8 +48,15 @@ def due(approval: Approval, seconds: int) -> Approval:
 def decision_of(approval: Approval) -> Decision:
     """Return what was decided, as tools are told."""
     outcome: Any = str(approval.status)
-    shown = {name: approval.details.get(name) for name in ("old_sha256", "new_sha256")}
-    return Decision(approval.id, outcome, approval.feedback or "", approval.holds or "once", **shown)
+    details = approval.tool_details
+    return Decision(
+        approval.id,
+        outcome,
+        approval.feedback or "",
+        approval.holds or "once",
+        details.old_sha256,
+        details.new_sha256,
+    )
 
 
 def required(approval: Approval) -> ApprovalRequired:
@@ -62,9 +69,8 @@ def required(approval: Approval) -> ApprovalRequired:
     )
 
 
-def who_asks(kept: Mapping[str, Any]) -> int:
-    """Return whose call it is: the agent's, or that of a child of its that works for it."""
-    while kept.get("inner"):
-        kept = kept["inner"]
-    agent_id: int = kept["agent_id"]
-    return agent_id
+def who_asks(run: ParkedRun) -> int | None:
+    """Return the agent whose call it is: the agent of the run, or the innermost child that works for it."""
+    while run.child:
+        run = run.child
+    return run.agent_id

@@ -6,8 +6,8 @@ children. So waiting goes down the tree and never round: there is no deadlock, h
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
@@ -26,6 +26,7 @@ from artel.contract.events import (
     TaskStarted,
 )
 from artel.contract.http import Agent, NewAgent
+from artel.contract.parked_run import ParkedRun
 from artel.errors import AgentNotFound, ArtelError, LimitReached
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -54,7 +55,7 @@ class AgentFamily:
         self._space = parent.space
         self._parent = parent
         # The child that waited for a person when the parent did: the call that the parent goes on with is for it.
-        self._waited = parent.task.waiting.inner if parent.task.waiting else None
+        self._waited = parent.task.waiting.child if parent.task.waiting else None
 
     async def run_child(self, brief: Brief) -> ChildResult:
         """Have a child do a task, and wait for it; a turn that is cancelled takes the child's task along.
@@ -64,7 +65,7 @@ class AgentFamily:
         parent = self._parent
         waited, self._waited = self._waited, None
         child = await self._child(brief, waited)
-        task_id: str = waited["task_id"] if waited else uuid7()
+        task_id = (waited and waited.task_id) or uuid7()
         listener = parent.task.listener
 
         async def start(agent: Agent, _at_work: AgentAtWork) -> Start:
@@ -88,7 +89,7 @@ class AgentFamily:
         try:
             result = await parent.run_child(child.id, task)
         except Parked as parked:
-            raise NeedsApproval(parked.question, {**parked.kept, "task_id": task_id}) from None
+            raise NeedsApproval(parked.question, parked.run.model_copy(update={"task_id": task_id})) from None
         except ArtelError as failure:
             listener.note(TaskFailed(task_id=task_id, code=failure.code, error=failure.detail))
             raise
@@ -98,10 +99,10 @@ class AgentFamily:
         listener.note(_ending(task_id, result))
         return ChildResult(child.id, child.name, task_id, result.response, result.error)
 
-    async def _child(self, brief: Brief, waited: Mapping[str, Any] | None) -> Agent:
+    async def _child(self, brief: Brief, waited: ParkedRun | None) -> Agent:
         space = self._space
-        if waited is not None:
-            return await space.agent(waited["agent_id"])
+        if waited is not None and waited.agent_id is not None:
+            return await space.agent(waited.agent_id)
         place = space.principal, space.project_id, self._parent.agent.id
         name, limits = _name(brief.role), space.services.families
         return await space.services.database.run(child_for, *place, name, brief, limits, space.lease)

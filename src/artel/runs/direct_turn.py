@@ -19,6 +19,7 @@ from artel.brain.brain import ToolCall, Usage
 from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
 from artel.budgets.project_guard import ProjectBudgetGuard
+from artel.contract import chat
 from artel.contract.events import EventData
 from artel.contract.http import Agent
 from artel.errors import AgentNotFound, DatabaseUnavailable
@@ -56,11 +57,10 @@ class DirectTurn:
         self._services = space.services
         self._turn = turn
         self._text = text
-        kept = turn.parked or {}
-        self._message_id = kept.get("message_id") or uuid7()
+        self._message_id = (turn.parked and turn.parked.message_id) or uuid7()
         self._tally = Tally("")
-        if usage := kept.get("usage"):
-            self._tally.usage = Usage(**usage)
+        if turn.parked and turn.parked.usage:
+            self._tally.usage = Usage(**turn.parked.usage.model_dump())
         self._notes = EventWriter(space, turn)
         self._shown = 0.0
         self._started = False
@@ -161,24 +161,21 @@ class DirectTurn:
 
     async def _waited(self) -> Waiting | None:
         """Return how far the run had come, and what was decided, if it waited for a person."""
-        kept = self._turn.parked
-        if kept is None:
+        parked = self._turn.parked
+        if parked is None:
             return None
         decided = await self._services.database.read(decisions, self._space.principal, self._turn.id)
-        return Waiting.of(kept, {one.arguments_hash: decision_of(one) for one in decided})
+        return Waiting.of(parked, {one.arguments_hash: decision_of(one) for one in decided})
 
     async def _park(self, agent: Agent, parked: Parked) -> None:
         """Store how far the run has come, and ask the user; the agent's slot is free."""
         await self._notes.written()
         space, turn = self._space, self._turn
-        kept = {
-            **parked.kept,
-            "message_id": self._message_id,
-            "usage": asdict(self._tally.usage) if self._tally.usage.calls else None,
-        }
+        usage = chat.Usage(**asdict(self._tally.usage)) if self._tally.usage.calls else None
+        run = parked.run.model_copy(update={"message_id": self._message_id, "usage": usage})
         change = AgentAtWork(agent.id, agent.name, "processing", space.bus.status(agent.id).value).change
-        approval = tool_approval(turn, who_asks(parked.kept), parked.question, 0)
-        database, place = self._services.database, (space.principal, turn, kept)
+        approval = tool_approval(turn, who_asks(run), parked.question, 0)
+        database, place = self._services.database, (space.principal, turn, run)
 
         async def store() -> Approval:
             settings = await database.read(project_settings, space.principal, space.project_id)
@@ -207,7 +204,7 @@ class DirectTurn:
         if agent is not None:
             old = "processing" if self._started else "idle"
             at_work = AgentAtWork(agent.id, agent.name, old, self._space.bus.status(agent.id).value)
-        remembers = agent is not None and agent.memory and not (turn.parked or {}).get("single")
+        remembers = agent is not None and agent.memory and not (turn.parked and turn.parked.single)
         memories = _memories(turn, self._text, result) if remembers and result.success else []
         try:
             finished_at = await self._store(at_work, outcome, memories)

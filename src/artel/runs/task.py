@@ -15,6 +15,7 @@ from artel.agent_memory.context_store import Recalled
 from artel.brain.brain import Brain, ToolCall, Usage
 from artel.contract.events import EventData
 from artel.contract.http import Agent
+from artel.contract.parked_run import ParkedRun
 from artel.errors import (
     AgentInError,
     AgentNotFound,
@@ -100,22 +101,22 @@ class Waiting:
     context: list[dict[str, Any]]
     hashes: dict[str, str]
     seconds: float  # that it has run before
-    inner: Mapping[str, Any] | None = None  # a child of the agent's that waited
+    child: ParkedRun | None = None  # a child of the agent's that waited
 
     @classmethod
-    def of(cls, kept: Mapping[str, Any], decisions: Mapping[str, Decision]) -> "Waiting":
-        """Read what was kept of a run."""
-        single = kept.get("single")
+    def of(cls, parked: ParkedRun, decisions: Mapping[str, Decision]) -> "Waiting":
+        """Return a parked run with the decisions that it waited for."""
+        single = parked.single
+        if single is None and parked.state is None:
+            raise ValueError("A parked run needs the state of its loop, or a single call")
         return cls(
-            state=None if single else load_state(kept["state"]),
-            single=ToolCall(single.get("id") or uuid7(), single["tool"], json.dumps(single["arguments"]))
-            if single
-            else None,
+            state=load_state(parked.state) if parked.state and not single else None,
+            single=ToolCall(single.id or uuid7(), single.tool, json.dumps(single.arguments)) if single else None,
             decisions=decisions,
-            context=kept.get("context", []),
-            hashes=kept.get("hashes", {}),
-            seconds=kept.get("seconds", 0.0),
-            inner=kept.get("inner"),
+            context=[item.model_dump() for item in parked.context],
+            hashes=parked.hashes,
+            seconds=parked.seconds,
+            child=parked.child,
         )
 
 

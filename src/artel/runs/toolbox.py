@@ -83,7 +83,7 @@ async def _allowed_tools(space: WorkerSpace, agent: Agent) -> set[str]:
 
 def _resumed_call(waiting: Waiting | None) -> ToolCall | None:
     """Return the call that was approved before the run parked in it, if there was one."""
-    if waiting is None or waiting.inner is None:
+    if waiting is None or waiting.child is None:
         return None
     if waiting.single is not None:
         return waiting.single

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from artel.contract.approval_details import ApprovalDetails, ToolDetails
+from artel.contract.parked_run import ParkedRun
 from artel.tools.policy import Risk, arguments_hash
 
 
@@ -15,7 +17,7 @@ class Question:
     arguments: Mapping[str, Any]
     risk: Risk = "normal"
     # What helps to decide (a diff), and the connector's id of the question if it asks too.
-    details: Mapping[str, Any] = field(default_factory=dict)
+    details: ApprovalDetails = field(default_factory=ToolDetails)
 
     @property
     def hash(self) -> str:
@@ -28,11 +30,11 @@ class NeedsApproval(Exception):
 
     is_agents_fault = False
 
-    def __init__(self, question: Question, inner: Mapping[str, Any] | None = None) -> None:
-        """`inner` is the saved state of a child agent's run that needs the approval."""
+    def __init__(self, question: Question, child: ParkedRun | None = None) -> None:
+        """`child` is the run of a child agent that needs the approval."""
         super().__init__(question.tool)
         self.question = question
-        self.inner = inner
+        self.child = child
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from artel.brain.brain import ToolSchema
+from artel.contract.approval_details import ToolDetails
 from artel.contract.connector import Result, lost_for_good
 from artel.paths.errors import PathError
 from artel.paths.policy import MAX_PATH_BYTES, is_protected, split_path
@@ -103,7 +104,7 @@ class FileTool:
             risk: Risk = "high" if "warning" in details else question.risk if question else "normal"
             if "warning" in details:
                 details.pop("grant", None)
-            raise NeedsApproval(Question(self.name, dict(arguments), risk, details))
+            raise NeedsApproval(Question(self.name, dict(arguments), risk, ToolDetails(**details)))
         if not result.success:
             return ToolResult.failure(result.error or "The call failed on the user's machine.")
         self.on_success(arguments, result)
@@ -194,7 +195,7 @@ class ChangingTool(FileTool):
                 self.name,
                 dict(arguments),
                 "high",
-                {"reason": "Other programs execute this file or are configured by it."},
+                ToolDetails(reason="Other programs execute this file or are configured by it."),
             )
         return None
 
@@ -260,7 +261,8 @@ class DeleteFile(ChangingTool):
 
     def question(self, arguments: Mapping[str, Any]) -> Question | None:
         """Return the question that is asked before every deletion."""
-        return Question(self.name, dict(arguments), "high", {"reason": f"Would delete {arguments['path']}"})
+        reason = f"Would delete {arguments['path']}"
+        return Question(self.name, dict(arguments), "high", ToolDetails(reason=reason))
 
     async def approval_details(self, arguments: Mapping[str, Any]) -> Mapping[str, str]:
         """Bind the approval to the current state of the file, and show its size."""

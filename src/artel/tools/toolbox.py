@@ -9,6 +9,7 @@ from typing import Any
 
 from artel.brain.brain import ToolCall, ToolSchema
 from artel.brain.structured import load_jsonschema
+from artel.contract.approval_details import ToolDetails
 from artel.errors import ArtelError
 from artel.logs import get_logger
 from artel.tools.audit import Audit, AuditRecord, NoAudit, Status
@@ -156,11 +157,12 @@ class Toolbox:
             question = tool.question(arguments) if isinstance(tool, AskingTool) else None
             if question is None and policy.requires_approval(tool.name, level_of(tool)):
                 risk = "high" if level_of(tool) is Level.CRITICAL else "normal"
-                question = Question(tool.name, arguments, risk, {"reason": "This project asks before each call."})
+                reason = "This project asks before each call."
+                question = Question(tool.name, arguments, risk, ToolDetails(reason=reason))
             if question is not None:
-                details = await tool.approval_details(arguments) if isinstance(tool, AskingTool) else {}
-                risk = "high" if "warning" in details else question.risk
-                raise NeedsApproval(replace(question, risk=risk, details={**question.details, **details}))
+                more = await tool.approval_details(arguments) if isinstance(tool, AskingTool) else {}
+                risk = "high" if "warning" in more else question.risk
+                raise NeedsApproval(replace(question, risk=risk, details=question.details.model_copy(update=more)))
             return None
         attempt.approval_id = decision.approval_id
         if decision.outcome == "rejected":

@@ -26,17 +26,17 @@ def cancel_turn(
     turns = TurnRepository(connection, principal)
     turn = turns.get(session_id, turn_id)
     # The usage from before it was parked; a running turn reports its own.
-    used = (turn.parked or {}) if turn.status is not TurnStatus.RUNNING else {}
+    used = turn.parked if turn.status is not TurnStatus.RUNNING else None
     outcome = Outcome(
         TurnStatus.CANCELLED,
         message_id,
         CANCELLED,
         tokens,
-        used.get("usage"),
+        used.usage.model_dump() if used and used.usage else None,
         error_code="cancelled",
         mode=turn.mode,
         partial=partial,
-        shares=used.get("shares") or (),
+        shares=[share.model_dump() for share in used.shares] if used else (),
     )
     if not turn.status.is_terminal:
         finish_turn(connection, principal, session_id, turn_id, None, outcome)

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, Update, bindparam, func, or_
 from sqlalchemy.sql.dml import ReturningUpdate
 
+from artel.contract.parked_run import ParkedRun
 from artel.db.tables import turns
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import TurnNotFound
@@ -96,7 +97,7 @@ class TurnRepository(TenantRepository):
                     "idempotency_key": idempotency_key,
                     "request_hash": request_hash,
                     "created_at": turn.created_at,
-                    "parked": turn.parked,
+                    "parked": turn.parked.dump() if turn.parked else None,
                     "retry_of": turn.retry_of,
                 }
             ]
@@ -144,16 +145,16 @@ class TurnRepository(TenantRepository):
         """Mark a turn as running; return False unless it was the session's next queued turn."""
         return bool(self._run(self._start, session=session_id, turn=turn_id, now=datetime.now(UTC)).rowcount)
 
-    def park(self, session_id: str, turn_id: str, parked: dict[str, Any]) -> bool:
+    def park(self, session_id: str, turn_id: str, parked: ParkedRun) -> bool:
         """Park a running turn until the user decides; return False if it was not running."""
         running = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.status == TurnStatus.RUNNING
-        values = {"status": TurnStatus.WAITING, "parked": parked}
+        values = {"status": TurnStatus.WAITING, "parked": parked.dump()}
         return bool(self.connection.execute(self._update(values).where(*running)).rowcount)
 
-    def requeue(self, session_id: str, turn_id: str, parked: dict[str, Any]) -> bool:
+    def requeue(self, session_id: str, turn_id: str, parked: ParkedRun) -> bool:
         """Put a running turn back into the queue; return False if it was not running."""
         running = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.status == TurnStatus.RUNNING
-        values = {"status": TurnStatus.QUEUED, "parked": parked}
+        values = {"status": TurnStatus.QUEUED, "parked": parked.dump()}
         return bool(self.connection.execute(self._update(values).where(*running)).rowcount)
 
     def unpark(self, session_id: str, turn_id: str) -> bool:
@@ -213,7 +214,7 @@ def turn_of(row: Row[Any]) -> Turn:
         created_at=row.created_at,
         started_at=row.started_at,
         finished_at=row.finished_at,
-        parked=row.parked,
+        parked=ParkedRun.load(row.parked) if row.parked else None,
         retry_of=row.retry_of,
     )
 

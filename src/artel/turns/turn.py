@@ -5,6 +5,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from artel.contract.parked_run import ParkedRun
+
 
 class TurnStatus(StrEnum):
     """The status of a turn; those from COMPLETED on are terminal."""
@@ -50,7 +52,7 @@ class Turn:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
-    parked: dict[str, Any] | None = None  # saved to resume the run after the user decided
+    parked: ParkedRun | None = None  # saved to resume the run after the user decided
     retry_of: str | None = None  # the turn whose message was sent again
 
     @property

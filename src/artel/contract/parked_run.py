@@ -1,0 +1,116 @@
+"""A run that waits for the user, as it is stored with its turn or task. Any server resumes it, after an upgrade too."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from artel.contract.chat import ContextItem, Usage
+
+VERSION = 1
+
+
+class _Stored(BaseModel):
+    """A part of the stored document; fields of newer servers are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class ParkedCall(_Stored):
+    """A tool call that the model requested; `arguments` is its JSON text."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class ParkedMessage(_Stored):
+    """A message of the conversation with the model."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+    tool_calls: tuple[ParkedCall, ...] = ()
+    tool_call_id: str | None = None
+    part: str = ""
+
+
+class ParkedState(_Stored):
+    """The state of the agent loop."""
+
+    messages: tuple[ParkedMessage, ...]
+    notes: tuple[ParkedMessage, ...] = ()
+    exchange: tuple[ParkedMessage, ...] = ()
+    calls: tuple[ParkedCall, ...] = ()
+    draft: str = ""
+    finish_reason: str = ""
+    sent_back: tuple[ParkedMessage, ...] = ()
+    iterations: int = 0
+    tool_calls: int = 0
+    phases: tuple[str, ...] = ()
+    is_announced: bool = False
+
+
+class SingleCall(_Stored):
+    """The only call of a run without a model: its approval had expired, and was requested again."""
+
+    tool: str
+    arguments: dict[str, JsonValue]
+    id: str | None = None
+
+
+class ParkedShare(_Stored):
+    """Usage of one agent and model; no agent means the orchestrator."""
+
+    agent_id: int | None
+    agent: str
+    usage: Usage
+
+
+class ParkedRun(_Stored):
+    """Everything that is needed to resume a run.
+
+    The run of an agent has `state` or `single`; the turn of a plan has `workflow_id`, and its tasks have their own.
+    """
+
+    version: int = VERSION
+    state: ParkedState | None = None
+    single: SingleCall | None = None
+    child: "ParkedRun | None" = None  # the run of the agent's child that waits
+    agent_id: int | None = None
+    task_id: str | None = None  # of a child
+    context: tuple[ContextItem, ...] = ()
+    hashes: dict[str, str] = Field(default_factory=dict)  # of the files that the agent has read, by path
+    seconds: float = 0.0  # that it has run
+    message_id: str | None = None  # of the answer
+    approval_id: str | None = None  # that a task of a plan waits for
+    needs_micros: int | None = None  # that a task of a plan needs for its next call
+    workflow_id: str | None = None
+    usage: Usage | None = None
+    shares: tuple[ParkedShare, ...] = ()
+
+    @classmethod
+    def load(cls, document: Mapping[str, Any]) -> "ParkedRun":
+        """Return the run of a stored document, also of one that has no version yet."""
+        return cls.model_validate(_upgrade(document))
+
+    def dump(self) -> dict[str, JsonValue]:
+        """Return the document to store.
+
+        Fields without a value are left out, and the child is called `inner`: servers of the previous release read the
+        document during a rolling upgrade.
+        """
+        dumped = self.model_dump(mode="json", exclude={"child"})
+        document: dict[str, JsonValue] = {name: value for name, value in dumped.items() if value is not None}
+        return document | {"inner": self.child.dump()} if self.child else document
+
+
+def _upgrade(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of the current version; documents without a version are of the release before it."""
+    fields = {name: value for name, value in document.items() if value is not None} | {"version": VERSION}
+    if not fields.get("state"):  # without a version, a single call has an empty one
+        fields.pop("state", None)
+    if inner := fields.pop("inner", None):
+        fields["child"] = _upgrade(inner)
+    if "workflow_id" in fields and "shares" not in fields and "usage" in fields:  # usage was not stored by agent
+        fields["shares"] = [{"agent_id": None, "agent": "", "usage": fields["usage"]}]
+    return fields
