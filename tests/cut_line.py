@@ -1,4 +1,4 @@
-"""A line to a server that a test can cut."""
+"""A proxy to a server whose connections a test can cut."""
 
 import asyncio
 import threading
@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 
 class CutLine:
-    """Passes connections on to a server, and breaks them all when told to."""
+    """A proxy to a server that can cut all connections."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -18,7 +18,7 @@ class CutLine:
 
     @contextmanager
     def running(self) -> Iterator["CutLine"]:
-        """Pass on in a thread of its own."""
+        """Run the proxy in a thread."""
         ready, stopped = threading.Event(), asyncio.Event()
 
         async def serve() -> None:
@@ -40,7 +40,7 @@ class CutLine:
             self._loop.close()
 
     def cut(self) -> None:
-        """Break every connection that is open."""
+        """Cut every open connection."""
         self._loop.call_soon_threadsafe(self._break_all)
 
     def _break_all(self) -> None:

@@ -1,4 +1,4 @@
-"""Waiting for something that happens elsewhere: asked again and again until it is so, or too late."""
+"""Polling with a deadline."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ POLL_SECONDS = 0.02
 
 
 def eventually(ask: Callable[[], T], seconds: float = 60) -> T:
-    """Return the first answer that counts as true; fail when there was none in time."""
+    """Poll until the result is true and return it; fail at the deadline."""
     deadline = time.monotonic() + seconds
     while not (answer := ask()):
         assert time.monotonic() < deadline, f"not within {seconds} seconds; the last answer was {answer!r}"

@@ -1,4 +1,4 @@
-"""A folder of the user's that is really connected: a real connector on a real folder, at a real server."""
+"""A folder with a real connector at a real server."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ STOP_SECONDS = 60
 
 @dataclass
 class Folder:
-    """The folder, and the connector that serves it."""
+    """A folder and its connector."""
 
     path: Path
     person: Person
@@ -26,7 +26,7 @@ class Folder:
     process: Child | None = None
 
     def connect(self, *options: str) -> None:
-        """Start the connector, and wait until the server knows it."""
+        """Start the connector and wait until it is online."""
         assert running.nursery is not None
         command = [running.ARTEL, "connect", str(self.path), "--project", str(self.project_id), *options]
         with Path(os.devnull).open() as nothing, (self.path.parent / "connector.txt").open("a") as out:
@@ -35,11 +35,11 @@ class Folder:
         assert self.is_online(), (self.path.parent / "connector.txt").read_text()
 
     def is_online(self) -> bool:
-        """Return whether the server knows the connector."""
+        """Return whether the connector is online."""
         return self.online_since() is not None
 
     def online_since(self) -> str | None:
-        """Return since when the server knows the connector; another moment for each time it comes back."""
+        """Return the time of the last connect."""
         since: str | None = self.person.http.get(f"/my/projects/{self.project_id}/connector").json()["since"]
         return since
 
@@ -62,7 +62,7 @@ class Folder:
 def connected_folder(
     folder_above: Path, person: Person, project_id: int, *options: str, server: str | None = None
 ) -> Iterator[Folder]:
-    """Give a test a folder that is connected."""
+    """Connect a folder for the duration of a test."""
     (folder_above / "work").mkdir(parents=True, exist_ok=True)
     server = server or str(person.http.base_url).rstrip("/")
     env = running.clean_environment(folder_above, ARTEL_SERVER=server, ARTEL_TOKEN=person.token)

@@ -1,4 +1,4 @@
-"""A line to a service that can be cut and mended, for tests of what happens when the service goes away."""
+"""A proxy to a service that can be cut and restored, for tests of outages."""
 
 import asyncio
 import threading
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 
 class Line:
-    """Passes connections on to a service, until it is cut; `url` is the service's, through the line."""
+    """A proxy to a service; `url` is the URL of the service through the proxy."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -27,7 +27,7 @@ class Line:
 
     @contextmanager
     def running(self) -> Iterator["Line"]:
-        """Pass on in a thread of its own."""
+        """Run the proxy in a thread."""
         ready = threading.Event()
 
         async def serve() -> None:
@@ -49,7 +49,7 @@ class Line:
             self._loop.close()
 
     def cut(self) -> None:
-        """Break every connection, and every one that is tried."""
+        """Cut all connections and refuse new ones."""
         done = threading.Event()
 
         def break_all() -> None:
@@ -62,7 +62,7 @@ class Line:
         assert done.wait(10)
 
     def mend(self) -> None:
-        """Let connections through again."""
+        """Accept connections again."""
         self._whole = True
 
     async def _until_over(self, task: asyncio.Task[None]) -> None:

@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 120
 
 @dataclass(frozen=True)
 class Event:
-    """One event as it came over the line; what has no number is not stored."""
+    """A received event; events without a number are not stored."""
 
     number: int | None
     type: str
@@ -25,7 +25,7 @@ class Event:
 
 
 class Stream:
-    """A stream that is being read."""
+    """An open event stream."""
 
     def __init__(self, response: httpx.Response) -> None:
         self.response = response
@@ -60,7 +60,7 @@ class Stream:
         raise AssertionError(f"the stream ended before {types}: {[event.type for event in events]}")
 
     def first_line(self) -> str:
-        """Return the next line as it is."""
+        """Return the next raw line."""
         return next(self._lines)
 
 
@@ -68,7 +68,7 @@ class Stream:
 def stream(
     http: httpx.Client, method: str, url: str, headers: Mapping[str, str] | None = None, **request: Any
 ) -> Iterator[Stream]:
-    """Read the events that a request is answered with."""
+    """Open the event stream of a request."""
     with http.stream(method, url, headers=headers, **request) as response:
         assert response.status_code == 200, response.read()
         assert response.headers["content-type"].partition(";")[0] == "text/event-stream"
@@ -76,5 +76,5 @@ def stream(
 
 
 def stored(events: list[Event]) -> list[Event]:
-    """Return those that are kept."""
+    """Return the stored events."""
     return [event for event in events if event.number is not None]

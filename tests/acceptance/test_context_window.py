@@ -1,4 +1,4 @@
-"""What is sent to a model fits its window, in direct chat, with tools, after an approval, and in plans."""
+"""Requests fit the context window of the model: in direct chat, with tools, after an approval, and in plans."""
 
 import json
 from pathlib import Path
@@ -73,7 +73,7 @@ def test_a_full_conversation_with_tools_and_guidance_fits_gpt_4(
 
 
 @pytest.mark.req("AGT-03.2")
-def test_the_newest_of_what_was_said_is_kept_beside_the_tools(person: Person, script: ByMark, mark: str) -> None:
+def test_newest_messages_stay_in_window_with_tools(person: Person, script: ByMark, mark: str) -> None:
     model = Windowed(Say("word " * 200))
     script[mark] = model
     project = person.project()
@@ -93,7 +93,7 @@ def test_the_newest_of_what_was_said_is_kept_beside_the_tools(person: Person, sc
 
 
 @pytest.mark.req("AGT-03.2")
-def test_a_run_that_waited_for_approval_fits_when_it_goes_on(person: Person, script: ByMark, mark: str) -> None:
+def test_resumed_run_fits_window(person: Person, script: ByMark, mark: str) -> None:
     project = person.project()["id"]
     session = person.session(project)
     model = Windowed(Say("word " * 300))
@@ -113,7 +113,7 @@ def test_a_run_that_waited_for_approval_fits_when_it_goes_on(person: Person, scr
 
 
 @pytest.mark.req("AGT-03.2")
-def test_results_that_are_handed_on_and_merged_fit(user: PlanUser, script: ByMark) -> None:
+def test_task_results_and_merge_fit_window(user: PlanUser, script: ByMark) -> None:
     user.team.needs = {"1": "", "2": "", "3": "1 2"}
     user.team.does = {name: Say(f"Result of {name}. " + "found " * 3_500) for name in "123"}
     model = Windowed(user.team)

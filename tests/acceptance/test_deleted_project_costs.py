@@ -1,4 +1,4 @@
-"""What was kept about the money of plans goes with the session, the project or the account that they were made in."""
+"""Budgets of plans are deleted with their session, project or account."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def user(person: Person, script: ByMark, mark: str) -> PlanUser:
 
 
 def _at_work(user: PlanUser) -> tuple[str, Hold]:
-    """Have a plan carried out whose one task calls its model, and return the workflow."""
+    """Start a plan whose only task calls its model; return the workflow id and the held call."""
     hold = Hold("Result of 1.")
     user.team.does = {"1": hold}
     workflow: str = user.ask()["workflow_id"]
@@ -34,9 +34,7 @@ def _at_work(user: PlanUser) -> tuple[str, Hold]:
     return workflow, hold
 
 
-def test_the_budget_of_a_plan_goes_with_its_session_and_the_month_keeps_what_was_spent(
-    user: PlanUser, rows: Rows
-) -> None:
+def test_deleting_session_deletes_plan_budget_and_keeps_monthly_spending(user: PlanUser, rows: Rows) -> None:
     workflow, hold = _at_work(user)
     query = "SELECT kind, spent_micros, reserved_micros FROM budgets WHERE project_id = :project ORDER BY kind"
     project = {"project": user.project["id"]}
@@ -68,7 +66,7 @@ def test_other_sessions_keep_the_budgets_of_their_plans(user: PlanUser, rows: Ro
 
 
 @pytest.mark.parametrize("what", ["project", "account"])
-def test_nothing_about_money_is_left_of_what_is_deleted(user: PlanUser, rows: Rows, server: Server, what: str) -> None:
+def test_deleting_project_or_account_deletes_its_budgets(user: PlanUser, rows: Rows, server: Server, what: str) -> None:
     _, hold = _at_work(user)
     hold.release()
     if what == "project":

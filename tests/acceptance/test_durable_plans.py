@@ -1,4 +1,4 @@
-"""Plans outlive the process: what waits for the user goes on waiting, and what a crash cut off can be tried again."""
+"""Plans survive restarts: approvals stay pending, and interrupted tasks can be retried."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from tests.running import Server, clean_environment
 
 
 class Machine:
-    """A server that can die and come back."""
+    """A server that can be killed and restarted."""
 
     def __init__(self, folder: Path, env: dict[str, str]) -> None:
         self._folder = folder
@@ -58,7 +58,7 @@ def user(machine: Machine, script: ByMark, mark: str) -> PlanUser:
     return PlanUser(person, project, person.session(project["id"]), team)
 
 
-def test_a_plan_that_waits_for_approval_waits_through_a_crash(machine: Machine, user: PlanUser) -> None:
+def test_plan_waiting_for_approval_survives_crash(machine: Machine, user: PlanUser) -> None:
     user.team.needs = DIAMOND
     accepted = user.ask()
     waits = user.until(accepted["workflow_id"], "awaiting_approval")
@@ -74,7 +74,7 @@ def test_a_plan_that_waits_for_approval_waits_through_a_crash(machine: Machine, 
     assert user.team.planned == 1
 
 
-def test_what_is_being_planned_when_a_server_stops_is_planned_by_the_next_one(machine: Machine, user: PlanUser) -> None:
+def test_planning_restarts_after_server_stop(machine: Machine, user: PlanUser) -> None:
     never = Hold()
     user.team.needs, user.team.plans = DIAMOND, [never]
     accepted = user.ask()
@@ -89,7 +89,7 @@ def test_what_is_being_planned_when_a_server_stops_is_planned_by_the_next_one(ma
     assert user.ended(accepted["workflow_id"])["status"] == "completed"
 
 
-def test_a_worker_space_that_plans_is_not_idle(
+def test_planning_worker_space_is_not_idle(
     start_server: StartServer, model: ModelServer, script: ByMark, mark: str
 ) -> None:
     server = start_server(**with_model(model), ARTEL_SPACE_IDLE_SECONDS="0.5")
@@ -114,11 +114,11 @@ def test_a_worker_space_that_plans_is_not_idle(
 
 
 def _idle(server: Server, project: dict[str, Any]) -> int:
-    """Return how often the space of a project was ended because nobody used it."""
+    """Return how often the idle space of a project was cleaned up."""
     return sum(line["event"] == "space_idle" and line["project_id"] == project["id"] for line in server.log_lines())
 
 
-def test_what_a_crash_cut_off_fails_once_and_a_retry_does_only_the_rest(machine: Machine, user: PlanUser) -> None:
+def test_interrupted_task_fails_once_and_retry_runs_only_the_rest(machine: Machine, user: PlanUser) -> None:
     hold = Hold()
     user.team.needs, user.team.does = DIAMOND, {"b": hold}
     accepted = user.ask()

@@ -1,4 +1,4 @@
-"""Agents and the user's files, as seen from the server: calls reach the project's connector, and only as allowed."""
+"""File tools with a scripted connector: calls, approvals and refusals."""
 
 import hashlib
 import json
@@ -56,7 +56,7 @@ def test_a_read_goes_to_the_users_connector_with_the_users_identity(
     assert (noted["arguments"]["path"], noted["turn_id"]) == ("src/main.py", answered["turn_id"])
 
 
-def test_without_a_connector_the_model_is_told_what_to_do(user: CoderUser) -> None:
+def test_without_connector_model_gets_instructions(user: CoderUser) -> None:
     user.script(("tool_read_file", {"path": "a"}))
 
     assert user.ask()["content"] == "Done."
@@ -86,7 +86,7 @@ def test_the_server_refuses_paths_before_it_sends_anything(
 
 
 @pytest.mark.req("AGT-02.5", "AGT-02.2")
-def test_an_agent_has_only_the_tools_that_it_was_given(
+def test_agent_has_only_its_configured_tools(
     person: Person, project: int, script: ByMark, model: ModelServer, mark: str
 ) -> None:
     reader = person.agent(project, name="reader", tools=["tool_read_file"])
@@ -104,7 +104,7 @@ def test_an_agent_has_only_the_tools_that_it_was_given(
 
 
 @pytest.mark.req("WSA-03.1")
-def test_a_write_says_which_state_of_the_file_the_agent_knows(user: CoderUser, person: Person, project: int) -> None:
+def test_write_sends_hash_of_last_read_content(user: CoderUser, person: Person, project: int) -> None:
     user.script(
         ("tool_read_file", {"path": "a.txt"}),
         ("tool_write_file", {"path": "a.txt", "content": "new"}),
@@ -126,7 +126,7 @@ def test_a_write_says_which_state_of_the_file_the_agent_knows(user: CoderUser, p
     assert written["arguments"]["content"] == {"bytes": 3, "sha256": hashlib.sha256(b"new").hexdigest()}
 
 
-def test_what_the_connector_refuses_is_told_to_the_model(user: CoderUser, person: Person, project: int) -> None:
+def test_refusal_of_connector_reaches_model(user: CoderUser, person: Person, project: int) -> None:
     user.script(("tool_read_file", {"path": "x"}))
 
     with serving(
@@ -149,7 +149,7 @@ def test_what_the_connector_refuses_is_told_to_the_model(user: CoderUser, person
         {},
     ],
 )
-def test_answers_that_make_no_sense_are_a_failure_that_the_model_hears_of(
+def test_invalid_connector_answers_fail_the_call(
     user: CoderUser, person: Person, project: int, answer: dict[str, Any]
 ) -> None:
     user.script(("tool_stat", {"path": "x"}))
@@ -165,9 +165,7 @@ def test_answers_that_make_no_sense_are_a_failure_that_the_model_hears_of(
     assert [heard["success"] for heard in user.heard()] == [False]
 
 
-def test_something_large_is_not_taken_because_something_else_is_waited_for(
-    user: CoderUser, person: Person, project: int
-) -> None:
+def test_large_frame_is_refused_while_waiting_for_small_answer(user: CoderUser, person: Person, project: int) -> None:
     user.script(("tool_stat", {"path": "x"}))
 
     with connected(person, project) as connector:
@@ -182,9 +180,7 @@ def test_something_large_is_not_taken_because_something_else_is_waited_for(
 
 
 @pytest.mark.parametrize("path", ["a", ".bashrc"])
-def test_half_a_character_is_explained_to_the_model_and_goes_nowhere(
-    user: CoderUser, person: Person, project: int, path: str
-) -> None:
+def test_lone_surrogate_is_refused_with_explanation(user: CoderUser, person: Person, project: int, path: str) -> None:
     user.script(("tool_write_file", {"path": path, "content": "\ud800"}))
 
     with serving(person, project, file_content, mode="yes") as calls:
@@ -214,7 +210,7 @@ def test_guidance_of_the_folder_is_offered_as_data(
 # A line that breaks
 
 
-def test_a_call_whose_line_breaks_is_asked_again_by_its_id_of_the_same_connector(
+def test_call_is_repeated_with_same_id_to_same_connector_after_reconnect(
     user: CoderUser, person: Person, project: int
 ) -> None:
     user.script(("tool_write_file", {"path": "a", "content": "x"}))
@@ -253,9 +249,7 @@ def test_a_call_is_never_repeated_to_another_connector(user: CoderUser, person: 
 
 
 @pytest.mark.req("WSA-07.1", "AGT-02.7")
-def test_a_delete_waits_for_the_user_and_is_done_once_when_approved(
-    user: CoderUser, person: Person, project: int
-) -> None:
+def test_delete_waits_for_approval_and_runs_once(user: CoderUser, person: Person, project: int) -> None:
     user.script(("tool_delete_file", {"path": "old.txt"}))
 
     with serving(person, project, lambda *_: {}) as calls, person.follow(user.session, 0) as following:
@@ -289,7 +283,7 @@ def test_a_delete_waits_for_the_user_and_is_done_once_when_approved(
     ("tool", "arguments"),
     [("tool_delete_file", {"path": ".bashrc"}), ("tool_write_file", {"path": ".bashrc", "content": "x"})],
 )
-def test_what_is_asked_for_is_bound_to_the_file_as_it_is(
+def test_approval_is_bound_to_current_file_hash(
     user: CoderUser, person: Person, project: int, tool: str, arguments: dict[str, Any]
 ) -> None:
     looks: list[dict[str, Any]] = []
@@ -314,7 +308,7 @@ def test_what_is_asked_for_is_bound_to_the_file_as_it_is(
     assert call["if_match"] == call["approval"]["old_sha256"] == "a" * 64
 
 
-def test_a_file_that_is_not_there_may_not_be_there_then_either(user: CoderUser, person: Person, project: int) -> None:
+def test_approval_for_missing_file_requires_it_still_missing(user: CoderUser, person: Person, project: int) -> None:
     user.script(("tool_write_file", {"path": ".bashrc", "content": "x"}))
     missing = {"success": False, "code": "file_not_found", "error": "Path .bashrc does not exist"}
 
@@ -327,9 +321,7 @@ def test_a_file_that_is_not_there_may_not_be_there_then_either(user: CoderUser, 
     assert (call["if_match"], call["approval"]["old_sha256"]) == ("", "")
 
 
-def test_what_the_agent_has_read_counts_before_what_the_user_was_asked_about(
-    user: CoderUser, person: Person, project: int
-) -> None:
+def test_delete_sends_hash_read_by_agent_and_hash_shown_to_user(user: CoderUser, person: Person, project: int) -> None:
     user.script(("tool_read_file", {"path": "a"}), ("tool_delete_file", {"path": "a"}))
 
     def answers(method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -344,7 +336,7 @@ def test_what_the_agent_has_read_counts_before_what_the_user_was_asked_about(
     assert (calls[1]["if_match"], calls[1]["approval"]["old_sha256"]) == (read, "b" * 64)  # both must be so
 
 
-def test_a_refusal_is_told_to_the_model_with_the_users_words(user: CoderUser, person: Person, project: int) -> None:
+def test_refusal_reaches_model_with_feedback(user: CoderUser, person: Person, project: int) -> None:
     user.script(("tool_delete_file", {"path": "old.txt"}))
 
     with serving(person, project, lambda *_: {}) as calls:
@@ -357,7 +349,7 @@ def test_a_refusal_is_told_to_the_model_with_the_users_words(user: CoderUser, pe
     assert "I still need it" in heard["error"]
 
 
-def test_an_approval_is_for_these_very_arguments(user: CoderUser, person: Person, project: int) -> None:
+def test_approval_is_bound_to_its_arguments(user: CoderUser, person: Person, project: int) -> None:
     user.script(("tool_delete_file", {"path": "a"}), ("tool_delete_file", {"path": "b"}))
 
     with serving(person, project, lambda *_: {}) as calls:
@@ -374,9 +366,7 @@ def test_an_approval_is_for_these_very_arguments(user: CoderUser, person: Person
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".github/workflows/x.yml", ".bashrc", "AGENTS.md"])
-def test_files_that_other_programs_obey_are_asked_for_whatever_the_mode(
-    user: CoderUser, person: Person, project: int, path: str
-) -> None:
+def test_protected_files_need_approval_in_every_mode(user: CoderUser, person: Person, project: int, path: str) -> None:
     user.script(("tool_write_file", {"path": path, "content": "x"}))
 
     with serving(person, project, file_content, mode="yes") as calls:
@@ -390,9 +380,7 @@ def test_files_that_other_programs_obey_are_asked_for_whatever_the_mode(
     assert_problem(user.decide(pending["id"], decision="approve"), 409, "approval_decided")
 
 
-def test_what_the_connector_asks_parks_too_and_the_first_answer_wins(
-    user: CoderUser, person: Person, project: int
-) -> None:
+def test_connector_question_parks_run_and_first_answer_wins(user: CoderUser, person: Person, project: int) -> None:
     user.script(
         ("tool_write_file", {"path": "a", "content": "new"}), ("tool_write_file", {"path": "b", "content": "x"})
     )
@@ -423,9 +411,7 @@ def test_what_the_connector_asks_parks_too_and_the_first_answer_wins(
     assert "not that" in user.heard()[1]["error"]
 
 
-def test_where_writes_are_asked_for_in_the_terminal_only_the_terminal_can_approve(
-    user: CoderUser, person: Person, project: int
-) -> None:
+def test_terminal_mode_allows_approval_only_in_terminal(user: CoderUser, person: Person, project: int) -> None:
     user.script(("tool_write_file", {"path": "a", "content": "new"}))
     with connected(person, project, mode="terminal") as connector:
         turn = user.ask(headers={"Prefer": "respond-async"})
@@ -441,9 +427,7 @@ def test_where_writes_are_asked_for_in_the_terminal_only_the_terminal_can_approv
     assert user.heard()[0]["success"]
 
 
-def test_the_terminal_has_the_last_word_about_what_was_approved_here(
-    user: CoderUser, person: Person, project: int
-) -> None:
+def test_terminal_can_refuse_what_browser_approved(user: CoderUser, person: Person, project: int) -> None:
     user.script(("tool_delete_file", {"path": "a"}))
     asks = {"success": False, "code": "asks", "error": "asked", "ask_id": "q1", "diff": "-a", "old_sha256": "b" * 64}
     with connected(person, project, mode="terminal") as connector:
@@ -468,7 +452,7 @@ def test_the_terminal_has_the_last_word_about_what_was_approved_here(
 
 
 @pytest.mark.req("AGT-02.8")
-def test_a_call_that_the_connector_asks_about_is_noted_once_and_once_more_when_it_is_made(
+def test_call_with_connector_question_is_audited_when_asked_and_when_run(
     user: CoderUser, person: Person, project: int
 ) -> None:
     user.script(("tool_write_file", {"path": "a", "content": "new"}))
@@ -487,7 +471,7 @@ def test_a_call_that_the_connector_asks_about_is_noted_once_and_once_more_when_i
 
 
 @pytest.mark.req("AGT-02.8")
-def test_a_call_that_is_cancelled_is_noted_as_that(user: CoderUser, person: Person, project: int) -> None:
+def test_cancelled_call_is_audited_as_cancelled(user: CoderUser, person: Person, project: int) -> None:
     user.script(("tool_write_file", {"path": "a", "content": "new"}))
     with connected(person, project) as connector:
         turn = user.ask(headers={"Prefer": "respond-async"})
@@ -501,7 +485,7 @@ def test_a_call_that_is_cancelled_is_noted_as_that(user: CoderUser, person: Pers
 
 
 @pytest.mark.req("AGT-02.8")
-def test_what_a_child_asks_for_is_not_noted_as_a_call_of_its_parent(
+def test_question_of_child_is_not_audited_as_call_of_parent(
     user: CoderUser, person: Person, project: int, script: ByMark, mark: str
 ) -> None:
     spawn = {"role": "tester", "task_brief": {"objective": mark}}
@@ -527,7 +511,7 @@ ASKED = {"success": False, "code": "asks", "error": "asked", "diff": "+new"}
 
 
 def _asked_by_the_connector(user: CoderUser, connector: ScriptedConnector) -> tuple[str, dict[str, Any]]:
-    """Let the connector ask; return the turn that waits, and the approval."""
+    """Make the connector ask the user; return the waiting turn and its approval."""
     turn = user.ask(headers={"Prefer": "respond-async"})
     _answer(connector, connector.hear(), **ASKED, ask_id="q1")
     [pending] = eventually(user.approvals)
@@ -541,7 +525,7 @@ def _is_told_to_stop_asking(connector: ScriptedConnector) -> None:
 
 
 @pytest.mark.parametrize("way", ["cancel", "reset", "delete"])
-def test_the_connector_stops_asking_when_nobody_waits_any_more(
+def test_connector_withdraws_question_when_turn_is_over(
     user: CoderUser, person: Person, project: int, way: str
 ) -> None:
     user.script(("tool_write_file", {"path": "a", "content": "new"}))
@@ -563,9 +547,7 @@ def test_the_connector_stops_asking_when_nobody_waits_any_more(
 
 
 @pytest.mark.any_database
-def test_the_connector_stops_asking_when_the_time_to_decide_is_over(
-    user: CoderUser, person: Person, project: int
-) -> None:
+def test_connector_withdraws_question_when_approval_expires(user: CoderUser, person: Person, project: int) -> None:
     person.http.patch(f"/my/projects/{project}", json={"settings": {"approval_seconds": 10}})
     user.script(("tool_write_file", {"path": "a", "content": "new"}))
     with connected(person, project, mode="both") as connector:
@@ -574,9 +556,7 @@ def test_the_connector_stops_asking_when_the_time_to_decide_is_over(
         assert user.ended(turn_id)["status"] == "completed"
 
 
-def test_a_connector_that_begins_to_ask_for_a_turn_that_is_over_is_told_so(
-    user: CoderUser, person: Person, project: int
-) -> None:
+def test_connector_question_for_finished_turn_is_rejected(user: CoderUser, person: Person, project: int) -> None:
     user.script(("tool_write_file", {"path": "a", "content": "new"}))
     with connected(person, project, mode="both") as connector:
         turn = user.ask(headers={"Prefer": "respond-async"})
@@ -602,9 +582,7 @@ def _answer(connector: ScriptedConnector, call: dict[str, Any], **result: Any) -
 
 
 @pytest.mark.req("AGT-02.7", "AGT-02.6", "SEC-03.5")
-def test_a_project_says_what_is_asked_for_and_where_agents_may_go(
-    user: CoderUser, person: Person, project: int
-) -> None:
+def test_project_settings_define_approvals_and_allowed_paths(user: CoderUser, person: Person, project: int) -> None:
     rules = {
         "tool_read_file": {"allowed_paths": ["src/**"], "denied_paths": ["**/private/**"]},
         "tool_stat": {"requires_approval": True},
@@ -639,7 +617,9 @@ def test_a_project_says_what_is_asked_for_and_where_agents_may_go(
     assert tools["tool_delete_file"]["requires_approval"]
 
 
-def test_nobody_decides_for_somebody_else(user: CoderUser, person: Person, project: int, chat_server: Server) -> None:
+def test_approval_cannot_be_decided_by_another_user(
+    user: CoderUser, person: Person, project: int, chat_server: Server
+) -> None:
     user.script(("tool_delete_file", {"path": "a"}))
     stranger = Person.register(chat_server.url)
     with serving(person, project, file_content) as calls:
@@ -656,7 +636,7 @@ def test_nobody_decides_for_somebody_else(user: CoderUser, person: Person, proje
         assert calls == []
 
 
-def test_a_run_that_waits_goes_on_after_a_restart(start_server: StartServer, model: ModelServer, mark: str) -> None:
+def test_waiting_run_continues_after_restart(start_server: StartServer, model: ModelServer, mark: str) -> None:
     server = start_server(**with_model(model))
     person = Person.register(server.url)
     project = person.project()["id"]
@@ -675,7 +655,7 @@ def test_a_run_that_waits_goes_on_after_a_restart(start_server: StartServer, mod
     assert user.heard()[0]["success"] is True
 
 
-def test_nobody_waits_for_ever_and_what_expired_can_be_asked_for_again_without_a_model(
+def test_expired_approval_can_be_renewed_without_model_call(
     user: CoderUser, person: Person, project: int, model: ModelServer
 ) -> None:
     person.http.patch(

@@ -1,4 +1,4 @@
-"""Agents at work in a real folder: a real connector, a real server, a model that calls the tools."""
+"""Agents with a real connector on a real folder, and a scripted model that calls the tools."""
 
 from pathlib import Path
 
@@ -61,7 +61,7 @@ def test_read_write_list_search_edit_and_delete_with_approval(user: CoderUser, t
         assert folder.files() == {"src/main.py": b"def main():\n    print('hello')\n", "old.txt": b"old"}
 
 
-def test_writes_are_asked_for_in_the_browser_and_the_answer_can_hold(user: CoderUser, tmp_path: Path) -> None:
+def test_writes_are_approved_in_browser_once_or_for_session(user: CoderUser, tmp_path: Path) -> None:
     user.script(*(("tool_write_file", {"path": f"notes/{name}.txt", "content": name}) for name in ("one", "two")))
     (tmp_path / "work" / "notes").mkdir(parents=True)
 
@@ -76,7 +76,7 @@ def test_writes_are_asked_for_in_the_browser_and_the_answer_can_hold(user: Coder
         assert "notes" in artel("grants", "list", env=folder.env).stdout
 
 
-def test_an_approval_is_for_the_file_as_it_was_shown(user: CoderUser, tmp_path: Path) -> None:
+def test_approval_is_bound_to_file_content_shown(user: CoderUser, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     mine = tmp_path / "work" / "a.txt"
     mine.write_text("old\n")
@@ -102,7 +102,7 @@ def test_an_approval_is_for_the_file_as_it_was_shown(user: CoderUser, tmp_path: 
 
 
 @pytest.mark.req("WSA-07.1")
-def test_a_file_that_changed_after_its_delete_was_approved_stays(user: CoderUser, tmp_path: Path) -> None:
+def test_file_changed_after_approved_delete_is_not_deleted(user: CoderUser, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     mine = tmp_path / "work" / "a.txt"
     mine.write_text("old")
@@ -118,7 +118,7 @@ def test_a_file_that_changed_after_its_delete_was_approved_stays(user: CoderUser
     assert "changed" in user.heard()[0]["error"]
 
 
-def test_a_read_only_folder_is_only_read(user: CoderUser, tmp_path: Path) -> None:
+def test_read_only_folder_refuses_writes(user: CoderUser, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.txt").write_text("a")
     user.script(("tool_read_file", {"path": "a.txt"}), ("tool_write_file", {"path": "a.txt", "content": "b"}))
@@ -130,7 +130,7 @@ def test_a_read_only_folder_is_only_read(user: CoderUser, tmp_path: Path) -> Non
     assert [heard["success"] for heard in user.heard()] == [True, False]
 
 
-def test_what_the_user_changes_meanwhile_is_not_overwritten(user: CoderUser, tmp_path: Path) -> None:
+def test_concurrent_change_by_user_is_not_overwritten(user: CoderUser, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     mine = tmp_path / "work" / "a.txt"
     mine.write_text("first")
@@ -150,7 +150,7 @@ def test_what_the_user_changes_meanwhile_is_not_overwritten(user: CoderUser, tmp
     assert "Read it again" in user.heard()[2]["error"]
 
 
-def test_a_named_command_runs_as_it_is_and_nothing_else_does(user: CoderUser, tmp_path: Path) -> None:
+def test_only_configured_commands_run_unchanged(user: CoderUser, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     user.script(("tool_run_command", {"name": "count"}), ("tool_run_command", {"name": "ls -la"}))
 
@@ -180,7 +180,7 @@ def test_guidance_in_the_folder_reaches_the_agent(user: CoderUser, tmp_path: Pat
     assert "Use tabs." in str(model.asked[-1].body["messages"])
 
 
-def test_after_a_restart_of_the_connector_the_same_folder_is_served_again(user: CoderUser, tmp_path: Path) -> None:
+def test_restarted_connector_serves_same_folder(user: CoderUser, tmp_path: Path) -> None:
     with connected_folder(tmp_path, user.person, user.project, "--yes") as folder:
         url = f"/my/projects/{user.project}/connector"
         before = user.person.http.get(url).json()["connector_id"]
@@ -190,7 +190,9 @@ def test_after_a_restart_of_the_connector_the_same_folder_is_served_again(user: 
         assert user.person.http.get(url).json()["connector_id"] == before
 
 
-def test_a_parent_waits_with_its_child_and_both_go_on(user: CoderUser, tmp_path: Path, model: ModelServer) -> None:
+def test_parent_waits_for_approval_of_child_and_both_continue(
+    user: CoderUser, tmp_path: Path, model: ModelServer
+) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "old.txt").write_text("old")
     brief = {"objective": f"childswork {user.session}"}
@@ -220,9 +222,7 @@ def test_a_parent_waits_with_its_child_and_both_go_on(user: CoderUser, tmp_path:
 
 
 @pytest.mark.req("SEC-03.3")
-def test_replacing_file_too_large_to_show_is_asked_with_high_risk_and_without_grant(
-    user: CoderUser, tmp_path: Path
-) -> None:
+def test_replacing_file_too_large_to_show_has_high_risk_and_no_grant(user: CoderUser, tmp_path: Path) -> None:
     large = tmp_path / "work" / "big.csv"
     large.parent.mkdir()
     large.write_bytes(b"x" * 10_000_001)
@@ -243,9 +243,7 @@ def test_replacing_file_too_large_to_show_is_asked_with_high_risk_and_without_gr
 
 @pytest.mark.req("SEC-03.3", "CHT-10.6")
 @pytest.mark.parametrize(("size", "shown"), [(35, "35 bytes"), (10_000_001, "10,000,001 bytes")])
-def test_delete_that_is_asked_for_says_what_would_be_deleted(
-    user: CoderUser, tmp_path: Path, size: int, shown: str
-) -> None:
+def test_delete_approval_shows_what_would_be_deleted(user: CoderUser, tmp_path: Path, size: int, shown: str) -> None:
     file = tmp_path / "work" / "README.md"
     file.parent.mkdir()
     file.write_bytes(b"x" * size)
@@ -275,7 +273,7 @@ def _state(folder: Path) -> dict[str, tuple[int, int, bytes]]:
 
 
 @pytest.mark.req("WSA-01.2")
-def test_folder_is_the_same_before_and_after_whatever_becomes_of_its_project(user: CoderUser, tmp_path: Path) -> None:
+def test_folder_stays_unchanged_by_project_operations(user: CoderUser, tmp_path: Path) -> None:
     work = tmp_path / "work"
     (work / "src" / "empty").mkdir(parents=True)
     (work / "src" / "main.py").write_text("print(1)\n")
@@ -300,7 +298,7 @@ def test_folder_is_the_same_before_and_after_whatever_becomes_of_its_project(use
 
 
 @pytest.mark.req("WSA-05.4", "WSA-06.1")
-def test_connector_of_one_project_is_out_of_reach_of_the_others(user: CoderUser, tmp_path: Path) -> None:
+def test_connector_is_unreachable_from_other_projects(user: CoderUser, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     (work / "mine.txt").write_text("of the other project\n")

@@ -1,4 +1,4 @@
-"""Several processes on one PostgreSQL database: whichever is asked answers, whichever is there runs the turns."""
+"""Several processes on one PostgreSQL database: each answers requests, any of them runs the turns."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ from tests.services import ServiceRun, until
 
 TERMINAL = {"completed", "failed", "cancelled", "timeout"}
 SLOW = Say(" ".join(["slowly"] * 20), pause=0.1)
-PATIENCE = 120.0
+WAIT_SECONDS = 120.0
 
 NewCluster = Callable[..., Cluster]
 
@@ -51,7 +51,7 @@ def new_cluster(
 
 @pytest.fixture(scope="module", params=["two that do all", "api and host"])
 def pair(request: pytest.FixtureRequest, services: ServiceRun, new_cluster: NewCluster) -> tuple[Cluster, Server]:
-    """A cluster whose worker space is run by one process, and another process that answers."""
+    """A cluster whose worker space runs in one process, and another process that gets the requests."""
     # Teams with databases of their own have the same ids: each needs a part of Redis for itself.
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     part = 4 + (2 * worker + (request.param == "api and host")) % 12
@@ -71,7 +71,7 @@ def owners(cluster: Cluster) -> list[tuple[str, int]]:
     return [(owner, epoch) for owner, epoch in cluster.rows("SELECT owner, epoch FROM spaces")]
 
 
-def test_a_message_is_answered_by_the_process_that_took_it(pair: tuple[Cluster, Server]) -> None:
+def test_message_is_answered_by_receiving_process(pair: tuple[Cluster, Server]) -> None:
     cluster, answering = pair
     owner = owners(cluster)
     user = cluster.at(answering)
@@ -83,7 +83,7 @@ def test_a_message_is_answered_by_the_process_that_took_it(pair: tuple[Cluster, 
     assert owners(cluster) == owner, "the space moved"
 
 
-def test_events_of_a_turn_that_runs_elsewhere_come_once_and_in_order(pair: tuple[Cluster, Server]) -> None:
+def test_events_of_remote_turn_arrive_once_and_in_order(pair: tuple[Cluster, Server]) -> None:
     cluster, answering = pair
     user = cluster.at(answering)
     session = user.session()
@@ -91,7 +91,7 @@ def test_events_of_a_turn_that_runs_elsewhere_come_once_and_in_order(pair: tuple
     cluster.model.script(SLOW, about="Tell me")
 
     turn_id = user.begin(session, "Tell me")
-    assert until(lambda: follower.saw("turn_completed"), PATIENCE), follower.kinds
+    assert until(lambda: follower.saw("turn_completed"), WAIT_SECONDS), follower.kinds
 
     assert follower.numbers == list(range(1, len(follower.numbers) + 1))
     completed = follower.kinds.index("message_completed")
@@ -104,11 +104,11 @@ def test_events_of_a_turn_that_runs_elsewhere_come_once_and_in_order(pair: tuple
     assert {data["turn_id"] for _, data in snapshots} == {turn_id}
     later = user.follow(session, after=follower.numbers[-1])
     assert user.say(session, "And now?") == "You said: And now?"
-    assert until(lambda: later.saw("turn_completed"), PATIENCE)
+    assert until(lambda: later.saw("turn_completed"), WAIT_SECONDS)
     assert not [data for _, kind, data in later.frames if "slowly" in str(data)], "an old answer is still shown"
 
 
-def test_a_changed_agent_is_used_by_the_very_next_message(pair: tuple[Cluster, Server]) -> None:
+def test_agent_change_applies_to_next_message(pair: tuple[Cluster, Server]) -> None:
     cluster, answering = pair
     user = cluster.at(answering)
     session = user.session()
@@ -120,7 +120,7 @@ def test_a_changed_agent_is_used_by_the_very_next_message(pair: tuple[Cluster, S
         assert f"Be {number}." in cluster.model.asked[-1].body["messages"][0]["content"]
 
 
-def test_files_are_reached_through_whichever_process_holds_the_line(pair: tuple[Cluster, Server]) -> None:
+def test_files_are_reached_through_process_with_connector(pair: tuple[Cluster, Server]) -> None:
     cluster, answering = pair
     user = cluster.at(answering)
     person = Person("", user.http.get("/auth/me").json()["user_id"], cluster.token, user.http)
@@ -132,23 +132,23 @@ def test_files_are_reached_through_whichever_process_holds_the_line(pair: tuple[
         turn = user.begin(session, "Read it")
         call = connector.hear()
         connector.answer(call, content="inside", size=6)
-        assert until(lambda: user.turn(session, turn)["status"] == "completed", PATIENCE)
+        assert until(lambda: user.turn(session, turn)["status"] == "completed", WAIT_SECONDS)
 
         cluster.model.script(Say(tools=[Tool("tool_delete_file", '{"path": "a"}')]), Say("Deleted."), about="Delete it")
         begun = user.begin(session, "Delete it")
         connector.answer(connector.hear(), sha256="a" * 64)  # a look at what the user is asked about
-        assert until(lambda: user.turn(session, begun)["status"] == "waiting", PATIENCE)
+        assert until(lambda: user.turn(session, begun)["status"] == "waiting", WAIT_SECONDS)
         waiting = user.http.get("/my/approvals?status=pending").json()["items"][0]
         user.http.post(f"/my/approvals/{waiting['id']}/confirm", json={"decision": "approve"})
         deleted = connector.hear()
         connector.answer(deleted)
-        assert until(lambda: user.turn(session, waiting["turn_id"])["status"] == "completed", PATIENCE)
+        assert until(lambda: user.turn(session, waiting["turn_id"])["status"] == "completed", WAIT_SECONDS)
 
         with ThreadPoolExecutor(1) as browser:
             answer = browser.submit(user.http.post, user.space("/undo"), json={"turn_id": waiting["turn_id"]})
             undone = connector.hear()
             connector.answer(undone, files=[{"path": "a", "turn_id": waiting["turn_id"], "outcome": "restored"}])
-            assert answer.result(PATIENCE).json()["files"][0]["outcome"] == "restored"
+            assert answer.result(WAIT_SECONDS).json()["files"][0]["outcome"] == "restored"
 
     assert (call["method"], deleted["method"]) == ("workspace/read", "workspace/delete")
     assert deleted["params"]["epoch"] == undone["params"]["epoch"] == owners(cluster)[0][1]
@@ -156,7 +156,7 @@ def test_files_are_reached_through_whichever_process_holds_the_line(pair: tuple[
     assert cluster.rows("SELECT count(*) FROM relay_calls") == [(0,)]
 
 
-def test_a_connector_is_told_by_whichever_process_holds_its_line_that_nobody_waits(
+def test_connector_of_another_process_withdraws_question_of_finished_turn(
     pair: tuple[Cluster, Server],
 ) -> None:
     cluster, answering = pair
@@ -172,16 +172,16 @@ def test_a_connector_is_told_by_whichever_process_holds_its_line_that_nobody_wai
         call = connector.hear()
         asks = {"success": False, "code": "asks", "error": "asked", "ask_id": "q1"}
         connector.say({"jsonrpc": "2.0", "id": call["id"], "result": asks})
-        assert until(lambda: user.turn(session, turn)["status"] == "waiting", PATIENCE)
+        assert until(lambda: user.turn(session, turn)["status"] == "waiting", WAIT_SECONDS)
 
         assert user.http.post(user.space("/space/reset")).status_code == 200  # which another process does
 
         told = connector.hear()
     assert (told["method"], told["params"]["ask_id"]) == ("workspace/answered", "q1")
-    assert until(lambda: cluster.rows("SELECT count(*) FROM relay_calls") == [(0,)], PATIENCE)
+    assert until(lambda: cluster.rows("SELECT count(*) FROM relay_calls") == [(0,)], WAIT_SECONDS)
 
 
-def test_the_worker_space_is_asked_through_any_process(pair: tuple[Cluster, Server]) -> None:
+def test_worker_space_is_reachable_through_any_process(pair: tuple[Cluster, Server]) -> None:
     cluster, answering = pair
     user = cluster.at(answering)
     session = user.session()
@@ -203,13 +203,13 @@ def test_the_worker_space_is_asked_through_any_process(pair: tuple[Cluster, Serv
     assert user.say(session, "After the cleanup") == "You said: After the cleanup"
 
 
-def test_a_reset_through_another_process_stops_what_runs(pair: tuple[Cluster, Server]) -> None:
+def test_reset_through_another_process_cancels_running_turns(pair: tuple[Cluster, Server]) -> None:
     cluster, answering = pair
     user = cluster.at(answering)
     session = user.session()
     cluster.model.script(Hang(), about="Never, until the reset 0")
     turns = [user.begin(session, f"Never, until the reset {number}") for number in range(3)]
-    assert until(lambda: user.turn(session, turns[0])["status"] == "running", PATIENCE)
+    assert until(lambda: user.turn(session, turns[0])["status"] == "running", WAIT_SECONDS)
 
     assert user.http.post(user.space("/space/reset")).status_code == 200
 
@@ -224,7 +224,7 @@ def test_a_turn_is_cancelled_through_another_process(pair: tuple[Cluster, Server
     hang = Hang()
     cluster.model.script(hang, about="Never, until it is cancelled")
     turn = user.begin(session, "Never, until it is cancelled")
-    assert until(hang.begun.is_set, PATIENCE)
+    assert until(hang.begun.is_set, WAIT_SECONDS)
 
     cancelled = user.http.post(f"/my/chat/{session}/turns/{turn}/cancel")
 
@@ -233,7 +233,7 @@ def test_a_turn_is_cancelled_through_another_process(pair: tuple[Cluster, Server
     assert user.say(session, "Go on") == "You said: Go on"
 
 
-def test_the_project_is_followed_at_another_process(pair: tuple[Cluster, Server]) -> None:
+def test_project_events_are_followed_at_another_process(pair: tuple[Cluster, Server]) -> None:
     cluster, answering = pair
     user = cluster.at(answering)
     follower = Follower(user.http, user.space("/events"))
@@ -242,10 +242,10 @@ def test_the_project_is_followed_at_another_process(pair: tuple[Cluster, Server]
 
     user.say(user.session(), "Work")
 
-    assert until(lambda: follower.kinds.count("agent_status_changed") >= 2, PATIENCE), follower.kinds
+    assert until(lambda: follower.kinds.count("agent_status_changed") >= 2, WAIT_SECONDS), follower.kinds
 
 
-def test_another_process_takes_over_from_one_that_was_killed(new_cluster: NewCluster, services: ServiceRun) -> None:
+def test_another_process_takes_over_from_killed_one(new_cluster: NewCluster, services: ServiceRun) -> None:
     cluster = new_cluster(ARTEL_BUS_URL=services.rabbitmq())
     running, other = cluster.start(), cluster.start()
     user = cluster.at(other)
@@ -256,18 +256,18 @@ def test_another_process_takes_over_from_one_that_was_killed(new_cluster: NewClu
     hang = Hang("half")
     cluster.model.script(hang, about="Mortal message 0")
     turns = [user.begin(session, f"Mortal message {number}") for number in range(4)]
-    assert until(hang.begun.is_set, PATIENCE)
+    assert until(hang.begun.is_set, WAIT_SECONDS)
 
     running.kill()
 
-    assert until(lambda: user.turn(session, turns[-1])["status"] in TERMINAL, PATIENCE)
+    assert until(lambda: user.turn(session, turns[-1])["status"] in TERMINAL, WAIT_SECONDS)
     ended = [user.turn(session, turn) for turn in turns]
     assert [turn["status"] for turn in ended] == ["failed", "completed", "completed", "completed"]
     assert ended[0]["error_code"] == "interrupted"
     [(new_owner, new_epoch)] = owners(cluster)
     assert new_owner != owner
     assert new_epoch == epoch + 1
-    assert until(lambda: follower.kinds.count("turn_completed") == 3, PATIENCE)
+    assert until(lambda: follower.kinds.count("turn_completed") == 3, WAIT_SECONDS)
     assert follower.numbers == list(range(1, len(follower.numbers) + 1))
     assert [kind for kind in follower.kinds if kind.startswith("turn_")] == ["turn_failed"] + ["turn_completed"] * 3
     said = user.http.get(f"/my/chat/{session}/messages").json()["items"]
@@ -280,7 +280,7 @@ def test_another_process_takes_over_from_one_that_was_killed(new_cluster: NewClu
     ]
 
 
-def test_a_process_that_slept_longer_than_its_lease_writes_nothing_and_answers_once(
+def test_process_with_expired_lease_writes_nothing_and_answers_once(
     new_cluster: NewCluster, services: ServiceRun
 ) -> None:
     cluster = new_cluster(ARTEL_BUS_URL=services.rabbitmq())
@@ -292,17 +292,17 @@ def test_a_process_that_slept_longer_than_its_lease_writes_nothing_and_answers_o
     answers: list[httpx.Response] = []
     waiting = threading.Thread(target=lambda: answers.append(sleepers.send(session, "Slowly, please")))
     waiting.start()
-    assert until(lambda: any("Slowly, please" in request.text for request in list(cluster.model.asked)), PATIENCE)
+    assert until(lambda: any("Slowly, please" in request.text for request in list(cluster.model.asked)), WAIT_SECONDS)
 
     sleeper.process.send_signal(signal.SIGSTOP)
     try:
         failed = "SELECT error_code FROM turns WHERE status = 'failed'"
-        assert until(lambda: cluster.rows(failed) == [("interrupted",)], PATIENCE)
+        assert until(lambda: cluster.rows(failed) == [("interrupted",)], WAIT_SECONDS)
         assert user.say(session, "Somebody else?") == "You said: Somebody else?"
         before = cluster.rows("SELECT number, type FROM events ORDER BY session_id, number")
     finally:
         sleeper.process.send_signal(signal.SIGCONT)
-    waiting.join(PATIENCE)
+    waiting.join(WAIT_SECONDS)
 
     assert [answer.status_code for answer in answers] == [502], "the one who waits at the sleeper hears how it ended"
     assert sleepers.say(session, "Awake?") == "You said: Awake?"  # it works again, through the other
@@ -333,14 +333,14 @@ def test_without_a_bus_processes_find_everything_in_the_database(new_cluster: Ne
     hang = Hang()
     cluster.model.script(hang, about="Never, without a bus")
     turn = user.begin(session, "Never, without a bus")
-    assert until(hang.begun.is_set, PATIENCE)
+    assert until(hang.begun.is_set, WAIT_SECONDS)
     user.http.post(f"/my/chat/{session}/turns/{turn}/cancel")
     assert until(hang.abandoned.is_set, 5), "the cancelled turn goes on"
     assert user.http.get(user.space("/space")).status_code == 200
 
 
 @pytest.mark.req("UWS-10.2")
-def test_chat_goes_on_while_rabbitmq_and_redis_are_away(new_cluster: NewCluster, services: ServiceRun) -> None:
+def test_chat_continues_while_rabbitmq_and_redis_are_down(new_cluster: NewCluster, services: ServiceRun) -> None:
     with Line(services.rabbitmq()).running() as bus, Line(services.redis()).running() as cache:
         cluster = new_cluster(ARTEL_BUS_URL=bus.url, ARTEL_REDIS_URL=cache.url)
         running, answering = cluster.start(), cluster.start()
@@ -363,19 +363,19 @@ def test_chat_goes_on_while_rabbitmq_and_redis_are_away(new_cluster: NewCluster,
             assert cluster.at(running).say(session, "Without one") == "You said: Without one"
             assert "Be brief." in cluster.model.asked[-1].body["messages"][0]["content"]
             assert user.http.get("/readyz").status_code == 200
-            assert until(lambda: findings() == parts, PATIENCE), findings()  # noqa: B023
+            assert until(lambda: findings() == parts, WAIT_SECONDS), findings()  # noqa: B023
         bus.mend()
         cache.mend()
 
         lost = [line for line in answering.log_lines() if line["event"] == "bus_connection_lost"]
         assert lost
-        assert until(lambda: reconnected(answering), PATIENCE)
+        assert until(lambda: reconnected(answering), WAIT_SECONDS)
         follower = user.follow(session)
         cluster.model.script(SLOW, about="With them again")
         user.begin(session, "With them again")
-        assert until(lambda: follower.saw("message_snapshot"), PATIENCE), "hints do not flow again"
+        assert until(lambda: follower.saw("message_snapshot"), WAIT_SECONDS), "hints do not flow again"
         user.http.delete(user.space("/space/cache"))  # Redis is asked again
-        assert until(lambda: not findings(), PATIENCE), findings()
+        assert until(lambda: not findings(), WAIT_SECONDS), findings()
         cluster.stop()
 
 
@@ -386,9 +386,7 @@ def reconnected(server: Server) -> bool:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_when_the_database_goes_away_during_turns_each_of_them_ends_once(
-    new_cluster: NewCluster, services: ServiceRun, processes: int
-) -> None:
+def test_turns_end_once_after_database_outage(new_cluster: NewCluster, services: ServiceRun, processes: int) -> None:
     cluster = new_cluster(ARTEL_HOST_LEASE_SECONDS="30")
     for _ in range(processes):
         cluster.start()
@@ -400,11 +398,13 @@ def test_when_the_database_goes_away_during_turns_each_of_them_ends_once(
             (session, talks[number % processes].begin(session, f"Say these few words again, please {number}"))
             for number, session in enumerate(sessions * 3)
         ]
-        assert until(lambda: bool(cluster.rows("SELECT 1 FROM turns WHERE status = 'completed'")), PATIENCE)
+        assert until(lambda: bool(cluster.rows("SELECT 1 FROM turns WHERE status = 'completed'")), WAIT_SECONDS)
         with away(services.postgres(), cluster.database.rsplit("/", 1)[1]):
-            assert until(lambda: httpx.get(f"{cluster.servers[0].url}/readyz", timeout=30).status_code == 503, PATIENCE)
-        assert until(lambda: not cluster.rows("SELECT 1 FROM turns WHERE finished_at IS NULL"), PATIENCE), cluster.rows(
-            "SELECT status, error_code FROM turns"
+            assert until(
+                lambda: httpx.get(f"{cluster.servers[0].url}/readyz", timeout=30).status_code == 503, WAIT_SECONDS
+            )
+        assert until(lambda: not cluster.rows("SELECT 1 FROM turns WHERE finished_at IS NULL"), WAIT_SECONDS), (
+            cluster.rows("SELECT status, error_code FROM turns")
         )
     finally:
         cluster.model.default = Say()
@@ -420,9 +420,7 @@ def test_when_the_database_goes_away_during_turns_each_of_them_ends_once(
         assert user.say(user.session(), "Back?") == "You said: Back?"
 
 
-def test_a_run_that_is_about_to_wait_for_the_user_waits_for_the_database_first(
-    new_cluster: NewCluster, services: ServiceRun
-) -> None:
+def test_parking_run_waits_for_database(new_cluster: NewCluster, services: ServiceRun) -> None:
     cluster = new_cluster(ARTEL_HOST_LEASE_SECONDS="60")
     server = cluster.start()
     user = cluster.at(server)
@@ -437,18 +435,16 @@ def test_a_run_that_is_about_to_wait_for_the_user_waits_for_the_database_first(
         with away(services.postgres(), cluster.database.rsplit("/", 1)[1]):
             asks = {"success": False, "code": "asks", "error": "asked", "ask_id": "q1"}
             connector.say({"jsonrpc": "2.0", "id": call["id"], "result": asks})
-            assert until(lambda: waited_for(server) >= {"note", "run"}, PATIENCE), waited_for(server)
-        assert until(lambda: user.turn(session, turn)["status"] == "waiting", PATIENCE), user.turn(session, turn)
+            assert until(lambda: waited_for(server) >= {"note", "run"}, WAIT_SECONDS), waited_for(server)
+        assert until(lambda: user.turn(session, turn)["status"] == "waiting", WAIT_SECONDS), user.turn(session, turn)
         [approval] = user.http.get("/my/approvals", params={"status": "pending"}).json()["items"]
         assert user.http.post(f"/my/approvals/{approval['id']}/confirm", json={"decision": "approve"}).is_success
         again = next(message for message in (connector.hear(), connector.hear()) if "id" in message)
         connector.answer(again, size=1)
-        assert until(lambda: user.turn(session, turn)["status"] == "completed", PATIENCE)
+        assert until(lambda: user.turn(session, turn)["status"] == "completed", WAIT_SECONDS)
 
 
-def test_a_connector_that_comes_while_the_database_is_away_is_told_to_come_later(
-    new_cluster: NewCluster, services: ServiceRun
-) -> None:
+def test_connector_is_told_to_retry_while_database_is_down(new_cluster: NewCluster, services: ServiceRun) -> None:
     cluster = new_cluster(ARTEL_HOST_LEASE_SECONDS="60")
     server = cluster.start()
     user = cluster.at(server)
@@ -474,7 +470,7 @@ def waited_for(server: Server) -> set[str]:
 
 
 class away:  # noqa: N801 - used like a function
-    """A database that nobody can use, as while PostgreSQL is restarted."""
+    """Make a database unreachable, as during a restart of PostgreSQL."""
 
     def __init__(self, admin: str, name: str) -> None:
         self._admin, self._name = admin, name
@@ -491,7 +487,7 @@ class away:  # noqa: N801 - used like a function
             connection.execute(f"ALTER DATABASE {self._name} ALLOW_CONNECTIONS true")
 
 
-def test_a_stopped_process_hands_its_worker_spaces_over_at_once(new_cluster: NewCluster, services: ServiceRun) -> None:
+def test_stopping_process_releases_its_worker_spaces(new_cluster: NewCluster, services: ServiceRun) -> None:
     cluster = new_cluster(ARTEL_BUS_URL=services.rabbitmq(), ARTEL_HOST_LEASE_SECONDS="60")
     stopped, other = cluster.start(), cluster.start()
     cluster.at(stopped).say(cluster.at(other).session(), "Hello")
@@ -503,7 +499,7 @@ def test_a_stopped_process_hands_its_worker_spaces_over_at_once(new_cluster: New
 
 
 @pytest.mark.req("TWS-07.1")
-def test_what_a_family_does_at_a_host_is_seen_and_ended_from_elsewhere(new_cluster: NewCluster, tmp_path: Path) -> None:
+def test_child_agents_of_remote_host_are_visible_and_cancelled(new_cluster: NewCluster, tmp_path: Path) -> None:
     cluster = new_cluster(ARTEL_WORKSPACES_DIR=str(tmp_path), ARTEL_DRAIN_SECONDS="0")
     cluster.start("--role", "host")
     user = cluster.at(cluster.start("--role", "api"))
@@ -519,11 +515,11 @@ def test_what_a_family_does_at_a_host_is_seen_and_ended_from_elsewhere(new_clust
 
     user.begin(user.session(), "Begin")
 
-    assert until(hang.begun.is_set, PATIENCE)
+    assert until(hang.begun.is_set, WAIT_SECONDS)
     assert user.http.get(f"{parent}/workspace/files/plan").text == "x"
     [child] = [agent for agent in user.http.get(agents).json()["items"] if agent["parent_agent_id"] == cluster.agent_id]
     assert user.http.get(f"{agents}/{child['id']}/status").json()["active_tasks"] == 1
     assert user.http.delete(parent).status_code == 204
-    assert until(hang.abandoned.is_set, PATIENCE)
+    assert until(hang.abandoned.is_set, WAIT_SECONDS)
     assert user.http.get(f"{agents}/{child['id']}").status_code == 404
     assert list((tmp_path / "workspaces").iterdir()) == []

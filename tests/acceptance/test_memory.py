@@ -1,4 +1,4 @@
-"""What agents remember, through HTTP, on SQLite and PostgreSQL."""
+"""Memory of agents, through HTTP, on SQLite and PostgreSQL."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ from tests.running import Server
 
 
 @pytest.mark.req("UWS-17.1", "UWS-20.1")
-def test_what_was_added_is_stored_with_its_metadata_and_found_from_then_on(person: Person) -> None:
+def test_added_memory_is_stored_with_metadata_and_found(person: Person) -> None:
     project = person.project()
     memory = AgentMemory(person, project["id"], project["agents"][0]["id"])
     before = datetime.now(UTC)
@@ -94,7 +94,7 @@ def test_memories_are_listed_newest_first_and_narrowed(person: Person) -> None:
 
 
 @pytest.mark.req("UWS-21.1")
-def test_a_cleared_memory_is_empty_and_goes_on_working(person: Person) -> None:
+def test_cleared_memory_is_empty_and_usable(person: Person) -> None:
     memory = AgentMemory.new(person)
     for text in TEXTS:
         memory.add(text)
@@ -129,7 +129,7 @@ def test_every_agent_has_a_memory_of_its_own(person: Person, other: Person) -> N
 
 
 @pytest.mark.req("UWS-17.2", "UWS-09.3")
-def test_the_memory_of_others_is_not_there(person: Person, other: Person) -> None:
+def test_memory_of_other_users_is_not_found(person: Person, other: Person) -> None:
     project, theirs = person.project(), other.project()
     foreign = AgentMemory(other, project["id"], project["agents"][0]["id"])
     mixed = AgentMemory(other, theirs["id"], project["agents"][0]["id"])
@@ -259,7 +259,7 @@ def test_the_longest_memory_is_kept_whole(person: Person) -> None:
     assert memory.found("word") == [content]
 
 
-def test_with_the_index_down_searching_says_so_and_adding_works(start_server: StartServer) -> None:
+def test_adding_works_and_search_fails_while_index_is_down(start_server: StartServer) -> None:
     server = start_server(ARTEL_QDRANT_URL="http://127.0.0.1:9")
     memory = AgentMemory.new(Person.register(server.url))
 

@@ -1,4 +1,4 @@
-"""What an operator does about memory: install the model, rebuild the index, find out what is missing."""
+"""Commands for memory: install the embedding model, rebuild the index, diagnose."""
 
 import hashlib
 import json

@@ -46,7 +46,7 @@ def test_a_message_with_a_target_is_answered_by_that_agent(
 
 
 @pytest.mark.req("AGT-01.1", "AGT-01.3")
-def test_the_model_is_asked_with_what_the_agent_is_configured_with_and_its_usage_is_counted(
+def test_model_call_uses_agent_configuration_and_counts_usage(
     person: Person, model: ModelServer, script: ByMark, mark: str
 ) -> None:
     project = person.project()
@@ -85,7 +85,7 @@ def test_the_model_is_asked_with_what_the_agent_is_configured_with_and_its_usage
 
 
 @pytest.mark.req("CHT-01.2", "CHT-06.2", "UWS-07.3")
-def test_without_a_target_the_mode_is_orchestrated_and_both_may_alternate(person: Person, mark: str) -> None:
+def test_message_without_target_is_orchestrated_and_modes_may_alternate(person: Person, mark: str) -> None:
     session = person.session(person.project()["id"])
     modes = []
 
@@ -101,7 +101,7 @@ def test_without_a_target_the_mode_is_orchestrated_and_both_may_alternate(person
 
 
 @pytest.mark.req("CHT-01.2")
-def test_without_a_target_the_answer_is_only_that_it_was_accepted(person: Person) -> None:
+def test_message_without_target_returns_202(person: Person) -> None:
     session = person.session()
 
     answer = person.post(session, "Do it all", None)
@@ -139,7 +139,7 @@ def test_an_unknown_target_is_not_found_and_nothing_is_stored(person: Person, ta
     assert person.history(session) == []
 
 
-def test_a_target_is_named_in_full_in_short_or_by_its_id_and_the_exact_name_comes_first(person: Person) -> None:
+def test_target_is_full_name_short_name_or_id_and_exact_name_wins(person: Person) -> None:
     project = person.project()
     short = person.agent(project["id"], name="coder")
     coder = next(agent for agent in project["agents"] if agent["name"] == "agent_coder")
@@ -152,7 +152,7 @@ def test_a_target_is_named_in_full_in_short_or_by_its_id_and_the_exact_name_come
 
 
 @pytest.mark.req("UWS-09.1", "UWS-09.2")
-def test_an_agent_of_another_project_or_user_is_no_target(person: Person, other: Person) -> None:
+def test_agent_of_another_project_or_user_cannot_be_target(person: Person, other: Person) -> None:
     here, there = person.project("here"), person.project("there")
     only_there = person.agent(there["id"], name="only_there")
     foreign = other.project()["agents"][0]["id"]
@@ -186,9 +186,7 @@ def test_a_bad_message_is_refused_and_nothing_is_stored(person: Person, body: di
     assert person.history(session) == []
 
 
-def test_the_users_text_reaches_the_model_and_the_history_as_it_was_written(
-    person: Person, model: ModelServer, mark: str
-) -> None:
+def test_user_text_reaches_model_and_history_unchanged(person: Person, model: ModelServer, mark: str) -> None:
     session = person.session()
     text = f"  {mark}\r\n\t“Grüße”, 你好 🎉 \u202e <b>%s</b> {{x}} \\n  "
 
@@ -219,9 +217,7 @@ def test_respond_async_is_accepted_at_once_and_answered_later(person: Person, sc
     assert person.history(session)[-1]["content"] == "At last."
 
 
-def test_wait_answers_202_when_the_turn_takes_longer_and_the_turn_goes_on(
-    person: Person, script: ByMark, mark: str
-) -> None:
+def test_wait_returns_202_for_slow_turn_that_continues(person: Person, script: ByMark, mark: str) -> None:
     script[mark] = hold = Hold("At last.")
     session = person.session()
 
@@ -271,7 +267,7 @@ def test_header_and_field_are_the_same_key_and_each_session_has_keys_of_its_own(
     assert elsewhere["turn_id"] != first["turn_id"]
 
 
-def test_a_failure_is_answered_the_same_way_again_for_the_same_key(person: Person, script: ByMark, mark: str) -> None:
+def test_failure_is_returned_again_for_same_key(person: Person, script: ByMark, mark: str) -> None:
     script[mark] = Fail(400)
     session = person.session()
 
@@ -283,7 +279,7 @@ def test_a_failure_is_answered_the_same_way_again_for_the_same_key(person: Perso
 
 
 @pytest.mark.req("CHT-08.1", "UWS-22.3")
-def test_a_failed_call_is_told_and_stays_in_the_history_but_not_in_later_prompts(
+def test_failed_call_is_in_history_but_not_in_later_prompts(
     person: Person, model: ModelServer, script: ByMark, server: Server, mark: str
 ) -> None:
     script[f"{mark} fails"] = Fail(400)
@@ -318,7 +314,7 @@ def test_a_failed_call_is_told_and_stays_in_the_history_but_not_in_later_prompts
 
 
 @pytest.mark.req("CHT-09.4")
-def test_ten_messages_wait_and_the_next_is_refused(person: Person, script: ByMark, mark: str) -> None:
+def test_message_queue_is_limited_to_ten(person: Person, script: ByMark, mark: str) -> None:
     script[mark] = hold = Hold()
     session = person.session()
     turns = [person.submit(session, f"{mark} {number}") for number in range(11)]
@@ -355,7 +351,7 @@ def test_messages_of_a_session_are_answered_one_after_another_in_order(
 
 
 @pytest.mark.req("CHT-09.2", "UWS-01.2")
-def test_sessions_and_projects_go_on_while_others_wait(person: Person, script: ByMark, mark: str) -> None:
+def test_waiting_session_does_not_block_other_sessions_and_projects(person: Person, script: ByMark, mark: str) -> None:
     script[f"{mark} slow"] = hold = Hold()
     here, there = person.project("here"), person.project("there")
     waiting = person.session(here["id"])
@@ -415,7 +411,7 @@ def test_a_message_can_be_answered_with_its_events_and_the_stream_ends_with_the_
     assert {piece.data["message_id"] for piece in pieces} == {by_type["message_completed"]["message_id"]}
 
 
-def test_a_message_that_is_streamed_twice_by_its_key_is_told_again(
+def test_repeated_streamed_message_with_same_key_replays_its_events(
     person: Person, model: ModelServer, mark: str
 ) -> None:
     session = person.session()
@@ -430,7 +426,7 @@ def test_a_message_that_is_streamed_twice_by_its_key_is_told_again(
     assert len(model.asked_about(mark)) == 1
 
 
-def test_a_client_that_goes_away_cancels_nothing(person: Person, script: ByMark, mark: str) -> None:
+def test_disconnecting_client_cancels_nothing(person: Person, script: ByMark, mark: str) -> None:
     script[mark] = hold = Hold("Still here.", word="Wait. ")
     session = person.session()
     body = {"content": mark, "target_agent": "coder"}
@@ -456,7 +452,7 @@ def impatient(start_shared_server: StartServer, model: ModelServer) -> Server:
 
 @pytest.mark.any_database
 @pytest.mark.req("UWS-22.1", "UWS-22.3", "UWS-10.3")
-def test_no_progress_is_a_timeout_which_is_in_the_history_but_not_in_later_prompts(
+def test_turn_without_progress_times_out_and_is_not_in_later_prompts(
     impatient: Server, model: ModelServer, script: ByMark, mark: str
 ) -> None:
     person = Person.register(impatient.url)

@@ -1,4 +1,4 @@
-"""What is told while a plan is made anew, tried again, or goes on: nobody has to ask how it stands."""
+"""Events of plans that are revised, retried or resumed."""
 
 import json
 from typing import Any
@@ -26,8 +26,8 @@ def user(person: Person, script: ByMark, mark: str) -> PlanUser:
     return PlanUser(person, project, person.session(project["id"]), team)
 
 
-def _told(events: list[Event], *types: str) -> list[str]:
-    """Return what was told of the plan itself, in its order."""
+def _plan_event_types(events: list[Event], *types: str) -> list[str]:
+    """Return the types of the events about the plan, in order."""
     return [
         f"{event.type} {event.data['phase']}" if event.type == "task_progress" else event.type
         for event in events
@@ -39,7 +39,7 @@ def _progress(events: list[Event], phase: str) -> list[dict[str, Any]]:
     return [event.data for event in events if event.type == "task_progress" and event.data["phase"] == phase]
 
 
-def test_while_it_is_planned_again_the_workflow_says_so(user: PlanUser) -> None:
+def test_workflow_status_is_planning_while_replanned(user: PlanUser) -> None:
     accepted = user.ask()
     first = user.until(accepted["workflow_id"], "awaiting_approval")
     hold = Hold(json.dumps({"tasks": user.team.tasks()[:1]}))
@@ -57,11 +57,11 @@ def test_while_it_is_planned_again_the_workflow_says_so(user: PlanUser) -> None:
     assert user.ended(accepted["workflow_id"])["status"] == "rejected"
     events = user.person.events_of(user.session, accepted["turn_id"])
     made = ["task_progress planning", "task_plan_created", "plan_request", "approval_resolved"]
-    assert _told(events, "task_plan_created", "plan_request", "approval_resolved") == made * 2
+    assert _plan_event_types(events, "task_plan_created", "plan_request", "approval_resolved") == made * 2
     assert [told["workflow_id"] for told in _progress(events, "planning")] == [accepted["workflow_id"]] * 2
 
 
-def test_a_plan_that_became_dearer_as_it_was_approved_is_planned_again(user: PlanUser) -> None:
+def test_changes_that_raise_the_price_send_planning_and_approval_events(user: PlanUser) -> None:
     accepted = user.ask()
     first = user.until(accepted["workflow_id"], "awaiting_approval")
     longer = {"id": "a", "description": f"{user.team.mark} do a. " + "Look at everything twice. " * 100}
@@ -77,10 +77,10 @@ def test_a_plan_that_became_dearer_as_it_was_approved_is_planned_again(user: Pla
     user.decide(second["approval_id"], "reject")
     assert user.ended(accepted["workflow_id"])["status"] == "rejected"
     events = user.person.events_of(user.session, accepted["turn_id"])
-    assert _told(events, "plan_request") == ["task_progress planning", "plan_request"] * 2
+    assert _plan_event_types(events, "plan_request") == ["task_progress planning", "plan_request"] * 2
 
 
-def test_a_turn_that_tries_again_says_which_workflow(user: PlanUser) -> None:
+def test_retry_turn_names_its_workflow(user: PlanUser) -> None:
     user.team.needs = {"a": "", "b": "a"}
     user.team.does = {"b": Fail(400)}
     workflow = user.approved()
@@ -94,7 +94,7 @@ def test_a_turn_that_tries_again_says_which_workflow(user: PlanUser) -> None:
     assert (again["workflow_id"], again["state"]) == (workflow["id"], "queued")
 
 
-def test_a_task_that_waited_and_goes_on_has_an_event_of_its_own(user: PlanUser) -> None:
+def test_resumed_task_has_its_own_event(user: PlanUser) -> None:
     delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
     user.team.needs, user.team.does = {"a": "", "b": "a"}, {"a": delete}
     user.person.http.patch(f"/my/projects/{user.project['id']}", json={"settings": {"plans": {"approve_over_usd": 10}}})

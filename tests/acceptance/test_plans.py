@@ -1,4 +1,4 @@
-"""Requests to the orchestrator: planned, priced, approved, carried out in parallel, answered once."""
+"""Requests to the orchestrator: planning, estimate, approval, parallel tasks, merged answer."""
 
 import json
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ def user(person: Person, script: ByMark, mark: str) -> PlanUser:
 
 
 @pytest.mark.req("UWS-07.2", "UWS-23.1", "UWS-24.2", "CHT-03.1")
-def test_a_request_that_one_agent_can_answer_is_answered_without_ceremony(user: PlanUser) -> None:
+def test_request_for_one_agent_runs_without_approval_and_merge(user: PlanUser) -> None:
     user.team.needs = {"1": ""}
 
     accepted = user.ask()
@@ -56,7 +56,7 @@ def test_a_request_that_one_agent_can_answer_is_answered_without_ceremony(user: 
 
 
 @pytest.mark.req("UWS-23.2", "UWS-23.3", "CHT-03.2", "CHT-03.3", "CHT-03.4", "UWS-24.2")
-def test_a_plan_is_shown_approved_carried_out_and_answered(user: PlanUser) -> None:
+def test_plan_is_shown_approved_executed_and_answered(user: PlanUser) -> None:
     user.team.needs = DIAMOND
     accepted = user.ask()
     assert (accepted["mode"], "workflow_id" in accepted) == ("orchestrated", True)
@@ -114,7 +114,7 @@ def test_the_answer_is_merged_from_every_result(user: PlanUser) -> None:
 
 
 @pytest.mark.req("UWS-13.4")
-def test_a_task_of_an_agent_at_capacity_goes_to_a_free_one_of_the_same_role(user: PlanUser, script: ByMark) -> None:
+def test_task_of_agent_at_capacity_goes_to_free_agent_of_same_role(user: PlanUser, script: ByMark) -> None:
     pid = user.project["id"]
     busy, free = (user.person.agent(pid, name=name, role="tester", concurrency_limit=1) for name in ("first", "second"))
     script[f"busy{user.team.mark}"] = hold = Hold()
@@ -142,7 +142,7 @@ def test_a_task_of_an_agent_at_capacity_goes_to_a_free_one_of_the_same_role(user
     assert user.ended(named)["status"] == "completed"
 
 
-def test_every_task_is_told_the_request_and_a_long_one_is_lost_to_nobody(user: PlanUser) -> None:
+def test_every_task_prompt_contains_the_request_even_a_long_one(user: PlanUser) -> None:
     dear = {"plans": {"approve_over_usd": 10}}
     user.person.http.patch(f"/my/projects/{user.project['id']}", json={"settings": dear})
     user.team.needs = {"1": ""}
@@ -160,7 +160,7 @@ def test_every_task_is_told_the_request_and_a_long_one_is_lost_to_nobody(user: P
         assert len(user.team.requests[task].text) < 6_000
 
 
-def test_results_in_a_language_of_many_tokens_are_handed_on_shortened_to_what_an_agent_may_be_sent(
+def test_results_with_many_tokens_are_shortened_for_the_next_task(
     user: PlanUser,
 ) -> None:
     letters = [chr(0x4E00 + number * 5) for number in range(3_900)]
@@ -176,7 +176,7 @@ def test_results_in_a_language_of_many_tokens_are_handed_on_shortened_to_what_an
     assert "characters were left out here" in user.team.requests["d"].text
 
 
-def test_what_a_task_does_is_told_between_its_start_and_its_end(user: PlanUser) -> None:
+def test_tool_events_of_a_task_come_between_its_start_and_its_end(user: PlanUser) -> None:
     user.team.needs = {"a": "", "b": "", "c": ""}
     tool = Say(tools=[Tool("memory_read", json.dumps({"query": "anything"}))])
     user.team.does = {task: FirstThen(tool, 1, Say("Done.")) for task in "abc"}
@@ -216,9 +216,7 @@ def _needs(needs: Mapping[str, str], task: str) -> set[str]:
         *(("wide", bad) for bad in ("0", "10", "19")),  # none of its twenty differs from another
     ],
 )
-def test_a_failed_task_stops_what_depends_on_it_and_a_retry_does_only_that(
-    user: PlanUser, shape: str, bad: str
-) -> None:
+def test_failed_task_aborts_its_dependents_and_retry_runs_only_those(user: PlanUser, shape: str, bad: str) -> None:
     user.team.needs = needs = SHAPES[shape]
     user.team.does = {bad: Fail(400)}
 
@@ -247,7 +245,7 @@ def test_a_failed_task_stops_what_depends_on_it_and_a_retry_does_only_that(
 
 @pytest.mark.any_database
 @pytest.mark.parametrize("shape", ["wide", "deep"])
-def test_plans_of_other_shapes_are_done(user: PlanUser, shape: str) -> None:
+def test_plans_of_other_shapes_complete(user: PlanUser, shape: str) -> None:
     user.team.needs = SHAPES[shape]
 
     workflow = user.approved()
@@ -260,7 +258,7 @@ def test_plans_of_other_shapes_are_done(user: PlanUser, shape: str) -> None:
 
 
 @pytest.mark.req("CHT-03.3")
-def test_a_rejected_plan_runs_nothing(user: PlanUser) -> None:
+def test_rejected_plan_runs_no_task(user: PlanUser) -> None:
     user.team.needs = DIAMOND
     accepted = user.ask()
     waits = user.until(accepted["workflow_id"], "awaiting_approval")
@@ -274,7 +272,7 @@ def test_a_rejected_plan_runs_nothing(user: PlanUser) -> None:
     assert set(user.statuses(workflow).values()) == {"cancelled"}
 
 
-def test_feedback_makes_another_plan_which_needs_its_own_approval(user: PlanUser) -> None:
+def test_feedback_makes_new_plan_that_needs_its_own_approval(user: PlanUser) -> None:
     user.team.needs = DIAMOND
     accepted = user.ask()
     first = user.until(accepted["workflow_id"], "awaiting_approval")
@@ -337,9 +335,7 @@ def test_an_approval_can_change_the_plan_and_add_an_instruction(user: PlanUser) 
         {"id": "a", "description": "   "},
     ],
 )
-def test_changes_that_make_no_plan_are_refused_and_it_can_still_be_approved(
-    user: PlanUser, change: dict[str, Any]
-) -> None:
+def test_invalid_changes_are_refused_and_plan_can_still_be_approved(user: PlanUser, change: dict[str, Any]) -> None:
     user.team.needs = DIAMOND
     accepted = user.ask()
     waits = user.until(accepted["workflow_id"], "awaiting_approval")
@@ -386,7 +382,7 @@ def test_workflows_are_listed_by_session_and_project(user: PlanUser, other: Pers
     assert_problem(other.http.get("/my/workflows", params=query), 404, "session_not_found")
 
 
-def test_a_plan_that_nobody_decides_about_times_out_and_can_be_asked_for_again(user: PlanUser) -> None:
+def test_undecided_plan_times_out_and_approval_can_be_renewed(user: PlanUser) -> None:
     settings = {"settings": {"approval_seconds": 1}}
     assert user.person.http.patch(f"/my/projects/{user.project['id']}", json=settings).status_code == 200
     user.team.needs = DIAMOND
@@ -410,7 +406,7 @@ def test_a_plan_that_nobody_decides_about_times_out_and_can_be_asked_for_again(u
     assert sorted(user.team.called) == ["a", "b", "c", "d"]
 
 
-def test_an_agent_that_is_deleted_before_the_start_makes_another_plan(user: PlanUser) -> None:
+def test_agent_deleted_before_start_causes_new_plan(user: PlanUser) -> None:
     user.team.needs, user.team.agent = DIAMOND, lambda name: "agent_writer" if name == "b" else "agent_coder"
     accepted = user.ask()
     waits = user.until(accepted["workflow_id"], "awaiting_approval")
@@ -428,7 +424,7 @@ def test_an_agent_that_is_deleted_before_the_start_makes_another_plan(user: Plan
 
 
 @pytest.mark.req("CHT-03.5")
-def test_a_cancelled_workflow_stops_what_runs_and_keeps_what_is_done(user: PlanUser) -> None:
+def test_cancelled_workflow_stops_running_tasks_and_keeps_results(user: PlanUser) -> None:
     hold = Hold()
     user.team.needs, user.team.does = {"a": "", "b": "a", "c": "b"}, {"b": hold}
     accepted = user.ask()
@@ -471,7 +467,7 @@ def test_the_same_request_is_planned_once(user: PlanUser) -> None:
 
 
 @pytest.mark.req("CHT-03.2")
-def test_what_costs_more_than_the_threshold_is_asked_for(user: PlanUser) -> None:
+def test_plan_over_cost_threshold_needs_approval(user: PlanUser) -> None:
     user.team.needs = {"1": ""}
     settings = {"settings": {"plans": {"approve_over_usd": 0.0001}}}
     assert user.person.http.patch(f"/my/projects/{user.project['id']}", json=settings).status_code == 200
@@ -485,7 +481,7 @@ def test_what_costs_more_than_the_threshold_is_asked_for(user: PlanUser) -> None
 
 
 @pytest.mark.req("CHT-11.1")
-def test_what_a_session_spent_unasked_counts_for_plans_of_two_tasks_only(user: PlanUser) -> None:
+def test_unapproved_spending_of_session_counts_only_for_plans_of_two_tasks(user: PlanUser) -> None:
     user.settings(approve_over_usd=0.3)
     user.team.needs = {"1": "", "2": ""}
     user.team.does = {name: Say("Much.", tokens=(1_500, 500)) for name in "12"}
@@ -502,7 +498,7 @@ def test_what_a_session_spent_unasked_counts_for_plans_of_two_tasks_only(user: P
 
 
 @pytest.mark.req("CHT-11.1", "CHT-11.2")
-def test_small_talk_is_never_asked_about_however_long_it_goes_on(user: PlanUser) -> None:
+def test_long_small_talk_never_needs_approval(user: PlanUser) -> None:
     user.team.needs = {"1": ""}
     user.team.does = {"1": Say("A monad is " + "a burrito, more or less; " * 25, tokens=(3_000, 180))}
     spent = 0.0
@@ -516,7 +512,7 @@ def test_small_talk_is_never_asked_about_however_long_it_goes_on(user: PlanUser)
 
 
 @pytest.mark.req("CHT-11.1", "CHT-11.2")
-def test_small_talk_is_not_asked_about_after_turns_with_tools(user: PlanUser) -> None:
+def test_small_talk_after_turns_with_tools_needs_no_approval(user: PlanUser) -> None:
     user.settings(approve_over_usd=10)
     user.team.needs = {"1": ""}
     look = Say(tools=[Tool("memory_read", json.dumps({"query": "anything"}))], tokens=(2_000, 500))
@@ -539,7 +535,7 @@ def test_small_talk_is_not_asked_about_after_turns_with_tools(user: PlanUser) ->
 
 
 @pytest.mark.req("CHT-11.2")
-def test_what_the_demo_brain_wrote_is_not_the_usual_output_of_a_model(user: PlanUser, server: Server) -> None:
+def test_demo_brain_output_does_not_count_as_usual_output(user: PlanUser, server: Server) -> None:
     user.team.needs = {"1": ""}
     user.team.does = {"1": Say("Much.", tokens=(1_000, 2_000))}  # for $0.12 at the prices of gpt-4
     user.ended(user.ask("Write much.")["workflow_id"])
@@ -571,7 +567,7 @@ def test_a_short_question_is_priced_by_the_agents_usual_output(user: PlanUser) -
 
 
 @pytest.mark.req("CHT-03.2")
-def test_three_cheap_tasks_are_asked_about_and_two_are_not(user: PlanUser) -> None:
+def test_three_cheap_tasks_need_approval_and_two_do_not(user: PlanUser) -> None:
     user.change_agent(model="gpt-4o-mini")
     user.team.needs = {"1": "", "2": ""}
     two = user.ended(user.ask("Do both.")["workflow_id"])
@@ -585,7 +581,7 @@ def test_three_cheap_tasks_are_asked_about_and_two_are_not(user: PlanUser) -> No
 
 
 @pytest.mark.req("CHT-03.2", "CHT-11.1")
-def test_a_task_just_under_ten_cents_is_not_asked_about_and_one_just_over_is(user: PlanUser) -> None:
+def test_task_over_ten_cents_needs_approval_and_one_just_under_does_not(user: PlanUser) -> None:
     per_word = prices.cost("gpt-4", 1, 0)
     assert per_word is not None
     words = 2_000
@@ -608,7 +604,7 @@ def test_a_task_just_under_ten_cents_is_not_asked_about_and_one_just_over_is(use
     assert 0.0995 < under["estimated_cost"] <= 0.1 < over["estimated_cost"] < 0.1005
 
 
-def test_a_model_without_a_known_price_is_asked_for_and_named(user: PlanUser) -> None:
+def test_model_without_known_price_needs_approval_that_names_it(user: PlanUser) -> None:
     user.person.agent(user.project["id"], name="agent_odd", model="openai/nobody-knows-this")
     user.team.needs, user.team.agent = {"1": ""}, lambda _: "agent_odd"
 
@@ -624,7 +620,7 @@ def test_a_model_without_a_known_price_is_asked_for_and_named(user: PlanUser) ->
 
 
 @pytest.mark.req("UWS-07.3", "UWS-24.4")
-def test_both_kinds_alternate_and_know_of_each_other(user: PlanUser) -> None:
+def test_direct_and_orchestrated_turns_share_history(user: PlanUser) -> None:
     user.team.needs = {"1": ""}
     user.person.say(user.session, "My name is Ada.")
 
@@ -638,7 +634,7 @@ def test_both_kinds_alternate_and_know_of_each_other(user: PlanUser) -> None:
 
 
 @pytest.mark.req("UWS-24.3")
-def test_the_exchange_and_the_results_are_remembered_with_their_source(user: PlanUser) -> None:
+def test_exchange_and_results_are_stored_in_memory_with_source(user: PlanUser) -> None:
     user.team.needs = {"a": "", "b": "a"}
 
     workflow = user.approved()
@@ -650,7 +646,7 @@ def test_the_exchange_and_the_results_are_remembered_with_their_source(user: Pla
     assert any("Result of b." in item["content"] for item in items)
 
 
-def test_a_tool_that_needs_approval_lets_only_its_task_wait(user: PlanUser) -> None:
+def test_tool_approval_blocks_only_its_task(user: PlanUser) -> None:
     delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
     user.team.needs = {"a": "", "b": "", "c": "a"}
     user.team.does = {"a": delete}
@@ -671,7 +667,7 @@ def test_a_tool_that_needs_approval_lets_only_its_task_wait(user: PlanUser) -> N
     assert "Keep it." in json.dumps(user.team.requests["a"].body["messages"])
 
 
-def test_a_call_that_is_asked_for_again_lets_its_task_go_on_without_it(user: PlanUser) -> None:
+def test_task_continues_without_call_whose_approval_is_renewed(user: PlanUser) -> None:
     recall = Say(tools=[Tool("memory_read", json.dumps({"query": "anything"}))])
     hold = Hold()
     user.team.needs, user.team.does = {"a": "", "b": ""}, {"a": FirstThen(recall, 1, Say("Without.")), "b": hold}
@@ -695,7 +691,7 @@ def _waits(user: PlanUser, turn_id: str) -> dict[str, Any]:
     return turn if turn["status"] == "waiting" else {}
 
 
-def test_a_plan_that_would_cost_more_than_agreed_asks_before_it_does(user: PlanUser) -> None:
+def test_plan_asks_before_exceeding_agreed_cost(user: PlanUser) -> None:
     user.team.needs = {"a": "", "b": "a", "c": "b"}
     user.team.does = {"a": Say("Dear.", tokens=(4_000_000, 10))}
     accepted = user.ask()
@@ -716,7 +712,7 @@ def test_a_plan_that_would_cost_more_than_agreed_asks_before_it_does(user: PlanU
     assert workflow["cost"] <= workflow["agreed_cost"]
 
 
-def test_money_that_is_short_only_while_another_call_is_made_is_not_asked_for(user: PlanUser) -> None:
+def test_budget_reserved_by_running_call_causes_no_approval(user: PlanUser) -> None:
     model, hold = "gpt-4o", Hold()
     fields = {"name": "agent_plain", "model": model, "tools": [], "memory": False, "max_tokens": 1_000}
     agent = user.person.agent(user.project["id"], **fields)
@@ -740,7 +736,7 @@ def test_money_that_is_short_only_while_another_call_is_made_is_not_asked_for(us
     assert workflow["cost"] <= workflow["agreed_cost"]
 
 
-def test_money_and_a_call_can_be_asked_for_at_once_and_decided_in_any_order(user: PlanUser) -> None:
+def test_budget_and_tool_approvals_can_be_decided_in_any_order(user: PlanUser) -> None:
     delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
     user.team.needs = {"a": "", "b": "", "c": "b"}
     expensive = Hold("Dear.", tokens=(4_000_000, 10))
@@ -772,7 +768,7 @@ def test_money_and_a_call_can_be_asked_for_at_once_and_decided_in_any_order(user
     assert user.person.get("/my/approvals", status="pending")["items"] == []
 
 
-def test_a_plan_goes_on_in_the_next_worker_space(user: PlanUser) -> None:
+def test_plan_continues_in_next_worker_space(user: PlanUser) -> None:
     hold = Hold("Result of a.")
     user.team.needs = {"a": "", "b": "a", "c": "b"}
     user.team.does = {"a": hold}
@@ -789,7 +785,7 @@ def test_a_plan_goes_on_in_the_next_worker_space(user: PlanUser) -> None:
     assert (workflow["status"], user.team.called) == ("completed", ["a", "b", "c"])
 
 
-def test_what_is_being_planned_is_planned_in_the_next_worker_space(user: PlanUser) -> None:
+def test_planning_restarts_in_next_worker_space(user: PlanUser) -> None:
     never = Hold()
     user.team.needs, user.team.plans = {"a": "", "b": "a", "c": "b"}, [never]
     accepted = user.ask()
@@ -805,7 +801,7 @@ def test_what_is_being_planned_is_planned_in_the_next_worker_space(user: PlanUse
     assert user.ended(accepted["workflow_id"])["status"] == "completed"
 
 
-def test_what_the_user_said_of_a_plan_is_known_in_the_next_worker_space(user: PlanUser) -> None:
+def test_plan_feedback_survives_change_of_worker_space(user: PlanUser) -> None:
     user.team.needs = DIAMOND
     accepted = user.ask()
     first = user.until(accepted["workflow_id"], "awaiting_approval")
@@ -823,7 +819,7 @@ def test_what_the_user_said_of_a_plan_is_known_in_the_next_worker_space(user: Pl
     assert user.team.planned == 3
 
 
-def test_no_more_money_ends_the_plan_with_what_is_done(user: PlanUser) -> None:
+def test_refused_budget_ends_plan_with_partial_results(user: PlanUser) -> None:
     user.team.needs = {"a": "", "b": "a", "c": "b"}
     user.team.does = {"a": Say("Dear.", tokens=(4_000_000, 10))}
     accepted = user.ask()
@@ -840,7 +836,7 @@ def test_no_more_money_ends_the_plan_with_what_is_done(user: PlanUser) -> None:
     assert "Dear." in workflow["answer"]
 
 
-def test_money_that_nobody_decides_about_ends_the_plan_and_a_retry_asks_anew(user: PlanUser) -> None:
+def test_expired_budget_approval_ends_plan_and_retry_asks_again(user: PlanUser) -> None:
     user.team.needs = {"a": "", "b": "a", "c": "b"}
     user.team.does = {"a": Say("Dear.", tokens=(4_000_000, 10))}
     accepted = user.ask()
@@ -863,7 +859,7 @@ def test_money_that_nobody_decides_about_ends_the_plan_and_a_retry_asks_anew(use
     assert user.team.called == ["a", "b", "c"]
 
 
-def test_a_project_spends_no_more_in_a_month_than_it_may(user: PlanUser) -> None:
+def test_project_stays_within_monthly_budget(user: PlanUser) -> None:
     settings = {"settings": {"monthly_budget_usd": 0.0001}}
     assert user.person.http.patch(f"/my/projects/{user.project['id']}", json=settings).status_code == 200
     user.team.needs = {"1": ""}
@@ -875,7 +871,7 @@ def test_a_project_spends_no_more_in_a_month_than_it_may(user: PlanUser) -> None
     assert user.team.called == []
 
 
-def test_a_direct_call_is_paid_out_of_the_month_too(user: PlanUser) -> None:
+def test_direct_message_counts_against_monthly_budget(user: PlanUser) -> None:
     url = f"/my/projects/{user.project['id']}"
     user.person.http.patch(url, json={"settings": {"monthly_budget_usd": 0.5}})
     spent = user.person.say(user.session, "Hello")["usage"]["cost_usd"]
@@ -891,7 +887,7 @@ def test_a_direct_call_is_paid_out_of_the_month_too(user: PlanUser) -> None:
 
 
 @pytest.mark.any_database
-def test_a_task_whose_model_is_overrun_is_tried_again(user: PlanUser) -> None:
+def test_task_is_retried_when_model_is_rate_limited(user: PlanUser) -> None:
     user.team.needs = {"1": ""}
     user.team.does = {"1": FirstThen(Fail(429), 3, Say("At last."))}  # as often as the model itself is tried again
 
@@ -902,7 +898,7 @@ def test_a_task_whose_model_is_overrun_is_tried_again(user: PlanUser) -> None:
 
 
 @pytest.mark.any_database
-def test_a_model_that_is_overrun_for_a_moment_fails_none_of_many_tasks(user: PlanUser) -> None:
+def test_short_rate_limit_fails_no_task(user: PlanUser) -> None:
     overrun = FirstThen(Fail(429), 18, Say("At last."))  # six tasks give up for now, one after another
     user.team.needs = {f"t{number}": "" for number in range(8)}
     user.team.does = dict.fromkeys(user.team.needs, overrun)
@@ -913,7 +909,7 @@ def test_a_model_that_is_overrun_for_a_moment_fails_none_of_many_tasks(user: Pla
 
 
 @pytest.mark.req("AGT-04.4")
-def test_the_planner_is_told_what_agents_can_and_without_a_plan_who_can_it_does_it(user: PlanUser) -> None:
+def test_planner_sees_capabilities_and_fallback_task_goes_to_capable_agent(user: PlanUser) -> None:
     user.person.agent(user.project["id"], name="agent_polyglot", role="linguist", capabilities=["translate_latin"])
     user.team.needs = {"1": ""}
     requests: list[ModelRequest] = []
@@ -932,7 +928,7 @@ def test_the_planner_is_told_what_agents_can_and_without_a_plan_who_can_it_does_
     assert [task["agent"] for task in workflow["tasks"]] == ["agent_polyglot"]
 
 
-def test_a_model_that_plans_nonsense_leaves_one_task_for_the_agent_that_fits(user: PlanUser) -> None:
+def test_invalid_plans_fall_back_to_one_task_for_best_agent(user: PlanUser) -> None:
     user.team.needs = {"1": ""}
     user.team.plans = [Say("I would rather not."), Say('{"tasks": []}')]
 
@@ -944,7 +940,7 @@ def test_a_model_that_plans_nonsense_leaves_one_task_for_the_agent_that_fits(use
     assert user.team.planned == 2
 
 
-def test_without_a_model_to_merge_them_the_results_are_the_answer(user: PlanUser) -> None:
+def test_results_are_the_answer_when_merging_fails(user: PlanUser) -> None:
     user.team.needs, user.team.does = {"a": "", "b": ""}, {"merge": Fail(400)}
 
     workflow = user.approved()
@@ -954,7 +950,7 @@ def test_without_a_model_to_merge_them_the_results_are_the_answer(user: PlanUser
     assert "Result of b." in workflow["answer"]
 
 
-def test_a_client_that_comes_back_hears_one_story_without_gaps(user: PlanUser) -> None:
+def test_reconnecting_client_gets_events_without_gaps(user: PlanUser) -> None:
     hold = Hold()
     user.team.needs, user.team.does = DIAMOND, {"b": hold}
     accepted = user.ask()
@@ -976,7 +972,7 @@ def test_a_client_that_comes_back_hears_one_story_without_gaps(user: PlanUser) -
 
 
 def _until(following: Stream, kind: str, **data: str) -> list[Event]:
-    """Return the numbered events up to one like this."""
+    """Return the stored events up to the first one of this type."""
     heard = []
     for event in following:
         if event.number is not None:

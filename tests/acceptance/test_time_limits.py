@@ -1,4 +1,4 @@
-"""A task that makes progress for ever is ended all the same."""
+"""Time limits of tasks that make progress."""
 
 import json
 import time
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.any_database
 
 
 @pytest.mark.req("CHT-08.3")
-def test_a_task_that_takes_too_long_in_all_is_ended_and_answered_as_a_time_out(start_server: StartServer) -> None:
+def test_task_over_total_time_limit_times_out(start_server: StartServer) -> None:
     endless = Say(pieces=["more "] * 2_000, pause=0.02)
     with ModelServer(endless).running_in_thread() as model:
         limits = {"ARTEL_TASK_TIMEOUT_SECONDS": "1", "ARTEL_PROGRESS_TIMEOUT_SECONDS": "30"}
@@ -36,7 +36,7 @@ def test_a_task_that_takes_too_long_in_all_is_ended_and_answered_as_a_time_out(s
 
 
 @pytest.mark.req("CHT-08.3")
-def test_a_task_of_a_plan_that_takes_too_long_is_ended_and_the_rest_is_the_answer(start_server: StartServer) -> None:
+def test_plan_task_over_time_limit_ends_and_other_results_are_the_answer(start_server: StartServer) -> None:
     endless = Say(pieces=["more "] * 2_000, pause=0.02)
     with ModelServer(team := Team("mark", {"a": "", "b": "", "c": "a"})).running_in_thread() as model:
         team.does = {"a": endless}
@@ -52,7 +52,7 @@ def test_a_task_of_a_plan_that_takes_too_long_is_ended_and_the_rest_is_the_answe
         assert "took too long" in workflow["answer"]
 
 
-def test_a_task_of_a_plan_whose_model_falls_silent_is_tried_again(start_server: StartServer) -> None:
+def test_plan_task_with_silent_model_is_retried(start_server: StartServer) -> None:
     with ModelServer(team := Team("mark", {"1": ""})).running_in_thread() as model:
         team.does = {"1": FirstThen(Hang(), 1, Say("At last."))}
         limits = {"ARTEL_TASK_TIMEOUT_SECONDS": "120", "ARTEL_PROGRESS_TIMEOUT_SECONDS": "1"}
@@ -68,7 +68,7 @@ def test_a_task_of_a_plan_whose_model_falls_silent_is_tried_again(start_server: 
         assert team.called == ["1", "1"]
 
 
-def test_the_time_in_which_a_person_thinks_is_not_the_tasks_however_long_others_work(start_server: StartServer) -> None:
+def test_waiting_for_approval_does_not_count_as_task_time(start_server: StartServer) -> None:
     limit = 6.0
     recall = Say(tools=[Tool("memory_read", json.dumps({"query": "anything"}))])
     first, second = Hold(), Hold()

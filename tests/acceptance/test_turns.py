@@ -1,4 +1,4 @@
-"""Turns: where they stand, and how they are cancelled, through HTTP, on SQLite and PostgreSQL."""
+"""Status and cancellation of turns, through HTTP, on SQLite and PostgreSQL."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -18,7 +18,7 @@ def server(chat_server: Server) -> Server:
     return chat_server
 
 
-def test_a_turn_tells_where_it_stands_from_queued_to_completed(person: Person, script: ByMark, mark: str) -> None:
+def test_turn_status_goes_from_queued_to_completed(person: Person, script: ByMark, mark: str) -> None:
     script[mark] = hold = Hold()
     project = person.project()
     session = person.session(project["id"])
@@ -115,7 +115,7 @@ def test_a_turn_is_found_only_in_its_own_session_and_by_its_owner(person: Person
         assert answer.status_code == 404
 
 
-def test_deleting_a_session_stops_what_runs_in_it_and_tells_who_waits(
+def test_deleting_session_cancels_its_turns_and_ends_waiting_requests(
     person: Person, script: ByMark, mark: str
 ) -> None:
     script[mark] = hold = Hold(word="Well, ")
@@ -131,7 +131,7 @@ def test_deleting_a_session_stops_what_runs_in_it_and_tells_who_waits(
 
 
 @pytest.mark.req("UWS-08.3", "CHT-10.2")
-def test_after_a_crash_running_turns_are_failed_once_and_queued_ones_go_on(
+def test_after_crash_running_turns_fail_once_and_queued_turns_run(
     start_server: StartServer, model: ModelServer, script: ByMark, mark: str
 ) -> None:
     script[f"{mark} 0"] = hold = Hold(word="Well, ")
@@ -174,7 +174,7 @@ def test_after_a_crash_running_turns_are_failed_once_and_queued_ones_go_on(
 
 
 def _drafts(server: Server) -> list[tuple[str, str]]:
-    """Return what is stored of answers that are being written."""
+    """Return the stored drafts of answers."""
     url = server.env["ARTEL_DATABASE_URL"].replace("postgresql:", "postgresql+psycopg:")
     engine = sqlalchemy.create_engine(url)
     try:

@@ -1,4 +1,4 @@
-"""Worker spaces: how they begin and end, what they tell, and that they share nothing."""
+"""Worker spaces: life cycle, metrics, alerts and isolation."""
 
 import json
 import stat
@@ -29,7 +29,7 @@ def initialised(server: Server, project_id: int) -> list[dict[str, object]]:
 
 
 @pytest.mark.req("UWS-02.2", "UWS-03.1", "UWS-06.1", "UWS-25.1")
-def test_a_new_project_has_a_space_that_is_ready(person: Person, server: Server) -> None:
+def test_new_project_has_ready_space(person: Person, server: Server) -> None:
     project = person.project()
     # Nothing else was asked for yet: when the call returns, the space has begun, with all agents on the bus.
     assert [line["agents"] for line in initialised(server, project["id"])] == [4]
@@ -54,7 +54,7 @@ def test_a_new_project_has_a_space_that_is_ready(person: Person, server: Server)
 
 
 @pytest.mark.req("UWS-03.1", "UWS-03.2", "UWS-03.3")
-def test_fifty_first_requests_at_once_make_one_space(person: Person, server: Server) -> None:
+def test_fifty_concurrent_first_requests_create_one_space(person: Person, server: Server) -> None:
     project = person.project()
     url = f"/my/projects/{project['id']}/space"
     assert person.http.post(f"{url}/cleanup").status_code == 204  # so that the next request is the first
@@ -75,7 +75,7 @@ def test_fifty_first_requests_at_once_make_one_space(person: Person, server: Ser
 
 
 @pytest.mark.req("UWS-09.1")
-def test_the_space_of_another_or_of_nobody_is_not_found(person: Person, other: Person) -> None:
+def test_space_of_another_user_is_not_found(person: Person, other: Person) -> None:
     theirs = other.project()
 
     for project_id in (theirs["id"], 2**40, 0):
@@ -101,7 +101,7 @@ def test_a_new_agent_joins_the_space_at_once(person: Person) -> None:
 
 
 @pytest.mark.req("UWS-08.1", "UWS-05.3")
-def test_a_clean_up_lets_tasks_finish_and_what_waits_goes_on_in_the_next_space(
+def test_cleanup_lets_tasks_finish_and_queued_turns_run_in_next_space(
     person: Person, script: ByMark, server: Server, mark: str
 ) -> None:
     script[f"{mark} long"] = hold = Hold("Finished.")
@@ -130,7 +130,7 @@ def test_a_clean_up_lets_tasks_finish_and_what_waits_goes_on_in_the_next_space(
 
 
 @pytest.mark.req("UWS-08.1", "UWS-05.3")
-def test_a_space_that_nobody_uses_is_cleaned_up_and_begins_again(start_server: StartServer, model: ModelServer) -> None:
+def test_idle_space_is_cleaned_up_and_created_again(start_server: StartServer, model: ModelServer) -> None:
     started = start_server(**with_model(model), ARTEL_SPACE_IDLE_SECONDS="1")
     person = Person.register(started.url)
     project = person.project()
@@ -145,7 +145,7 @@ def test_a_space_that_nobody_uses_is_cleaned_up_and_begins_again(start_server: S
 
 
 @pytest.mark.req("UWS-08.2")
-def test_a_reset_stops_every_task_at_once_and_begins_anew(
+def test_reset_cancels_every_task_and_creates_new_space(
     person: Person, script: ByMark, server: Server, mark: str
 ) -> None:
     script[mark] = hold = Hold(word="Well, ")
@@ -228,7 +228,7 @@ def make_administrator(server: Server, person: Person, *, is_admin: bool = True)
 
 @pytest.mark.req("UWS-08.4")
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True, scope="session")
-def test_clean_up_reset_and_crash_leave_the_users_folder_as_it_is(
+def test_cleanup_reset_and_crash_leave_user_folder_unchanged(
     start_server: StartServer, model: ModelServer, script: ByMark, mark: str, tmp_path: Path
 ) -> None:
     started = start_server(**with_model(model))
@@ -290,14 +290,14 @@ def _file_state(path: Path) -> object:
 
 
 @pytest.mark.req("AGT-02.9")
-def test_neither_a_clean_up_nor_a_reset_allows_more_tool_calls_in_a_minute(
+def test_cleanup_and_reset_keep_tool_call_rate_limit(
     person: Person, model: ModelServer, script: ByMark, mark: str
 ) -> None:
     project, second = person.project(), person.project()
     space = f"/my/projects/{project['id']}/space"
 
     def call_tools(name: str, count: int, project_id: int = project["id"]) -> list[bool]:
-        """Let an agent call a tool so often at once; return which of the calls were made."""
+        """Make an agent call a tool this many times at once; return which calls were made."""
         calls = [Tool("get_workspace_info", "{}", f"call_{number}") for number in range(count)]
         script[f"{mark} {name}"] = [Say(tools=calls), Say("Done.")]
         person.say(person.session(project_id), f"{mark} {name}")
@@ -318,9 +318,7 @@ def test_neither_a_clean_up_nor_a_reset_allows_more_tool_calls_in_a_minute(
 
 
 @pytest.mark.req("UWS-10.1", "UWS-05.1", "UWS-05.2", "UWS-13.1", "UWS-13.2", "CHT-02.1")
-def test_an_agent_never_runs_more_tasks_than_its_limit_and_the_rest_waits(
-    person: Person, model: ModelServer, script: ByMark, mark: str
-) -> None:
+def test_agent_runs_no_more_tasks_than_its_limit(person: Person, model: ModelServer, script: ByMark, mark: str) -> None:
     script[mark] = hold = Hold()
     project = person.project()
     agent = person.agent(project["id"], name="pair", concurrency_limit=2)
@@ -407,7 +405,7 @@ def test_five_failures_in_a_row_are_an_error_an_alert_and_503_until_cured(
     assert figures["error_rate"] == pytest.approx(5 / 6)
 
 
-def test_a_success_begins_the_count_of_failures_anew(person: Person, script: ByMark, mark: str) -> None:
+def test_success_resets_failure_count(person: Person, script: ByMark, mark: str) -> None:
     script[f"{mark} fails"] = Fail(400)
     session = person.session()
 
@@ -418,7 +416,7 @@ def test_a_success_begins_the_count_of_failures_anew(person: Person, script: ByM
 
 
 @pytest.mark.req("UWS-14.1")
-def test_the_figures_of_an_agent_follow_what_it_does(person: Person, script: ByMark, mark: str) -> None:
+def test_agent_metrics_follow_its_work(person: Person, script: ByMark, mark: str) -> None:
     script[f"{mark} fails"] = Fail(400)
     project = person.project()
     url = f"/my/projects/{project['id']}/agents/{project['agents'][0]['id']}/metrics"
@@ -445,7 +443,7 @@ def test_the_figures_of_an_agent_follow_what_it_does(person: Person, script: ByM
 
 
 @pytest.mark.req("UWS-14.2")
-def test_prometheus_has_the_figures_without_any_name_of_a_tenant(person: Person, server: Server, mark: str) -> None:
+def test_prometheus_metrics_contain_no_tenant_names(person: Person, server: Server, mark: str) -> None:
     project = person.project(f"Project {mark}")
     agent = person.agent(project["id"], name=f"agent_{mark}")
     session = person.session(project["id"])
@@ -462,9 +460,7 @@ def test_prometheus_has_the_figures_without_any_name_of_a_tenant(person: Person,
 
 
 @pytest.mark.req("UWS-01.1", "UWS-09.1", "UWS-09.2", "UWS-09.3")
-def test_nothing_of_a_space_shows_up_in_another(
-    person: Person, other: Person, model: ModelServer, server: Server, mark: str
-) -> None:
+def test_spaces_share_nothing(person: Person, other: Person, model: ModelServer, server: Server, mark: str) -> None:
     secret = f"secret{mark}"
     mine, second, theirs = person.project("mine"), person.project("second"), other.project("theirs")
     session = person.session(mine["id"])
@@ -525,7 +521,7 @@ def test_two_projects_of_a_user_work_at_the_same_time_without_conflict(person: P
         assert {message["role"] for message in person.history(sessions[number])} == {"user", "assistant"}
 
 
-def test_a_deleted_project_stops_what_runs_in_it(person: Person, script: ByMark, mark: str) -> None:
+def test_deleting_project_cancels_its_running_turns(person: Person, script: ByMark, mark: str) -> None:
     script[mark] = hold = Hold(word="Well, ")
     project = person.project()
     session = person.session(project["id"])

@@ -14,7 +14,7 @@ TEXTS = [
 
 
 class AgentMemory:
-    """The memory of one agent, as its owner reaches it."""
+    """The memory of one agent, used by its owner."""
 
     def __init__(self, person: Person, project_id: int, agent_id: int) -> None:
         self.http = person.http

@@ -10,7 +10,7 @@ HOSTILE = "<img src=x onerror=alert(1)><b>bold</b>"
 
 
 class ChatPage:
-    """A person who talks to the agents of a project on the page."""
+    """The chat page of a new project."""
 
     def __init__(self, page: Page, person: Person) -> None:
         self.page = page
@@ -26,7 +26,7 @@ class ChatPage:
         expect(page.get_by_role("heading", level=1)).to_have_text("Website")
 
     def session(self, *messages: str, title: str = "Before", prefer: str = "wait=30") -> str:
-        """Begin a conversation over HTTP and say something in it to the coder."""
+        """Create a session over HTTP and send messages to the coder."""
         begun = self.person.http.post("/my/chat/sessions", json={"project_id": self.id, "title": title})
         session_id: str = begun.json()["session_id"]
         for content in messages:
@@ -59,7 +59,7 @@ class ChatPage:
 
 
 def message_texts(page: Page) -> Locator:
-    """Return what was said, without who and when."""
+    """Return the texts of the messages, without author and time."""
     return page.locator("#messages > li .text")
 
 

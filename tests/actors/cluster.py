@@ -1,4 +1,4 @@
-"""Several server processes on one PostgreSQL database, and somebody who talks to any of them."""
+"""Several server processes on one PostgreSQL database, and a user who can talk to each."""
 
 import json
 import os
@@ -34,7 +34,7 @@ class Cluster:
 
     @classmethod
     def make(cls, folder: Path, admin: str, model: ModelServer, **variables: str) -> "Cluster":
-        """Make an empty database for processes to come."""
+        """Create a cluster with an empty database and no processes."""
         name = f"team_{os.getpid()}_{folder.name}".replace("-", "_").lower()
         with psycopg.connect(admin, autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")
@@ -44,7 +44,7 @@ class Cluster:
         return cluster
 
     def start(self, *options: str, name: str = "", **variables: str) -> Server:
-        """Start a process; the one who talks to it is registered with the first that answers HTTP."""
+        """Start a process; register the user with the first one that serves HTTP."""
         name = name or f"server{len(self.servers)}"
         server = Server.start(self.folder / name, self._env(name) | variables, "serve", *options)
         self.servers.append(server)
@@ -56,17 +56,17 @@ class Cluster:
         return server
 
     def at(self, server: Server) -> "ClusterUser":
-        """Return somebody who talks to one of the processes."""
+        """Return the user at one of the processes."""
         return ClusterUser(client(server.url, self.token), self.project_id, self.agent_id)
 
     def stop(self) -> None:
-        """Stop every process that is still there."""
+        """Stop every running process."""
         for server in self.servers:
             if server.process.poll() is None:
                 server.stop()
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Return what the database says."""
+        """Return the rows of a query."""
         with psycopg.connect(self.database) as connection:
             return connection.execute(query).fetchall()
 
@@ -83,7 +83,7 @@ class Cluster:
 
 @dataclass
 class ClusterUser:
-    """The one person, at one of the processes."""
+    """The user of the cluster, at one of its processes."""
 
     http: httpx.Client
     project_id: int

@@ -9,7 +9,7 @@ from tests.people import Person
 
 
 class CoderUser:
-    """A session with agent_coder, whose model says what the test wants it to."""
+    """A user with a session with agent_coder, whose model follows a script."""
 
     def __init__(self, person: Person, project: int, model: ModelServer, mark: str) -> None:
         self.person = person
@@ -21,7 +21,7 @@ class CoderUser:
         self._mark = mark
 
     def script(self, *calls: tuple[str, dict[str, Any]], end: str = "Done.") -> None:
-        """Let the model call tools, one after another, and then say something."""
+        """Script the model: call these tools one after another, then answer."""
         made = [
             Say(tools=[Tool(name, json.dumps(arguments), f"call_{number}")])
             for number, (name, arguments) in enumerate(calls)
@@ -29,7 +29,7 @@ class CoderUser:
         self._script[self._mark] = [*made, Say(end)]
 
     def ask(self, **other: Any) -> dict[str, Any]:
-        """Send a message and wait for what the server answers."""
+        """Send a message and return the response."""
         body = {"content": self._mark, "target_agent": "coder"}
         answer = self.person.http.post(f"/my/chat/{self.session}/message", json=body, **other)
         assert answer.status_code in (200, 202), answer.text
@@ -37,7 +37,7 @@ class CoderUser:
         return answered
 
     def heard(self) -> list[dict[str, Any]]:
-        """Return what the tools have told the model."""
+        """Return the tool results that the model got."""
         requests = [request for request in self._model.asked if self._mark in json.dumps(request.body["messages"])]
         return [json.loads(m["content"]) for m in requests[-1].body["messages"] if m["role"] == "tool"]
 
@@ -47,12 +47,12 @@ class CoderUser:
         return items[::-1]
 
     def approvals(self, status: str = "pending") -> list[dict[str, Any]]:
-        """Return what the user is asked."""
+        """Return the approvals with this status."""
         items: list[dict[str, Any]] = self.person.http.get("/my/approvals", params={"status": status}).json()["items"]
         return items
 
     def decide(self, approval_id: str, **decision: Any) -> Any:
-        """Decide."""
+        """Decide an approval and return the response."""
         return self.person.http.post(f"/my/approvals/{approval_id}/confirm", json=decision)
 
     def ended(self, turn_id: str, seconds: float = 15) -> dict[str, Any]:

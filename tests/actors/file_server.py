@@ -14,7 +14,7 @@ Answers = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 @contextmanager
 def serving(person: Person, project: int, answers: Answers, **hello: Any) -> Iterator[list[dict[str, Any]]]:
-    """Be a connector that answers; the calls that came are in the list, but not the looks before the user is asked."""
+    """Run a connector; yield the list of its calls, without the reads of hashes before an approval."""
     calls: list[dict[str, Any]] = []
 
     def noted(method: str, params: dict[str, Any]) -> dict[str, Any]:

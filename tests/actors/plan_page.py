@@ -12,7 +12,7 @@ from tests.actors.team import Team
 
 @dataclass
 class PlanPage:
-    """Somebody who asks the orchestrator on the page, in a conversation that is open already."""
+    """A chat page with an open session, and its user."""
 
     chat: ChatPage
     user: PlanUser

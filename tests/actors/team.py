@@ -62,7 +62,7 @@ class Team:
 
 
 class Together:
-    """Hold requests only when so many of them are in flight at the same time."""
+    """Release requests when so many of them are in flight at the same time."""
 
     def __init__(self, parties: int) -> None:
         self.most = 0

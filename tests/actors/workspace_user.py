@@ -8,7 +8,7 @@ from tests.people import Person
 
 
 class WorkspaceUser:
-    """A person with a project whose coder does, one after another, what the test says."""
+    """A user with a project whose agents call tools as the test says."""
 
     def __init__(self, person: Person, model: ModelServer, script: ByMark, mark: str) -> None:
         self.person, self.model, self.script, self.mark = person, model, script, mark
@@ -21,7 +21,7 @@ class WorkspaceUser:
         return f"/my/projects/{self.project['id']}/agents/{self.agents[agent]}/workspace{rest}"
 
     def call(self, tool: str, agent: str = "agent_coder", **arguments: Any) -> dict[str, Any]:
-        """Let the agent call a tool; return what its model was told."""
+        """Make the agent call a tool; return the result."""
         self._number += 1
         text = f"{self.mark} number {self._number}."
         self.script[text] = [Say(tools=[Tool(tool, json.dumps(arguments))]), Say("Done.")]

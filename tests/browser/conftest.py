@@ -1,4 +1,4 @@
-"""A browser, and a page in it that is watched."""
+"""A browser and a page whose errors fail the test."""
 
 from collections.abc import Iterator
 
@@ -41,7 +41,7 @@ def complaints() -> Complaints:
 
 @pytest.fixture
 def page(browser: Browser, server: Server, complaints: Complaints) -> Iterator[Page]:
-    """A page in a profile of its own; after every test the browser must have had nothing to complain about."""
+    """A page in a profile of its own; browser errors fail the test."""
     context = browser.new_context(base_url=server.url, viewport={"width": 1280, "height": 800})
     context.set_default_timeout(PATIENCE_MILLISECONDS)
     opened = context.new_page()

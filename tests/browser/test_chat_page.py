@@ -1,4 +1,4 @@
-"""The chat and the dashboard of the worker space on the page, in a browser, with a model that follows the test."""
+"""The chat and the dashboard of the worker space in a browser, with a scripted model."""
 
 import json
 import re
@@ -24,7 +24,7 @@ def models() -> Iterator[ModelServer]:
 
 @pytest.fixture(scope="module")
 def server(start_shared_server: StartServer, models: ModelServer) -> Server:
-    """A server whose model follows the test."""
+    """A server with a scripted model."""
     return start_shared_server(OPENAI_BASE_URL=models.url, OPENAI_API_KEY="none")
 
 
@@ -36,14 +36,14 @@ def chat(page: Page, person: Person, models: ModelServer) -> Iterator[ChatPage]:
 
 @pytest.fixture
 def dictate(models: ModelServer) -> Iterator[Dictate]:
-    """What the model says next is what the test dictates."""
+    """The next answer of the model, dictated by the test."""
     dictation = Dictate()
     models.script(dictation)
     yield dictation
     dictation.end()
 
 
-def test_an_answer_is_seen_while_it_is_written_and_told_once(chat: ChatPage, dictate: Dictate) -> None:
+def test_answer_is_streamed_and_announced_once(chat: ChatPage, dictate: Dictate) -> None:
     chat.open()
     expect(chat.page.get_by_text("Nothing was said yet")).to_be_visible()
     dictate.say("One ", "two ")
@@ -68,9 +68,7 @@ def test_an_answer_is_seen_while_it_is_written_and_told_once(chat: ChatPage, dic
     assert [message["content"] for message in chat.stored()] == ["Count", "One two three"]
 
 
-def test_a_page_that_is_opened_in_the_middle_of_an_answer_shows_it_and_goes_on(
-    chat: ChatPage, dictate: Dictate
-) -> None:
+def test_page_opened_during_answer_shows_it_and_continues(chat: ChatPage, dictate: Dictate) -> None:
     chat.open()
     dictate.say("One ", "two ")
     chat.send("Count")
@@ -89,7 +87,7 @@ def test_a_page_that_is_opened_in_the_middle_of_an_answer_shows_it_and_goes_on(
     expect(message_texts(chat.page)).to_have_text(["Count", "One two three"])
 
 
-def test_a_line_that_drops_is_taken_up_where_it_was(
+def test_stream_resumes_after_lost_connection(
     chat: ChatPage, models: ModelServer, dictate: Dictate, server: Server, complaints: Complaints
 ) -> None:
     complaints.expected += ["request failed", "ERR_"]
@@ -117,7 +115,7 @@ def test_a_line_that_drops_is_taken_up_where_it_was(
 
 
 @pytest.mark.req("CHT-10.2", "CHT-10.3")
-def test_what_was_stopped_is_kept_after_a_reload_and_asked_again(chat: ChatPage, dictate: Dictate) -> None:
+def test_stopped_answer_survives_reload_and_can_be_retried(chat: ChatPage, dictate: Dictate) -> None:
     chat.open()
     dictate.say("One ")
     chat.send("Count")
@@ -138,7 +136,7 @@ def test_what_was_stopped_is_kept_after_a_reload_and_asked_again(chat: ChatPage,
     expect(chat.page.get_by_role("button", name="Again")).to_have_count(0)
 
 
-def test_after_a_reload_one_goes_on_with_who_has_answered_last(chat: ChatPage) -> None:
+def test_reload_keeps_last_agent_selected(chat: ChatPage) -> None:
     chat.open()
     chat.send("Hello", to="agent_writer")
     expect(message_texts(chat.page)).to_have_text(["Hello", "You said: Hello"])
@@ -164,7 +162,7 @@ def test_stop_ends_a_turn(chat: ChatPage, dictate: Dictate) -> None:
     expect(message_texts(chat.page)).to_have_text(["Count", "One ", "You stopped this.", "Go on", "You said: Go on"])
 
 
-def test_a_failure_is_told_apart_from_answers(chat: ChatPage, models: ModelServer) -> None:
+def test_failure_looks_different_from_answer(chat: ChatPage, models: ModelServer) -> None:
     chat.open()
     models.script(Fail(400))
 
@@ -180,7 +178,7 @@ def test_a_failure_is_told_apart_from_answers(chat: ChatPage, models: ModelServe
 
 
 @pytest.mark.req("CHT-10.2")
-def test_the_note_about_an_answer_that_broke_off_is_not_shown_as_a_failure(chat: ChatPage, models: ModelServer) -> None:
+def test_notice_of_interrupted_answer_is_not_shown_as_failure(chat: ChatPage, models: ModelServer) -> None:
     chat.open()
     models.script(*[Cut(broken=True)] * 5)
 
@@ -211,7 +209,7 @@ def test_enter_sends_and_shift_enter_begins_a_line(chat: ChatPage) -> None:
     assert chat.stored()[0]["content"] == "one\ntwo"
 
 
-def test_what_is_sent_before_the_conversation_is_there_goes_into_it(chat: ChatPage) -> None:
+def test_message_sent_before_conversation_loads_goes_into_it(chat: ChatPage) -> None:
     chat.session("Hello")
     held = Held()
     chat.page.route("**/my/chat/sessions?*", held.hold)
@@ -225,7 +223,7 @@ def test_what_is_sent_before_the_conversation_is_there_goes_into_it(chat: ChatPa
     expect(chat.box).to_have_value("")
 
 
-def test_what_is_sent_while_a_new_conversation_opens_goes_into_it(chat: ChatPage) -> None:
+def test_message_sent_while_new_conversation_opens_goes_into_it(chat: ChatPage) -> None:
     old = chat.session("Hello")
     chat.open(path=f"/chat/{old}")
     expect(message_texts(chat.page)).to_have_text(["Hello", "You said: Hello"])
@@ -282,7 +280,7 @@ def test_a_second_tab_sees_the_same_conversation_live(chat: ChatPage, dictate: D
     expect(message_texts(second)).to_have_text(["Hello", "One two", "And then?", "You said: And then?"])
 
 
-def test_what_is_said_is_text_and_never_html(chat: ChatPage, models: ModelServer) -> None:
+def test_messages_are_shown_as_text_not_html(chat: ChatPage, models: ModelServer) -> None:
     chat.open()
     models.script(Say(f"{HOSTILE}\n\n```html\n{HOSTILE}\n```\nDone."))
 
@@ -315,7 +313,7 @@ def test_nothing_is_wider_than_a_phone(chat: ChatPage, models: ModelServer) -> N
     assert width_of_contents(chat.page) == 360
 
 
-def test_a_conversation_needs_no_mouse(chat: ChatPage, dictate: Dictate) -> None:
+def test_chat_works_by_keyboard(chat: ChatPage, dictate: Dictate) -> None:
     chat.session()
     chat.open()
     press = chat.page.keyboard.press
@@ -356,7 +354,7 @@ def test_a_conversation_needs_no_mouse(chat: ChatPage, dictate: Dictate) -> None
         (404, "agent_not_found", "Agent not found", "Choose another one."),
     ],
 )
-def test_what_is_refused_is_said_beside_the_box_and_the_text_is_kept(
+def test_refused_message_shows_error_and_keeps_text(
     chat: ChatPage, complaints: Complaints, status: int, code: str, detail: str, expected: str
 ) -> None:
     complaints.expected.append(str(status))
@@ -405,9 +403,7 @@ def test_a_message_whose_answer_got_lost_is_not_stored_twice(chat: ChatPage, com
     assert len(chat.stored()) == 2
 
 
-def test_earlier_messages_come_when_asked_for_and_the_reader_stays_where_they_are(
-    chat: ChatPage, dictate: Dictate
-) -> None:
+def test_loading_earlier_messages_keeps_scroll_position(chat: ChatPage, dictate: Dictate) -> None:
     dictate.end()
     chat.session(*(f"Question {number}" for number in range(14)))
     chat.open()
@@ -429,7 +425,7 @@ def test_earlier_messages_come_when_asked_for_and_the_reader_stays_where_they_ar
 AT_THE_END = "(log => log.scrollHeight - log.scrollTop - log.clientHeight < 5)(document.getElementById('log'))"
 
 
-def test_the_newest_stays_in_sight_unless_the_reader_looks_further_up(chat: ChatPage, dictate: Dictate) -> None:
+def test_log_follows_newest_message_unless_scrolled_up(chat: ChatPage, dictate: Dictate) -> None:
     chat.open()
     chat.send("Count")
     lines = [f"{number}\n" for number in range(100)]
@@ -451,7 +447,7 @@ def test_the_newest_stays_in_sight_unless_the_reader_looks_further_up(chat: Chat
     chat.page.wait_for_function(AT_THE_END)
 
 
-def test_conversations_are_begun_and_chosen_and_keep_what_was_not_sent(chat: ChatPage) -> None:
+def test_conversations_keep_their_drafts(chat: ChatPage) -> None:
     chat.session("First", title="Older")
     chat.session("Second", title="Newer")
     chat.open()
@@ -484,7 +480,7 @@ def figure(page: Page, name: str) -> Locator:
 
 
 @pytest.mark.req("UWS-25.2")
-def test_the_dashboard_shows_figures_over_time_and_who_works(chat: ChatPage, dictate: Dictate) -> None:
+def test_dashboard_shows_metrics_and_active_agents(chat: ChatPage, dictate: Dictate) -> None:
     chat.open(path="/space")
     expect(figure(chat.page, "Tasks done")).to_have_text("0")
     expect(figure(chat.page, "Active agents")).to_have_text("4")

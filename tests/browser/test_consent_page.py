@@ -1,4 +1,4 @@
-"""What the page asks the user while a run waits for them."""
+"""Approvals on the page."""
 
 import json
 import threading
@@ -41,7 +41,7 @@ def chat(page: Page, person: Person, models: ModelServer) -> Iterator[ChatPage]:
 
 @contextmanager
 def files(chat: ChatPage, *, asks: dict[str, str] | None = None, **hello: Any) -> Iterator[list[dict[str, Any]]]:
-    """Be the connector: plain writes are asked for, everything else is done."""
+    """Run a connector that asks about plain writes and does everything else."""
     calls: list[dict[str, Any]] = []
 
     def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def acted(page: Page) -> Locator:
     return page.locator("#messages > .acted")
 
 
-def test_a_delete_is_asked_for_and_done_when_it_is_approved_by_keyboard(chat: ChatPage, models: ModelServer) -> None:
+def test_delete_runs_after_approval_by_keyboard(chat: ChatPage, models: ModelServer) -> None:
     models.script(call("tool_delete_file", path="old <b>.txt"), Say("Deleted."))
     chat.open()
 
@@ -102,9 +102,7 @@ def test_a_delete_is_asked_for_and_done_when_it_is_approved_by_keyboard(chat: Ch
 
 
 @pytest.mark.req("CHT-10.1")
-def test_what_is_written_after_the_answer_to_a_question_takes_the_place_of_what_was_said_before(
-    chat: ChatPage, models: ModelServer
-) -> None:
+def test_text_after_approval_replaces_text_before_it(chat: ChatPage, models: ModelServer) -> None:
     delete = Tool("tool_delete_file", json.dumps({"path": "old.txt"}))
     dictate = Dictate()
     models.script(Say("I would like to delete a file, if I may.", tools=[delete]), dictate)
@@ -206,9 +204,7 @@ def test_page_marks_the_same_characters_as_the_terminal(chat: ChatPage) -> None:
 
 
 @pytest.mark.req("SEC-03.3")
-def test_what_is_lost_for_good_is_said_and_nothing_is_granted(
-    chat: ChatPage, models: ModelServer, tmp_path: Path
-) -> None:
+def test_irreversible_change_is_announced_without_grant(chat: ChatPage, models: ModelServer, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     (work / "big.csv").write_bytes(b"x" * 10_000_001)
@@ -226,7 +222,7 @@ def test_what_is_lost_for_good_is_said_and_nothing_is_granted(
         assert (work / "big.csv").stat().st_size == 10_000_001
 
 
-def test_a_refusal_tells_the_agent_why(chat: ChatPage, models: ModelServer) -> None:
+def test_refusal_sends_reason_to_agent(chat: ChatPage, models: ModelServer) -> None:
     models.script(call("tool_delete_file", path="old.txt"), Say("Then I leave it."))
     chat.open()
 
@@ -241,7 +237,7 @@ def test_a_refusal_tells_the_agent_why(chat: ChatPage, models: ModelServer) -> N
     assert "I need it" in json.dumps(models.asked[-1].body["messages"])
 
 
-def test_a_write_shows_what_would_change_and_the_answer_can_hold(chat: ChatPage, models: ModelServer) -> None:
+def test_write_shows_diff_and_can_be_approved_for_session(chat: ChatPage, models: ModelServer) -> None:
     models.script(call("tool_write_file", path="a.txt", content="new"), Say("Written."))
     chat.open()
 
@@ -264,9 +260,7 @@ def test_a_write_shows_what_would_change_and_the_answer_can_hold(chat: ChatPage,
     assert len(used) == 1
 
 
-def test_what_was_decided_elsewhere_is_shown_and_stop_takes_the_question_back(
-    chat: ChatPage, models: ModelServer
-) -> None:
+def test_decision_elsewhere_is_shown_and_stop_withdraws_question(chat: ChatPage, models: ModelServer) -> None:
     models.script(call("tool_delete_file", path="a"), Say("One."), call("tool_delete_file", path="b"))
     chat.open()
 
@@ -284,7 +278,7 @@ def test_what_was_decided_elsewhere_is_shown_and_stop_takes_the_question_back(
     eventually(lambda: not chat.person.http.get("/my/approvals?status=pending").json()["items"])
 
 
-def test_what_a_turn_has_changed_is_taken_back_by_keyboard(chat: ChatPage, models: ModelServer, tmp_path: Path) -> None:
+def test_changes_of_turn_are_undone_by_keyboard(chat: ChatPage, models: ModelServer, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     (work / "a.txt").write_text("old")
@@ -344,7 +338,7 @@ def test_a_question_without_a_diff_says_what_would_change(
 
 
 @pytest.mark.req("CHT-10.1", "CLI-01.11")
-def test_what_can_not_be_taken_back_now_can_be_tried_again(
+def test_failed_undo_can_be_retried(
     chat: ChatPage, models: ModelServer, tmp_path: Path, complaints: Complaints
 ) -> None:
     complaints.expected.append("503")
@@ -393,9 +387,7 @@ def test_a_question_fits_the_screen(
 
 
 @pytest.mark.req("CHT-10.1", "CHT-10.6")
-def test_what_was_done_decided_and_put_back_is_shown_in_the_same_words_after_a_reload(
-    chat: ChatPage, models: ModelServer, tmp_path: Path
-) -> None:
+def test_timeline_looks_the_same_after_reload(chat: ChatPage, models: ModelServer, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.txt").write_text("old\n")
     models.script(

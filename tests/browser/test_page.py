@@ -1,4 +1,4 @@
-"""The page at `/` and the documentation at `/docs`, in a browser, as a newcomer meets them."""
+"""The page at `/` and the documentation at `/docs` in a browser: sign-in, projects and agents."""
 
 import json
 import re
@@ -22,7 +22,7 @@ def card_of(page: Page, agent: str) -> Locator:
 
 
 def stored(page: Page) -> dict[str, str]:
-    """Return all that the page keeps in the browser."""
+    """Return what the page stores in the browser."""
     kept: dict[str, str] = page.evaluate("({ ...localStorage, ...sessionStorage })")
     return kept | {cookie["name"]: cookie["value"] for cookie in page.context.cookies()}
 
@@ -69,7 +69,7 @@ def test_the_token_of_a_link_is_exchanged_and_leaves_address_and_history(page: P
 
 @pytest.mark.req("SEC-04.2")
 @pytest.mark.parametrize("proof", ["code", "token"])
-def test_a_foreign_link_replaces_nobody_without_a_question(
+def test_sign_in_link_asks_before_replacing_session(
     page: Page, person: Person, other: Person, complaints: Complaints, proof: str
 ) -> None:
     complaints.expected.append("409")
@@ -120,7 +120,7 @@ def test_a_newcomer_registers_creates_a_project_and_meets_the_team(page: Page) -
 
 @pytest.mark.req("SEC-04.5")
 @pytest.mark.parametrize("is_open", [True, False])
-def test_an_account_is_offered_only_where_it_can_be_made(page: Page, is_open: bool) -> None:
+def test_registration_is_offered_only_when_open(page: Page, is_open: bool) -> None:
     state = json.dumps({"account": None, "registration_open": is_open})
     page.route("**/auth/browser", lambda route: route.fulfill(body=state))
     page.goto("/")
@@ -211,9 +211,7 @@ def test_a_wrong_password_is_explained_and_nothing_is_stored(
     ("status", "detail"),
     [(403, "Registration is closed."), (422, "The request is not valid."), (429, "Try again in 7 seconds.")],
 )
-def test_what_the_server_refuses_is_said_at_the_form(
-    page: Page, complaints: Complaints, status: int, detail: str
-) -> None:
+def test_refused_form_shows_error(page: Page, complaints: Complaints, status: int, detail: str) -> None:
     complaints.expected.append(str(status))
     problem = json.dumps({"status": status, "code": "x", "detail": detail})
     page.route("**/auth/register", lambda route: route.fulfill(status=status, body=problem))
@@ -228,9 +226,7 @@ def test_what_the_server_refuses_is_said_at_the_form(
     assert stored(page) == {}
 
 
-def test_a_server_out_of_reach_is_said_and_can_be_tried_again(
-    page: Page, person: Person, complaints: Complaints
-) -> None:
+def test_unreachable_server_is_shown_with_retry(page: Page, person: Person, complaints: Complaints) -> None:
     complaints.expected += ["ERR_FAILED", "request failed"]
     person.project("Website")
     page.route("**/my/projects*", lambda route: route.abort())
@@ -243,9 +239,7 @@ def test_a_server_out_of_reach_is_said_and_can_be_tried_again(
     expect(page.get_by_role("link", name="Website")).to_be_visible()
 
 
-def test_a_login_that_is_not_good_any_more_leads_to_the_sign_in_form(
-    page: Page, person: Person, complaints: Complaints
-) -> None:
+def test_invalid_login_leads_to_sign_in_form(page: Page, person: Person, complaints: Complaints) -> None:
     complaints.expected.append("401")
     open_project(page, person)
     page.get_by_role("button", name="Rename").click()
@@ -259,7 +253,7 @@ def test_a_login_that_is_not_good_any_more_leads_to_the_sign_in_form(
     assert stored(page) == {}
 
 
-def test_names_are_shown_as_the_text_that_they_are(page: Page, person: Person) -> None:
+def test_names_are_shown_as_text_not_html(page: Page, person: Person) -> None:
     hostile = "<img src=x onerror=alert(1)>"
     person.agent(open_project(page, person, hostile), role=hostile, system_prompt=hostile)
     page.reload()
@@ -339,7 +333,7 @@ def test_editing_sends_only_what_was_changed(page: Page, person: Person) -> None
     expect(card_of(page, "agent_coder")).to_contain_text("changed-elsewhere")
 
 
-def test_a_name_that_is_taken_is_said_in_the_dialog(page: Page, person: Person, complaints: Complaints) -> None:
+def test_taken_name_is_shown_in_dialog(page: Page, person: Person, complaints: Complaints) -> None:
     complaints.expected.append("409")
     open_project(page, person)
     page.get_by_role("button", name="Add an agent").click()
@@ -371,7 +365,7 @@ def test_a_button_is_busy_while_it_works_and_works_once(page: Page, person: Pers
     assert person.http.get("/my/projects").json()["total"] == 1
 
 
-def test_more_projects_than_a_page_can_all_be_seen(page: Page, person: Person) -> None:
+def test_all_pages_of_projects_can_be_seen(page: Page, person: Person) -> None:
     names = [person.project(f"Project {number}")["name"] for number in range(52)]
     arrive(page, person)
     links = page.get_by_role("main").get_by_role("listitem").get_by_role("link")
@@ -448,7 +442,7 @@ def test_back_and_forward_go_between_list_and_project(page: Page, person: Person
     expect(page.get_by_role("heading", level=1, name="Website")).to_be_focused()
 
 
-def test_a_late_answer_does_not_replace_what_is_shown(page: Page, person: Person) -> None:
+def test_late_response_does_not_replace_current_page(page: Page, person: Person) -> None:
     held = Held()
     project_id = open_project(page, person, agents=False)
     page.go_back()

@@ -1,4 +1,4 @@
-"""Plans of the orchestrator on the page: shown, priced, decided about, watched, tried again."""
+"""Plans on the page: estimate, approval, progress and retry."""
 
 import json
 import math
@@ -47,7 +47,7 @@ def usd(amount: float) -> str:
 
 
 @pytest.mark.req("CHT-03.1", "CHT-03.2", "CHT-03.3", "CHT-11.3")
-def test_a_plan_is_shown_with_its_price_and_carried_out_when_it_is_approved_by_keyboard(room: PlanPage) -> None:
+def test_plan_is_shown_with_price_and_runs_after_approval_by_keyboard(room: PlanPage) -> None:
     room.team.needs = DIAMOND
     room.ask()
 
@@ -98,7 +98,7 @@ def test_hidden_characters_of_a_plan_are_marked_and_announced(room: PlanPage) ->
     expect(room.state).to_have_text("rejected")
 
 
-def test_what_a_task_cost_is_shown_when_that_is_known(room: PlanPage) -> None:
+def test_task_cost_is_shown_when_known(room: PlanPage) -> None:
     last, held = Hold(), Held()
     room.team.needs, room.team.does = {"a": "", "b": "a", "c": "b"}, {"c": last}
     room.ask()
@@ -117,7 +117,7 @@ def test_what_a_task_cost_is_shown_when_that_is_known(room: PlanPage) -> None:
     expect(room.task("c")).to_contain_text(f"{usd(cost)}, expected $")
 
 
-def test_it_is_all_there_again_after_a_reload(room: PlanPage) -> None:
+def test_plan_survives_reload(room: PlanPage) -> None:
     hold = Hold("done", word="Half a ")
     room.team.needs, room.team.does = {"a": "", "b": "a", "c": "b"}, {"b": hold}
     room.ask()
@@ -158,7 +158,7 @@ def _animation(shown: Locator) -> str:
     return name
 
 
-def test_what_could_not_be_asked_is_asked_again(room: PlanPage, complaints: Complaints) -> None:
+def test_failed_loading_of_plan_is_retried(room: PlanPage, complaints: Complaints) -> None:
     complaints.expected += ["request failed", "net::ERR_FAILED"]
     hold = Hold("Late.")
     room.team.needs, room.team.does = {"a": "", "b": "a", "c": "b"}, {"c": hold}
@@ -179,7 +179,7 @@ def test_what_could_not_be_asked_is_asked_again(room: PlanPage, complaints: Comp
     expect(room.plan.locator(".figures")).to_contain_text("Cost $")
 
 
-def test_a_page_that_is_opened_while_it_is_planned_shows_the_plan(room: PlanPage) -> None:
+def test_page_opened_during_planning_shows_plan(room: PlanPage) -> None:
     room.team.needs = DIAMOND
     hold = Hold(json.dumps({"tasks": room.team.tasks()}))
     room.team.plans = [hold]
@@ -196,7 +196,7 @@ def test_a_page_that_is_opened_while_it_is_planned_shows_the_plan(room: PlanPage
     expect(room.state).to_have_text("done")
 
 
-def test_a_plan_of_long_ago_comes_with_what_was_said_then(room: PlanPage) -> None:
+def test_old_plan_loads_with_earlier_messages(room: PlanPage) -> None:
     room.team.needs = {"a": "", "b": "a"}
     room.ask()
     room.button("Approve").click()
@@ -215,7 +215,7 @@ def test_a_plan_of_long_ago_comes_with_what_was_said_then(room: PlanPage) -> Non
     assert roles[:4] == ["user", "plan", "assistant", "user"]
 
 
-def test_without_agents_nothing_is_planned_and_it_can_be_tried_again(room: PlanPage) -> None:
+def test_planning_without_agents_fails_and_can_be_retried(room: PlanPage) -> None:
     agents = room.chat.project["agents"]
     for agent in agents:
         room.user.person.http.delete(f"/my/projects/{room.chat.id}/agents/{agent['id']}")
@@ -230,7 +230,7 @@ def test_without_agents_nothing_is_planned_and_it_can_be_tried_again(room: PlanP
     expect(room.state).to_have_text("done")
 
 
-def test_words_of_tasks_stream_while_they_write_and_stay_open(room: PlanPage) -> None:
+def test_task_text_streams_and_stays_open(room: PlanPage) -> None:
     first, second = Dictate(), Dictate()
     room.team.needs, room.team.does = {"a": "", "b": "", "c": ""}, {"a": first, "b": second}
     room.team.plans = [Say(json.dumps({"tasks": room.team.tasks()}))]
@@ -274,7 +274,7 @@ def test_a_plan_is_changed_before_it_begins(room: PlanPage) -> None:
     assert changed == {"b": "agent_writer", "c": "agent_coder", "d": "agent_coder"}
 
 
-def test_changes_that_leave_nothing_are_refused_and_can_be_taken_back(room: PlanPage) -> None:
+def test_changes_that_remove_every_task_are_refused_and_can_be_reverted(room: PlanPage) -> None:
     room.team.needs = {"a": "", "b": "", "c": ""}
     room.ask()
     room.button("Change…").click()
@@ -291,7 +291,7 @@ def test_changes_that_leave_nothing_are_refused_and_can_be_taken_back(room: Plan
     assert sorted(room.team.called) == ["a", "b", "c"]
 
 
-def test_a_rejection_with_words_makes_another_plan_which_says_what_is_new(room: PlanPage) -> None:
+def test_rejection_with_feedback_makes_new_plan_that_lists_changes(room: PlanPage) -> None:
     room.team.needs = DIAMOND
     room.ask()
     expect(room.button("Reject")).to_be_visible()
@@ -317,7 +317,7 @@ def test_a_rejection_with_words_makes_another_plan_which_says_what_is_new(room: 
     assert room.team.planned == 2
 
 
-def test_a_plan_that_the_month_may_not_pay_for_says_what_is_left(room: PlanPage) -> None:
+def test_plan_over_monthly_budget_shows_remaining_budget(room: PlanPage) -> None:
     _settings(room, monthly_budget_usd=0.5)
     room.team.needs = {"1": ""}
 
@@ -329,7 +329,7 @@ def test_a_plan_that_the_month_may_not_pay_for_says_what_is_left(room: PlanPage)
     expect(message_texts(room.page).last).to_have_text("Result of 1.")
 
 
-def test_one_task_that_becomes_three_writes_under_its_tasks(room: PlanPage) -> None:
+def test_answer_moves_to_tasks_when_one_task_becomes_three(room: PlanPage) -> None:
     dictate = Dictate()
     _settings(room, plans={"approve_over_usd": 0.0001})
     room.team.needs = {"a": ""}
@@ -349,7 +349,7 @@ def test_one_task_that_becomes_three_writes_under_its_tasks(room: PlanPage) -> N
 
 
 @pytest.mark.req("CHT-08.2")
-def test_what_failed_is_told_with_its_reason_and_tried_again(room: PlanPage) -> None:
+def test_failed_task_shows_reason_and_can_be_retried(room: PlanPage) -> None:
     room.team.needs, room.team.does = {"a": "", "b": "a", "c": "", "d": "b"}, {"a": Fail(400)}
     room.ask()
     room.button("Approve").click()
@@ -420,7 +420,7 @@ def test_a_plan_is_cancelled_on_its_card(room: PlanPage) -> None:
     assert room.team.called == ["a", "b", "b", "c"]
 
 
-def test_a_plan_that_nobody_decided_about_is_asked_for_again(room: PlanPage) -> None:
+def test_expired_plan_approval_can_be_renewed(room: PlanPage) -> None:
     _settings(room, approval_seconds=1)
     room.team.needs = DIAMOND
     room.ask()
@@ -443,7 +443,7 @@ def _settings(room: PlanPage, **settings: Any) -> None:
     assert answer.status_code == 200, answer.text
 
 
-def test_more_money_is_asked_for_with_the_figures(room: PlanPage) -> None:
+def test_budget_approval_shows_amounts(room: PlanPage) -> None:
     hold = Hold()
     room.team.needs = {"a": "", "b": "a", "c": "b"}
     room.team.does = {"a": Say("Dear.", tokens=(4_000_000, 10)), "b": hold}
@@ -471,7 +471,7 @@ def test_more_money_is_asked_for_with_the_figures(room: PlanPage) -> None:
     assert room.team.called == ["a", "b", "c"]
 
 
-def test_what_is_decided_elsewhere_is_not_asked_here_any_more(room: PlanPage) -> None:
+def test_decision_elsewhere_ends_question_on_page(room: PlanPage) -> None:
     hold = Hold()
     room.team.needs, room.team.does = DIAMOND, {"a": hold}
     room.ask()
@@ -487,7 +487,7 @@ def test_what_is_decided_elsewhere_is_not_asked_here_any_more(room: PlanPage) ->
     expect(room.state).to_have_text("done")
 
 
-def test_no_more_money_ends_it_with_what_is_done(room: PlanPage) -> None:
+def test_refused_budget_ends_plan_with_partial_results(room: PlanPage) -> None:
     room.team.needs = {"a": "", "b": "a", "c": "b"}
     room.team.does = {"a": Say("Dear.", tokens=(4_000_000, 10))}
     room.ask()
@@ -512,7 +512,7 @@ def test_a_model_without_a_known_price_is_named(room: PlanPage) -> None:
     expect(room.plan.locator(".figures")).to_contain_text("Cost not known")
 
 
-def test_one_task_is_answered_without_ceremony_in_a_new_conversation(room: PlanPage) -> None:
+def test_single_task_is_answered_like_a_message_in_new_conversation(room: PlanPage) -> None:
     dictate = Dictate()
     room.page.get_by_role("link", name="New conversation").click()
     expect(room.page.get_by_text("Nothing was said yet")).to_be_visible()
@@ -532,7 +532,7 @@ def test_one_task_is_answered_without_ceremony_in_a_new_conversation(room: PlanP
     expect(room.chat.stop).to_have_count(0)
 
 
-def test_a_tool_that_one_task_asks_for_shows_which_waits(room: PlanPage) -> None:
+def test_tool_approval_shows_waiting_task(room: PlanPage) -> None:
     delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
     room.team.needs, room.team.does = {"a": "", "b": "", "c": "a"}, {"a": delete}
     room.ask()
@@ -555,7 +555,7 @@ def test_a_tool_that_one_task_asks_for_shows_which_waits(room: PlanPage) -> None
     expect(message_texts(room.page).last).to_have_text("All of it, in one.")
 
 
-def test_an_answer_that_comes_too_late_is_said_on_the_card(room: PlanPage, complaints: Complaints) -> None:
+def test_late_decision_shows_error_on_card(room: PlanPage, complaints: Complaints) -> None:
     complaints.expected.append("409")
     room.team.needs = DIAMOND
     room.ask()

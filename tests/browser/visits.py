@@ -1,4 +1,4 @@
-"""What tests in a browser share: ways into the page, and what the browser has to say about it."""
+"""Helpers of browser tests: opening pages, and errors that the browser reports."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from tests.people import Person
 
 @dataclass
 class Complaints:
-    """What the browser complains about: script errors, broken policies, failed requests, dialogs of scripts."""
+    """Errors of the browser: script errors, policy violations, failed requests, dialogs of scripts."""
 
     expected: list[str] = field(default_factory=list)
     heard: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Complaints:
 
 
 class Held:
-    """Requests that wait until the test lets them go on; those that come later do not wait."""
+    """Requests that wait until the test releases them; later ones do not wait."""
 
     def __init__(self) -> None:
         self.routes: list[Route] = []
@@ -59,13 +59,13 @@ class Held:
 
 
 def arrive(page: Page, person: Person) -> None:
-    """Come by a link as `artel up` prints it."""
+    """Open a sign-in link as `artel up` prints it."""
     page.goto(f"/#token={person.token}")
     expect(page.get_by_role("heading", name="Projects", exact=True)).to_be_focused()
 
 
 def open_project(page: Page, person: Person, name: str = "Website", *, agents: bool = True) -> int:
-    """Make a project and look at it, and at its agents; return its id."""
+    """Create a project and open its agents; return its id."""
     project_id: int = person.project(name)["id"]
     arrive(page, person)
     page.get_by_role("link", name=name, exact=True).click()
@@ -81,7 +81,7 @@ def show_agents(page: Page) -> None:
 
 
 def width_of_contents(page: Page) -> int:
-    """Return how wide the widest thing is that can be scrolled sideways: the page, or a dialog on it."""
+    """Return the scroll width of the page or of its widest dialog."""
     widest: int = page.evaluate(
         """Math.max(document.documentElement.scrollWidth,
           ...[...document.querySelectorAll("dialog[open]")].map((d) => innerWidth + d.scrollWidth - d.clientWidth))"""

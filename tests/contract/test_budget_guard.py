@@ -94,7 +94,7 @@ async def payer(upgraded_database: Callable[[], str]) -> AsyncIterator[Payer]:
     await database.close()
 
 
-async def test_nothing_is_reserved_for_a_turn_that_is_being_ended(payer: Payer) -> None:
+async def test_nothing_is_reserved_for_ending_turn(payer: Payer) -> None:
     budget_guard = await payer.begin()
 
     def end(connection: Connection) -> None:
@@ -110,7 +110,7 @@ async def test_nothing_is_reserved_for_a_turn_that_is_being_ended(payer: Payer) 
     assert await payer.stands() == (0, 0)
 
 
-async def test_nothing_is_reserved_for_a_session_that_is_being_deleted(payer: Payer) -> None:
+async def test_nothing_is_reserved_for_session_being_deleted(payer: Payer) -> None:
     budget_guard = await payer.begin()
 
     async with payer.held(lambda c: delete_session(c, payer.user, payer.session_id)) as commit:
@@ -124,7 +124,7 @@ async def test_nothing_is_reserved_for_a_session_that_is_being_deleted(payer: Pa
 
 
 @pytest.mark.parametrize("end", ["finished", "deleted"])
-async def test_what_is_being_reserved_when_a_turn_ends_counts_as_spent(payer: Payer, end: str) -> None:
+async def test_open_reservation_counts_as_spent_when_turn_ends(payer: Payer, end: str) -> None:
     await payer.begin()
     request = _ReservationRequest(uuid7(), [payer.month], payer.project_id, payer.turn_id, 100_000, None)
 
@@ -141,7 +141,7 @@ async def test_what_is_being_reserved_when_a_turn_ends_counts_as_spent(payer: Pa
     assert await payer.stands() == (100_000, 0)
 
 
-async def test_a_call_that_is_cancelled_while_it_reserves_has_reserved_nothing(payer: Payer) -> None:
+async def test_call_cancelled_while_reserving_leaves_no_reservation(payer: Payer) -> None:
     budget_guard = await payer.begin()
 
     async with payer.held(lambda c: BudgetRepository(c, payer.user).lock(payer.month)) as commit:

@@ -85,7 +85,7 @@ async def test_a_model_plans_over_the_agents_of_the_project(planner: Planner, mo
         (Say('{"tasks": [{"id": "a"}]}'), "plan"),
     ],
 )
-async def test_a_bad_plan_is_mended_once_with_its_mistakes(
+async def test_invalid_plan_is_repaired_once_with_its_problems(
     planner: Planner, model: ModelServer, bad: Say, mistake: str
 ) -> None:
     model.script(bad, plan(("a", "")))
@@ -99,7 +99,7 @@ async def test_a_bad_plan_is_mended_once_with_its_mistakes(
 
 
 @pytest.mark.parametrize("bad", [plan(("a", "a")), Say("nonsense"), plan(("a", ""), agent="agent_nobody")])
-async def test_two_bad_plans_make_one_task_for_the_agent_that_fits(
+async def test_two_invalid_plans_fall_back_to_one_task_for_best_agent(
     planner: Planner, model: ModelServer, bad: Say
 ) -> None:
     model.script(bad, bad)
@@ -113,7 +113,7 @@ async def test_two_bad_plans_make_one_task_for_the_agent_that_fits(
     assert made.problems
 
 
-async def test_a_model_that_refuses_leaves_one_task(planner: Planner, model: ModelServer) -> None:
+async def test_refusing_model_falls_back_to_one_task(planner: Planner, model: ModelServer) -> None:
     model.script(Fail(401))
 
     made = await planner.plan(WISH)
@@ -122,7 +122,7 @@ async def test_a_model_that_refuses_leaves_one_task(planner: Planner, model: Mod
     assert len(made.graph) == 1
 
 
-async def test_planning_has_an_end(planner: Planner, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_planning_has_a_timeout(planner: Planner, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("artel.plans.planner.PLAN_SECONDS", 0.5)
     model.script(Hang())
     begun = time.monotonic()
@@ -133,7 +133,7 @@ async def test_planning_has_an_end(planner: Planner, model: ModelServer, monkeyp
     assert time.monotonic() - begun < 5
 
 
-async def test_a_revision_is_told_the_old_plan_and_what_the_user_said(planner: Planner, model: ModelServer) -> None:
+async def test_revision_prompt_contains_old_plan_and_feedback(planner: Planner, model: ModelServer) -> None:
     model.script(plan(("a", "")))
 
     await planner.plan(Wish(WISH.text, AGENTS, old_plan=one_task(WISH), feedback='Rather "two" tasks'))
@@ -144,7 +144,7 @@ async def test_a_revision_is_told_the_old_plan_and_what_the_user_said(planner: P
     assert model.asked[0].text == WISH.text
 
 
-async def test_what_was_said_before_is_told_as_far_as_it_fits(planner: Planner, model: ModelServer) -> None:
+async def test_planner_prompt_contains_history_that_fits(planner: Planner, model: ModelServer) -> None:
     history = [Said("user", "too long", 5_000), Said("user", "My name is Ada.", 5), Said("assistant", "Hello Ada.", 4)]
     model.script(plan(("a", "")))
 
@@ -157,7 +157,7 @@ async def test_what_was_said_before_is_told_as_far_as_it_fits(planner: Planner, 
     ]
 
 
-def test_the_same_wish_has_the_same_key() -> None:
+def test_same_request_has_same_cache_key() -> None:
     before = [Said("user", "Hello", 1)]
 
     def key(text: str = "Write a long report.", agents: Any = AGENTS, said: Any = ()) -> str:

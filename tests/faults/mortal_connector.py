@@ -1,4 +1,4 @@
-"""`artel connect`, with points at which it kills itself: KILL_AT names the one at which it dies, as by kill -9.
+"""`artel connect` with kill points: it kills itself with SIGKILL at the one named in KILL_AT.
 
 The product knows nothing of this: its parts are wrapped here, in the process that runs it.
 """
@@ -17,13 +17,13 @@ POINTS = ("making", "temporary", "before_started", "started", "renamed", "before
 
 
 def passed(point: str) -> None:
-    """Die, if this is the point."""
+    """Kill this process if this kill point is armed."""
     if point == os.environ["KILL_AT"]:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 class MortalJournal(Journal):
-    """Dies before or after it records something."""
+    """A journal with kill points before and after each record."""
 
     def record_temporary(self, entry: Entry, temporary: str) -> None:
         super().record_temporary(entry, temporary)
@@ -41,7 +41,7 @@ class MortalJournal(Journal):
 
 
 def before(point: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function with a point before it."""
+    """Return the function with a kill point before it."""
 
     def mortal(*args: Any, **options: Any) -> Any:
         passed(point)
@@ -51,7 +51,7 @@ def before(point: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def after(point: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function with a point after it."""
+    """Return the function with a kill point after it."""
 
     def mortal(*args: Any, **options: Any) -> Any:
         result = function(*args, **options)
@@ -62,7 +62,7 @@ def after(point: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def main() -> None:
-    """Run the command line, mortally."""
+    """Run the command line with kill points."""
     serving.Journal = MortalJournal  # type: ignore[attr-defined]
     os.rename = after("renamed", os.rename)
     os.fchmod = before("temporary", os.fchmod)  # then the temporary file is there, with all that is to be in it

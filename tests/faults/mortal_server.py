@@ -1,4 +1,4 @@
-"""`artel`, with points at which it kills itself.
+"""`artel` with kill points.
 
 The product knows nothing of this: its parts are wrapped here, in the process that runs it. A point is armed by writing
 `name count` into the file that MORTAL_FILE names; the process dies at that passage of the point, as by kill -9.
@@ -54,7 +54,7 @@ TURN_POINTS = (
 
 
 class Mortality:
-    """Counts the passages of the point that is armed."""
+    """Counts the passages of the armed kill point."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -63,7 +63,7 @@ class Mortality:
         self._lock = threading.Lock()  # transactions pass on threads
 
     def passed(self, point: str | None) -> None:
-        """Die, if this is the passage that was asked for."""
+        """Kill this process at the armed passage."""
         if point is None or not self._file.exists():
             return
         with self._lock:
@@ -77,7 +77,7 @@ class Mortality:
 
 
 def make_mortal(mortality: Mortality) -> None:
-    """Wrap the parts that have points."""
+    """Wrap the functions that have kill points."""
     run = Database.run
 
     async def mortal_run(self: Database, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -107,6 +107,6 @@ def _passing(mortality: Mortality, point: str, function: Callable[..., Any]) -> 
 
 
 def main() -> None:
-    """Run the command line, mortal."""
+    """Run the command line with kill points."""
     make_mortal(Mortality(Path(os.environ["MORTAL_FILE"])))
     command_line.main()

@@ -1,4 +1,4 @@
-"""Users of the orchestrator who go on whatever happens to the server, and the model that does their plans."""
+"""Users of the orchestrator that retry while the server is killed, and the scripted model of their plans."""
 
 import json
 import re
@@ -13,11 +13,11 @@ import httpx
 from aiohttp import web
 
 from tests.deadlines import eventually
-from tests.faults.killing import Assassin, Deadly
+from tests.faults.kill_points import Assassin, Deadly
 from tests.model_server import Behaviour, Fail, Hang, ModelRequest, Say, Tool
 from tests.services import until
 
-PATIENCE_SECONDS = 300.0  # they are cut off again and again
+RETRY_SECONDS = 300.0  # they are cut off again and again
 LOOK_SECONDS = 0.1
 AGENTS = ("agent_coder", "agent_writer", "agent_analyzer", "agent_researcher")
 FEEDBACK = "Only two tasks, please."
@@ -36,7 +36,7 @@ _TASK = re.compile(r"mark\w+ do (\w+)\.")
 
 @dataclass(frozen=True)
 class Kind:
-    """A plan, and what is special about it: a task that asks for a tool, is dear, never ends, or fails at first."""
+    """A plan and its special task: one that asks for a tool, is expensive, never ends, or fails at first."""
 
     needs: Mapping[str, str]
     asks: str = ""
@@ -48,7 +48,7 @@ class Kind:
 
     @property
     def done(self) -> set[str]:
-        """What is done in the end."""
+        """The tasks that are completed at the end."""
         return set(self.revised or self.needs) - {self.drops}
 
 
@@ -65,8 +65,8 @@ KINDS = {
 
 
 @dataclass
-class Team:
-    """The model of one flow: plans, does tasks, and merges what came of them."""
+class KillingTeam:
+    """The model of one flow: plans, does the tasks, and merges their results."""
 
     mark: str
     kind: Kind
@@ -116,13 +116,13 @@ class Team:
         )
 
 
-class Teams:
-    """The models of all flows: what the user said tells whose it is."""
+class KillingTeams:
+    """The models of all flows, chosen by the mark in the user message."""
 
     def __init__(self) -> None:
-        self._teams: dict[str, Team] = {}
+        self._teams: dict[str, KillingTeam] = {}
 
-    def add(self, team: Team) -> None:
+    def add(self, team: KillingTeam) -> None:
         self._teams[team.mark] = team
 
     async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
@@ -131,15 +131,15 @@ class Teams:
         return await self._teams[found[0]](request, http)
 
 
-class Line:
-    """Asks a server that may go away and come back, until it has answered."""
+class RetryingClient:
+    """An HTTP client that retries until the server has answered."""
 
     def __init__(self, url: Callable[[], str], token: str) -> None:
         self._url = url
         self._http = httpx.Client(headers={"Authorization": f"Bearer {token}"}, timeout=30)
 
     def call(self, method: str, path: str, *expected: int, **options: Any) -> httpx.Response:
-        answered = eventually(lambda: self._answered(method, path, options), PATIENCE_SECONDS)
+        answered = eventually(lambda: self._answered(method, path, options), RETRY_SECONDS)
         answer: httpx.Response = answered[0]
         assert answer.status_code in expected, f"{method} {path}: {answer.text}"
         return answer
@@ -160,11 +160,11 @@ class Line:
 
 @dataclass
 class Flow:
-    """One request to the orchestrator, in a session of its own, from its acceptance to its end."""
+    """One request to the orchestrator in a session of its own."""
 
     name: str
     session_id: str
-    team: Team
+    team: KillingTeam
     accepted: dict[str, Any] = field(default_factory=dict)
     decided: dict[str, str] = field(default_factory=dict)  # approvals, of which the server has said that it knows
     retries: int = 0
@@ -182,9 +182,9 @@ class Flow:
 
 
 class User(threading.Thread):
-    """Somebody with several flows in a project: sends, decides, cancels and tries again until all have ended."""
+    """A user with several flows: sends, decides, cancels and retries until all have ended."""
 
-    def __init__(self, line: Line, names: Sequence[str], teams: Teams, assassin: Assassin) -> None:
+    def __init__(self, line: RetryingClient, names: Sequence[str], teams: KillingTeams, assassin: Assassin) -> None:
         project = line.call("POST", "/my/projects", 201, json={"name": "Plans", "settings": SETTINGS}).json()
         self.project_id: int = project["id"]
         for agent in project["agents"]:  # a server that has just started would be busy with reading its embedder
@@ -198,7 +198,7 @@ class User(threading.Thread):
         for name in names:
             place = {"project_id": self.project_id}
             session = line.call("POST", "/my/chat/sessions", 201, json=place).json()
-            team = Team(f"mark{uuid.uuid4().hex[:12]}", KINDS[name], assassin)
+            team = KillingTeam(f"mark{uuid.uuid4().hex[:12]}", KINDS[name], assassin)
             teams.add(team)
             self.flows.append(Flow(name, session["session_id"], team))
 
@@ -207,7 +207,7 @@ class User(threading.Thread):
             for flow in self.flows:
                 path = f"/my/chat/{flow.session_id}/message"
                 flow.accepted = self._line.call("POST", path, 202, json=flow.message).json()
-            if not until(self._all_over, PATIENCE_SECONDS, LOOK_SECONDS):
+            if not until(self._all_over, RETRY_SECONDS, LOOK_SECONDS):
                 self.problem = f"not over: {[flow for flow in self.flows if not flow.is_over]}"
         except Exception as problem:  # noqa: BLE001 - the test tells it
             self.problem = repr(problem)

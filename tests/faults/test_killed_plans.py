@@ -1,4 +1,4 @@
-"""A server that is killed at a named point of a plan keeps the promise: what is done is kept, what waits still waits.
+"""Servers killed at a kill point of a plan: results are kept, and pending approvals stay pending.
 
 While it comes back the next plans are begun, and killed at the next point; what is left of those before goes on beside
 them. `make faults` kills at each point 20 times; the usual run does it once.
@@ -18,8 +18,8 @@ import pytest
 from sqlalchemy import Row
 
 from tests.conftest import JWT_SECRET
-from tests.faults.killing import KILLS, MORTAL, TERMINAL_EVENTS, Assassin, Rows, arm, points_of
-from tests.faults.plan_users import PATIENCE_SECONDS, Flow, Line, Teams, User
+from tests.faults.kill_points import KILLS, MORTAL, TERMINAL_EVENTS, Assassin, Rows, arm, points_of
+from tests.faults.plan_users import RETRY_SECONDS, Flow, KillingTeams, RetryingClient, User
 from tests.model_server import ModelServer
 from tests.people import Person
 from tests.running import Server, clean_environment
@@ -31,7 +31,7 @@ TASK_ENDS = {"task_completed", "task_failed", "task_cancelled"}
 
 @dataclass(frozen=True)
 class Point:
-    """Where the server dies: at one of so many passages by these flows (0: while all wait for the user).
+    """A kill point: its number of passages by these flows (0: while all wait for the user).
 
     Until then the user leaves some kinds of approvals alone.
     """
@@ -87,7 +87,7 @@ AT_THE_MODEL = {"plan_called", "model_called", "streaming", "merge_called"}
 
 @dataclass
 class Death:
-    """What the database said when the server was dead, and what the model had been asked until then."""
+    """A snapshot of the database and of the model calls after a kill."""
 
     turns: dict[str, Row[Any]]
     workflows: dict[str, Row[Any]]
@@ -97,11 +97,11 @@ class Death:
 
 
 class Victim:
-    """A server, its model, and people with plans; killed and started again and again."""
+    """A server that is killed and restarted, with its model and users of plans."""
 
     def __init__(self, backend: str, database: str, folder: Path, model: ModelServer) -> None:
         self._folder, self._armed = folder, folder / "armed"
-        self._assassin, self._teams = Assassin(), Teams()
+        self._assassin, self._teams = Assassin(), KillingTeams()
         model.default = self._teams
         self.rows = Rows(database)
         self._env = clean_environment(
@@ -122,11 +122,11 @@ class Victim:
     def _start(self) -> Server:
         return Server.start(self._folder, self._env, module=MORTAL)
 
-    def line(self) -> Line:
-        return Line(lambda: self.server.url, self._token)
+    def line(self) -> RetryingClient:
+        return RetryingClient(lambda: self.server.url, self._token)
 
     def die_at(self, point: Point) -> User:
-        """Let somebody have flows, and kill the server at a passage of the point; answer who it was."""
+        """Start flows and kill the server at a passage of the kill point; return their user."""
         if self.server.process.poll() is not None:  # the point before has failed
             self.server = self._start()
         user = User(self.line(), point.flows, self._teams, self._assassin)
@@ -147,7 +147,7 @@ class Victim:
         return user
 
     def come_back(self, user: User) -> None:
-        """Start again; who waited for that goes on."""
+        """Restart the server; waiting users continue."""
         self.server = self._start()
         user.undecided = set()
 
@@ -159,7 +159,7 @@ class Victim:
         return len(waiting) == len(asked) == len(sessions)
 
     def look(self, flows: Sequence[Flow]) -> Death:
-        """Return what the database says."""
+        """Return a snapshot of the database."""
         sessions = [flow.session_id for flow in flows]
         workflows = {row.id: row for row in self.rows.of("workflows", sessions)}
         tasks = self.rows.where("tasks", "workflow_id", workflows) if workflows else []
@@ -195,9 +195,7 @@ def victim(
         pytest.param([*WAITING, *ENDING], id="ending"),
     ],
 )
-def test_a_server_killed_at_points_of_plans_keeps_the_promise(
-    victim: Victim, backend: str, points: Sequence[Point]
-) -> None:
+def test_plans_are_consistent_after_server_is_killed(victim: Victim, backend: str, points: Sequence[Point]) -> None:
     for _ in range(KILLS):
         users: list[User] = []
         deaths: list[Death] = []
@@ -207,7 +205,7 @@ def test_a_server_killed_at_points_of_plans_keeps_the_promise(
             check_death(deaths[-1])
             victim.come_back(users[-1])
         for user in users:
-            user.join(PATIENCE_SECONDS)
+            user.join(RETRY_SECONDS)
             assert not user.is_alive()
         assert [user.problem for user in users if user.problem] == []
 
@@ -225,7 +223,7 @@ def test_a_server_killed_at_points_of_plans_keeps_the_promise(
 
 
 def check_death(death: Death) -> None:
-    """What belongs together was stored together, wherever the server died."""
+    """Assert that related rows were stored in one transaction."""
     pending: dict[str, list[Row[Any]]] = {}
     for approval in death.approvals.values():
         if approval.status == "pending":
@@ -246,7 +244,7 @@ def check_death(death: Death) -> None:
 
 
 def check_end(flow: Flow, now: Death) -> None:
-    """The flow has the end that its user wanted."""
+    """Assert that the flow ended as its user wanted."""
     [workflow] = [one for one in now.workflows.values() if one.session_id == flow.session_id]
     tasks = {task.id: task.status for task in now.tasks.values() if task.workflow_id == workflow.id}
     if flow.kind.hangs:
@@ -258,7 +256,7 @@ def check_end(flow: Flow, now: Death) -> None:
 
 
 def check_history(victim: Victim, flow: Flow, now: Death) -> None:
-    """The message is there once, and every turn has one answer; the last is the workflow's."""
+    """Assert one user message and one answer per turn; the last is the workflow's."""
     messages = sorted(victim.rows.of("messages", [flow.session_id]), key=lambda message: message.number)
     assert [message.content for message in messages if message.role == "user"] == [flow.message["content"]]
     turns = {turn.id for turn in now.turns.values() if turn.session_id == flow.session_id}
@@ -270,7 +268,7 @@ def check_history(victim: Victim, flow: Flow, now: Death) -> None:
 
 
 def check_turns(flow: Flow, deaths: Sequence[Death], now: Death, events: Sequence[Row[Any]]) -> None:
-    """What ran when the server died is failed, once, with its tasks; nothing else is; what had ended is as it was."""
+    """Assert that exactly the interrupted turns and tasks failed, once, and finished ones did not change."""
     for turn in now.turns.values():
         if turn.session_id != flow.session_id:
             continue
@@ -302,7 +300,7 @@ def _check_cut_off(turn: Row[Any], death: Death, events: Sequence[Row[Any]]) -> 
 
 
 def check_tasks(flow: Flow, deaths: Sequence[Death], now: Death) -> None:
-    """A result that was stored is kept, and the model is not asked for it again."""
+    """Assert that stored results are kept and not computed again."""
     for death in deaths:
         for place, task in death.tasks.items():
             if task.status == "completed" and death.workflows[task.workflow_id].session_id == flow.session_id:
@@ -311,7 +309,7 @@ def check_tasks(flow: Flow, deaths: Sequence[Death], now: Death) -> None:
 
 
 def check_approvals(flow: Flow, deaths: Sequence[Death], now: Death, events: Sequence[Row[Any]]) -> None:
-    """What the user has decided holds: a plan is approved once, and more money, and both are used."""
+    """Assert that decisions are kept: plans and budgets are approved once, and approvals are used."""
     approvals = {approval.id: approval for approval in now.approvals.values() if approval.session_id == flow.session_id}
     cut_off = {turn.id for turn in now.turns.values() if turn.error_code == "interrupted"}
     resolved = Counter(_data(event)["approval_id"] for event in events if event.type == "approval_resolved")
@@ -341,7 +339,7 @@ def check_approvals(flow: Flow, deaths: Sequence[Death], now: Death, events: Seq
 
 
 def check_events(victim: Victim, flow: Flow, now: Death, events: Sequence[Row[Any]]) -> None:
-    """Numbers without holes; every turn ends once, and tells of every task one story."""
+    """Assert event numbers without gaps, one end per turn, and consistent events per task."""
     mine = [event for event in events if event.session_id == flow.session_id]
     [session] = victim.rows.of("sessions", [flow.session_id])
     assert [event.number for event in mine] == list(range(1, session.last_event + 1)), "numbers have holes"
@@ -370,7 +368,7 @@ def _check_story(story: Sequence[tuple[str, str | None]]) -> None:
 
 
 def check_money(victim: Victim, user: User, now: Death) -> None:
-    """Nothing stays reserved, everything is counted, and never more than was agreed."""
+    """Assert that nothing stays reserved and spending is within the agreed cost."""
     budgets = victim.rows.where("budgets", "project_id", [user.project_id])
     assert [budget.reserved_micros for budget in budgets] == [0] * len(budgets)
     assert victim.rows.where("reservations", "project_id", [user.project_id]) == []
@@ -384,7 +382,7 @@ def check_money(victim: Victim, user: User, now: Death) -> None:
 
 
 def told(victim: Victim, flows: Sequence[Flow]) -> list[Row[Any]]:
-    """Return what was told, in its order."""
+    """Return the event types in order."""
     events = victim.rows.of("events", [flow.session_id for flow in flows])
     return sorted(events, key=lambda event: (event.session_id, event.number))
 

@@ -1,4 +1,4 @@
-"""A server that is killed at any moment loses nothing that it had confirmed, and starts again without repair."""
+"""Servers killed at any moment lose no confirmed write and restart without repair."""
 
 import random
 import sqlite3
@@ -59,7 +59,7 @@ class Writer(threading.Thread):
 
 
 @pytest.mark.timeout(900)
-def test_a_server_killed_many_times_while_writing_starts_again_and_has_everything(
+def test_server_killed_while_writing_restarts_without_data_loss(
     backend: str, upgraded_database: Callable[[], str], tmp_path: Path
 ) -> None:
     database = upgraded_database()

@@ -1,4 +1,4 @@
-"""A server that is killed at a named point, under load, keeps the promise: nothing accepted is lost or answered twice.
+"""Servers killed at a kill point under load: no accepted message is lost or answered twice.
 
 `make faults` kills at each point 20 times; the usual run does it less often.
 """
@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import Row
 
 from tests.conftest import JWT_SECRET
-from tests.faults.killing import KILLS, MORTAL, TERMINAL_EVENTS, Assassin, Deadly, Rows, arm, points_of
+from tests.faults.kill_points import KILLS, MORTAL, TERMINAL_EVENTS, Assassin, Deadly, Rows, arm, points_of
 from tests.faults.mortal_server import TURN_POINTS
 from tests.model_server import ModelServer
 from tests.people import Person, client
@@ -33,7 +33,7 @@ RECOVERY_SECONDS = 180.0
 
 @dataclass
 class Sent:
-    """A message that somebody tried to send: the answer, or None if it was cut."""
+    """A message that was sent: its response, or None if the connection was lost."""
 
     session_id: str
     body: dict[str, Any]
@@ -98,7 +98,7 @@ class Reader(threading.Thread):
 
 
 class Victim:
-    """A server, its model, and somebody who talks to it; killed and started again and again."""
+    """A server that is killed and restarted, with its model and a user."""
 
     def __init__(self, backend: str, database: str, folder: Path, model: ModelServer, assassin: Assassin) -> None:
         self._folder, self._assassin, self._model = folder, assassin, model
@@ -128,7 +128,7 @@ class Victim:
         return client(self.server.url, self._token)
 
     def die_at(self, point: str) -> tuple[list[Sent], Reader]:
-        """Put the server under load and kill it at a passage of the point; return what was sent until then."""
+        """Put the server under load and kill it at a passage of the kill point; return the sent messages."""
         if self.server.process.poll() is not None:  # the point before has failed
             self.server = self._start()
         http = self._client()
@@ -155,7 +155,7 @@ class Victim:
         return [sent for sender in senders for sent in sender.sent], reader
 
     def come_back(self, sent: list[Sent]) -> None:
-        """Start again, repeat what got no answer, and wait until every turn has ended."""
+        """Restart, repeat requests without a response, and wait until every turn has ended."""
         self.server = self._start()
         http = self._client()
         for request in sent:
@@ -174,7 +174,7 @@ class Victim:
         assert request.status == 202, request.answer
 
     def asked(self, sent: list[Sent]) -> Counter[str]:
-        """Return how often the model was asked for each message."""
+        """Return the number of model calls per message."""
         contents = {one.body["content"] for one in sent}
         return Counter(asked.text for asked in list(self._model.asked) if asked.text in contents)
 
@@ -194,14 +194,14 @@ def victim(
 
 
 @pytest.mark.timeout(1200)
-def test_a_server_killed_at_a_point_keeps_the_promise(victim: Victim, backend: str, subtests: pytest.Subtests) -> None:
+def test_turns_are_consistent_after_server_is_killed(victim: Victim, backend: str, subtests: pytest.Subtests) -> None:
     for point in points_of([*TURN_POINTS, *POINTS_AT_THE_MODEL], backend):
         with subtests.test(point=point):
             kill_and_check(victim, point)
 
 
 def kill_and_check(victim: Victim, point: str) -> None:
-    """Kill the server at a point as often as this run wants, and check each time what is left."""
+    """Kill the server at a kill point repeatedly and check the data each time."""
     for _ in range(KILLS):
         sent, reader = victim.die_at(point)
         sessions = sorted({one.session_id for one in sent})
@@ -219,7 +219,7 @@ def kill_and_check(victim: Victim, point: str) -> None:
 
 
 def check_messages(victim: Victim, sent: list[Sent], sessions: list[str]) -> None:
-    """Everything that was accepted is there, once, and what was answered stays answered."""
+    """Assert that every accepted message is stored once and answers are kept."""
     turns = {turn.idempotency_key: turn for turn in victim.rows.of("turns", sessions)}
     messages = victim.rows.of("messages", sessions)
     copies = Counter(message.content for message in messages if message.role == "user")
@@ -234,7 +234,7 @@ def check_messages(victim: Victim, sent: list[Sent], sessions: list[str]) -> Non
 
 
 def check_turns(victim: Victim, before: dict[str, Row[Any]], sessions: list[str]) -> None:
-    """Every turn has the end that fits what it was doing when the server died, and one answer in the history."""
+    """Assert that every turn ended according to its state at the kill, with one answer in the history."""
     answers: dict[str, list[Row[Any]]] = {}
     for message in victim.rows.of("messages", sessions):
         if message.role != "user":
@@ -256,7 +256,7 @@ def check_turns(victim: Victim, before: dict[str, Row[Any]], sessions: list[str]
 
 
 def check_events(victim: Victim, sessions: list[str]) -> None:
-    """Numbers without holes; for every turn one beginning, one answer and one end."""
+    """Assert event numbers without gaps, and one start, one answer and one end per turn."""
     numbers: dict[str, list[int]] = {session: [] for session in sessions}
     types_by_turn: dict[str, Counter[str]] = {}
     for event in victim.rows.of("events", sessions):

@@ -1,4 +1,4 @@
-"""Nobody gets out of a folder while another process swaps its folders and files for links as fast as it can."""
+"""Paths stay inside the folder while another process swaps folders and files for links."""
 
 import subprocess
 import sys

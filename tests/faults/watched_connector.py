@@ -1,4 +1,4 @@
-"""`artel connect`, watched: whoever opens something in the workspace without `artel.paths` is written down."""
+"""`artel connect` with an audit hook that records opens in the workspace outside of `artel.paths`."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ WATCHED = frozenset(
 
 
 def main() -> None:
-    """Run the command line, watched."""
+    """Run the command line with the audit hook."""
     workspace, record = os.environ["WATCHED_FOLDER"], Path(os.environ["WATCH_RECORD"])
     sink = os.open(record, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     seen_ours = False

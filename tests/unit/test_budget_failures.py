@@ -32,21 +32,21 @@ def budget(limit: int, spent: int, reserved: int = 0) -> Budget:
     return Budget("b", 1, "plan", "w", limit, spent, reserved)
 
 
-def test_as_many_go_on_as_there_is_enough_for() -> None:
+def test_tasks_resume_while_budget_is_enough() -> None:
     a, b, c = waits("a", 60), waits("b", 60), waits("c", 30)
 
     assert LackOfMoney().enough_for([a, b, c], budget(100, 5), 0) == [a, c]
     assert LackOfMoney().enough_for([a, b, c], budget(100, 5, 60), 0) == [c]
 
 
-def test_a_task_of_which_nobody_knows_what_it_needs_goes_on_unless_everything_is_spent() -> None:
+def test_task_with_unknown_cost_resumes_unless_budget_is_spent() -> None:
     task = waits("a", None)
 
     assert LackOfMoney().enough_for([task], budget(100, 100), 0) == [task]
     assert LackOfMoney().enough_for([task], budget(100, 101), 0) == []
 
 
-def test_a_task_that_lacks_money_all_the_same_is_not_tried_again_before_something_has_changed() -> None:
+def test_task_without_budget_is_not_retried_until_something_changes() -> None:
     lack, task = LackOfMoney(), waits("a", 10)
 
     assert lack.enough_for([task], budget(100, 5), 0) == [task]

@@ -74,7 +74,7 @@ def test_a_task_that_was_stopped_before_it_had_its_slot_does_not_begin() -> None
     assert tasks["a"].status is TaskStatus.CANCELLED
 
 
-def test_what_was_stopped_is_not_told_to_have_failed_again_when_what_it_needs_fails() -> None:
+def test_stopped_task_gets_no_failure_event_when_dependency_fails() -> None:
     tasks = board(a="", b="a", c="b")
     tasks.begin("a", goes_on=False)
     assert [task.id for task in tasks.stop(*NO_MORE)] == ["b", "c"]
@@ -86,7 +86,7 @@ def test_what_was_stopped_is_not_told_to_have_failed_again_when_what_it_needs_fa
     assert [tasks[task_id].status for task_id in "bc"] == [TaskStatus.CANCELLED] * 2
 
 
-def test_what_needs_a_task_that_fails_is_told_with_it() -> None:
+def test_dependents_of_failed_task_get_failure_events() -> None:
     tasks = board(a="", b="a", c="b")
     tasks.begin("a", goes_on=False)
 

@@ -37,7 +37,7 @@ def graphs(draw: st.DrawFn) -> TaskGraph:
 @pytest.mark.req("UWS-23.2", "UWS-23.3", "CHT-03.1")
 @settings(max_examples=by_depth(150, 1000))
 @given(graphs(), st.randoms(use_true_random=False))
-def test_every_task_is_done_once_after_all_that_it_depends_on(planned: TaskGraph, chance: random.Random) -> None:
+def test_every_task_runs_once_after_its_dependencies(planned: TaskGraph, chance: random.Random) -> None:
     progress = planned.progress()
     running: list[str] = []
     done: list[str] = []
@@ -55,7 +55,7 @@ def test_every_task_is_done_once_after_all_that_it_depends_on(planned: TaskGraph
 @pytest.mark.req("CHT-08.2")
 @settings(max_examples=by_depth(150, 1000))
 @given(graphs(), st.data())
-def test_exactly_what_depends_on_a_failed_task_is_left_undone(planned: TaskGraph, data: st.DataObject) -> None:
+def test_exactly_the_dependents_of_failed_task_are_aborted(planned: TaskGraph, data: st.DataObject) -> None:
     doomed = data.draw(st.sets(st.sampled_from(sorted(planned.tasks))))
     progress = planned.progress()
     begun: set[str] = set()
@@ -79,7 +79,7 @@ def _needs(planned: TaskGraph, task_id: str) -> set[str]:
 
 
 @given(graphs(), st.data())
-def test_the_longest_chain_is_what_an_endless_team_would_take(planned: TaskGraph, data: st.DataObject) -> None:
+def test_critical_path_is_duration_with_unlimited_agents(planned: TaskGraph, data: st.DataObject) -> None:
     seconds = {task: data.draw(st.integers(0, 100)) for task in planned.tasks}
 
     def end(task_id: str) -> float:
@@ -117,7 +117,7 @@ def test_the_order_and_the_dependants_of_a_diamond() -> None:
         ([task("x" * 65)], "longer than 64"),
     ],
 )
-def test_a_plan_that_can_not_be_run_is_refused_with_what_to_do(tasks: list[PlannedTask], advice: str) -> None:
+def test_invalid_plan_is_refused_with_advice(tasks: list[PlannedTask], advice: str) -> None:
     with pytest.raises(PlanInvalid) as refused:
         TaskGraph.checked(tasks, AGENTS)
 

@@ -44,7 +44,7 @@ def task(name: str, result: str | None = None, description: str = "") -> Workflo
 @pytest.mark.parametrize("kind", LETTERS)
 @pytest.mark.parametrize("many", [1, 3, 19])
 @pytest.mark.parametrize("tokens", [1_500, 5_000])
-def test_what_is_handed_on_has_no_more_tokens_than_there_is_room_for(kind: str, many: int, tokens: int) -> None:
+def test_task_prompt_stays_within_token_limit(kind: str, many: int, tokens: int) -> None:
     description = "" if kind == "lines" else written(kind, 2_000)
     needed = [task(str(number), written(kind, 5_000), description) for number in range(many)]
 
@@ -56,7 +56,7 @@ def test_what_is_handed_on_has_no_more_tokens_than_there_is_room_for(kind: str, 
     assert text.count('"agent": "agent_coder"') == many
 
 
-def test_as_much_is_handed_on_as_there_is_room_for_and_what_is_short_stays_whole() -> None:
+def test_task_prompt_uses_available_room_and_keeps_short_results_whole() -> None:
     long, short = written("chinese", 3_000), written("chinese", 300)
 
     text = task_text(task("d"), "Put it together.", "", [task("a", long), task("b", short), task("c", long)], 4_000)
@@ -66,7 +66,7 @@ def test_as_much_is_handed_on_as_there_is_room_for_and_what_is_short_stays_whole
     assert text.count("characters were left out here") == 2
 
 
-def test_what_fits_is_not_cut() -> None:
+def test_results_that_fit_are_not_shortened() -> None:
     result = written("chinese", 1_000)
 
     text = task_text(task("d"), "Put it together.", "", [task("a", result), task("b", result)], 6_000)

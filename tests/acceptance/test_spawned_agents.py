@@ -18,7 +18,7 @@ def person(chat_server: Server) -> Person:
 
 
 def spawn(objective: str, role: str = "tester", **more: Any) -> Say:
-    """Return a model's wish to give a task to a child."""
+    """Return a model answer that spawns a child with a task."""
     brief = {"role": role, "task_brief": {"objective": objective}} | more
     return Say(tools=[Tool("spawn_agent", json.dumps(brief))], tokens=(10, 5))
 
@@ -27,7 +27,7 @@ def write(path: str, content: str) -> Say:
     return Say(tools=[Tool("write_file", json.dumps({"path": path, "content": content}))], tokens=(10, 5))
 
 
-class Home:
+class SpawnUser:
     """A person with a project, and a session with its coder."""
 
     def __init__(self, person: Person, model: ModelServer) -> None:
@@ -43,20 +43,18 @@ class Home:
         return [agent for agent in items if agent["parent_agent_id"] == parent_id]
 
     def told(self, text: str) -> dict[str, Any]:
-        """Return what a tool answered to the model that was given this text."""
+        """Return the result of the tool call that this text caused."""
         told: dict[str, Any] = json.loads(self.model.asked_about(text)[-1].body["messages"][-1]["content"])
         return told
 
 
 @pytest.fixture
-def home(person: Person, model: ModelServer) -> Home:
-    return Home(person, model)
+def user(person: Person, model: ModelServer) -> SpawnUser:
+    return SpawnUser(person, model)
 
 
 @pytest.mark.req("TWS-07.1", "TWS-01.2", "AGT-02.2")
-def test_an_agent_creates_an_agent_that_does_a_task_in_the_same_workspace(
-    home: Home, script: ByMark, mark: str
-) -> None:
+def test_spawned_agent_does_task_in_same_workspace(user: SpawnUser, script: ByMark, mark: str) -> None:
     brief = {
         "objective": f"{mark} child: test it.",
         "constraints": "Be quick.",
@@ -75,39 +73,39 @@ def test_an_agent_creates_an_agent_that_does_a_task_in_the_same_workspace(
         Say("It works.", tokens=(10, 5)),
     ]
 
-    answer = home.person.say(home.session, f"{mark} parent")
+    answer = user.person.say(user.session, f"{mark} parent")
 
     assert answer["content"] == "All done."
-    [child] = home.children()
-    assert (child["role"], child["model"], child["tools"]) == ("Unit Tester!", home.coder["model"], home.coder["tools"])
+    [child] = user.children()
+    assert (child["role"], child["model"], child["tools"]) == ("Unit Tester!", user.coder["model"], user.coder["tools"])
     assert child["name"].startswith("unit_tester_")
-    outcome = home.told(f"{mark} parent")
+    outcome = user.told(f"{mark} parent")
     assert (outcome["data"]["agent_id"], outcome["data"]["agent"]) == (child["id"], child["name"])
     assert outcome["data"]["result"] == "It works."
-    first = home.model.asked_about(f"{mark} child")[0]
+    first = user.model.asked_about(f"{mark} child")[0]
     assert first.text == (
         f"Objective: {mark} child: test it.\n\nConstraints: Be quick.\n\nInputs: notes.md\n\nOutputs: report.md\n\n"
         "Completion criteria: The report is there."
     )
     assert f"{mark} parent" not in json.dumps(first.body["messages"])  # nothing of the conversation
-    owner = f"{home.agents_url}/{home.coder['id']}/workspace"
-    assert [file["name"] for file in home.person.get(f"{owner}/files")["items"]] == ["notes.md", "report.md"]
-    info = home.person.get(f"{home.agents_url}/{child['id']}/workspace")
-    assert (info["agent_id"], info["file_count"]) == (home.coder["id"], 2)
+    owner = f"{user.agents_url}/{user.coder['id']}/workspace"
+    assert [file["name"] for file in user.person.get(f"{owner}/files")["items"]] == ["notes.md", "report.md"]
+    info = user.person.get(f"{user.agents_url}/{child['id']}/workspace")
+    assert (info["agent_id"], info["file_count"]) == (user.coder["id"], 2)
     # The turn has paid for both: three calls of the parent, three of the child.
     usage = (answer["usage"]["calls"], answer["usage"]["input_tokens"], answer["usage"]["output_tokens"])
     assert usage == (6, 60, 30)
 
 
 @pytest.mark.req("TWS-07.1")
-def test_the_session_tells_what_the_child_does(home: Home, script: ByMark, mark: str) -> None:
+def test_session_events_show_work_of_child(user: SpawnUser, script: ByMark, mark: str) -> None:
     script[f"{mark} parent"] = [spawn(f"{mark} child"), Say("Done.")]
     script[f"{mark} child"] = [write("a", "x"), Say("The child's result.")]
 
-    answer = home.person.say(home.session, f"{mark} parent")
+    answer = user.person.say(user.session, f"{mark} parent")
 
-    [child] = home.children()
-    events = home.person.events_of(home.session, answer["turn_id"])
+    [child] = user.children()
+    events = user.person.events_of(user.session, answer["turn_id"])
     started = next(event.data for event in events if event.type == "task_started")
     task_id = started["task_id"]
     assert started["agent_id"] == child["id"]
@@ -120,52 +118,50 @@ def test_the_session_tells_what_the_child_does(home: Home, script: ByMark, mark:
     assert "child's" not in deltas
 
 
-def test_a_child_that_fails_is_told_to_the_parent_who_goes_on(home: Home, script: ByMark, mark: str) -> None:
+def test_parent_continues_after_failure_of_child(user: SpawnUser, script: ByMark, mark: str) -> None:
     script[f"{mark} parent"] = [spawn(f"{mark} child"), Say("Then without it.")]
     script[f"{mark} child"] = Fail(400, {"message": "No.", "type": "invalid_request_error"})
 
-    answer = home.person.say(home.session, f"{mark} parent")
+    answer = user.person.say(user.session, f"{mark} parent")
 
     assert answer["content"] == "Then without it."
-    outcome = home.told(f"{mark} parent")
+    outcome = user.told(f"{mark} parent")
     assert outcome["success"] is False
     assert "could not do it" in outcome["error"]
-    assert "task_failed" in [event.type for event in home.person.events_of(home.session, answer["turn_id"])]
+    assert "task_failed" in [event.type for event in user.person.events_of(user.session, answer["turn_id"])]
 
 
 @pytest.mark.req("AGT-02.5")
-def test_a_child_never_may_do_more_than_its_parent(home: Home, script: ByMark, mark: str) -> None:
-    person = home.person
-    parent = person.agent(home.project["id"], name="parent", tools=["spawn_agent", "write_file", "list_files"])
+def test_child_has_no_more_permissions_than_parent(user: SpawnUser, script: ByMark, mark: str) -> None:
+    person = user.person
+    parent = person.agent(user.project["id"], name="parent", tools=["spawn_agent", "write_file", "list_files"])
     script[f"{mark} parent"] = [
         spawn(f"{mark} child", tools=["list_files", "read_file", "memory_read"]),
         Say("Done."),
     ]
     script[f"{mark} child"] = [write("a", "x"), Say("Not allowed.")]
 
-    person.say(home.session, f"{mark} parent", "parent")
+    person.say(user.session, f"{mark} parent", "parent")
 
-    [child] = home.children(parent["id"])
+    [child] = user.children(parent["id"])
     assert child["tools"] == ["list_files"]
-    first = home.model.asked_about(f"{mark} child")[0]
+    first = user.model.asked_about(f"{mark} child")[0]
     assert [tool["function"]["name"] for tool in first.body["tools"]] == ["list_files"]
-    assert home.told(f"{mark} child")["error"].startswith("You may not use write_file")
+    assert user.told(f"{mark} child")["error"].startswith("You may not use write_file")
 
     # What is taken from the parent later, or given to the child, changes nothing of that.
-    person.http.patch(f"{home.agents_url}/{child['id']}", json={"tools": ["read_file", "list_files", "write_file"]})
-    person.http.patch(f"{home.agents_url}/{parent['id']}", json={"tools": ["spawn_agent", "write_file"]})
+    person.http.patch(f"{user.agents_url}/{child['id']}", json={"tools": ["read_file", "list_files", "write_file"]})
+    person.http.patch(f"{user.agents_url}/{parent['id']}", json={"tools": ["spawn_agent", "write_file"]})
     script[f"{mark} again"] = Say("Hello.")
-    person.say(home.session, f"{mark} again", child["id"])
-    again = home.model.asked_about(f"{mark} again")[0]
+    person.say(user.session, f"{mark} again", child["id"])
+    again = user.model.asked_about(f"{mark} again")[0]
     assert [tool["function"]["name"] for tool in again.body["tools"]] == ["write_file"]
 
 
 @pytest.mark.req("TWS-01.2", "TWS-07.1")
-def test_three_generations_with_one_slot_each_do_not_wait_for_each_other_for_ever(
-    home: Home, script: ByMark, mark: str
-) -> None:
-    agent = home.person.agent(
-        home.project["id"], name="elder", concurrency_limit=1, tools=["spawn_agent", "write_file"]
+def test_three_generations_with_one_slot_each_do_not_deadlock(user: SpawnUser, script: ByMark, mark: str) -> None:
+    agent = user.person.agent(
+        user.project["id"], name="elder", concurrency_limit=1, tools=["spawn_agent", "write_file"]
     )
     for number in range(3):
         script[f"{mark} level{number}."] = [
@@ -175,24 +171,24 @@ def test_three_generations_with_one_slot_each_do_not_wait_for_each_other_for_eve
         ]
     script[f"{mark} level3."] = [spawn(f"{mark} level4."), write("3.txt", "x"), Say("3 done.")]
 
-    said = home.person.say(home.session, f"{mark} level0.", "elder")
+    said = user.person.say(user.session, f"{mark} level0.", "elder")
 
     assert said["content"] == "0 done."
     parent, generations = agent["id"], []
     for _ in range(3):
-        [child] = home.children(parent)
+        [child] = user.children(parent)
         assert child["concurrency_limit"] == 1
         generations.append(child["id"])
         parent = child["id"]
-    assert home.children(parent) == []
-    deepest = home.model.asked_about(f"{mark} level3.")[1].body["messages"][-1]["content"]
+    assert user.children(parent) == []
+    deepest = user.model.asked_about(f"{mark} level3.")[1].body["messages"][-1]["content"]
     assert "Families end after 3 generations" in deepest
     for member in generations:
-        info = home.person.get(f"{home.agents_url}/{member}/workspace")
+        info = user.person.get(f"{user.agents_url}/{member}/workspace")
         assert (info["agent_id"], info["file_count"]) == (agent["id"], 4)
 
 
-def test_members_of_a_family_do_not_overwrite_each_other_unseen(home: Home, script: ByMark, mark: str) -> None:
+def test_parent_and_child_do_not_overwrite_each_other_unseen(user: SpawnUser, script: ByMark, mark: str) -> None:
     script[f"{mark} parent"] = [
         write("plan", "the parent's"),
         spawn(f"{mark} child"),
@@ -206,93 +202,95 @@ def test_members_of_a_family_do_not_overwrite_each_other_unseen(home: Home, scri
         Say("Done."),
     ]
 
-    home.person.say(home.session, f"{mark} parent")
+    user.person.say(user.session, f"{mark} parent")
 
-    child = [asked.body["messages"][-1]["content"] for asked in home.model.asked_about(f"{mark} child")[1:]]
+    child = [asked.body["messages"][-1]["content"] for asked in user.model.asked_about(f"{mark} child")[1:]]
     assert "write_failed: plan was changed by another agent" in child[0]
     assert json.loads(child[2])["success"]
-    assert "write_failed: plan was changed by another agent" in home.told(f"{mark} parent")["error"]
+    assert "write_failed: plan was changed by another agent" in user.told(f"{mark} parent")["error"]
 
 
-def test_a_child_can_be_given_another_task_by_its_parent_only(home: Home, script: ByMark, mark: str) -> None:
+def test_only_parent_can_give_child_another_task(user: SpawnUser, script: ByMark, mark: str) -> None:
     script[f"{mark} parent"] = [spawn(f"{mark} child one"), Say("Done.")]
-    home.person.say(home.session, f"{mark} parent")
-    [child] = home.children()
+    user.person.say(user.session, f"{mark} parent")
+    [child] = user.children()
     script[f"{mark} second"] = [spawn(f"{mark} child two", child=child["name"]), Say("Done.")]
     script[f"{mark} third"] = [spawn(f"{mark} child three", child="agent_writer"), Say("Done.")]
 
-    home.person.say(home.session, f"{mark} second")
-    home.person.say(home.session, f"{mark} third")
+    user.person.say(user.session, f"{mark} second")
+    user.person.say(user.session, f"{mark} third")
 
-    assert home.children() == [child]
-    assert home.told(f"{mark} second")["data"]["agent_id"] == child["id"]
-    assert home.told(f"{mark} third")["error"].startswith("You created no agent 'agent_writer'. Those that you did: ")
-    assert home.model.asked_about(f"{mark} child three") == []
+    assert user.children() == [child]
+    assert user.told(f"{mark} second")["data"]["agent_id"] == child["id"]
+    assert user.told(f"{mark} third")["error"].startswith("You created no agent 'agent_writer'. Those that you did: ")
+    assert user.model.asked_about(f"{mark} child three") == []
 
 
 @pytest.mark.any_database
-def test_families_have_limits(start_server: StartServer, model: ModelServer, script: ByMark, mark: str) -> None:
+def test_number_and_depth_of_children_are_limited(
+    start_server: StartServer, model: ModelServer, script: ByMark, mark: str
+) -> None:
     server = start_server(**with_model(model), ARTEL_MAX_CHILDREN_PER_AGENT="1", ARTEL_MAX_AGENTS_PER_PROJECT="5")
-    home = Home(Person.register(server.url), model)
+    user = SpawnUser(Person.register(server.url), model)
     for text in ("first", "second"):
         script[f"{mark} {text}"] = [spawn(f"{mark} child"), Say("Done.")]
-    writer = next(agent["id"] for agent in home.project["agents"] if agent["name"] == "agent_writer")
-    home.person.http.patch(f"{home.agents_url}/{writer}", json={"tools": ["spawn_agent"]})
+    writer = next(agent["id"] for agent in user.project["agents"] if agent["name"] == "agent_writer")
+    user.person.http.patch(f"{user.agents_url}/{writer}", json={"tools": ["spawn_agent"]})
     script[f"{mark} writer"] = [spawn(f"{mark} child"), Say("Done.")]
 
-    home.person.say(home.session, f"{mark} first")
-    home.person.say(home.session, f"{mark} second")
-    home.person.say(home.session, f"{mark} writer", "writer")
+    user.person.say(user.session, f"{mark} first")
+    user.person.say(user.session, f"{mark} second")
+    user.person.say(user.session, f"{mark} writer", "writer")
 
-    [child] = home.children()
-    assert home.told(f"{mark} second")["error"] == (
+    [child] = user.children()
+    assert user.told(f"{mark} second")["error"] == (
         f"You may create 1 agents. Give the task to one of yours: {child['name']}."
     )
-    assert home.told(f"{mark} writer")["error"].startswith("A project may have 5 agents")
+    assert user.told(f"{mark} writer")["error"].startswith("A project may have 5 agents")
 
 
 @pytest.mark.req("TWS-07.1")
-def test_the_family_survives_a_restart(
+def test_children_survive_restart(
     start_server: StartServer, upgraded_database: Any, model: ModelServer, script: ByMark, mark: str
 ) -> None:
     settings = with_model(model) | {"ARTEL_DATABASE_URL": upgraded_database()}
     before = start_server(**settings)
-    home = Home(Person.register(before.url), model)
+    user = SpawnUser(Person.register(before.url), model)
     script[f"{mark} parent"] = [write("plan", "the parent's"), spawn(f"{mark} child"), Say("Done.")]
-    home.person.say(home.session, f"{mark} parent")
-    [child] = home.children()
+    user.person.say(user.session, f"{mark} parent")
+    [child] = user.children()
     before.stop()
 
     after = start_server(**settings, ARTEL_DATA_DIR=before.env["ARTEL_DATA_DIR"])
-    home.person.http.base_url = after.url
+    user.person.http.base_url = after.url
 
-    assert home.children() == [child]
+    assert user.children() == [child]
     script[f"{mark} later"] = [Say(tools=[Tool("read_file", '{"path": "plan"}')]), Say("Done.")]
-    home.person.say(home.session, f"{mark} later", child["name"])
-    assert home.told(f"{mark} later")["data"]["content"] == "the parent's"
+    user.person.say(user.session, f"{mark} later", child["name"])
+    assert user.told(f"{mark} later")["data"]["content"] == "the parent's"
     script[f"{mark} again"] = [write("plan", "the parent's, again"), Say("Done.")]
-    home.person.say(home.session, f"{mark} again")
-    assert home.told(f"{mark} again")["success"]
+    user.person.say(user.session, f"{mark} again")
+    assert user.told(f"{mark} again")["success"]
 
 
 # The end of a parent
 
 
-def test_cancelling_the_turn_ends_the_childs_task_too(home: Home, script: ByMark, mark: str) -> None:
+def test_cancelling_turn_cancels_task_of_child(user: SpawnUser, script: ByMark, mark: str) -> None:
     hold = Hold()
     script[f"{mark} parent"] = [spawn(f"{mark} child"), Say("Done.")]
     script[f"{mark} child"] = hold
-    turn_id = home.person.submit(home.session, f"{mark} parent")
+    turn_id = user.person.submit(user.session, f"{mark} parent")
     eventually(lambda: hold.arrived)
 
-    answer = home.person.http.post(f"/my/chat/{home.session}/turns/{turn_id}/cancel")
+    answer = user.person.http.post(f"/my/chat/{user.session}/turns/{turn_id}/cancel")
 
     assert answer.status_code == 200, answer.text
     assert hold.abandoned.wait(10)
-    [child] = home.children()
-    status = f"{home.agents_url}/{child['id']}/status"
-    eventually(lambda: home.person.get(status)["active_tasks"] == 0)
-    turn = eventually(lambda: (found := home.person.turn(home.session, turn_id))["usage"] and found)
+    [child] = user.children()
+    status = f"{user.agents_url}/{child['id']}/status"
+    eventually(lambda: user.person.get(status)["active_tasks"] == 0)
+    turn = eventually(lambda: (found := user.person.turn(user.session, turn_id))["usage"] and found)
     assert (turn["status"], turn["usage"]["calls"]) == ("cancelled", 2)  # also the call of the child that was cut off
 
 
@@ -300,82 +298,82 @@ def test_deleting_a_parent_ends_and_deletes_its_children(
     start_server: StartServer, model: ModelServer, script: ByMark, mark: str
 ) -> None:
     server = start_server(**with_model(model), ARTEL_DRAIN_SECONDS="0")
-    home = Home(Person.register(server.url), model)
+    user = SpawnUser(Person.register(server.url), model)
     hold = Hold()
     script[f"{mark} parent"] = [write("a", "x"), spawn(f"{mark} child"), Say("Done.")]
     script[f"{mark} child"] = [spawn(f"{mark} grandchild"), Say("Done.")]
     script[f"{mark} grandchild"] = hold
-    turn_id = home.person.submit(home.session, f"{mark} parent")
+    turn_id = user.person.submit(user.session, f"{mark} parent")
     eventually(lambda: hold.arrived)
-    [child] = home.children()
-    [grandchild] = home.children(child["id"])
+    [child] = user.children()
+    [grandchild] = user.children(child["id"])
 
-    answer = home.person.http.delete(f"{home.agents_url}/{home.coder['id']}")
+    answer = user.person.http.delete(f"{user.agents_url}/{user.coder['id']}")
 
     assert answer.status_code == 204, answer.text
     assert hold.abandoned.wait(10)
-    for gone in (home.coder, child, grandchild):
-        assert_problem(home.person.http.get(f"{home.agents_url}/{gone['id']}"), 404, "agent_not_found")
-    assert eventually(lambda: home.person.turn(home.session, turn_id)["status"] != "running")
-    space = home.person.get(f"/my/projects/{home.project['id']}/space")
+    for gone in (user.coder, child, grandchild):
+        assert_problem(user.person.http.get(f"{user.agents_url}/{gone['id']}"), 404, "agent_not_found")
+    assert eventually(lambda: user.person.turn(user.session, turn_id)["status"] != "running")
+    space = user.person.get(f"/my/projects/{user.project['id']}/space")
     assert (space["active_tasks"], space["active_agents"]) == (0, 3)
 
 
-def test_deleting_a_child_leaves_the_workspace_and_its_parent(home: Home, script: ByMark, mark: str) -> None:
+def test_deleting_a_child_leaves_the_workspace_and_its_parent(user: SpawnUser, script: ByMark, mark: str) -> None:
     script[f"{mark} parent"] = [write("a", "x"), spawn(f"{mark} child"), Say("Done.")]
-    home.person.say(home.session, f"{mark} parent")
-    [child] = home.children()
+    user.person.say(user.session, f"{mark} parent")
+    [child] = user.children()
 
-    assert home.person.http.delete(f"{home.agents_url}/{child['id']}").status_code == 204
+    assert user.person.http.delete(f"{user.agents_url}/{child['id']}").status_code == 204
 
-    assert home.children() == []
-    assert home.person.get(f"{home.agents_url}/{home.coder['id']}/workspace")["file_count"] == 1
+    assert user.children() == []
+    assert user.person.get(f"{user.agents_url}/{user.coder['id']}/workspace")["file_count"] == 1
 
 
 # Time
 
 
 @pytest.mark.any_database
-def test_a_child_that_makes_no_progress_is_stopped_and_the_parent_goes_on(
+def test_child_without_progress_times_out_and_parent_continues(
     start_server: StartServer, model: ModelServer, script: ByMark, mark: str
 ) -> None:
     server = start_server(**with_model(model), ARTEL_PROGRESS_TIMEOUT_SECONDS="1.5")
-    home = Home(Person.register(server.url), model)
+    user = SpawnUser(Person.register(server.url), model)
     hold = Hold()
     script[f"{mark} parent"] = [spawn(f"{mark} child"), Say("Then without it.")]
     script[f"{mark} child"] = hold
 
-    said = home.person.say(home.session, f"{mark} parent")
+    said = user.person.say(user.session, f"{mark} parent")
 
     assert said["content"] == "Then without it."
-    assert "There was no progress" in home.told(f"{mark} parent")["error"]
+    assert "There was no progress" in user.told(f"{mark} parent")["error"]
     assert hold.abandoned.wait(10)
 
 
 @pytest.mark.any_database
-def test_a_child_has_no_more_time_than_its_parent(
+def test_child_shares_time_limit_of_parent(
     start_server: StartServer, model: ModelServer, script: ByMark, mark: str
 ) -> None:
     server = start_server(**with_model(model), ARTEL_TASK_TIMEOUT_SECONDS="2")
-    home = Home(Person.register(server.url), model)
+    user = SpawnUser(Person.register(server.url), model)
     hold = Hold(word="thinking")
     script[f"{mark} parent"] = [spawn(f"{mark} child"), Say("Done.")]
     script[f"{mark} child"] = hold
 
-    answer = home.person.post(home.session, f"{mark} parent")
+    answer = user.person.post(user.session, f"{mark} parent")
 
     assert_problem(answer, 504, "timeout")
     assert hold.abandoned.wait(10)
 
 
-def test_the_orchestrator_works_with_the_team_and_not_with_children(home: Home, script: ByMark, mark: str) -> None:
+def test_orchestrator_does_not_assign_tasks_to_children(user: SpawnUser, script: ByMark, mark: str) -> None:
     script[f"{mark} parent"] = [spawn(f"{mark} child", role="gardener"), Say("Done.")]
-    home.person.say(home.session, f"{mark} parent")
+    user.person.say(user.session, f"{mark} parent")
     settings = {"plans": {"approve_over_usd": 10}}
-    home.person.http.patch(f"/my/projects/{home.project['id']}", json={"settings": settings})
+    user.person.http.patch(f"/my/projects/{user.project['id']}", json={"settings": settings})
 
-    turn_id = home.person.submit(home.session, f"{mark} a question for a gardener", None)
+    turn_id = user.person.submit(user.session, f"{mark} a question for a gardener", None)
 
-    events = home.person.events_of(home.session, turn_id)
+    events = user.person.events_of(user.session, turn_id)
     [called] = [event.data["agent_id"] for event in events if event.type == "task_started"]
-    assert called in {agent["id"] for agent in home.project["agents"]}
+    assert called in {agent["id"] for agent in user.project["agents"]}

@@ -1,4 +1,4 @@
-"""What a workflow is said to have cost is what its budgets have counted, also for calls that were lost."""
+"""The cost of a workflow equals what its budgets count, including lost calls."""
 
 import json
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def server(chat_server: Server) -> Server:
 
 @pytest.fixture
 def user(person: Person, script: ByMark, mark: str) -> PlanUser:
-    """Somebody with a plan of one task, for an agent without tools: it may call its model once."""
+    """A user with a plan of one task for an agent without tools, which may call its model once."""
     script[mark] = team = Team(mark, {"1": ""}, agent=lambda _: "agent_plain")
     project = person.project()
     person.agent(project["id"], name="agent_plain", tools=[], memory=False)
@@ -33,7 +33,7 @@ def user(person: Person, script: ByMark, mark: str) -> PlanUser:
 
 @pytest.fixture
 def counted(user: PlanUser, rows: Rows) -> Spent:
-    """Return what a budget of the project has counted."""
+    """Return the spending that a budget of the project counts."""
 
     def read(kind: str) -> float:
         query = "SELECT spent_micros FROM budgets WHERE project_id = :project AND kind = :kind"
@@ -48,7 +48,7 @@ def _asked_for_money(user: PlanUser, workflow_id: str) -> dict[str, Any]:
     return user.person.get(f"/my/approvals/{workflow['approval_id']}")
 
 
-def test_an_agent_without_tools_can_make_the_one_call_that_was_priced(user: PlanUser) -> None:
+def test_agent_without_tools_can_make_its_estimated_call(user: PlanUser) -> None:
     for said in ("Hello", "Hello again", "And again"):
         user.person.say(user.session, said)
 
@@ -60,7 +60,7 @@ def test_an_agent_without_tools_can_make_the_one_call_that_was_priced(user: Plan
     assert user.person.turn(user.session, accepted["turn_id"])["usage"]["calls"] == 2  # with planning
 
 
-def test_a_lost_call_is_told_with_the_question_for_more_and_in_the_end(user: PlanUser, counted: Spent) -> None:
+def test_lost_call_counts_in_budget_approval_and_final_cost(user: PlanUser, counted: Spent) -> None:
     user.team.does = {"1": FirstThen(Cut(), 1, Say("At last."))}
     accepted = user.ask()
 
@@ -76,7 +76,7 @@ def test_a_lost_call_is_told_with_the_question_for_more_and_in_the_end(user: Pla
     assert workflow["cost"] == counted("plan") > approval["details"]["spent"]
 
 
-def test_planning_that_came_to_nothing_has_a_cost_too(user: PlanUser, counted: Spent) -> None:
+def test_failed_planning_has_a_cost(user: PlanUser, counted: Spent) -> None:
     settings = {"settings": {"monthly_budget_usd": 0.06}}
     assert user.person.http.patch(f"/my/projects/{user.project['id']}", json=settings).status_code == 200
     user.team.plans = [Cut(), Cut()]
@@ -88,7 +88,7 @@ def test_planning_that_came_to_nothing_has_a_cost_too(user: PlanUser, counted: S
     assert workflow["cost"] == counted("month") > 0
 
 
-def test_the_usage_of_a_turn_is_all_that_it_took_to_answer_it(user: PlanUser) -> None:
+def test_turn_usage_includes_planning_tasks_and_merge(user: PlanUser) -> None:
     delete = Say(tools=[Tool("tool_delete_file", json.dumps({"path": "old.txt"}))])
     user.team.needs, user.team.agent = {"a": "", "b": "a", "c": ""}, lambda _: "agent_coder"
     user.team.does = {"b": FirstThen(delete, 1, Say("Done without."))}
@@ -111,7 +111,7 @@ def test_the_usage_of_a_turn_is_all_that_it_took_to_answer_it(user: PlanUser) ->
     assert completed.data["usage"] == usage
 
 
-def test_a_plan_that_nobody_wants_has_used_what_it_took_to_make_it(user: PlanUser) -> None:
+def test_rejected_plan_costs_its_planning(user: PlanUser) -> None:
     user.team.needs = {"a": "", "b": "", "c": ""}
     accepted = user.ask()
 
@@ -124,7 +124,7 @@ def test_a_plan_that_nobody_wants_has_used_what_it_took_to_make_it(user: PlanUse
 
 
 @pytest.mark.parametrize("tasks", ["1", "a b c"])
-def test_a_plan_that_is_asked_about_again_has_the_price_that_it_had(user: PlanUser, tasks: str) -> None:
+def test_renewed_approval_keeps_price(user: PlanUser, tasks: str) -> None:
     project = f"/my/projects/{user.project['id']}"
     settings = {"settings": {"approval_seconds": 1, "plans": {"approve_from_tasks": 1}}}
     assert user.person.http.patch(project, json=settings).status_code == 200
@@ -143,7 +143,7 @@ def test_a_plan_that_is_asked_about_again_has_the_price_that_it_had(user: PlanUs
     assert workflow["estimated_cost"] == user.workflow(workflow["id"])["estimated_cost"]
 
 
-def test_a_plan_that_is_asked_about_again_is_priced_with_the_agents_of_now(user: PlanUser) -> None:
+def test_renewed_approval_uses_current_agents(user: PlanUser) -> None:
     project = f"/my/projects/{user.project['id']}"
     settings = {"settings": {"approval_seconds": 1, "plans": {"approve_from_tasks": 1}}}
     assert user.person.http.patch(project, json=settings).status_code == 200

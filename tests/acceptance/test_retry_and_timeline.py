@@ -1,4 +1,4 @@
-"""What a user sees again after a stop, a failure or a reload, through HTTP, on SQLite and PostgreSQL."""
+"""Retries, partial answers and the timeline of a session, through HTTP, on SQLite and PostgreSQL."""
 
 import json
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_retry_sends_the_same_message_to_the_same_agent_and_replaces_it_in_promp
 
 
 @pytest.mark.req("CHT-10.3")
-def test_an_answer_that_is_retried_is_left_out_of_the_prompt(person: Person, model: ModelServer, mark: str) -> None:
+def test_retried_answer_is_left_out_of_prompt(person: Person, model: ModelServer, mark: str) -> None:
     session = person.session()
     first = person.say(session, mark)
 
@@ -65,7 +65,7 @@ def test_an_answer_that_is_retried_is_left_out_of_the_prompt(person: Person, mod
 
 
 @pytest.mark.req("CHT-10.3")
-def test_retry_answers_as_sending_does_and_once_for_one_key(person: Person) -> None:
+def test_retry_responds_like_send_and_is_idempotent_by_key(person: Person) -> None:
     session = person.session()
     first = person.say(session, "Hello")["turn_id"]
     url = f"/my/chat/{session}/turns/{first}/retry"
@@ -94,9 +94,7 @@ def test_an_orchestrated_turn_is_retried_as_a_new_one_with_a_workflow_of_its_own
 
 
 @pytest.mark.req("CHT-10.3")
-def test_only_a_turn_of_ones_own_that_has_ended_is_retried(
-    person: Person, other: Person, script: ByMark, mark: str
-) -> None:
+def test_only_own_finished_turn_can_be_retried(person: Person, other: Person, script: ByMark, mark: str) -> None:
     script[mark] = hold = Hold()
     session = person.session()
     turn = person.submit(session, mark)
@@ -113,7 +111,7 @@ def test_only_a_turn_of_ones_own_that_has_ended_is_retried(
 
 
 @pytest.mark.req("CHT-10.2")
-def test_what_was_written_before_a_stop_is_kept_and_left_out_of_later_prompts(
+def test_partial_answer_of_cancelled_turn_is_stored_but_not_in_later_prompts(
     person: Person, script: ByMark, model: ModelServer, mark: str
 ) -> None:
     script[f"{mark} first"] = hold = Hold(word="Well, ")
@@ -154,9 +152,7 @@ LATE_REFUSAL = Raw(
 
 @pytest.mark.req("CHT-10.2")
 @pytest.mark.parametrize("broken", [Cut("One two three", broken=True), LATE_REFUSAL], ids=["cut", "refused"])
-def test_what_was_written_before_a_model_failed_is_kept(
-    person: Person, script: ByMark, mark: str, broken: Behaviour
-) -> None:
+def test_partial_answer_of_failed_turn_is_stored(person: Person, script: ByMark, mark: str, broken: Behaviour) -> None:
     script[mark] = broken
     session = person.session()
 
@@ -173,9 +169,7 @@ def test_what_was_written_before_a_model_failed_is_kept(
 
 
 @pytest.mark.req("CHT-10.2")
-def test_what_was_written_of_a_plans_answer_is_kept_when_it_is_stopped(
-    person: Person, script: ByMark, mark: str
-) -> None:
+def test_partial_answer_of_cancelled_plan_is_stored(person: Person, script: ByMark, mark: str) -> None:
     script[mark] = [Say(json.dumps({"tasks": [_task()]})), Hold(word="Well, ")]
     session = person.session()
     with person.follow(session, 0) as following:
@@ -204,7 +198,7 @@ WHERE call.tool = 'undo' AND call.session_id = :session_id AND message.turn_id =
 
 
 @pytest.mark.req("CHT-10.1", "CHT-10.6")
-def test_the_timeline_has_everything_that_was_done_and_decided_in_order(
+def test_timeline_lists_actions_and_decisions_in_order(
     person: Person, other: Person, model: ModelServer, mark: str, tmp_path: Path, write: Write
 ) -> None:
     user = CoderUser(person, person.project()["id"], model, mark)
@@ -274,9 +268,7 @@ def test_the_timeline_has_everything_that_was_done_and_decided_in_order(
 
 
 @pytest.mark.req("CHT-10.6")
-def test_a_call_that_was_refused_is_not_described_as_done(
-    person: Person, model: ModelServer, mark: str, tmp_path: Path
-) -> None:
+def test_refused_call_is_not_described_as_done(person: Person, model: ModelServer, mark: str, tmp_path: Path) -> None:
     user = CoderUser(person, person.project()["id"], model, mark)
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / ".env").write_text("KEY=secret\n")
@@ -290,7 +282,7 @@ def test_a_call_that_was_refused_is_not_described_as_done(
 
 
 @pytest.mark.req("CHT-10.1")
-def test_plans_and_notices_are_in_the_timeline(person: Person, script: ByMark, mark: str) -> None:
+def test_timeline_contains_plans_and_notices(person: Person, script: ByMark, mark: str) -> None:
     script[mark] = [Say(json.dumps({"tasks": [_task()]})), Say("Planned and done.")]
     script[f"{mark} stop"] = hold = Hold()
     session = person.session()

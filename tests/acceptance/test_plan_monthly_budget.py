@@ -1,4 +1,4 @@
-"""Plans of a project whose month has a limit: whoever may not be paid for to the end is asked about."""
+"""Plans of a project with a monthly budget: approvals, refusals and budget committed to running plans."""
 
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def user(person: Person, script: ByMark, mark: str) -> PlanUser:
 
 @pytest.fixture
 def upper_end(user: PlanUser) -> float:
-    """What the plan of the user may cost at most; what it did cost in a month without a limit does not count."""
+    """The highest estimate of the plan, measured before the project has a monthly budget."""
     workflow = user.ended(user.ask("Try it.")["workflow_id"])
     assert workflow["status"] == "completed"
     user.team.called.clear()
@@ -58,7 +58,7 @@ def _asked(user: PlanUser, workflow: dict[str, Any]) -> dict[str, Any]:
     return user.person.get(f"/my/approvals/{workflow['approval_id']}")
 
 
-def test_a_plan_that_the_month_may_not_pay_for_is_asked_about_however_small(
+def test_plan_over_monthly_budget_needs_approval_however_small(
     user: PlanUser, upper_end: float, settings: Settings
 ) -> None:
     settings(monthly_budget_usd=upper_end * 0.9)
@@ -77,7 +77,7 @@ def test_a_plan_that_the_month_may_not_pay_for_is_asked_about_however_small(
     assert told["month_left"] == details["month_left"]
 
 
-def test_what_plans_that_run_may_still_spend_is_not_left_for_others(
+def test_budget_of_running_plans_is_not_available_to_other_plans(
     user: PlanUser, upper_end: float, settings: Settings
 ) -> None:
     settings(monthly_budget_usd=upper_end * 1.5)
@@ -97,7 +97,7 @@ def test_what_plans_that_run_may_still_spend_is_not_left_for_others(
     assert third["status"] == "completed"  # nobody was asked: what the first one did not spend is left again
 
 
-def test_what_a_plan_that_runs_may_still_spend_is_not_left_for_direct_messages(
+def test_budget_of_running_plan_is_not_available_to_direct_messages(
     user: PlanUser, upper_end: float, settings: Settings
 ) -> None:
     settings(monthly_budget_usd=upper_end * 1.01)
@@ -115,7 +115,7 @@ def test_what_a_plan_that_runs_may_still_spend_is_not_left_for_direct_messages(
     assert user.person.say(other, "Hello")["content"] == "You said: Hello"  # what it did not spend is left again
 
 
-def test_a_plan_is_asked_about_again_if_others_took_the_month_meanwhile(
+def test_plan_needs_approval_again_if_others_used_monthly_budget(
     user: PlanUser, upper_end: float, settings: Settings
 ) -> None:
     settings(monthly_budget_usd=upper_end * 1.5, plans={"approve_from_tasks": 1})
@@ -143,7 +143,7 @@ def test_a_plan_is_asked_about_again_if_others_took_the_month_meanwhile(
     assert "Be brief." in user.team.requests["1"].text
 
 
-def test_a_month_of_which_nothing_is_left_refuses_also_a_plan_that_was_made_before(
+def test_exhausted_monthly_budget_refuses_plan_made_before(
     user: PlanUser, upper_end: float, settings: Settings
 ) -> None:
     settings(monthly_budget_usd=upper_end * 2)
@@ -158,7 +158,7 @@ def test_a_month_of_which_nothing_is_left_refuses_also_a_plan_that_was_made_befo
     assert (user.team.planned, user.team.called) == (2, [])
 
 
-def test_a_plan_that_takes_all_of_the_month_to_be_made_is_refused_and_its_cost_is_told(
+def test_plan_whose_planning_uses_up_monthly_budget_is_refused_with_its_cost(
     user: PlanUser, settings: Settings
 ) -> None:
     settings(monthly_budget_usd=0.06)
@@ -172,9 +172,7 @@ def test_a_plan_that_takes_all_of_the_month_to_be_made_is_refused_and_its_cost_i
     assert user.team.called == []
 
 
-def test_asking_again_says_what_is_left_of_the_month_by_then(
-    user: PlanUser, upper_end: float, settings: Settings
-) -> None:
+def test_renewed_approval_shows_remaining_monthly_budget(user: PlanUser, upper_end: float, settings: Settings) -> None:
     settings(approval_seconds=1, plans={"approve_from_tasks": 1})
     expired = user.until(user.ask()["workflow_id"], "timeout")
     [old] = user.person.get("/my/approvals", status="expired")["items"]
@@ -193,7 +191,7 @@ def test_asking_again_says_what_is_left_of_the_month_by_then(
     assert user.ended(expired["id"])["status"] == "completed"
 
 
-def test_who_is_asked_for_more_is_told_what_is_left_of_the_month(user: PlanUser, settings: Settings) -> None:
+def test_budget_approval_shows_remaining_monthly_budget(user: PlanUser, settings: Settings) -> None:
     settings(monthly_budget_usd=3.05, plans={"approve_from_tasks": 1})
     user.team.needs = {"a": "", "b": "a"}
     user.team.does = {"a": Say("Dear.", tokens=(100_000, 10))}

@@ -1,4 +1,4 @@
-"""What tests need that kill servers: a model that does it, and what the database says when they are dead."""
+"""Helpers of tests that kill servers: kill points, a model that kills, and rows of the database."""
 
 import os
 import signal
@@ -21,12 +21,12 @@ TERMINAL_EVENTS = {"turn_completed", "turn_failed", "turn_cancelled"}
 
 
 def points_of(points: Sequence[T], backend: str) -> Sequence[T]:
-    """Return where to kill a server with this database; the short form takes half of them, the databases in turn."""
+    """Return the kill points for this database; a short run takes half of them, alternating between databases."""
     return points if IS_DEEP else points[BACKENDS.index(backend) :: 2 * len(BACKENDS)]
 
 
 def arm(file: Path, point: str, passage: int) -> None:
-    """Let a mortal server die at a passage of a point; it may be reading the file at this moment."""
+    """Arm a kill point; write the file atomically because the server may be reading it."""
     new = file.with_suffix(".new")
     new.write_text(f"{point} {passage}")
     new.replace(file)
@@ -50,7 +50,7 @@ class Assassin:
 
 @dataclass(frozen=True)
 class Deadly(Say):
-    """An answer, in pieces, that tells the assassin how far it is."""
+    """A streamed answer that reports its progress to the assassin."""
 
     assassin: Assassin = field(default_factory=Assassin)
     called: str = "model_called"
@@ -68,7 +68,7 @@ class Deadly(Say):
 
 
 class Rows:
-    """What the database says, read behind the server's back."""
+    """Rows of the server's database, read directly."""
 
     def __init__(self, url: str) -> None:
         self._engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))

@@ -1,4 +1,4 @@
-"""The line between server and connector, cut at every point of a write: done once, never torn, and no run is stuck.
+"""The connection of a connector, cut at every point of a write: written once, never partially, and no run hangs.
 
 `make faults` cuts at each point 100 times; the usual run does it a few times.
 """
@@ -40,7 +40,7 @@ POINTS = {
 
 
 class Scissors:
-    """Passes connections on, and cuts the one that carries a certain message, in the middle of it."""
+    """A proxy that cuts a connection in the middle of a certain message."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -49,12 +49,12 @@ class Scissors:
         self.url = ""
 
     def arm(self, mark: bytes, share: float) -> None:
-        """Cut at the next message with the mark, once so much of it has passed."""
+        """Cut at the next message with the mark after this part of it."""
         self._armed = mark, share
 
     @contextmanager
     def running(self) -> Iterator["Scissors"]:
-        """Pass on in a thread of its own."""
+        """Run the proxy in a thread."""
         loop, stopped, ready = asyncio.new_event_loop(), asyncio.Event(), threading.Event()
 
         async def serve() -> None:
@@ -104,7 +104,7 @@ class Scissors:
                 await writer.drain()
 
     def _mark_in(self, data: bytes) -> bool:
-        """Look for the mark; what a client sends is masked, with a key in front of it."""
+        """Find the mark; frames of a client are masked with the key before them."""
         assert self._armed is not None
         mark = self._armed[0]
         if mark in data:
@@ -137,7 +137,7 @@ def _another_line(folder: Folder, before: str | None) -> str | None:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("point", POINTS)
-def test_a_write_whose_line_is_cut_happens_once(
+def test_write_with_cut_connection_happens_once(
     folder: Folder, scissors: Scissors, model: ModelServer, mark: str, point: str
 ) -> None:
     text = "long " * 200

@@ -1,4 +1,4 @@
-"""Plans that take the place of others, or of what was known before: asked about with what is different, and why."""
+"""Revised plans: a new approval lists the changes and the reason."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def user(person: Person, script: ByMark, mark: str) -> PlanUser:
 
 
 def _asked_again(user: PlanUser, workflow_id: str, approval_id: str) -> dict[str, Any]:
-    """Return what is asked after something else was."""
+    """Return the approval that follows this one."""
 
     def look() -> dict[str, Any]:
         now = user.workflow(workflow_id)["approval_id"]
@@ -54,7 +54,7 @@ def test_changes_that_raise_the_price_ask_for_approval_again_with_the_reason(use
     assert user.ended(accepted["workflow_id"])["status"] == "rejected"
 
 
-def test_a_plan_that_is_never_right_ends_with_advice(user: PlanUser) -> None:
+def test_plan_rejected_too_often_ends_with_advice(user: PlanUser) -> None:
     user.team.needs = DIAMOND
     accepted = user.ask()
     approval_id = user.until(accepted["workflow_id"], "awaiting_approval")["approval_id"]
@@ -78,7 +78,7 @@ def test_a_plan_that_is_never_right_ends_with_advice(user: PlanUser) -> None:
         {"decision": "reject", "instruction": "Write in French."},
     ],
 )
-def test_a_decision_whose_parts_would_be_lost_is_refused(user: PlanUser, decision: dict[str, Any]) -> None:
+def test_decision_with_contradicting_fields_is_refused(user: PlanUser, decision: dict[str, Any]) -> None:
     user.team.needs = DIAMOND
     waits = user.until(user.ask()["workflow_id"], "awaiting_approval")
 
@@ -88,7 +88,7 @@ def test_a_decision_whose_parts_would_be_lost_is_refused(user: PlanUser, decisio
     assert user.workflow(waits["id"])["status"] == "awaiting_approval"
 
 
-def test_a_task_is_left_out_or_changed_not_both(user: PlanUser) -> None:
+def test_task_cannot_be_removed_and_changed_at_once(user: PlanUser) -> None:
     user.team.needs = DIAMOND
     waits = user.until(user.ask()["workflow_id"], "awaiting_approval")
     both = [{"id": "a", "description": "Shortly."}, {"id": "a", "drop": True}]
@@ -100,7 +100,7 @@ def test_a_task_is_left_out_or_changed_not_both(user: PlanUser) -> None:
     assert "Task a" in assert_problem(refused, 422, "plan_not_possible")["detail"]
 
 
-def test_the_same_words_after_another_conversation_are_planned_anew(user: PlanUser) -> None:
+def test_same_request_with_other_history_is_planned_again(user: PlanUser) -> None:
     user.team.needs = {"1": ""}
     words = "Please translate all of it into French."
     assert user.ended(user.ask(words)["workflow_id"])["planned_by"] == "model"
@@ -111,7 +111,7 @@ def test_the_same_words_after_another_conversation_are_planned_anew(user: PlanUs
     assert user.ended(user.ask(words)["workflow_id"])["planned_by"] == "cache"
 
 
-def test_no_more_of_the_conversation_is_priced_than_agents_are_told(user: PlanUser) -> None:
+def test_estimate_counts_only_history_that_agents_get(user: PlanUser) -> None:
     user.team.needs = DIAMOND
     priced = []
     sessions = [user.session, user.person.session(user.project["id"])]
