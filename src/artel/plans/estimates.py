@@ -1,6 +1,6 @@
-"""What a plan will cost and how long it will take, before anything is done; in millionths of a dollar.
+"""Estimates of the cost (in millionths of a dollar) and duration of a plan.
 
-Expected is what the agents usually write; the upper end is what they may write at most, and what the plan is held to.
+The expected cost assumes the usual output of the agents; the high one assumes their maximum, and is the plan's budget.
 """
 
 import math
@@ -17,13 +17,13 @@ USUAL_TOKENS = 500  # of an answer, before an agent has a history
 SHARE_LOW = 0.5
 TOKENS_PER_SECOND = 40
 FIRST_SECONDS = 2.0
-MOST_RESULT_TOKENS = 1_000  # of each task that another one depends on, as it is handed on
-TOOL_CALLS = 3  # more calls to the model that an agent with tools may make
+MOST_RESULT_TOKENS = 1_000  # of each dependency, in the prompt of the dependent task
+TOOL_CALLS = 3  # extra model calls of an agent with tools
 
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """What an agent has shown so far: how much it writes and calls, how long it takes, what it costs, how it ends."""
+    """Statistics of an agent's past tasks: averages per task, and the success rate."""
 
     tasks: int = 0
     output_tokens: float = USUAL_TOKENS
@@ -33,16 +33,16 @@ class Habits:
     average_cost_usd: float | None = None
 
     def of_one_call(self) -> "Habits":
-        """Return the habits of an answer that takes a single call to the model, without tools."""
+        """Return the statistics scaled to a single model call."""
         return replace(self, output_tokens=self.output_tokens / self.calls, calls=1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """An agent as an estimate sees it.
+    """The data of an agent that its estimate needs.
 
-    `prompt_tokens` is everything that it is sent beside the task; `phases` are the optional ones of its loop, which
-    call the model once each, or twice if a draft is sent back.
+    `prompt_tokens` is the prompt without the task; `phases` is the number of optional phases of its loop, which call
+    the model once each, or twice if a draft is sent back.
     """
 
     model: str
@@ -55,7 +55,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class TaskEstimate:
-    """The cost of one task: None when nobody knows what its model costs."""
+    """The estimate of one task; its costs are None if the price of the model is unknown."""
 
     model: str
     input_tokens: int
@@ -68,7 +68,7 @@ class TaskEstimate:
 
 @dataclass(frozen=True, slots=True)
 class PlanEstimate:
-    """The cost of a plan: the sum of its tasks, and of what it takes to merge their results."""
+    """The estimate of a plan: the sum of its tasks and of merging their results."""
 
     tasks: Mapping[str, TaskEstimate]
     low_micros: int
@@ -78,7 +78,7 @@ class PlanEstimate:
     unknown_models: tuple[str, ...] = ()
 
     def plus(self, spent_micros: int) -> "PlanEstimate":
-        """Return the estimate with what was spent before: all of it is what the user agrees to."""
+        """Return the estimate plus what is already spent: the user approves the total."""
         return replace(
             self,
             low_micros=self.low_micros + spent_micros,
@@ -87,61 +87,61 @@ class PlanEstimate:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is kept of it with the workflow."""
-        kept = asdict(self)
-        del kept["tasks"]
-        return kept | {"unknown_models": list(self.unknown_models)}
+        """Return the totals, as they are stored with the workflow."""
+        totals = asdict(self)
+        del totals["tasks"]
+        return totals | {"unknown_models": list(self.unknown_models)}
 
 
 def estimate(
     graph: TaskGraph, workers: Mapping[str, Worker], tokens: Mapping[str, int], merger: Worker | None
 ) -> PlanEstimate:
-    """Price a plan: each task by its agent, with so many tokens of its own; `merger` writes the answer, if needed."""
+    """Return the estimate of a plan, given the tokens of each task; `merger` is None if nothing has to be merged."""
     written: dict[str, int] = {}
     priced: dict[str, TaskEstimate] = {}
     for task_id in graph.order:
         task = graph.tasks[task_id]
         worker = workers[task.agent]
-        written[task_id] = _usual(worker)
-        priced[task_id] = _task(worker, tokens[task_id] + _handed_on(task, written))
+        written[task_id] = _usual_tokens(worker)
+        priced[task_id] = _task(worker, tokens[task_id] + _dependency_tokens(task, written))
     total = [*priced.values()]
     if merger is not None:
-        total.append(_task(merger, sum(min(one, MOST_RESULT_TOKENS) for one in written.values())))
-    seconds = graph.critical_path({task_id: one.seconds for task_id, one in priced.items()})
+        total.append(_task(merger, sum(min(count, MOST_RESULT_TOKENS) for count in written.values())))
+    seconds = graph.critical_path({task_id: task_estimate.seconds for task_id, task_estimate in priced.items()})
     return PlanEstimate(
         tasks={task_id: priced[task_id] for task_id in graph.tasks},
-        low_micros=sum(one.low_micros or 0 for one in total),
-        expected_micros=sum(one.expected_micros or 0 for one in total),
-        high_micros=sum(one.high_micros or 0 for one in total),
+        low_micros=sum(item.low_micros or 0 for item in total),
+        expected_micros=sum(item.expected_micros or 0 for item in total),
+        high_micros=sum(item.high_micros or 0 for item in total),
         seconds=round(seconds + (total[-1].seconds if merger is not None else 0.0), 1),
-        unknown_models=tuple(sorted({one.model for one in total if one.expected_micros is None})),
+        unknown_models=tuple(sorted({item.model for item in total if item.expected_micros is None})),
     )
 
 
 def habits_of(done: Sequence[Mapping[str, Any]]) -> Habits:
-    """Return what an agent usually does, of what it did: rows with usage, seconds, success and cost_usd."""
+    """Return the statistics of past tasks, each with usage, seconds, success and cost_usd."""
     if not done:
         return Habits()
-    well = [one for one in done if one["success"] and one.get("usage")]
-    costs = [one["cost_usd"] for one in well if one.get("cost_usd") is not None]
-    timed = [one["seconds"] for one in well if one.get("seconds") is not None]
+    succeeded = [task for task in done if task["success"] and task.get("usage")]
+    costs = [task["cost_usd"] for task in succeeded if task.get("cost_usd") is not None]
+    durations = [task["seconds"] for task in succeeded if task.get("seconds") is not None]
     return Habits(
         tasks=len(done),
-        output_tokens=_mean([one["usage"].get("output_tokens", 0) for one in well]) or USUAL_TOKENS,
-        calls=max(1.0, _mean([one["usage"].get("calls", 1) for one in well]) or 1.0),
-        seconds=_mean(timed),
-        success_rate=round(sum(one["success"] for one in done) / len(done), 2),
+        output_tokens=_mean([task["usage"].get("output_tokens", 0) for task in succeeded]) or USUAL_TOKENS,
+        calls=max(1.0, _mean([task["usage"].get("calls", 1) for task in succeeded]) or 1.0),
+        seconds=_mean(durations),
+        success_rate=round(sum(task["success"] for task in done) / len(done), 2),
         average_cost_usd=_mean(costs),
     )
 
 
 def _task(worker: Worker, own_tokens: int) -> TaskEstimate:
-    given, usual = worker.prompt_tokens + own_tokens, _usual(worker)
+    given, usual = worker.prompt_tokens + own_tokens, _usual_tokens(worker)
     calls = worker.habits.calls if worker.habits.tasks else 1 + worker.phases
     most_calls = 1 + 2 * worker.phases + (TOOL_CALLS if worker.has_tools else 0)
     if worker.habits.tasks:
         most_calls = max(most_calls, math.ceil(2 * worker.habits.calls))
-    # Calls on the way to the answer write about as much as usual, and the later ones are sent that too.
+    # Every call before the last one writes about the usual output, which the later calls are sent too.
     most_given = given * most_calls + usual * (most_calls - 1) * most_calls // 2
     return TaskEstimate(
         worker.model,
@@ -158,11 +158,11 @@ def _task(worker: Worker, own_tokens: int) -> TaskEstimate:
     )
 
 
-def _handed_on(task: PlannedTask, written: Mapping[str, int]) -> int:
-    return sum(min(written[one], MOST_RESULT_TOKENS) for one in task.depends_on)
+def _dependency_tokens(task: PlannedTask, written: Mapping[str, int]) -> int:
+    return sum(min(written[task_id], MOST_RESULT_TOKENS) for task_id in task.depends_on)
 
 
-def _usual(worker: Worker) -> int:
+def _usual_tokens(worker: Worker) -> int:
     return max(1, min(worker.max_tokens, round(worker.habits.output_tokens)))
 
 

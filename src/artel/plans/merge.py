@@ -1,4 +1,4 @@
-"""The end of a plan's run: one answer out of what was done, and what the agents remember of it."""
+"""The end of a plan's run: merges the results, ends the turn, and creates the memories of the agents."""
 
 import time
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from artel.plans.merged_answer import merged, plain, why_nothing
 from artel.plans.task_board import TaskBoard
 from artel.plans.task_events import PlanListener, TaskVoice
 from artel.plans.task_transactions import DEPENDENCY_FAILED
-from artel.plans.turn_end import Remembers, end_turn
+from artel.plans.turn_end import AgentMemory, end_turn
 from artel.plans.workflow import TaskStatus, Workflow, WorkflowStatus, WorkflowTask
 from artel.spaces.worker_space import WorkerSpace
 from artel.turns.transactions import Outcome
@@ -25,7 +25,7 @@ from artel.turns.waiters import Ended
 
 @dataclass(frozen=True, slots=True)
 class PlanEnd:
-    """A run whose tasks are all over."""
+    """A run whose tasks have all ended."""
 
     space: WorkerSpace
     turn: Turn
@@ -39,13 +39,13 @@ class PlanEnd:
     began: float
 
     async def store(self) -> Ended | None:
-        """Make the answer, and store it with the end of the turn; None if somebody else has ended it."""
+        """Merge the answer and end the turn with it; return None if another process ended the turn first."""
         tasks = self.board.all
         done = [task for task in tasks if task.status is TaskStatus.COMPLETED]
         if not done:
-            late = all(task.status in (TaskStatus.TIMEOUT, TaskStatus.ABORTED) for task in tasks)
+            is_timeout = all(task.status in (TaskStatus.TIMEOUT, TaskStatus.ABORTED) for task in tasks)
             codes = (task.error_code for task in tasks if task.error_code != DEPENDENCY_FAILED)
-            status = TurnStatus.TIMEOUT if late else TurnStatus.FAILED
+            status = TurnStatus.TIMEOUT if is_timeout else TurnStatus.FAILED
             return await self._store(status, why_nothing(tasks), next(codes, None) or "agent_failed")
         status = TurnStatus.COMPLETED if len(done) == len(tasks) else TurnStatus.PARTIAL
         text = done[0].result or "" if self.board.is_single else await self._merged()
@@ -59,8 +59,9 @@ class PlanEnd:
         voice = TaskVoice(self.listener, self.turn.id, 0, self.message_id)
         voice.open()
         voice.phase("merging")
-        models = self.planner_model, services.fallback_model
-        text, usage = await merged(self.brain, *models, self.workflow.request, tasks, voice)
+        text, usage = await merged(
+            self.brain, self.planner_model, services.fallback_model, self.workflow.request, tasks, voice
+        )
         self.board.spending.add(usage)
         return text
 
@@ -91,29 +92,31 @@ class PlanEnd:
         )
         single = self.board.all[0] if self.board.is_single else None
         agent = self.agents.get(single.agent) if single and not code else None
-        return await end_turn(self.space, self.turn, outcome, workflow, agent, self._exchange(text, code))
+        return await end_turn(self.space, self.turn, outcome, workflow, agent, self._memories(text, code))
 
-    def _exchange(self, text: str, code: str | None) -> list[Remembers]:
-        """Let every agent that took part remember what was asked and answered."""
+    def _memories(self, text: str, code: str | None) -> list[AgentMemory]:
+        """Return a memory of the request and the answer for every agent that completed a task."""
         if code is not None:
             return []
         done = dict.fromkeys(task.agent for task in self.board.all if task.status is TaskStatus.COMPLETED)
         content = f"User: {self.workflow.request}\nAnswer: {text}"
         source = _source(self.workflow)
-        return [
-            Remembers(agent.id, NewMemory(content, "conversation", success=True, task_id=self.turn.id, metadata=source))
+        return [  # each memory has its own id
+            AgentMemory(
+                agent.id, NewMemory(content, "conversation", success=True, task_id=self.turn.id, metadata=source)
+            )
             for agent in (self.agents[name] for name in done if name in self.agents)
             if agent.memory
         ]
 
 
 def memories_of(workflow: Workflow, task: WorkflowTask, agent: Agent | None) -> list[NewMemory]:
-    """Return what an agent remembers of a task that it has done."""
+    """Return the memories of a completed task; none if the agent has no memory."""
     if agent is None or not agent.memory or task.status is not TaskStatus.COMPLETED:
         return []
     content = f"Task: {task.description}\nResult: {task.result}"
-    of_task = f"{workflow.id}:{task.id}"[:64]
-    return [NewMemory(content, "task", success=True, task_id=of_task, metadata=_source(workflow))]
+    task_id = f"{workflow.id}:{task.id}"[:64]
+    return [NewMemory(content, "task", success=True, task_id=task_id, metadata=_source(workflow))]
 
 
 def _source(workflow: Workflow) -> dict[str, Any]:

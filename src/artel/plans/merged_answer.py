@@ -1,4 +1,4 @@
-"""One answer out of what several agents said: by a model, or plainly without one. It never hides what failed."""
+"""One answer from the results of several tasks, written by a model or concatenated; it lists what failed."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ async def merged(
 ) -> tuple[str, Usage]:
     """Stream and return the merged answer and its token usage."""
     results = await asyncio.to_thread(_results, tasks, request, [model, fallback_model] if fallback_model else [model])
-    asked = Request(
+    merge_request = Request(
         model,
         (Message("system", f"{_TASK}\n{results}"), Message("user", request)),
         temperature=0.2,
@@ -44,7 +44,7 @@ async def merged(
         fallback_model=fallback_model,
     )
     try:
-        completion = await brain.complete(asked, stream)
+        completion = await brain.complete(merge_request, stream)
     except ModelError as failure:
         log.warning("answer_not_merged", reason=failure.detail)
         stream.restart()
@@ -58,12 +58,12 @@ async def merged(
 
 
 def _results(tasks: Sequence[WorkflowTask], request: str, models: Sequence[str]) -> str:
-    """Return every task's result, each as long as the smallest window of the models has room for."""
+    """Return the results of all tasks as JSON lines, shortened until they fit the smallest context window."""
     room = min((_room(model, request) for model in models), default=math.inf)
     characters = RESULT_CHARACTERS
     while True:
-        results = "\n".join(json.dumps(_told(task, characters), ensure_ascii=False) for task in tasks)
-        # A token has at least one byte, so most results need not be counted.
+        results = "\n".join(json.dumps(_task_json(task, characters), ensure_ascii=False) for task in tasks)
+        # A token has at least one byte: this avoids counting the tokens of most results.
         if len(results.encode()) <= room or characters <= LINE_CHARACTERS:
             return results
         over = max(count_tokens(results, model) for model in models) / max(1, room)
@@ -73,7 +73,7 @@ def _results(tasks: Sequence[WorkflowTask], request: str, models: Sequence[str])
 
 
 def _room(model: str, request: str) -> float:
-    """Return how many tokens of results the model can be sent beside the request and the answer."""
+    """Return how many tokens of the model's context window are left for results."""
     window = window_of(model)
     if window is None:
         return math.inf
@@ -81,7 +81,7 @@ def _room(model: str, request: str) -> float:
 
 
 def plain(tasks: Sequence[WorkflowTask]) -> str:
-    """Return the results as they are, each under what was asked for, and what is missing."""
+    """Return the unmerged results, each under the description of its task, and the list of tasks not done."""
     done = [task for task in tasks if task.status is TaskStatus.COMPLETED]
     missing = [task for task in tasks if task.status is not TaskStatus.COMPLETED]
     if len(done) == 1 and not missing:
@@ -91,7 +91,7 @@ def plain(tasks: Sequence[WorkflowTask]) -> str:
 
 
 def why_nothing(tasks: Sequence[WorkflowTask]) -> str:
-    """Say why there is no answer at all."""
+    """Return the error message of a plan without any completed task."""
     failed = [task for task in tasks if task.error and task.status is not TaskStatus.ABORTED]
     reasons = " ".join(f"{task.agent}: {task.error}" for task in failed[:3])
     return reasons or "None of the tasks was done."
@@ -108,11 +108,11 @@ def _why(task: WorkflowTask) -> str:
     return task.error or {"cancelled": "it was cancelled."}.get(task.status, "it was not begun.")
 
 
-def _told(task: WorkflowTask, characters: int) -> dict[str, str]:
-    told = {"agent": task.agent, "task": task.description[:characters]}
+def _task_json(task: WorkflowTask, characters: int) -> dict[str, str]:
+    data = {"agent": task.agent, "task": task.description[:characters]}
     if task.status is TaskStatus.COMPLETED:
-        return told | {"result": shortened(task.result or "", characters)}
-    return told | {"not_done": shortened(_why(task), characters)}
+        return data | {"result": shortened(task.result or "", characters)}
+    return data | {"not_done": shortened(_why(task), characters)}
 
 
 def _line(text: str) -> str:

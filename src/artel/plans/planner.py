@@ -1,4 +1,4 @@
-"""From a request to a task graph: a model plans, its plan is checked, and there is always one that can be run."""
+"""The planner: asks a model for a task graph, validates it, and falls back to a plan of one task."""
 
 import hashlib
 import json
@@ -52,7 +52,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AgentBrief:
-    """What the planner is told of an agent."""
+    """The description of an agent in the planner's prompt."""
 
     name: str
     role: str
@@ -67,7 +67,7 @@ class AgentBrief:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be planned: the request, what was said before it, and who is there."""
+    """The input of the planner: the request, the conversation before it, and the agents of the project."""
 
     text: str
     agents: Sequence[AgentBrief]
@@ -78,24 +78,24 @@ class Wish:
 
     @property
     def key(self) -> str:
-        """Return what two wishes have in common that get the same plan.
+        """Return the plan-cache key.
 
-        A request ("translate it, please") means what the conversation before it makes it mean; that it was made
-        before, and what it was answered, does not change that.
+        It contains the conversation, because a request like "translate it, please" depends on it. Earlier copies of
+        the same request and the answers to them are left out.
         """
         text = " ".join(self.text.split())
-        before, is_same = [], False
-        for one in self.said:
-            is_same = " ".join(one.content.split()) == text if one.role == "user" else is_same
+        history, is_same = [], False
+        for message in self.said:
+            is_same = " ".join(message.content.split()) == text if message.role == "user" else is_same
             if not is_same:
-                before.append(one.content)
+                history.append(message.content)
         agents = [(agent.name, agent.role, agent.about, *agent.capabilities, *agent.tools) for agent in self.agents]
-        return hashlib.sha256(json.dumps([text, agents, before, self.has_folder]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([text, agents, history, self.has_folder]).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan that can be run; who made it, what that took, and what was wrong with those before it."""
+    """A valid plan, with who made it, the token usage, and the problems of the rejected plans before it."""
 
     graph: TaskGraph
     planned_by: PlannedBy
@@ -103,7 +103,7 @@ class Plan:
     problems: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the tasks as they are kept and shown."""
+        """Return the tasks as they are stored and displayed."""
         return {"tasks": [task_to_json(task) for task in self.graph.tasks.values()]}
 
 
@@ -116,7 +116,7 @@ class Planner:
         self._fallback_model = fallback_model
 
     async def plan(self, wish: Wish) -> Plan:
-        """Return a plan before the time is over, whatever the model does: with one try to mend it, else one task."""
+        """Return a plan within PLAN_SECONDS: retry an invalid one once, then fall back to a plan of one task."""
         names = [agent.name for agent in wish.agents]
         messages = _messages(wish)
         request = Request(
@@ -131,77 +131,76 @@ class Planner:
         )
         usage = Usage(self._model)
         problems: tuple[str, ...] = ()
-        said = ""
+        invalid_answer = ""
         for _ in range(2):
             try:
                 answer = await self._brain.complete(request)
             except ModelAnswerInvalid as failure:
                 usage = _sum(usage, failure.usage)
-                said, problems = "", (failure.detail,)
+                invalid_answer, problems = "", (failure.detail,)
             except ModelError as failure:
                 log.warning("not_planned", reason=failure.detail)
-                return self._one_task(wish, _sum(usage, failure.usage), (*problems, failure.detail))
+                return Plan(one_task(wish), "fallback", _sum(usage, failure.usage), (*problems, failure.detail))
             else:
                 usage = _sum(usage, answer.usage)
                 try:
                     return Plan(TaskGraph.checked(read_tasks(answer.parsed), names), "model", usage, problems)
                 except PlanInvalid as invalid:
-                    said, problems = answer.content, invalid.problems
-            quoted = {"answer": said[:MAX_QUOTED], "mistakes": list(problems)}
-            mend = Message("system", f"{_MEND}\n{json.dumps(quoted, ensure_ascii=False)}", part="note")
-            request = replace(request, messages=(*messages[:-1], mend, messages[-1]))
+                    invalid_answer, problems = answer.content, invalid.problems
+            quoted = {"answer": invalid_answer[:MAX_QUOTED], "mistakes": list(problems)}
+            repair = Message("system", f"{_MEND}\n{json.dumps(quoted, ensure_ascii=False)}", part="note")
+            request = replace(request, messages=(*messages[:-1], repair, messages[-1]))
         log.warning("plans_invalid", problems=problems)
-        return self._one_task(wish, usage, problems)
-
-    def _one_task(self, wish: Wish, usage: Usage, problems: tuple[str, ...]) -> Plan:
         return Plan(one_task(wish), "fallback", usage, problems)
 
 
 def spare_busy_agents(graph: TaskGraph, wish: Wish) -> TaskGraph:
-    """Return the plan with the tasks of agents at capacity given to free ones that can do the same.
+    """Return the plan with the tasks of agents at capacity reassigned to free agents.
 
-    Those are agents of the same role, or else with a capability in common. An agent whom the request names keeps its
-    tasks, and so does one that nobody can stand in for.
+    A substitute has the same role, or else a capability in common. Agents that the request names, and those without a
+    substitute, keep their tasks.
     """
     agents = {agent.name: agent for agent in wish.agents}
     free = [agent for agent in wish.agents if agent.status not in (AT_CAPACITY, IN_ERROR)]
 
-    def stand_in(name: str) -> str:
+    def substitute(name: str) -> str:
         busy = agents.get(name)
         if busy is None or busy.status != AT_CAPACITY or name in wish.text:
             return name
-        able = [one for one in free if one.role == busy.role]
-        able = able or [one for one in free if set(one.capabilities) & set(busy.capabilities)]
-        return able[0].name if able else name
+        candidates = [agent for agent in free if agent.role == busy.role]
+        candidates = candidates or [agent for agent in free if set(agent.capabilities) & set(busy.capabilities)]
+        return candidates[0].name if candidates else name
 
-    tasks = [replace(task, agent=stand_in(task.agent)) for task in graph.tasks.values()]
+    tasks = [replace(task, agent=substitute(task.agent)) for task in graph.tasks.values()]
     if tasks == list(graph.tasks.values()):
         return graph
     return TaskGraph(tasks)
 
 
 def one_task(wish: Wish) -> TaskGraph:
-    """Return the plan that always works: all of it for the agent that fits best."""
+    """Return the fallback plan: one task for the best-matching agent."""
     best = best_agent(wish.text, wish.agents)
     description = wish.text if len(wish.text) <= MAX_DESCRIPTION_CHARACTERS else "Answer the user's last message."
     return TaskGraph([PlannedTask("1", best.name, description)])
 
 
 def read_tasks(plan: Any) -> list[PlannedTask]:
-    """Return the tasks of a plan that has the right shape."""
+    """Return the tasks of a plan that matches `plan_schema`."""
     return [
-        PlannedTask(str(task["id"]), task["agent"], task["description"], tuple(str(one) for one in task["depends_on"]))
+        PlannedTask(
+            str(task["id"]), task["agent"], task["description"], tuple(str(task_id) for task_id in task["depends_on"])
+        )
         for task in plan["tasks"]
     ]
 
 
 def task_to_json(task: PlannedTask) -> dict[str, Any]:
-    """Return a task as it is kept, and as the model writes it."""
+    """Return a task in the format that is stored and that the model writes."""
     return asdict(task) | {"depends_on": list(task.depends_on)}
 
 
 def plan_schema(agents: Sequence[str]) -> Schema:
-    """Return what a plan must look like; the names of the agents are part of it."""
+    """Return the JSON schema of a plan; it allows only the names of these agents."""
     text: dict[str, JsonValue] = {"type": "string"}
     task: dict[str, JsonValue] = {
         "type": "object",
@@ -226,28 +225,28 @@ def plan_schema(agents: Sequence[str]) -> Schema:
 
 
 def _messages(wish: Wish) -> tuple[Message, ...]:
-    agents = "\n".join(json.dumps(_shown(agent), ensure_ascii=False) for agent in wish.agents)
+    agents = "\n".join(json.dumps(_agent_json(agent), ensure_ascii=False) for agent in wish.agents)
     folder = _FOLDER if wish.has_folder else _NO_FOLDER
-    told = [Message("system", f"{_TASK}\n\n{_AGENTS}\n{agents}\n\n{folder}")]
+    messages = [Message("system", f"{_TASK}\n\n{_AGENTS}\n{agents}\n\n{folder}")]
     left = HISTORY_TOKENS
-    before: list[Message] = []
-    for one in reversed(wish.said):
-        left -= one.tokens
+    history: list[Message] = []
+    for message in reversed(wish.said):
+        left -= message.tokens
         if left < 0:
             break
-        before.append(Message(one.role, one.content, part="history"))
-    told += reversed(before)
+        history.append(Message(message.role, message.content, part="history"))
+    messages += reversed(history)
     if wish.old_plan is not None:
         quoted = {"plan": wish.old_plan.text(), "feedback": wish.feedback[:MAX_FEEDBACK]}
-        told.append(Message("system", f"{_REVISE}\n{json.dumps(quoted, ensure_ascii=False)}"))
-    return (*told, Message("user", wish.text))
+        messages.append(Message("system", f"{_REVISE}\n{json.dumps(quoted, ensure_ascii=False)}"))
+    return (*messages, Message("user", wish.text))
 
 
-def _shown(agent: AgentBrief) -> dict[str, Any]:
+def _agent_json(agent: AgentBrief) -> dict[str, Any]:
     return {name: value for name, value in asdict(agent).items() if value not in (None, "", ())}
 
 
-def _sum(before: Usage, more: Usage | None) -> Usage:
-    if more is None:
-        return before
-    return before.plus(more) if before.calls else more
+def _sum(total: Usage, usage: Usage | None) -> Usage:
+    if usage is None:
+        return total
+    return total.plus(usage) if total.calls else usage

@@ -1,4 +1,4 @@
-"""Prices a plan with what is known of the project's agents: their models, prompts, tools and past."""
+"""The price of a plan, from the models, prompts, tools and past tasks of the project's agents."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -20,35 +20,37 @@ from artel.plans.workflow import TaskStatus
 from artel.tools.catalogue import SCHEMAS
 from artel.turns.repository import TurnRepository
 
-PAST = 20  # of the last tasks and turns of each agent
+PAST = 20  # tasks and turns of each agent that count
 PAST_DAYS = 90
-MEMORY_TOKENS = 300  # of what an agent is reminded of that has done something before, about
-FRAME_TOKENS = 100  # of what stands around and between all of that: marks of messages, and headings
+MEMORY_TOKENS = 300  # roughly, of the memories in the prompt of an agent that has worked before
+FRAME_TOKENS = 100  # of message separators and headings
 MERGE_PROMPT_TOKENS = 200
 MERGE_TOKENS = 2_000
-DEMO = "demo"  # answers for every model when none is configured, and costs nothing
+DEMO = "demo"  # the built-in brain that replaces every model when none is configured; free
 
 
 def habits(
     connection: Connection, principal: Principal, project_id: int, agents: Sequence[Agent], *, is_demo: bool = False
 ) -> dict[str, Habits]:
-    """Return what agents usually do, by name, from the last tasks and turns of each.
+    """Return the statistics of agents, by name, from the last tasks and turns of each.
 
-    What the demo brain did says nothing about a real model, so it counts only while the demo brain answers.
+    Results of the demo brain say nothing about a real model, so they count only if `is_demo`.
     """
     tasks, turns = TaskRepository(connection, principal), TurnRepository(connection, principal)
     since = datetime.now(UTC) - timedelta(days=PAST_DAYS)
-    known = {}
+    by_name = {}
     for agent in agents:
-        place = project_id, agent.id, since, PAST
-        done = [*tasks.done_by(*place), *turns.answered_by(*place)]
-        done.sort(key=lambda one: one.finished_at, reverse=True)
+        done = [
+            *tasks.done_by(project_id, agent.id, since, PAST),
+            *turns.answered_by(project_id, agent.id, since, PAST),
+        ]
+        done.sort(key=lambda row: row.finished_at, reverse=True)
         rows = [row for row in done[:PAST] if is_demo or (row.usage or {}).get("model") != DEMO]
-        known[agent.name] = habits_of([_past(row) for row in rows])
-    return known
+        by_name[agent.name] = habits_of([_past(row) for row in rows])
+    return by_name
 
 
-class Told(Protocol):
+class HistoryMessage(Protocol):
     """A message of a session."""
 
     @property
@@ -58,34 +60,34 @@ class Told(Protocol):
     def tokens(self) -> int: ...
 
 
-M = TypeVar("M", bound=Told)
+M = TypeVar("M", bound=HistoryMessage)
 
 
-def before(said: Sequence[M], request: str) -> Sequence[M]:
-    """Return what was said before a request."""
-    return said[:-1] if said and said[-1].content == request else said
+def before(history: Sequence[M], request: str) -> Sequence[M]:
+    """Return the messages before a request, which may be the last one of the history."""
+    return history[:-1] if history and history[-1].content == request else history
 
 
-def told_tokens(said: Sequence[Told], request: str, graph: TaskGraph) -> int:
-    """Return what every task is told beside its description: what was said, as much of it as is sent, and the request.
+def told_tokens(history: Sequence[HistoryMessage], request: str, graph: TaskGraph) -> int:
+    """Return the tokens that every task is sent in addition to its description: the history and the request.
 
-    `said` may end with the request, which is whole only in a plan of one task.
+    The history may end with the request, which is sent whole only in a plan of one task.
     """
-    history = sum(one.tokens for one in before(said, request))
-    asked = request if len(graph) == 1 else request[:REQUEST_CHARACTERS]
-    return min(history, MAX_HISTORY_TOKENS) + count_tokens(asked)
+    history_tokens = sum(message.tokens for message in before(history, request))
+    sent_request = request if len(graph) == 1 else request[:REQUEST_CHARACTERS]
+    return min(history_tokens, MAX_HISTORY_TOKENS) + count_tokens(sent_request)
 
 
 def price(
     graph: TaskGraph,
     agents: Sequence[Agent],
-    known: Mapping[str, Habits],
-    said_tokens: int,
+    agent_habits: Mapping[str, Habits],
+    history_tokens: int,
     planner_model: str,
     *,
     is_demo: bool = False,
 ) -> PlanEstimate:
-    """Return what a plan will cost; each task is sent its description, and what was said before."""
+    """Return the cost of a plan; every prompt contains `history_tokens` from `told_tokens`."""
     workers = {
         agent.name: Worker(
             DEMO if is_demo else agent.model,
@@ -93,23 +95,23 @@ def price(
             FRAME_TOKENS
             + count_tokens(agent.system_prompt, None if is_demo else agent.model)
             + sum(_tool_tokens().get(tool, 0) for tool in agent.tools)
-            + (MEMORY_TOKENS if agent.memory and known[agent.name].tasks else 0)
-            + said_tokens,
+            + (MEMORY_TOKENS if agent.memory and agent_habits[agent.name].tasks else 0)
+            + history_tokens,
             bool(agent.tools),
-            known[agent.name],
+            agent_habits[agent.name],
             agent.loop.understand + agent.loop.plan + agent.loop.critique,
         )
         for agent in agents
     }
     tokens = {task.id: count_tokens(task.description) for task in graph.tasks.values()}
     planner_model = DEMO if is_demo else planner_model
-    merger = Worker(planner_model, MERGE_TOKENS, MERGE_PROMPT_TOKENS + said_tokens) if len(graph) > 1 else None
+    merger = Worker(planner_model, MERGE_TOKENS, MERGE_PROMPT_TOKENS + history_tokens) if len(graph) > 1 else None
     return estimate(graph, workers, tokens, merger)
 
 
 @lru_cache(maxsize=1)
 def _tool_tokens() -> dict[str, int]:
-    """Return what the description of each tool takes, about: models are shown it as a type, not as its JSON schema."""
+    """Return the approximate tokens of each tool; models get it as a type declaration, not as a JSON schema."""
     return {name: count_tokens(_as_type(schema)) for name, schema in SCHEMAS.items()}
 
 
@@ -125,19 +127,19 @@ def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
         yield from _fields(field)
 
 
-def _past(done: Any) -> Mapping[str, Any]:
-    """Return what a row of a task, or of a turn, says of its agent."""
+def _past(row: Any) -> Mapping[str, Any]:
+    """Return the input of `habits_of` from the row of a task or a turn."""
     return {
-        "success": done.status == TaskStatus.COMPLETED,
-        "usage": done.usage,
-        "cost_usd": (done.usage or {}).get("cost_usd"),
-        "seconds": _seconds(done),
+        "success": row.status == TaskStatus.COMPLETED,
+        "usage": row.usage,
+        "cost_usd": (row.usage or {}).get("cost_usd"),
+        "seconds": _seconds(row),
     }
 
 
-def _seconds(done: Any) -> float | None:
-    """Return how long it took: of a task, without the time in which it waited for a person, if that was stored."""
-    worked: float | None = getattr(done, "seconds", None)
-    if worked is not None or not (done.started_at and done.finished_at):
+def _seconds(row: Any) -> float | None:
+    """Return the duration; for a task with stored `seconds`, without the time that it waited for the user."""
+    worked: float | None = getattr(row, "seconds", None)
+    if worked is not None or not (row.started_at and row.finished_at):
         return worked
-    return float((done.finished_at - done.started_at).total_seconds())
+    return float((row.finished_at - row.started_at).total_seconds())

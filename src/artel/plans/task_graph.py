@@ -1,6 +1,6 @@
-"""Who does what after what, as pure data: no task knows how it is run, and nothing here waits for anything.
+"""The task graph of a plan, and the progress of a run through it; pure data, without I/O.
 
-A graph that exists is a good one: `TaskGraph.checked` answers none with a cycle, an unknown agent or a task too many.
+`TaskGraph.checked` rejects cycles, unknown agents and too many tasks, so every graph can be run.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ _SHOWN = 80
 
 
 class PlanInvalid(ValueError):
-    """A plan that can't be run; `problems` says why, one sentence each, so that a model can mend it."""
+    """A plan that can't be run; `problems` has one sentence per problem, for the model that corrects it."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__(" ".join(problems))
@@ -25,7 +25,7 @@ class PlanInvalid(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PlannedTask:
-    """One piece of work for one agent, after all that it depends on."""
+    """A task of one agent, which starts after its dependencies."""
 
     id: str
     agent: str
@@ -37,12 +37,12 @@ class TaskGraph:
     """The tasks of a plan, in the order in which they were planned."""
 
     def __init__(self, tasks: Iterable[PlannedTask]) -> None:
-        """Take tasks that were checked; use `checked` for others."""
+        """Initialise with valid tasks; use `checked` for all others."""
         self.tasks: Mapping[str, PlannedTask] = {task.id: task for task in tasks}
 
     @classmethod
     def checked(cls, tasks: Sequence[PlannedTask], agents: Collection[str]) -> "TaskGraph":
-        """Return the graph of these tasks, or raise PlanInvalid with everything that is wrong with it."""
+        """Return the graph of these tasks; raise PlanInvalid with all problems if there are any."""
         problems = list(_problems(tasks, agents))
         if problems:
             raise PlanInvalid(problems[:MAX_PROBLEMS])
@@ -53,31 +53,31 @@ class TaskGraph:
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """The ids so that each comes after all it depends on."""
+        """The task ids in topological order."""
         return tuple(self._sorter().static_order())
 
     def dependants(self, task_id: str) -> frozenset[str]:
-        """Return every task that can't be done without this one."""
+        """Return the tasks that depend on this one, directly or not."""
         found: set[str] = set()
-        for one in self.order:
-            if any(needed == task_id or needed in found for needed in self.tasks[one].depends_on):
-                found.add(one)
+        for other_id in self.order:
+            if any(needed == task_id or needed in found for needed in self.tasks[other_id].depends_on):
+                found.add(other_id)
         return frozenset(found)
 
     def critical_path(self, seconds: Mapping[str, float]) -> float:
-        """Return how long the longest chain of tasks takes: no plan is faster, however many work on it."""
+        """Return the duration of the longest chain of tasks: the lower bound of the plan's duration."""
         finished: dict[str, float] = {}
         for task_id in self.order:
-            begins = max((finished[needed] for needed in self.tasks[task_id].depends_on), default=0.0)
-            finished[task_id] = begins + seconds.get(task_id, 0.0)
+            start = max((finished[needed] for needed in self.tasks[task_id].depends_on), default=0.0)
+            finished[task_id] = start + seconds.get(task_id, 0.0)
         return max(finished.values(), default=0.0)
 
     def progress(self) -> "Progress":
-        """Return where a run of this graph stands that has not begun."""
+        """Return the progress of a run that has not started yet."""
         return Progress(self)
 
     def text(self) -> str:
-        """Return the graph for people who read it in a terminal, and for models."""
+        """Return the graph as text, for terminals and models."""
         lines = []
         for task in self.tasks.values():
             after = f" (after {', '.join(task.depends_on)})" if task.depends_on else ""
@@ -85,7 +85,7 @@ class TaskGraph:
         return "\n".join(lines)
 
     def mermaid(self) -> str:
-        """Return the graph as a Mermaid flowchart. Names that people and models chose are quoted, never syntax."""
+        """Return the graph as a Mermaid flowchart; names and descriptions are escaped."""
         names = {task_id: f"t{number}" for number, task_id in enumerate(self.tasks, 1)}
         lines = ["flowchart LR"]
         for task in self.tasks.values():
@@ -100,56 +100,56 @@ class TaskGraph:
 
 
 class Progress:
-    """Where a run of a graph stands: what may begin, what is done, and what is not going to be."""
+    """The progress of a run of a graph: which tasks are ready, ended and aborted."""
 
     def __init__(self, graph: TaskGraph) -> None:
         self._graph = graph
-        self._sorter = graph._sorter()  # noqa: SLF001 - two halves of one thing
+        self._sorter = graph._sorter()  # noqa: SLF001 - same module
         self._sorter.prepare()
         self._ended: set[str] = set()
         self._aborted: set[str] = set()
 
     @property
     def is_over(self) -> bool:
-        """Whether every task is done, failed or will not be begun."""
+        """Whether every task is completed, failed or aborted."""
         return len(self._ended) + len(self._aborted) == len(self._graph)
 
     def ready(self) -> tuple[str, ...]:
-        """Return what may begin now and was not answered before, in the order of the plan."""
+        """Return the tasks that became ready since the last call, in the order of the plan."""
         ready = set(self._sorter.get_ready()) - self._aborted
-        return tuple(one for one in self._graph.tasks if one in ready)
+        return tuple(task_id for task_id in self._graph.tasks if task_id in ready)
 
     def done(self, task_id: str) -> None:
-        """Take note that a task has its result: others may begin."""
+        """Mark a task as completed, which can make others ready."""
         self._ended.add(task_id)
         self._sorter.done(task_id)
 
     def failed(self, task_id: str) -> tuple[str, ...]:
-        """Take note that a task has none, and answer those that are not going to be begun because of it."""
+        """Mark a task as failed; abort its dependants and return their ids."""
         self._ended.add(task_id)
         aborted = self._graph.dependants(task_id) - self._aborted
         self._aborted |= aborted
-        return tuple(one for one in self._graph.tasks if one in aborted)
+        return tuple(dependant for dependant in self._graph.tasks if dependant in aborted)
 
 
 def _problems(tasks: Sequence[PlannedTask], agents: Collection[str]) -> Iterable[str]:
-    """Return what is wrong with a plan, the worst first; there may be many."""
+    """Yield the problems of a plan, the worst first."""
     if not tasks:
         yield "The plan has no tasks. Give it at least one."
     if len(tasks) > MAX_TASKS:
         yield f"The plan has {len(tasks):,} tasks, and {MAX_TASKS} is the most. Join some."
-    tasks = tasks[: 5 * MAX_TASKS]  # whoever sends more has been told enough
-    known = {task.id for task in tasks}
+    tasks = tasks[: 5 * MAX_TASKS]  # bounds the work for a huge plan
+    task_ids = {task.id for task in tasks}
     seen: set[str] = set()
     for task in tasks:
         if task.id in seen:
             yield f"There are two tasks {_name(task.id)}. Give each its own id."
         seen.add(task.id)
-        yield from _problems_of(task, known, agents)
-    yield from _circles(tasks)
+        yield from _problems_of(task, task_ids, agents)
+    yield from _cycles(tasks)
 
 
-def _problems_of(task: PlannedTask, known: Collection[str], agents: Collection[str]) -> Iterable[str]:
+def _problems_of(task: PlannedTask, task_ids: Collection[str], agents: Collection[str]) -> Iterable[str]:
     name = _name(task.id)
     if not task.id.strip() or len(task.id) > MAX_ID_CHARACTERS:
         yield f"The id {name} is empty, or longer than {MAX_ID_CHARACTERS} characters."
@@ -161,40 +161,40 @@ def _problems_of(task: PlannedTask, known: Collection[str], agents: Collection[s
     if len(task.description) > MAX_DESCRIPTION_CHARACTERS:
         yield f"The description of task {name} has more than {MAX_DESCRIPTION_CHARACTERS:,} characters. Shorten it."
     if task.agent not in agents:
-        there = ", ".join(sorted(agents)[:MAX_TASKS]) or "none"
-        yield f"Task {name} is for {_name(task.agent)}, who is no agent of this project. The agents are: {there}."
-    yield from _problems_of_needs(task, known)
+        names = ", ".join(sorted(agents)[:MAX_TASKS]) or "none"
+        yield f"Task {name} is for {_name(task.agent)}, who is no agent of this project. The agents are: {names}."
+    yield from _dependency_problems(task, task_ids)
 
 
-def _problems_of_needs(task: PlannedTask, known: Collection[str]) -> Iterable[str]:
+def _dependency_problems(task: PlannedTask, task_ids: Collection[str]) -> Iterable[str]:
     name = _name(task.id)
     if task.id in task.depends_on:
         yield f"Task {name} depends on itself. Leave that out."
     for needed in list(dict.fromkeys(task.depends_on))[:MAX_TASKS]:
-        if needed not in known:
+        if needed not in task_ids:
             yield f"Task {name} depends on {_name(needed)}, which is no task of the plan."
 
 
-def _circles(tasks: Sequence[PlannedTask]) -> Iterable[str]:
-    known = {task.id for task in tasks}
-    needs = {task.id: {one for one in task.depends_on if one in known and one != task.id} for task in tasks}
+def _cycles(tasks: Sequence[PlannedTask]) -> Iterable[str]:
+    task_ids = {task.id for task in tasks}
+    dependencies = {task.id: task_ids.intersection(task.depends_on) - {task.id} for task in tasks}
     try:
-        TopologicalSorter(needs).prepare()
-    except CycleError as circle:
-        members: list[str] = circle.args[1]
-        yield f"The tasks {' → '.join(_name(one) for one in members)} wait for each other. Break the circle."
-        waiting = _never_begun(needs, set(members))
+        TopologicalSorter(dependencies).prepare()
+    except CycleError as cycle:
+        members: list[str] = cycle.args[1]
+        yield f"The tasks {' → '.join(_name(task_id) for task_id in members)} wait for each other. Break the circle."
+        waiting = _blocked(dependencies, set(members))
         if waiting:
-            names = ", ".join(_name(one) for one in waiting)
+            names = ", ".join(_name(task_id) for task_id in waiting)
             yield f"So these can never begin: {names}."
 
 
-def _never_begun(needs: Mapping[str, Collection[str]], stuck: set[str]) -> list[str]:
-    """Return what depends, over however many steps, on tasks that wait for each other."""
-    found = set(stuck)
-    while more := {one for one, needed in needs.items() if one not in found and found & set(needed)}:
+def _blocked(dependencies: Mapping[str, Collection[str]], cycle: set[str]) -> list[str]:
+    """Return the tasks outside a cycle that depend on it, directly or not."""
+    found = set(cycle)
+    while more := {task_id for task_id, needed in dependencies.items() if task_id not in found and found & set(needed)}:
         found |= more
-    return [one for one in needs if one in found - stuck]
+    return [task_id for task_id in dependencies if task_id in found - cycle]
 
 
 def _name(text: str) -> str:
@@ -211,7 +211,7 @@ def _mermaid_text(text: str) -> str:
 
 
 def _is_text(text: str) -> bool:
-    """Return whether a database can hold it."""
+    """Return whether the database can store the text."""
     try:
         text.encode()
     except UnicodeEncodeError:

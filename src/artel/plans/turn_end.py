@@ -1,4 +1,4 @@
-"""The end of a turn of the orchestrator, in one transaction with that of its workflow."""
+"""Ends a turn of the orchestrator and its workflow in one transaction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ from artel.turns.waiters import Ended
 
 
 @dataclass(frozen=True, slots=True)
-class Remembers:
-    """What an agent is to remember of a turn."""
+class AgentMemory:
+    """A memory of a turn to store for an agent."""
 
     agent_id: int
     memory: NewMemory
@@ -38,19 +38,21 @@ async def end_turn(
     outcome: Outcome,
     workflow: Workflow | None,
     agent: Agent | None = None,
-    remembers: Sequence[Remembers] = (),
+    memories: Sequence[AgentMemory] = (),
 ) -> Ended | None:
-    """Store the end of a turn and of its workflow; None if somebody else was first."""
+    """End a turn and its workflow; return None if another process ended the turn first."""
     services = space.services
     at_work = AgentAtWork(agent.id, agent.name, "", "") if agent else None
-    place = space.principal, turn, outcome, workflow, at_work, remembers, space.lease
+    finish = partial(
+        services.database.run, _finish, space.principal, turn, outcome, workflow, at_work, memories, space.lease
+    )
     try:
-        finished_at, asked = await patiently(partial(services.database.run, _finish, *place), "answer")
+        finished_at, withdrawn = await patiently(finish, "answer")
     except TurnOver:
         return None
-    services.relay.stop_asking(space.principal, asked)
+    services.relay.stop_asking(space.principal, withdrawn)
     services.signals.session_changed(turn.session_id)
-    if remembers:
+    if memories:
         services.memories.wake()
     return Ended(
         session_id=turn.session_id,
@@ -75,17 +77,17 @@ def _finish(
     outcome: Outcome,
     workflow: Workflow | None,
     agent: AgentAtWork | None,
-    remembers: Sequence[Remembers],
+    memories: Sequence[AgentMemory],
     lease: Lease | None,
 ) -> tuple[datetime, Sequence[Approval]]:
-    """Return when it ended, and what nobody is asked any more."""
+    """Return when the turn ended, and its withdrawn approvals."""
     require_lease(connection, principal, turn.project_id, lease)
-    SessionLog(connection, principal, turn.session_id, 0)  # the session before its workflow, as everybody does
+    SessionLog(connection, principal, turn.session_id, 0)  # lock order: session, then workflow
     if workflow is not None:
         records.end_workflow(connection, principal, workflow)
     ended = finish_turn(connection, principal, turn.session_id, turn.id, agent, outcome, lease)
     if workflow is not None:
         records.note_spent(connection, principal, workflow)
-    for one in remembers:
-        remember(connection, principal, turn.project_id, one.agent_id, [one.memory])
+    for item in memories:
+        remember(connection, principal, turn.project_id, item.agent_id, [item.memory])
     return ended, ApprovalRepository(connection, principal).withdraw(turn.id)

@@ -1,4 +1,4 @@
-"""The end of a workflow whose turn is ended by somebody else: cancelled, reset, or cut off by a crash."""
+"""Ends the workflow of a turn that was cancelled, reset or interrupted by a crash."""
 
 from datetime import UTC, datetime
 
@@ -13,10 +13,10 @@ from artel.plans.workflow import OPEN, TaskStatus, WorkflowStatus
 def end_workflow_of(
     connection: Connection, principal: Principal, turn_id: str, status: str, code: str | None, text: str
 ) -> tuple[str | None, list[EventData]]:
-    """End the workflow of a turn that is over, and its unfinished tasks, once.
+    """End the workflow of an ended turn and its unfinished tasks; idempotent.
 
-    Answer which it was, if it had no end, and what is to be told of its tasks. What was done is kept, so that a retry
-    can go on from there.
+    Return the workflow's id, or None if it had ended before, and the events of its tasks. Completed tasks stay, so
+    that a retry continues from there.
     """
     workflow = WorkflowRepository(connection, principal).of_turn(turn_id)
     if workflow is None or workflow.status.is_terminal:
@@ -33,10 +33,10 @@ def end_workflow_of(
         return None, []
     tasks = TaskRepository(connection, principal)
     failed = TaskStatus.CANCELLED if status == WorkflowStatus.CANCELLED else TaskStatus.FAILED
-    told: list[EventData] = []
+    events: list[EventData] = []
     for task in tasks.end_unfinished(workflow.id, failed, code or "interrupted", text):
         if task.status is TaskStatus.RUNNING and failed is TaskStatus.FAILED:
-            told.append(TaskFailed(task_id=task.id, code=code or "interrupted", error=text))
+            events.append(TaskFailed(task_id=task.id, code=code or "interrupted", error=text))
         elif task.status is not TaskStatus.PENDING:
-            told.append(TaskCancelled(task_id=task.id))
-    return workflow.id, told
+            events.append(TaskCancelled(task_id=task.id))
+    return workflow.id, events
