@@ -1,4 +1,4 @@
-"""What an agent is told: its prompt, what it remembers, what was said, and last the task as the user wrote it."""
+"""The messages of an agent's prompt: system prompt, memories, history, and the task as the last message."""
 
 import json
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from artel.brain.window import TOKENS_PER_MESSAGE
 
 MAX_HISTORY_MESSAGES = 10
 MAX_HISTORY_TOKENS = 4_000
-MAX_MEMORY_TOKENS = 1_000  # long memories must not drive out what was just said
+MAX_MEMORY_TOKENS = 1_000  # long memories must not displace the history
 CAUTION = 0.8
 
 _MEMORY_HEAD = (
@@ -21,7 +21,7 @@ _MEMORY_HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A message of the session, with its tokens as they were counted when it was stored."""
+    """A message of the session, with the token count that was stored with it."""
 
     role: Role
     content: str
@@ -30,41 +30,41 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """Something from the agent's memory, with where it comes from."""
+    """A memory of the agent, with its source."""
 
     text: str
     source: str
     score: float
 
 
-def build_context(system_prompt: str, said: Sequence[Said], remembered: Sequence[Remembered]) -> tuple[Message, ...]:
-    """Return what to send; `said` ends with the task. What does not fit the model is left out when it is called."""
-    task = said[-1]
+def build_context(system_prompt: str, history: Sequence[Said], remembered: Sequence[Remembered]) -> tuple[Message, ...]:
+    """Return the messages; `history` ends with the task. The brain trims them to the context window."""
+    task = history[-1]
     return (
         Message("system", system_prompt),
         *_quoted(remembered),
-        *(Message(one.role, one.content, part="history") for one in _latest(said)),
+        *(Message(message.role, message.content, part="history") for message in _latest(history)),
         Message("user", task.content),
     )
 
 
-def _latest(said: Sequence[Said]) -> list[Said]:
-    """Return the newest messages before the task, without a gap."""
-    left = MAX_HISTORY_TOKENS - said[-1].tokens
-    kept: list[Said] = []
-    for message in reversed(said[-MAX_HISTORY_MESSAGES:-1]):
+def _latest(history: Sequence[Said]) -> list[Said]:
+    """Return the newest messages before the task that fit MAX_HISTORY_TOKENS, without a gap."""
+    left = MAX_HISTORY_TOKENS - history[-1].tokens
+    latest: list[Said] = []
+    for message in reversed(history[-MAX_HISTORY_MESSAGES:-1]):
         left -= message.tokens + TOKENS_PER_MESSAGE
         if left < 0:
             break
-        kept.append(message)
-    return kept[::-1]
+        latest.append(message)
+    return latest[::-1]
 
 
 def _quoted(remembered: Sequence[Remembered]) -> list[Message]:
-    """Return the best memories within MAX_MEMORY_TOKENS, quoted so that no text can end its quotation."""
+    """Return the best memories within MAX_MEMORY_TOKENS, JSON-quoted against prompt injection."""
     lines: list[str] = []
     left = MAX_MEMORY_TOKENS
-    for memory in sorted(remembered, key=lambda one: -one.score):
+    for memory in sorted(remembered, key=lambda memory: -memory.score):
         line = _line(memory.source, memory.text)
         if len(line) > left and (tokens := count_tokens(line)) > left:
             # As much of its beginning as fits.

@@ -1,8 +1,8 @@
-"""The loop as a LangGraph graph. It takes a second or more and 30 to 60 MB to import: only `loop.py` does, when needed.
+"""The loop as a LangGraph graph; imported lazily by `loop.py`, because the import takes a second and 30 to 60 MB.
 
-What LangGraph costs was measured, for a run of execute and finish: 0.6 ms where a node names its successor (`Command`),
-0.9 with a conditional edge. Whether the run travels in the context or in a channel, and how many channels there are,
-makes no difference; a stream of nothing is a little cheaper than `ainvoke`.
+Measured overhead of LangGraph for a run of execute and finish: 0.6 ms if a node returns its successor (`Command`), 0.9
+with a conditional edge. The number of channels, and passing the run as context or as a channel, make no difference;
+`astream` without a stream mode is a little cheaper than `ainvoke`.
 """
 
 import os
@@ -20,14 +20,14 @@ from artel.agent_loop import phases
 from artel.agent_loop.phases import Phase, PhaseFunction, Run, State
 from artel.agent_loop.task import LoopSettings
 
-# LangChain would send every conversation to its makers when a variable says so, or stop each run because of an old one.
+# Environment variables could make LangChain upload every conversation, or fail each run because they are outdated.
 langsmith.configure(enabled=False)
 for _variable in ("LANGCHAIN_TRACING", "LANGCHAIN_HANDLER"):
     os.environ.pop(_variable, None)
 
 
 class Channels(TypedDict):
-    """What travels along the edges: one object, which the phases change in place."""
+    """The LangGraph state: one object, which the phases change in place."""
 
     state: State
 
@@ -45,23 +45,23 @@ _PHASES: dict[Phase, PhaseFunction] = {
 
 
 async def go_through(state: State, run: Run) -> None:
-    """Take the state through the phases of the agent, from the first to the last."""
+    """Run the phases of the agent on the state."""
     settings = run.spec.loop
     graph = compiled(
         understand=settings.understand, plan=settings.plan, critique=settings.critique, resumed=bool(state.calls)
     )
-    config: RunnableConfig = {"recursion_limit": _most_steps(settings)}
+    config: RunnableConfig = {"recursion_limit": _recursion_limit(settings)}
     async for _ in graph.astream({"state": state}, config, context=run, stream_mode=[]):
         pass
 
 
-@lru_cache(maxsize=16)  # as many as there are
+@lru_cache(maxsize=16)  # all combinations
 def compiled(*, understand: bool, plan: bool, critique: bool, resumed: bool = False) -> Graph:
-    """Return the graph with these phases; all agents share it, because it holds nothing of a run.
+    """Return the compiled graph with these phases; it has no state of a run, so that agents share it.
 
-    A run that waited for a person enters it again at the call of the tool.
+    A parked run resumes at `tool_call`.
     """
-    ways: dict[Phase, tuple[Phase, ...]] = {
+    successors: dict[Phase, tuple[Phase, ...]] = {
         "understand": ("plan" if plan else "execute",),
         "plan": ("execute",),
         "execute": ("tool_call", "critique", "finish") if critique else ("tool_call", "finish"),
@@ -71,7 +71,7 @@ def compiled(*, understand: bool, plan: bool, critique: bool, resumed: bool = Fa
     }
     optional: dict[Phase, bool] = {"understand": understand, "plan": plan, "critique": critique}
     graph = StateGraph(Channels, context_schema=Run)
-    for name, destinations in ways.items():
+    for name, destinations in successors.items():
         if optional.get(name, True):
             graph.add_node(name, _node(name), destinations=destinations)
     first: Phase = "understand" if understand else "plan" if plan else "execute"
@@ -97,6 +97,6 @@ def _node(name: Phase) -> Node:
     return node
 
 
-def _most_steps(settings: LoopSettings) -> int:
-    """Return more steps than a run can take: our own limits end it, and nothing else."""
+def _recursion_limit(settings: LoopSettings) -> int:
+    """Return more steps than a run can take, so that only our own limits end it."""
     return 10 + 2 * (max(0, settings.tool_calls) + max(0, settings.max_iterations))

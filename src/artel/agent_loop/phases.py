@@ -1,4 +1,4 @@
-"""The phases of an agent's loop: each does one thing to the state of a run and answers which phase comes next."""
+"""The phases of an agent's loop: each changes the state of a run and returns the next phase."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -27,7 +27,7 @@ log = get_logger(__name__)
 
 
 class AnswerEmpty(ArtelError):
-    """The model ended without having said anything."""
+    """The model returned no text."""
 
     kind = Kind.UNAVAILABLE
     code = "model_answer_empty"
@@ -35,28 +35,28 @@ class AnswerEmpty(ArtelError):
 
 @dataclass(slots=True)
 class State:
-    """How far a run has come. Only plain data, so that it can be written down and read again."""
+    """The state of a run: only plain data, because it is serialized when the run is parked."""
 
     messages: tuple[Message, ...]
-    # What understand and plan found out.
+    # The results of understand and plan.
     notes: tuple[Message, ...] = ()
-    # The model's tool calls and their answers, since the task was given, and the calls that have no answer yet.
+    # The model's tool calls with their results, and then the calls without a result.
     exchange: tuple[Message, ...] = ()
     calls: tuple[ToolCall, ...] = ()
     draft: str = ""
     finish_reason: str = ""
-    # The draft that was sent back last, with the critique.
+    # The last rejected draft, with its critique.
     sent_back: tuple[Message, ...] = ()
     iterations: int = 0
     tool_calls: int = 0
     phases: tuple[Phase, ...] = ()
-    # Whether it was told that the first of the calls is made: a run that parks there tells it once.
+    # Whether the event of the first pending call was sent: a run that is parked there sends it once.
     is_announced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What the phases of one run work with."""
+    """The collaborators and limits of one run."""
 
     spec: AgentSpec
     brain: Brain
@@ -70,7 +70,7 @@ PhaseFunction = Callable[[State, Run], Awaitable[Phase | None]]
 
 
 async def understand(state: State, run: Run) -> Phase:
-    """Have the model say what is wanted."""
+    """Ask the model how it understands the task."""
     answer = await _structured(state, run, prompts.UNDERSTAND, prompts.UNDERSTANDING)
     if answer is not None:
         state.notes += (prompts.quoted(prompts.UNDERSTOOD, answer),)
@@ -78,7 +78,7 @@ async def understand(state: State, run: Run) -> Phase:
 
 
 async def plan(state: State, run: Run) -> Phase:
-    """Have the model say in which steps it will work."""
+    """Ask the model for the steps of its work."""
     answer = await _structured(state, run, prompts.PLAN, prompts.STEPS)
     if answer is not None:
         state.notes += (prompts.quoted(prompts.PLANNED, answer),)
@@ -86,16 +86,16 @@ async def plan(state: State, run: Run) -> Phase:
 
 
 async def execute(state: State, run: Run) -> Phase:
-    """Have the model answer, or ask for tools as long as it may still call some."""
+    """Ask the model for an answer or, until the limit is reached, for tool calls."""
     if state.draft:
-        # What was streamed is void: it was sent back, or said on the way to a tool.
+        # The streamed text is obsolete: a rejected draft, or text before a tool call.
         run.listener.restart()
         state.draft = ""
     settings, tools = run.spec.loop, run.toolbox.schemas
-    told = (prompts.TOOLS, *state.sent_back) if tools else state.sent_back
+    instructions = (prompts.TOOLS, *state.sent_back) if tools else state.sent_back
     if tools and state.tool_calls >= settings.tool_calls:
-        tools, told = (), (*told, prompts.NO_MORE_TOOLS)
-    completion = await _ask(state, run, told, tools=tools, stream=run.listener)
+        tools, instructions = (), (*instructions, prompts.NO_MORE_TOOLS)
+    completion = await _ask(state, run, instructions, tools=tools, stream=run.listener)
     state.draft, state.finish_reason = completion.content, completion.finish_reason
     if completion.tool_calls and tools:
         sendable = tuple(_sendable(call) for call in completion.tool_calls)
@@ -108,13 +108,13 @@ async def execute(state: State, run: Run) -> Phase:
 
 
 async def tool_call(state: State, run: Run) -> Phase:
-    """Make the calls that the model asked for, in its order, and keep one answer for each."""
+    """Execute the pending tool calls in order, and append a result for each."""
     while state.calls:
         call, *rest = state.calls
         if not state.is_announced:
             run.listener.tool_called(call)
             state.is_announced = True
-        result = await _called(call, state, run)
+        result = await _call_tool(call, state, run)
         run.listener.tool_result(call, result)
         state.exchange += (Message("tool", result.text_for_model(), tool_call_id=call.id),)
         state.calls, state.is_announced = tuple(rest), False
@@ -122,13 +122,13 @@ async def tool_call(state: State, run: Run) -> Phase:
 
 
 async def critique(state: State, run: Run) -> Phase:
-    """Have the model judge its draft; a draft that needs improvement goes back, with the critique."""
-    told = prompts.quoted(prompts.CRITIQUE, {"draft": state.draft})
+    """Ask the model to review its draft; send a draft that needs improvement back to execute."""
+    instruction = prompts.quoted(prompts.CRITIQUE, {"draft": state.draft})
     try:
-        answer = await _structured(state, run, told, prompts.CRITIQUE_SCHEMA)
+        answer = await _structured(state, run, instruction, prompts.CRITIQUE_SCHEMA)
     except ModelError as failure:
         log.warning("critique_failed", agent=run.spec.name, error=failure.detail)
-        answer = None  # the draft is there: better than no answer at all
+        answer = None  # an unreviewed draft is better than no answer
     match answer:
         case {"needs_improvement": True, "critique": str(text)}:
             state.iterations += 1
@@ -138,7 +138,7 @@ async def critique(state: State, run: Run) -> Phase:
 
 
 async def finish(state: State, run: Run) -> None:
-    """Make sure that there is an answer; nothing comes next."""
+    """Raise AnswerEmpty if there is no answer."""
     if not state.draft.strip():
         why = "ended without an answer. Try again, or choose another model for the agent."
         if state.finish_reason == "length":
@@ -146,21 +146,21 @@ async def finish(state: State, run: Run) -> None:
         raise AnswerEmpty(f"{run.spec.model} {why}")
 
 
-async def _called(call: ToolCall, state: State, run: Run) -> ToolResult:
+async def _call_tool(call: ToolCall, state: State, run: Run) -> ToolResult:
     limit = run.spec.loop.tool_calls
     if state.tool_calls >= limit:
         return ToolResult.failure(f"{call.name} was not called: all {limit} tool calls of this task are used up.")
     result = await run.toolbox.call(call, run.deadline)
-    state.tool_calls += 1  # not one that must wait for a person: it is made later
+    state.tool_calls += 1  # not reached by a call that needs approval: it is repeated later
     return result
 
 
-async def _structured(state: State, run: Run, told: Message, wanted: Schema) -> "dict[str, JsonValue] | None":
-    """Ask for a structured answer; a model that can't give one goes on without it."""
+async def _structured(state: State, run: Run, instruction: Message, schema: Schema) -> "dict[str, JsonValue] | None":
+    """Return a structured answer, or None if the model can't give one."""
     try:
-        completion = await _ask(state, run, (told,), wanted=wanted)
+        completion = await _ask(state, run, (instruction,), schema=schema)
     except ModelAnswerInvalid as failure:
-        log.warning("phase_left_out", agent=run.spec.name, wanted=wanted.name, error=failure.detail)
+        log.warning("phase_left_out", agent=run.spec.name, wanted=schema.name, error=failure.detail)
         return None
     return completion.parsed if isinstance(completion.parsed, dict) else None
 
@@ -168,29 +168,29 @@ async def _structured(state: State, run: Run, told: Message, wanted: Schema) -> 
 async def _ask(
     state: State,
     run: Run,
-    told: tuple[Message, ...],
+    instructions: tuple[Message, ...],
     *,
     tools: tuple[ToolSchema, ...] = (),
-    wanted: Schema | None = None,
+    schema: Schema | None = None,
     stream: TokenSink | None = None,
 ) -> Completion:
-    """Ask the model: the only place that does, and that counts what it takes."""
+    """Call the model and add the usage to the tally; every model call of the loop goes through here."""
     spec = run.spec
     request = Request(
         model=spec.model,
-        messages=_messages(state, told),
+        messages=_messages(state, instructions),
         temperature=spec.temperature,
         max_tokens=spec.max_tokens,
         deadline=run.deadline,
         tools=tools,
-        response_format=wanted,
+        response_format=schema,
         fallback_model=spec.fallback_model,
         max_context_tokens=spec.max_context_tokens,
     )
     run.tally.begin(request)
     try:
         completion = await run.brain.complete(request, stream)
-    except (NeedsApproval, BudgetExceeded):  # there was no money for it: the model was not asked
+    except (NeedsApproval, BudgetExceeded):  # over budget: the model was not called
         run.tally.pending = None
         raise
     except ModelError as failure:
@@ -200,9 +200,9 @@ async def _ask(
     return completion
 
 
-def _messages(state: State, told: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Return what to send: what we tell goes behind the system prompt, so that the user's own words stay the last."""
-    notes = state.notes + told
+def _messages(state: State, instructions: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return the messages; the instructions follow the system prompt, so that the user's message stays last."""
+    notes = state.notes + instructions
     if not notes:
         return state.messages + state.exchange
     head = tuple(takewhile(lambda message: message.role == "system", state.messages))
@@ -210,7 +210,7 @@ def _messages(state: State, told: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 def _sendable(call: ToolCall) -> ToolCall:
-    """Return the call in a form that every model's server takes back; the tool's answer says what was wrong with it."""
+    """Return the call with invalid names and arguments replaced, because providers reject them in the history."""
     try:
         arguments = call.arguments if parsed_arguments(call.arguments) else "{}"
     except ArgumentsInvalid:

@@ -1,4 +1,4 @@
-"""What the phases say to the model, and the structures that they ask for."""
+"""The prompts of the phases, and the schemas of their structured answers."""
 
 import json
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ NO_MORE_TOOLS = Message(
 
 
 def quoted(head: str, value: "Mapping[str, JsonValue]", part: Part = "note") -> Message:
-    """Return a system message that quotes a value so that no text in it can end its quotation."""
+    """Return a system message that quotes a value as JSON, against prompt injection."""
     return Message("system", f"{head}\n{json.dumps(value, ensure_ascii=False)}", part=part)
 
 

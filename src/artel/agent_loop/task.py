@@ -1,4 +1,4 @@
-"""What an agent's loop is given, what it tells while it runs, and what comes of it."""
+"""The input, listener and result of an agent's loop."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,13 +10,13 @@ from artel.tools.tool import ToolResult
 
 MAX_ITERATIONS = 5
 MAX_TOOL_CALLS = 10
-# For every agent, whatever its own limit is.
+# The upper limit of every agent.
 MOST_TOOL_CALLS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
-    """Which phases an agent goes through beside execute, tool_call and finish, and how often."""
+    """The optional phases of an agent (all but execute, tool_call and finish), and its limits."""
 
     understand: bool = False
     plan: bool = False
@@ -26,13 +26,13 @@ class LoopSettings:
 
     @property
     def tool_calls(self) -> int:
-        """How many tool calls there may be: the lower of the agent's limit and everybody's."""
+        """The effective limit of tool calls."""
         return min(self.max_tool_calls, MOST_TOOL_CALLS)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """What the loop needs to know of an agent."""
+    """The settings of an agent that its loop uses."""
 
     name: str
     model: str
@@ -45,7 +45,7 @@ class AgentSpec:
 
 @dataclass(frozen=True, slots=True)
 class LoopResult:
-    """The answer, and what it took; `iterations` is how often a draft was sent back, `phases` the way taken."""
+    """The answer and its usage; `iterations` counts rejected drafts, `phases` are those that ran, in order."""
 
     content: str
     usage: Usage
@@ -55,40 +55,40 @@ class LoopResult:
 
 
 class Listener(TokenSink, Protocol):
-    """Hears what a loop does; the pieces since the last restart are the answer so far."""
+    """Receives the events of a loop; the tokens since the last restart are the answer so far."""
 
     def phase(self, name: str) -> None:
-        """A phase begins."""
+        """Handle the start of a phase."""
 
     def tool_called(self, call: ToolCall) -> None:
-        """The model asks for a tool."""
+        """Handle a tool call of the model."""
 
     def tool_result(self, call: ToolCall, result: ToolResult) -> None:
-        """The call was answered, by the tool or with the reason why it was not called."""
+        """Handle the result of a tool call, or the reason why it was not executed."""
 
 
 class Tally:
-    """What a run has spent so far. It belongs to the caller, so that it is there however the run ends."""
+    """The usage of a run so far; the caller owns it, so that it survives an exception or a cancellation."""
 
     def __init__(self, model: str) -> None:
         self.usage = Usage(model)
-        # The call that is being made: one that is still here after the end was cut off, and nobody knows its price.
+        # The model call in progress; still set after the run if the call was interrupted and its usage is unknown.
         self.pending: Request | None = None
 
     def begin(self, request: Request) -> None:
-        """Note that a model is asked."""
+        """Record the start of a model call."""
         self.pending = request
 
     def settle(self, written: str) -> None:
-        """Count a call that was cut off, by what was sent and what had been written until then."""
+        """Add an interrupted call, with its usage estimated from the request and the text streamed so far."""
         if self.pending is not None:
             model = self.pending.model
             sent = sum(count_tokens(message.content, model) for message in self.pending.messages)
             sent = min(sent, self.pending.max_context_tokens or sent)
-            got = count_tokens(written, model)
-            self.add(Usage(model, sent, got, prices.cost(model, sent, got), calls=1))
+            received = count_tokens(written, model)
+            self.add(Usage(model, sent, received, prices.cost(model, sent, received), calls=1))
 
     def add(self, usage: Usage) -> None:
-        """Count what the call took."""
+        """Add the usage of the finished call."""
         self.usage = self.usage.plus(usage) if self.usage.calls else usage
         self.pending = None

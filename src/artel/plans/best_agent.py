@@ -1,4 +1,4 @@
-"""Who fits a request best, without asking a model."""
+"""The choice of the best-matching agent for a request, without a model."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ _WORD = re.compile(r"\w{3,}")
 
 
 class Described(Protocol):
-    """Somebody with a name and a description."""
+    """An agent with a name and a description."""
 
     @property
     def name(self) -> str: ...
@@ -28,9 +28,9 @@ D = TypeVar("D", bound=Described)
 
 
 def best_agent(text: str, agents: Sequence[D]) -> D:
-    """Return the agent that fits a request best: named in it, able to do it, described in its words; or the first.
+    """Return the best-matching agent: by name, then capabilities, then words of its description; else the first.
 
-    Of agents that fit alike, one that is free is taken before one at capacity.
+    Among equal matches a free agent is preferred to one at capacity.
     """
     wanted = _words(text)
 

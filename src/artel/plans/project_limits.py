@@ -1,4 +1,4 @@
-"""What a project says about plans: when the user is asked, for how long, and what may be spent in a month."""
+"""The plan settings of a project: approval thresholds, approval timeout and monthly budget."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from artel.tools.policy import PolicySettings
 
 
 class ApprovalRules(BaseModel):
-    """When the user is asked about a plan."""
+    """The thresholds from which a plan needs approval."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -21,7 +21,7 @@ class ApprovalRules(BaseModel):
 
 
 class PlanSettings(BaseModel):
-    """What a project's settings say of plans; what else they say is for others."""
+    """The part of a project's settings that is about plans."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
@@ -31,7 +31,7 @@ class PlanSettings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class PlanLimits:
-    """The project's own limits; the defaults where it says nothing."""
+    """The limits of a project, with defaults for what it does not set."""
 
     approve_from_tasks: int = 3
     approve_over_micros: int = 100_000
@@ -39,24 +39,23 @@ class PlanLimits:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
-        """Read a project's settings; senseless ones, which only an older version can have stored, ask for all."""
+        """Return the limits of a project; invalid settings of an older version make every plan need approval."""
         seconds = PolicySettings.of(settings).approval_seconds
         try:
-            said = PlanSettings.model_validate(settings)
+            plan_settings = PlanSettings.model_validate(settings)
         except ValidationError:
             return cls(approve_from_tasks=1, approval_seconds=seconds)
         return cls(
-            approve_from_tasks=said.plans.approve_from_tasks,
-            approve_over_micros=micros(said.plans.approve_over_usd),
+            approve_from_tasks=plan_settings.plans.approve_from_tasks,
+            approve_over_micros=micros(plan_settings.plans.approve_over_usd),
             approval_seconds=seconds,
         )
 
     def needs_approval(self, tasks: int, expected_micros: int, unasked_micros: int, *, price_unknown: bool) -> bool:
-        """Return whether the user is asked: for many tasks, much money, or when nobody knows how much.
+        """Return whether a plan needs approval: it has many tasks, or is expensive, or its price is unknown.
 
-        A single task is asked about only for what it costs itself; what other plans of the session have cost that
-        nobody was asked about counts for plans of several tasks.
+        The unapproved cost of earlier plans of the session counts only for plans of several tasks.
         """
         before = max(0, unasked_micros) if tasks > 1 else 0
-        too_dear = expected_micros + before > self.approve_over_micros
-        return price_unknown or too_dear or tasks >= self.approve_from_tasks
+        is_expensive = expected_micros + before > self.approve_over_micros
+        return price_unknown or is_expensive or tasks >= self.approve_from_tasks
