@@ -1,4 +1,4 @@
-"""Events of a turn that are written while it runs."""
+"""The background writer of a turn's events."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ log = get_logger(__name__)
 
 
 class EventWriter:
-    """Events of a turn that are written while it runs, one after another, without making it wait."""
+    """Writes the events of a running turn in order and in the background."""
 
     def __init__(self, space: WorkerSpace, turn: Turn) -> None:
         self._space = space
@@ -24,17 +24,17 @@ class EventWriter:
         self._writing: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Begin to write: the turn has started."""
+        """Start to write: the turn has started."""
         self._is_open = True
         self._write_soon()
 
     def add(self, event: EventData) -> None:
-        """Write an event soon."""
+        """Queue an event."""
         self._waiting.append(event)
         self._write_soon()
 
     async def written(self) -> None:
-        """Wait until everything is written."""
+        """Wait until all queued events are written."""
         if self._writing is not None:
             await self._writing
 
@@ -46,8 +46,9 @@ class EventWriter:
         try:
             while self._waiting:
                 events, self._waiting = self._waiting, []
-                place = self._space.principal, self._turn, events
-                await self._space.services.database.run(note_events, *place, self._space.lease)
+                await self._space.services.database.run(
+                    note_events, self._space.principal, self._turn, events, self._space.lease
+                )
                 self._space.services.signals.session_changed(self._turn.session_id)
         except (ArtelError, TurnOver, LeaseLost) as failure:
             log.info("events_not_written", turn_id=self._turn.id, reason=repr(failure))

@@ -58,7 +58,7 @@ class Job:
 
 @dataclass(slots=True)
 class _Lane:
-    """The turns of one session that are known here, and whether there may be others."""
+    """The queue of one session's turns in this process; `look` is set if the database may have more."""
 
     jobs: deque[Job] = field(default_factory=deque)
     look: bool = False
@@ -71,11 +71,11 @@ class TurnRunner(Protocol):
     """Runs the turns of one mode."""
 
     async def run(self, space: WorkerSpace, turn: Turn, text: str) -> Ended | None:
-        """Run a turn; None if somebody else has ended it, or it is not its turn yet."""
+        """Run a turn; return None if another process ended it, or other turns come first."""
 
 
 class Host:
-    """Takes turns from the sessions of its worker spaces, and sees that each one ends."""
+    """Runs the turns of the sessions of its worker spaces, and ensures that each one ends."""
 
     def __init__(self, services: SpaceServices, spaces: Spaces, orchestrator: TurnRunner, host_id: str | None) -> None:
         self._services = services
@@ -91,7 +91,7 @@ class Host:
         self._closing = False
         self._renewed = time.monotonic()
         self._ended_before: set[str] = set()
-        self._desk: SpaceRpc | None = None
+        self._rpc: SpaceRpc | None = None
         self._watch = AlertWatch(services)
         self._clock = ApprovalClock(services)
         spaces.recover = self._recover
@@ -101,9 +101,9 @@ class Host:
         """Whether any turn runs."""
         return any(lane.running for lane in self._lanes.values())
 
-    async def start(self, desk: SpaceRpc) -> None:
-        """Fail what a crash has left running, and begin to look for work."""
-        self._desk = desk
+    async def start(self, rpc: SpaceRpc) -> None:
+        """Fail the turns that a crash left running, and start the background tasks."""
+        self._rpc = rpc
         if self._host_id is None:
             await _fail_interrupted(self._services, await self._services.database.read(leases.running_turns), None)
         else:
@@ -114,26 +114,26 @@ class Host:
         self._drafting = asyncio.create_task(self._keep_drafts(), name="drafts")
 
     def take(self, job: Job) -> None:
-        """Run a turn as soon as it is the next of its session."""
+        """Queue a turn of a session."""
         lane = self._lane(job.turn.session_id)
         if lane is not None:
             lane.jobs.append(job)
 
     def runs_here(self, project_id: int) -> bool:
-        """Return whether this process is the one that runs the project's turns."""
+        """Return whether this process runs the project's turns."""
         return self._host_id is None or self._spaces.peek(project_id) is not None
 
-    # Signals, of this process and of others
+    # Signals from this process and others
 
     def session_changed(self, session_id: str) -> None:
-        """A session has new events: no business of a host's."""
+        """Ignore new events of a session."""
 
-    def work(self, project_id: int) -> None:  # noqa: ARG002 - which project it is does not matter: look at all
-        """Look for turns that wait."""
+    def work(self, project_id: int) -> None:  # noqa: ARG002 - checks all projects
+        """Check for queued turns now."""
         self._awake.set()
 
     def cancelled(self, turn_id: str) -> None:
-        """Stop a turn that somebody else has ended, or do not begin it."""
+        """Cancel or dequeue a turn that was ended elsewhere."""
         for lane in self._lanes.values():
             if lane.running == turn_id and lane.work is not None:
                 lane.work.cancel()
@@ -141,20 +141,20 @@ class Host:
                 lane.jobs.remove(job)
 
     def agents_changed(self, project_id: int, agent_id: int) -> None:
-        """Forget an agent that was changed in another process."""
+        """Remove an agent that another process changed from the cache."""
         space = self._spaces.peek(project_id)
         if space is not None:
             space.cache.forget(agent_id)
 
     def stop(self) -> "asyncio.Task[None]":
-        """Start nothing more; let turns finish for a while, then fail them; queued ones wait for the next start."""
+        """Start no more turns; fail those that run longer than STOP_SECONDS; queued turns stay in the database."""
         if self._stopping is None:
             self._closing = True
             self._stopping = asyncio.get_running_loop().create_task(self._stop())
         return self._stopping
 
     async def close(self) -> None:
-        """Stop, end the worker spaces and let others have them."""
+        """Stop, close the worker spaces and release their leases."""
         await self.stop()
         await self._spaces.close()
         if self._renewing is not None:
@@ -162,7 +162,7 @@ class Host:
         if self._host_id is not None:
             try:
                 await self._services.database.run(leases.remove_host, self._host_id)
-            except DatabaseUnavailable as failure:  # others wait until the lease is over
+            except DatabaseUnavailable as failure:  # the lease expires instead
                 log.warning("host_not_removed", reason=failure.detail)
 
     async def _stop(self) -> None:
@@ -191,9 +191,9 @@ class Host:
         lane = self._lanes.get(session_id)
         if lane is None:
             if len(self._lanes) >= MAX_LANES:
-                return None  # the rows keep it: it is found when there is room
+                return None  # it is in the database, and found when there is room
             lane = self._lanes[session_id] = _Lane()
-            # Its own context: log lines must not carry the ids of the request that came first.
+            # A task of its own: log lines must not carry the ids of the request that came first.
             lane.task = asyncio.get_running_loop().create_task(self._drain(session_id, lane))
         return lane
 
@@ -213,7 +213,7 @@ class Host:
         job = await self._services.database.read(_next_job, session_id)
         if job is None or job.turn.status is TurnStatus.WAITING:
             return None
-        lane.look = True  # there may be more behind it
+        lane.look = True  # there may be more after it
         return job
 
     async def _run(self, lane: _Lane, job: Job) -> None:
@@ -230,34 +230,33 @@ class Host:
         try:
             ended = await lane.work
             if ended is None:
-                lane.look = True  # somebody else was first, or others come before it
+                lane.look = True  # another process was first, or other turns come first
             else:
                 log.info("turn_ended", mode=turn.mode, status=ended.status, duration_ms=ended.duration_ms)
                 self._services.turn_waiters.tell(ended)
         except asyncio.CancelledError:
             await self._was_cancelled(job)
-        except Exception as failure:  # noqa: BLE001 - whatever it is, the next turn must not suffer
+        except Exception as failure:  # noqa: BLE001 - no error may stop the next turn
             await self._went_wrong(lane, job, failure)
         finally:
             lane.running = lane.work = None
 
     async def _was_cancelled(self, job: Job) -> None:
-        """The turn was stopped: by somebody who has ended it, or because the server stops."""
+        """Handle the cancellation of a turn, which was ended elsewhere or is stopped with the server."""
         if self._closing:
             left = [(job.principal.user_id, job.turn.session_id, job.turn.id)]
             space = self._spaces.peek(job.turn.project_id)
-            if space is not None:  # else it is for others to say what became of it
+            if space is not None:  # else the next owner of the space ends it
                 await _fail_interrupted(self._services, left, space.lease, only_running=True)
-        await self._tell_end(job)
+        await self._notify_waiters(job)
         current = asyncio.current_task()
         if current is not None and current.cancelling():
             raise asyncio.CancelledError
 
-    async def _tell_end(self, job: Job) -> None:
-        """Tell those who wait how a turn ended that somebody else has ended, or deleted."""
-        place = job.principal, job.turn.session_id, job.turn.id
+    async def _notify_waiters(self, job: Job) -> None:
+        """Notify the waiters of a turn that was ended or deleted elsewhere."""
         try:
-            ended = await self._services.database.read(read_ended, *place)
+            ended = await self._services.database.read(read_ended, job.principal, job.turn.session_id, job.turn.id)
         except ArtelError as failure:
             self._services.turn_waiters.give_up(job.turn.id, failure)
             return
@@ -287,7 +286,7 @@ class Host:
             space = await self._spaces.get(job.principal, job.turn.project_id)
             if self._closing:
                 return None  # it stays queued
-            if job.turn.status is TurnStatus.RUNNING:  # the database was away when it should have ended
+            if job.turn.status is TurnStatus.RUNNING:  # the database was unavailable when it ended
                 left = [(job.principal.user_id, job.turn.session_id, job.turn.id)]
                 await _fail_interrupted(self._services, left, space.lease)
                 return None
@@ -297,7 +296,7 @@ class Host:
                 continue
 
     async def _handle_message(self, space: WorkerSpace, turn: Turn, text: str) -> Ended | None:
-        """Answer a message by its agent, or by the orchestrator (UWS-24); None if it is not answered here."""
+        """Run a turn with its agent or the orchestrator (UWS-24); return None if it did not end here."""
         with space.handling_turn():
             if turn.agent_id is not None:
                 ended = await DirectTurn(space, turn, turn.agent_id, text).run()
@@ -314,7 +313,7 @@ class Host:
         space = self._spaces.peek(turn.project_id)
         lease = space.lease if space else None
         if lease is None and self._host_id is not None:
-            return  # whoever runs the space now finds the turn
+            return  # the new owner of the space finds the turn
         try:
             ended = await _end(self._services, job.principal, turn.session_id, turn.id, code, message, lease)
         except (TurnOver, ArtelError, LeaseLost):
@@ -322,10 +321,10 @@ class Host:
         self._services.signals.session_changed(turn.session_id)
         self._services.turn_waiters.tell(ended)
 
-    # Answers that are being written
+    # Drafts of unfinished answers
 
     async def _keep_drafts(self) -> None:
-        """Store long answers while they are written, off the way of the runs that write them."""
+        """Store unfinished answers periodically, without blocking their runs."""
         while True:
             await asyncio.sleep(DRAFT_SECONDS)
             await self._save_drafts(DRAFT_SECONDS)
@@ -335,7 +334,7 @@ class Host:
         try:
             for start in range(0, len(drafts), MAX_DRAFTS):
                 await self._services.database.run(save_drafts, drafts[start : start + MAX_DRAFTS])
-        except ArtelError as failure:  # the next ones hold more
+        except ArtelError as failure:  # the next drafts contain this text too
             log.warning("drafts_not_saved", reason=failure.detail)
         except Exception:
             log.exception("drafts_not_saved")
@@ -358,8 +357,8 @@ class Host:
                 log.exception("pulse_crashed")
 
     async def _look_around(self) -> None:
-        if self._host_id is not None and self._desk is not None:
-            await self._desk.answer_others(self._host_id)
+        if self._host_id is not None and self._rpc is not None:
+            await self._rpc.answer_others(self._host_id)
         await self._clock.check()
         for work in await self._services.database.read(leases.find_work, self._host_id):
             self._look(work)
@@ -371,7 +370,7 @@ class Host:
         await self._end_idle_spaces()
 
     async def _repair(self, space: WorkerSpace) -> None:
-        """Reset a space none of whose agents works."""
+        """Reset a space whose agents all fail."""
         reset = partial(reset_space, self._services, space)
         try:
             await audited_reset(self._services.database, space.principal, space.project_id, "system", reset)
@@ -389,7 +388,7 @@ class Host:
             self._ended_before = set()
             return
         ended = running.keys() - await self._services.database.read(leases.unfinished_of, running)
-        # Only what had ended the last time too: a turn that ends by itself at this moment is about to tell of it.
+        # Only those that had ended at the last check too: a turn that ends right now notifies its waiters itself.
         for turn_id in ended & self._ended_before:
             lane = running[turn_id]
             if lane.running == turn_id and lane.work is not None:
@@ -406,22 +405,22 @@ class Host:
         return any(job.turn.project_id == space.project_id for lane in self._lanes.values() for job in lane.jobs)
 
     async def _renew(self, host_id: str) -> None:
-        """Say again and again that this host lives, until it is closed, whatever else it does."""
+        """Renew the lease of this host until it is closed."""
         lease = self._services.limits.lease
         while True:
             await asyncio.sleep(min(PULSE_SECONDS, lease / 4))
-            self._stop_if_cut_off()  # before the lease is renewed: this process may have been asleep
-            asked = time.monotonic()
+            self._stop_if_cut_off()  # before renewing: this process may have been suspended
+            started = time.monotonic()
             try:
                 await self._services.database.run(leases.renew_host, host_id, lease)
-                self._renewed = asked
+                self._renewed = started
             except ArtelError as failure:
                 log.warning("lease_not_renewed", reason=failure.detail)
             except Exception:
                 log.exception("lease_not_renewed")
 
     def _stop_if_cut_off(self) -> None:
-        """Stop everything when nobody can be sure any more that the spaces are ours."""
+        """Cancel all turns and drop the spaces if the lease may have expired."""
         if time.monotonic() - self._renewed < self._services.limits.lease or not self._spaces.all:
             return
         log.error("host_cut_off", seconds=round(time.monotonic() - self._renewed))
@@ -443,7 +442,7 @@ class Host:
 async def _fail_interrupted(
     services: SpaceServices, left: list[tuple[int, str, str]], lease: Lease | None, *, only_running: bool = False
 ) -> None:
-    """Give turns that nobody runs any more their end, once."""
+    """Fail interrupted turns that have not ended; idempotent."""
     for user_id, session_id, turn_id in left:
         principal = Principal(user_id)
         try:
@@ -468,10 +467,11 @@ async def _end(
 ) -> Ended:
     turn = await services.database.read(lambda c: TurnRepository(c, principal).get(session_id, turn_id))
     partial = services.hub.partial_answer(session_id, turn_id)
-    place = TurnStatus.FAILED, uuid7(), text, count_tokens(text), None
-    outcome = Outcome(*place, error_code=code, mode=turn.mode, partial=partial)
-    asked = await services.database.run(end_turn, principal, turn, outcome, lease)
-    services.relay.stop_asking(principal, asked)
+    outcome = Outcome(
+        TurnStatus.FAILED, uuid7(), text, count_tokens(text), None, error_code=code, mode=turn.mode, partial=partial
+    )
+    withdrawn = await services.database.run(end_turn, principal, turn, outcome, lease)
+    services.relay.stop_asking(principal, withdrawn)
     return Ended(
         session_id=session_id,
         turn_id=turn_id,
@@ -500,5 +500,5 @@ def _next_job(connection: Connection, session_id: str) -> Job | None:
     turn = TurnRepository(connection, principal).next(session_id)
     if turn is None:
         return None
-    said = MessageRepository(connection, principal).conversation(session_id, turn.number, 1)
-    return Job(principal, turn, said[-1].content if said else "")
+    messages = MessageRepository(connection, principal).conversation(session_id, turn.number, 1)
+    return Job(principal, turn, messages[-1].content if messages else "")

@@ -1,4 +1,4 @@
-"""The memory of agents, for their tools: an agent's own, and that of the whole project."""
+"""The memory tools of agents: for their own memory and for the project's."""
 
 from artel.agent_memory.context_store import Recalled
 from artel.agent_memory.knowledge import ProjectKnowledge
@@ -12,16 +12,16 @@ from artel.vector_index.store import Filter
 
 
 def memory_tools(space: WorkerSpace, agent: Agent) -> list[Tool]:
-    """Return the tools with which an agent uses its memory; none if it has no memory."""
+    """Return the memory tools of an agent; none if it has no memory."""
     if not agent.memory:
         return []
     own = _AgentMemory(space, agent.id)
     return [MemoryRead(own), ProjectMemoryRead(_ProjectMemory(space)), MemoryWrite(own)]
 
 
-def source_of(one: Recalled) -> str:
-    """Return where a memory comes from, for whoever reads it."""
-    return f"{one.memory.type} of {one.memory.created_at:%Y-%m-%d %H:%M}"
+def source_of(recalled: Recalled) -> str:
+    """Return the type and the date of a memory, as text for the model."""
+    return f"{recalled.memory.type} of {recalled.memory.created_at:%Y-%m-%d %H:%M}"
 
 
 class _AgentMemory:
@@ -34,8 +34,8 @@ class _AgentMemory:
     async def search(self, query: str, top_k: int, type: str | None) -> list[Recollection]:  # noqa: A002
         found = await self._space.search_context(self._agent_id, query, top_k, Filter(type=type))
         return [
-            Recollection(one.memory.content, source_of(one), one.score, one.memory.type, one.memory.created_at)
-            for one in found
+            Recollection(item.memory.content, source_of(item), item.score, item.memory.type, item.memory.created_at)
+            for item in found
         ]
 
     async def remember(self, content: str, type: str) -> str:  # noqa: A002
@@ -44,7 +44,7 @@ class _AgentMemory:
 
 
 class _ProjectMemory:
-    """What all agents of the project remember, for an agent that was let in."""
+    """The memories of all agents of the project, read-only."""
 
     def __init__(self, space: WorkerSpace) -> None:
         self._space = space
@@ -56,13 +56,13 @@ class _ProjectMemory:
         knowledge = ProjectKnowledge(services.memories, principal, project_id, agents)
         return [
             Recollection(
-                one.memory.content,
-                f"{one.memory.type} of {one.agent}",
-                one.score,
-                one.memory.type,
-                one.memory.created_at,
+                item.memory.content,
+                f"{item.memory.type} of {item.agent}",
+                item.score,
+                item.memory.type,
+                item.memory.created_at,
             )
-            for one in await knowledge.search(query, top_k, Filter(type=type))
+            for item in await knowledge.search(query, top_k, Filter(type=type))
         ]
 
     async def remember(self, content: str, type: str) -> str:  # noqa: A002, ARG002

@@ -1,4 +1,4 @@
-"""The time limits of a task: without progress, and in all."""
+"""The time limits of a task: without progress, and in total."""
 
 import asyncio
 import time
@@ -10,11 +10,11 @@ from artel.runs.task import TaskListener
 
 
 class TimedOut(Exception):
-    """The task made no progress for too long, or took too long in all."""
+    """The task exceeded its progress timeout or its total timeout."""
 
 
 class ProgressTimeout:
-    """A time limit that every progress of the loop moves; passes on to the task's listener what the loop does."""
+    """A timeout that progress of the loop resets; forwards the events of the loop to the task's listener."""
 
     def __init__(self, listener: TaskListener, without_progress: float, total: float) -> None:
         self._listener = listener
@@ -26,7 +26,7 @@ class ProgressTimeout:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Limit the block; raise TimedOut when it makes no progress for too long, or takes too long in all."""
+        """Raise TimedOut if the block exceeds the progress timeout or the total timeout."""
         try:
             async with asyncio.timeout(min(self._without_progress, self._total - time.monotonic())) as self._limit:
                 yield
@@ -55,11 +55,11 @@ class ProgressTimeout:
         self._listener.tool_result(call, result)
 
     def alive(self) -> None:
-        """Count a sign of life as progress."""
+        """Reset the progress timeout."""
         self._progress()
 
     def _reason(self) -> str:
-        """Return which of the limits was exceeded."""
+        """Return the error message of the limit that was exceeded."""
         if time.monotonic() >= self._total:
             return "The task took too long and was stopped. Ask for less at once."
         return (
@@ -80,7 +80,7 @@ class ProgressTimeout:
     def _progress(self) -> None:
         now = time.monotonic()
         until = min(now + self._without_progress, self._total)
-        # Moving it for every token would cost more.
+        # Rescheduling for every token would be slow.
         if abs(until - self._until) > min(1.0, self._without_progress / 10):
             self._move(until)
 

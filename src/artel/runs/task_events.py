@@ -1,4 +1,4 @@
-"""What sessions are told of a task, whoever runs it: an agent spoken to, a child, a task of a plan."""
+"""The session events of a task: of a direct turn, a child agent or a plan."""
 
 from collections.abc import Sequence
 
@@ -12,19 +12,19 @@ ERROR_CHARACTERS = 500
 
 
 def recalled(agent_id: int, found: Sequence[Recalled]) -> ContextRetrieved:
-    """Return that an agent's memory was searched."""
-    scores = [round(one.score, 4) for one in found]
+    """Return the event of a search of an agent's memory."""
+    scores = [round(item.score, 4) for item in found]
     return ContextRetrieved(agent_id=agent_id, count=len(scores), scores=scores)
 
 
 def tool_called(task_id: str, agent_id: int, call: ToolCall) -> ToolCalled:
-    """Return that a tool is called."""
+    """Return the event of a tool call."""
     names = {"tool": call.name[:NAME_CHARACTERS], "call_id": call.id[:NAME_CHARACTERS]}
     return ToolCalled(task_id=task_id, agent_id=agent_id, **names)
 
 
 def tool_result(task_id: str, agent_id: int, call: ToolCall, result: ToolResult) -> ToolReturned:
-    """Return what came of it."""
+    """Return the event of a tool result."""
     return ToolReturned(
         task_id=task_id,
         agent_id=agent_id,

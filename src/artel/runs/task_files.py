@@ -1,4 +1,4 @@
-"""The task workspace of one agent, for its tools."""
+"""The task workspace of an agent, as its tools use it."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class AgentFiles:
-    """Finds the workspace that the agent works in with every call, because families change; files wait on a thread."""
+    """Looks the agent's workspace up on every call, because families change; file access runs in a thread."""
 
     def __init__(self, services: SpaceServices, principal: Principal, project_id: int, agent_id: int) -> None:
         self._services = services
@@ -23,29 +23,29 @@ class AgentFiles:
         self._agent_id = agent_id
 
     async def write(self, path: str, data: bytes) -> Written:
-        """Make a file with the folders that it needs, or replace it."""
+        """Create or replace a file, and create its folders."""
         await self._services.storage.take(self._principal, len(data))
         return await self._on_thread(lambda workspace: workspace.write(self._agent_id, path, data))
 
     async def read(self, path: str) -> Content:
-        """Return a file."""
+        """Return the content of a file."""
         return await self._on_thread(lambda workspace: workspace.read(path, self._agent_id))
 
     async def list(self, path: str) -> Listing:
-        """Return what is in a folder."""
+        """Return the entries of a folder."""
         return await self._on_thread(lambda workspace: workspace.list(path))
 
     async def info(self) -> Info:
-        """Count what there is."""
+        """Return the size of the workspace."""
         return await self._on_thread(TaskWorkspace.info)
 
     async def record(self) -> Record:
-        """Return what is known of the workspace itself."""
-        place = self._principal, self._project_id, self._agent_id
-        assigned = await self._services.database.read(find_assignment, *place)
+        """Return the stored record of the workspace."""
+        assigned = await self._services.database.read(
+            find_assignment, self._principal, self._project_id, self._agent_id
+        )
         return await asyncio.to_thread(self._services.workspaces.record, *assigned)
 
     async def _on_thread(self, do: Callable[[TaskWorkspace], T]) -> T:
-        place = self._principal, self._project_id, self._agent_id
-        owner_id = await self._services.database.read(find_owner, *place)
+        owner_id = await self._services.database.read(find_owner, self._principal, self._project_id, self._agent_id)
         return await asyncio.to_thread(do, self._services.workspaces.of(owner_id))

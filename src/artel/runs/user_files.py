@@ -1,4 +1,4 @@
-"""The user's files, for one run: calls go through the relay, and each is noted before it is sent."""
+"""The user's files, for one run: calls go through the relay, and each is logged before it is sent."""
 
 import asyncio
 import secrets
@@ -42,7 +42,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """For whom a run works: never taken from what the model says."""
+    """The user, project and agent of a run; never taken from the output of the model."""
 
     principal: Principal
     project_id: int
@@ -53,7 +53,7 @@ class Caller:
     epoch: int = 0
 
     def row(self, call_id: str, call: AuditRecord) -> ToolCallRow:
-        """Return the note of a call."""
+        """Return the audit log row of a call."""
         return ToolCallRow(
             id=call_id,
             project_id=self.project_id,
@@ -71,17 +71,17 @@ class Caller:
 
 
 class RunNotes:
-    """The audit log, for one run."""
+    """The audit log of one run."""
 
     def __init__(self, services: SpaceServices, caller: Caller) -> None:
         self._services = services
         self._caller = caller
 
     async def record(self, call: AuditRecord) -> None:
-        """Keep a note of a call; a log that can't be written stops the run."""
+        """Log a call; raise if that fails, which stops the run."""
         row = self._caller.row(uuid7(), call)
-        note = partial(self._services.database.run, note_call, self._caller.principal, row)
-        await (note() if call.status == "cancelled" else patiently(note, "note"))
+        store = partial(self._services.database.run, note_call, self._caller.principal, row)
+        await (store() if call.status == "cancelled" else patiently(store, "note"))
 
 
 class RunFiles:
@@ -102,13 +102,13 @@ class RunFiles:
         self.hashes: dict[str, str] = {}
 
     async def policy(self) -> Policy:
-        """Return what the project allows, as it was when the run first asked."""
+        """Return the policy of the project, loaded once per run."""
         if self._policy is None:
             self._policy = await self._load_policy()
         return self._policy
 
     async def file_state(self, path: str) -> FileState:
-        """Return what a file is now."""
+        """Return the current hash and size of a file."""
         caller = self._caller
         call = StatCall(
             call_id=secrets.token_hex(16),
@@ -146,13 +146,13 @@ class RunFiles:
     async def call_connector(
         self, tool: str, method: str, params: Mapping[str, Any], approval: Decision | None
     ) -> Result:
-        """Return what the user's connector answers; the call is noted once, whatever comes of it."""
+        """Return the result of a call to the user's connector; log the call and its end exactly once."""
         call_id = secrets.token_hex(16)
         approved = approval.approval_id if approval else None
-        noted = AuditRecord(tool, params, _LEVELS[tool], "sent", approval_id=approved)
-        row = self._caller.row(call_id, noted)
+        record = AuditRecord(tool, params, _LEVELS[tool], "sent", approval_id=approved)
+        row = self._caller.row(call_id, record)
         try:
-            result = await self._asked(row, method, params, approval)
+            result = await self._send_call(row, method, params, approval)
         except asyncio.CancelledError:
             await self._note_end(row, "cancelled", _CANCELLED, at_once=True)
             raise
@@ -163,7 +163,7 @@ class RunFiles:
         await self._note_end(row, status_of(result), result.error)
         return result
 
-    async def _asked(
+    async def _send_call(
         self, row: ToolCallRow, method: str, params: Mapping[str, Any], approval: Decision | None
     ) -> Result:
         caller = self._caller
@@ -175,11 +175,10 @@ class RunFiles:
         sent = await self._services.database.run(_send, caller.principal, row)
         if not sent.is_allowed:
             return Result(success=False, code="refused", error="The approval was used before. Ask again.")
-        place = caller.principal, caller.project_id, method, call
-        if method == "workspace/run":
-            result = await self._in_peace(self._services.relay.call(*place, RUN_SECONDS, sent.serving))
-        else:
-            result = await self._services.relay.call(*place, CALL_SECONDS, sent.serving)
+        is_run = method == "workspace/run"
+        timeout = RUN_SECONDS if is_run else CALL_SECONDS
+        response = self._services.relay.call(caller.principal, caller.project_id, method, call, timeout, sent.serving)
+        result = await (self._with_keep_alive(response) if is_run else response)
         if result.code == "asks" and sent.serving:
             return result.model_copy(update={"where": sent.serving.mode})
         return result
@@ -192,27 +191,27 @@ class RunFiles:
                 "call_id": call_id,
                 "user_id": caller.principal.user_id,
                 "epoch": caller.epoch,
-                "timeout_ms": 1,  # the relay says how long there is
+                "timeout_ms": 1,  # the relay sets the timeout
                 "turn_id": caller.turn_id,
                 "agent": caller.agent,
                 "approval": _approval(approval) if approval else None,
             }
         )
 
-    async def _in_peace(self, call: Coroutine[Any, Any, Result]) -> Result:
-        """Wait for something that takes long, and say that it goes on."""
-        keeping = asyncio.ensure_future(self._keep_alive())
+    async def _with_keep_alive(self, call: Coroutine[Any, Any, Result]) -> Result:
+        """Await a long call, and reset the progress timeout of the run meanwhile."""
+        keep_alive = asyncio.ensure_future(self._keep_alive())
         try:
             return await call
         finally:
-            keeping.cancel()
+            keep_alive.cancel()
 
     async def _note_end(self, row: ToolCallRow, status: str, error: str | None, *, at_once: bool = False) -> None:
         ended = replace(row, status=status, error=error and error[:ERROR_CHARACTERS])
         store = partial(self._services.database.run, finish_call, self._caller.principal, ended)
         try:
             await (store() if at_once else patiently(store, "note"))
-        except ArtelError as failure:  # that it was sent is on record
+        except ArtelError as failure:  # the log already has the call as sent
             log.warning("end_of_call_not_noted", call_id=row.id, reason=failure.detail)
 
     async def _keep_alive(self) -> None:
@@ -228,7 +227,7 @@ class _Sent:
 
 
 def _send(connection: Connection, principal: Principal, row: ToolCallRow) -> _Sent:
-    """Put on record that a call is sent, and use its approval up; say whether it could be."""
+    """Use up the approval of a call and log the call as sent; not allowed if the approval was used before."""
     if row.approval_id is not None and not use(connection, principal, row.approval_id):
         return _Sent(is_allowed=False)
     serving = find_connector(connection, principal, row.project_id)
@@ -237,7 +236,7 @@ def _send(connection: Connection, principal: Principal, row: ToolCallRow) -> _Se
 
 
 def _key(path: str) -> str:
-    """Return one name for a path, however it was written."""
+    """Return the normalized path."""
     try:
         return "/".join(split_path(path))
     except PathError:
@@ -245,10 +244,10 @@ def _key(path: str) -> str:
 
 
 def _first(invalid: ValidationError) -> str:
-    """Return the first thing that is wrong, without what was given."""
+    """Return the first validation error, without the input."""
     wrong = invalid.errors()[0]
-    place = ".".join(str(step) for step in wrong["loc"]) or "the call"
-    return f"{place[:100]}: {wrong['msg'][:200]}"
+    field = ".".join(str(step) for step in wrong["loc"]) or "the call"
+    return f"{field[:100]}: {wrong['msg'][:200]}"
 
 
 def _approval(given: Decision) -> Approval:
