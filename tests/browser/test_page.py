@@ -49,7 +49,7 @@ def test_the_link_of_up_signs_in_once_and_for_every_tab(page: Page, person: Pers
     complaints.expected.append("403")
     page.context.clear_cookies()
     page.goto(f"/?again#code={code}")
-    expect(page.get_by_text("This link has expired. Run artel link for a new one.")).to_be_visible()
+    expect(page.get_by_text("This link has expired. Run artel link to get a new one.")).to_be_visible()
     expect(page.locator("#sign-in-reason code")).to_have_text("artel link")
     expect(page.get_by_label("E-mail address")).to_be_focused()
 
