@@ -209,7 +209,7 @@ def _call(
 
 
 def _said_of_call(call: ToolCallRow) -> str:
-    """Say what an agent did; what was not done, or may not have been, is never said to be done."""
+    """Return what an agent did, in words; a call that was not done, or may not be, is never described as done."""
     verb, past = _VERBS.get(call.tool, (f"use {call.tool}", f"used {call.tool}"))
     what = _subject(call.arguments)
     why = f": {_short(call.error, TEXT_CHARACTERS)}" if call.error else "."
@@ -236,7 +236,7 @@ def _said_of_undo(call: ToolCallRow, files: Sequence[FileOutcome]) -> str:
 
 
 def undo_in_words(files: Sequence[tuple[str, str]]) -> str:
-    """Say which files were put back, and which were not and why."""
+    """Return which files were put back and which were not, in words."""
     if not files:
         return "What this turn changed was put back."
     back = [

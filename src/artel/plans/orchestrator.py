@@ -343,7 +343,7 @@ class _OrchestratedTurn:
 
 
 def changed(old: TaskGraph, new: TaskGraph) -> list[str]:
-    """Say in words what is different in a plan that takes the place of another."""
+    """Return how a new plan differs from the one it replaces, in words."""
     said = [f"{name}: left out" for name in old.tasks if name not in new.tasks]
     for task in new.tasks.values():
         before = old.tasks.get(task.id)
@@ -358,7 +358,7 @@ def changed(old: TaskGraph, new: TaskGraph) -> list[str]:
 
 
 def _dearer(estimate: PlanEstimate, decision: Approval) -> list[str]:
-    """Say why a plan as the user has changed it is more than they have agreed to."""
+    """Return why a plan that the user changed needs another approval."""
     agreed, wanted = int(decision.arguments["limit_micros"]), estimate.high_micros
     unknown = sorted(set(estimate.unknown_models) - set(decision.plan_details.unknown_prices))
     said = [f"with your changes: the price of {model} is not known" for model in unknown]

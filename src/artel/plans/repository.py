@@ -80,7 +80,7 @@ class WorkflowRepository(TenantRepository):
         return self._transition(values, before, id=workflow_id)
 
     def note_spent(self, workflow_id: str, spent_micros: int) -> None:
-        """Say what a workflow has cost, unless more is known."""
+        """Record the cost of a workflow, unless a higher one is stored."""
         less = workflows.c.id == workflow_id, workflows.c.spent_micros < spent_micros
         self.connection.execute(self._update({"spent_micros": spent_micros}).where(*less))
 

@@ -25,7 +25,7 @@ DEPENDENCY_FAILED = "dependency_failed"
 
 
 def no_result(task_id: str) -> str:
-    """Say why a task was not begun."""
+    """Return why a task was not started."""
     return f"Task {task_id} has no result."
 
 

@@ -205,7 +205,7 @@ def store_plan(
 
 
 def note_planned(connection: Connection, principal: Principal, workflow: Workflow, usage: Usage) -> None:
-    """Say what a plan has cost that is not kept."""
+    """Record the planning cost of a plan that is not stored."""
     spent, unknown = spent_on(workflow, usage.cost_usd, usage.calls)
     values = {"spent_micros": spent, "price_unknown": unknown}
     WorkflowRepository(connection, principal).move(workflow.id, OPEN, **values)
@@ -338,7 +338,7 @@ def end_workflow(connection: Connection, principal: Principal, workflow: Workflo
 
 
 def note_spent(connection: Connection, principal: Principal, workflow: Workflow) -> None:
-    """Say what a workflow has cost that is over: what its budget has counted, also for calls that were lost."""
+    """Record the final cost of a workflow from its budget, which includes lost calls."""
     own = BudgetRepository(connection, principal).find(workflow.project_id, "plan", workflow.id)
     if own is not None:
         WorkflowRepository(connection, principal).note_spent(workflow.id, own.spent_micros)
