@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy import Connection
 
 from artel.agent_memory.service import Memories
-from artel.approvals.service import decide_asked
+from artel.approvals.transactions import decide_asked
 from artel.auth.jwks import KeySet
 from artel.auth.login import Login
 from artel.auth.passwords import Passwords
@@ -39,7 +39,7 @@ from artel.events.signals import Signals
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.plans.orchestrator import Orchestrator
-from artel.projects.service import ProjectRules
+from artel.projects.transactions import ProjectRules
 from artel.runs.host import Host
 from artel.settings import Settings
 from artel.spaces import leases

@@ -8,9 +8,9 @@ from artel.contract.http import NewSession
 from artel.db.engine import Database
 from artel.events.session_log import read_events
 from artel.ids import uuid7
-from artel.projects.service import ProjectRules
+from artel.projects.transactions import ProjectRules
 from artel.sessions.message_repository import StoredMessage
-from artel.sessions.service import create_session
+from artel.sessions.transactions import create_session
 from artel.turns.repository import TurnRepository
 from artel.turns.transactions import AgentAtWork, NewTurn, Outcome, TurnOver, accept_message, finish_turn, start_turn
 from artel.turns.turn import Turn, TurnStatus

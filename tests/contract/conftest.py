@@ -9,7 +9,7 @@ from artel.auth.accounts import create_account
 from artel.contract.http import NewProject
 from artel.db import schema
 from artel.db.engine import Database
-from artel.projects.service import create_project
+from artel.projects.transactions import create_project
 from tests.actors.chat_user import RULES, ChatUser
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from artel.approvals import service as approvals
+from artel.approvals import transactions as approvals
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.contract.approval_details import ToolDetails
 from artel.contract.parked_run import ParkedRun, SingleCall

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 
-from artel.approvals.service import delete_session
+from artel.approvals.transactions import delete_session
 from artel.auth.accounts import create_account
 from artel.budgets.project_guard import ProjectBudgetGuard, _ReservationRequest, _reserve
 from artel.budgets.repository import Budget, BudgetRepository
@@ -17,7 +17,7 @@ from artel.contract.http import NewProject
 from artel.db import schema
 from artel.db.engine import Database
 from artel.ids import uuid7
-from artel.projects.service import create_project
+from artel.projects.transactions import create_project
 from artel.turns.transactions import TurnOver, finish_turn
 from tests.actors.chat_user import RULES, ChatUser, answer
 from tests.deadlines import POLL_SECONDS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from artel.approvals.service import delete_project
+from artel.approvals.transactions import delete_project
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
 from artel.budgets.repository import Budget, BudgetRepository, reserve, settle, settle_turn
@@ -18,7 +18,7 @@ from artel.db import schema
 from artel.db.engine import Database
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
-from artel.projects.service import create_project
+from artel.projects.transactions import create_project
 from tests.actors.chat_user import RULES
 
 pytestmark = pytest.mark.anyio

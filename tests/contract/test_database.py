@@ -357,7 +357,7 @@ async def test_foreign_key_ties_an_agent_to_the_user_of_its_project(
     schema.upgrade(database.engine)
     from artel.auth.accounts import create_account
     from artel.contract.http import NewProject
-    from artel.projects.service import ProjectRules, create_project
+    from artel.projects.transactions import ProjectRules, create_project
 
     ada = await database.run(create_account, "ada@example.org", None)
     bob = await database.run(create_account, "bob@example.org", None)
@@ -377,7 +377,7 @@ async def test_foreign_key_ties_an_agent_to_the_user_of_its_project(
 
 async def test_concurrent_requests_create_one_default_project(upgraded_database: Callable[[], str]) -> None:
     from artel.auth.accounts import create_account
-    from artel.projects.service import ProjectRules, delete_project, ensure_default_project
+    from artel.projects.transactions import ProjectRules, delete_project, ensure_default_project
 
     database = Database(upgraded_database().replace("postgresql:", "postgresql+psycopg:"))
     schema.upgrade(database.engine)

@@ -9,7 +9,7 @@ from artel.auth.accounts import create_account
 from artel.container import Container
 from artel.contract.http import NewProject
 from artel.errors import ProjectNotFound
-from artel.projects.service import create_project
+from artel.projects.transactions import create_project
 from artel.settings import Settings
 
 pytestmark = pytest.mark.anyio

@@ -16,8 +16,8 @@ from artel.db.engine import Database
 from artel.ids import uuid7
 from artel.plans.estimates import Habits
 from artel.plans.pricing import habits
-from artel.projects.service import create_project
-from artel.sessions.service import create_session
+from artel.projects.transactions import create_project
+from artel.sessions.transactions import create_session
 from tests.actors.chat_user import RULES
 
 pytestmark = pytest.mark.anyio

@@ -8,15 +8,15 @@ import pytest
 from sqlalchemy import text
 
 from artel.agent_memory import changes
-from artel.agents import service as agents
+from artel.agents import transactions as agents
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
 from artel.contract.http import AgentChanges, NewAgent, NewProject, NewSession
 from artel.db import schema
 from artel.db.engine import Database
 from artel.ids import uuid7
-from artel.projects.service import ProjectRules, create_project
-from artel.sessions.service import create_session
+from artel.projects.transactions import ProjectRules, create_project
+from artel.sessions.transactions import create_session
 from artel.spaces import leases
 from artel.spaces.leases import Acquired, SpaceElsewhere
 from artel.turns.lease import LeaseLost

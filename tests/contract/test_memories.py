@@ -21,7 +21,7 @@ from artel.agent_memory.context_store import AgentContextStore
 from artel.agent_memory.indexer import Indexer
 from artel.agent_memory.repository import NewMemory
 from artel.agent_memory.service import Memories
-from artel.agents.service import get_agent
+from artel.agents.transactions import get_agent
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
 from artel.contract.http import AgentChanges, NewProject
@@ -29,7 +29,7 @@ from artel.db import schema
 from artel.db.engine import Database
 from artel.errors import AgentNotFound, LimitReached, MemoryNotFound
 from artel.ids import uuid7
-from artel.projects.service import ProjectRules, create_project
+from artel.projects.transactions import ProjectRules, create_project
 from artel.vector_index.edge import EdgeStore
 from artel.vector_index.embedder import NoEmbedder
 from artel.vector_index.minilm import EmbeddingsUnavailable

@@ -26,7 +26,7 @@ from artel.plans.proposal import plan_approval
 from artel.plans.repository import TaskRepository
 from artel.plans.transactions import Begun
 from artel.plans.workflow import TaskStatus, WorkflowTask
-from artel.projects.service import create_project
+from artel.projects.transactions import create_project
 from artel.runs.approval_factory import tool_approval
 from artel.tools.consent import Question
 from artel.turns.transactions import TurnOver

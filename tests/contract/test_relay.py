@@ -23,7 +23,7 @@ from artel.db.engine import Database
 from artel.events.hub import EventHub
 from artel.events.signals import Signals
 from artel.ids import uuid7
-from artel.projects.service import create_project
+from artel.projects.transactions import create_project
 from tests.actors.chat_user import RULES
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from artel.events.session_log import read_events
 from artel.ids import uuid7
 from artel.sessions.message_repository import StoredMessage
 from artel.sessions.repository import SessionRepository
-from artel.sessions.service import create_session, delete_session
+from artel.sessions.transactions import create_session, delete_session
 from artel.turns import transactions
 from artel.turns.repository import TurnRepository
 from artel.turns.transactions import (

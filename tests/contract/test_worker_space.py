@@ -13,7 +13,7 @@ from artel.brain.errors import ModelTimedOut
 from artel.container import Container
 from artel.contract.http import Agent
 from artel.errors import ToolFailed
-from artel.projects.service import ensure_default_project
+from artel.projects.transactions import ensure_default_project
 from artel.runs.agent_run import run_agent
 from artel.runs.task import Start, Task
 from artel.settings import Settings

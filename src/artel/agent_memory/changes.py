@@ -4,12 +4,12 @@ from sqlalchemy import Connection
 
 from artel.agent_memory import index_queue
 from artel.agent_memory import transactions as memories
-from artel.agents import service as agents
+from artel.agents import transactions as agents
 from artel.agents.repository import AgentRepository
 from artel.auth import accounts
 from artel.auth.principal import Principal
 from artel.contract.http import Agent, AgentChanges
-from artel.projects import service as projects
+from artel.projects import transactions as projects
 from artel.projects.repository import ProjectRepository
 from artel.vector_index.store import collection_name
 

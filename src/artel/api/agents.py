@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, status
 
 from artel.agent_memory import changes
-from artel.agents import service as agents
+from artel.agents import transactions as agents
 from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, ProjectId, Services
 from artel.api.problems import documented
 from artel.auth.principal import Principal

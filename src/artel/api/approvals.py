@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Query, status
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, Services
 from artel.api.problems import documented
-from artel.approvals import service as approvals
+from artel.approvals import transactions as approvals
 from artel.approvals.approval import Approval
 from artel.brain import prices
 from artel.contract.approvals import ApprovalState, NewDecision

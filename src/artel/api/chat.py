@@ -12,8 +12,8 @@ from fastapi.responses import JSONResponse
 from artel.api.dependencies import CurrentUser, Limit, Offset, Services, SessionId, TurnId
 from artel.api.event_stream import HEARTBEAT_SECONDS, EventStream
 from artel.api.problems import documented
-from artel.approvals.service import cancel_turn, pending_of
 from artel.approvals.timeline import read_timeline
+from artel.approvals.transactions import cancel_turn, pending_of
 from artel.auth.principal import Principal
 from artel.brain.errors import ContextTooLarge
 from artel.brain.tokens import count_tokens, is_ready

@@ -9,7 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 from artel.agent_memory import transactions as memories
 from artel.agent_memory.context_store import AgentContextStore
 from artel.agent_memory.repository import NewMemory
-from artel.agents.service import get_agent
+from artel.agents.transactions import get_agent
 from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, ProjectId, Services
 from artel.api.json_lines import DOCUMENTED, JsonLines, memory_lines, memory_of
 from artel.api.problems import documented

@@ -7,7 +7,7 @@ from artel.api.dependencies import CurrentUser, ProjectId, Services
 from artel.api.json_lines import memory_of
 from artel.api.problems import documented
 from artel.contract.memory import KnownMemories, KnownMemory, SearchMemory
-from artel.projects.service import get_project
+from artel.projects.transactions import get_project
 from artel.vector_index.store import Filter
 
 router = APIRouter(prefix="/my/projects/{project_id}/context", tags=["memory"])

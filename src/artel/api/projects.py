@@ -10,12 +10,12 @@ from pydantic import ValidationError
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, ProjectId, Services
 from artel.api.problems import documented
-from artel.approvals import service as approvals
+from artel.approvals import transactions as approvals
 from artel.contract.http import NewProject, Page, Project, ProjectChanges, ProjectWithAgents
 from artel.errors import SpaceUnavailable
 from artel.logs import get_logger
 from artel.plans.project_limits import PlanSettings
-from artel.projects import service as projects
+from artel.projects import transactions as projects
 from artel.tools.policy import PolicySettings
 
 log = get_logger(__name__)

@@ -6,12 +6,12 @@ from fastapi import APIRouter, Query, status
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, Services, SessionId
 from artel.api.problems import documented
-from artel.approvals import service as approvals
+from artel.approvals import transactions as approvals
 from artel.contract.chat import Fork, SessionWithMessages
 from artel.contract.http import MAX_ID, NewSession, Page, Session, SessionChanges
 from artel.ids import uuid7
 from artel.sessions import history
-from artel.sessions import service as sessions
+from artel.sessions import transactions as sessions
 from artel.turns import fork
 
 InProject = Annotated[int | None, Query(ge=0, le=MAX_ID, description="Only sessions of this project.", examples=[1])]

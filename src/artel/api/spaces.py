@@ -4,7 +4,7 @@ from functools import partial
 
 from fastapi import APIRouter, Response, status
 
-from artel.alerts import service as alerts
+from artel.alerts import transactions as alerts
 from artel.api.chat import After, LastEventId, event_number
 from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, ProjectId, Services
 from artel.api.event_stream import HEARTBEAT_SECONDS, EventStream

@@ -7,7 +7,7 @@ from artel.api.problems import documented
 from artel.connector_gateway.undo import undo
 from artel.contract.approvals import AuditedCall, NewUndo, ToolShown, Undone
 from artel.contract.http import Page
-from artel.projects.service import project_settings
+from artel.projects.transactions import project_settings
 from artel.tools.family import SpawnAgent
 from artel.tools.files import READ_TOOLS, WRITE_TOOLS, DeleteFile
 from artel.tools.policy import Level, Policy, PolicySettings

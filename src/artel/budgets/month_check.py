@@ -11,7 +11,7 @@ from artel.budgets.month import ensure_month_budget, monthly_limit
 from artel.budgets.repository import BudgetRepository
 from artel.errors import BudgetExceeded
 from artel.plans.workflow import Workflow
-from artel.projects.service import project_settings
+from artel.projects.transactions import project_settings
 
 
 @dataclass(frozen=True, slots=True)

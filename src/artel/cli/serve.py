@@ -46,7 +46,7 @@ def up(
         from artel.auth.throttle import network_key
         from artel.cli.own_connector import ConnectorTarget, OwnConnector, folder_problem
         from artel.connector_gateway.repository import find_connector
-        from artel.projects.service import ensure_default_project
+        from artel.projects.transactions import ensure_default_project
 
         account = await container.database.run(ensure_local_account)
         project = await container.database.run(ensure_default_project, account.principal, container.project_rules)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from sqlalchemy import ColumnElement, Connection
 
 from artel.agent_loop.context import MAX_HISTORY_MESSAGES
-from artel.approvals import service as approvals
+from artel.approvals import transactions as approvals
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.repository import ApprovalRepository
 from artel.auth.principal import Principal
@@ -26,7 +26,7 @@ from artel.plans.repository import TaskRepository, WorkflowRepository
 from artel.plans.task_graph import PlanInvalid, PlannedTask, TaskGraph
 from artel.plans.workflow import TaskStatus, Workflow, WorkflowStatus, WorkflowTask
 from artel.projects.repository import ProjectRepository
-from artel.projects.service import get_project, project_settings
+from artel.projects.transactions import get_project, project_settings
 from artel.sessions.message_repository import MessageRepository
 from artel.sessions.repository import SessionRepository
 from artel.turns.repository import TurnRepository

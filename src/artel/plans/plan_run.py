@@ -31,7 +31,7 @@ from artel.plans.task_prompt import room_for_task, task_text
 from artel.plans.task_transactions import TaskEnd
 from artel.plans.transactions import Begun
 from artel.plans.workflow import TaskStatus, Workflow, WorkflowTask
-from artel.projects.service import project_settings
+from artel.projects.transactions import project_settings
 from artel.runs.agent_run import run_agent
 from artel.runs.approval_factory import decision_of, required, tool_approval
 from artel.runs.task import ExecutionResult, Start, Task, Waiting

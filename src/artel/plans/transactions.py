@@ -29,7 +29,7 @@ from artel.plans.repository import PlanCacheRepository, TaskRepository, Workflow
 from artel.plans.task_events import planning
 from artel.plans.task_graph import PlannedTask, TaskGraph
 from artel.plans.workflow import OPEN, OPEN_TASKS, Workflow, WorkflowStatus, WorkflowTask
-from artel.projects.service import get_project, project_settings
+from artel.projects.transactions import get_project, project_settings
 from artel.sessions.message_repository import StoredMessage
 from artel.turns.lease import Lease, require_lease
 from artel.turns.repository import TurnRepository

@@ -14,7 +14,7 @@ from artel.agent_loop.task import Tally
 from artel.agent_memory.context_store import Recalled
 from artel.agent_memory.repository import NewMemory
 from artel.approvals.approval import Approval
-from artel.approvals.service import decisions, park_turn
+from artel.approvals.transactions import decisions, park_turn
 from artel.brain.brain import ToolCall, Usage
 from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
@@ -24,7 +24,7 @@ from artel.contract.events import EventData
 from artel.contract.http import Agent
 from artel.errors import AgentNotFound, DatabaseUnavailable
 from artel.ids import uuid7
-from artel.projects.service import project_settings
+from artel.projects.transactions import project_settings
 from artel.runs import task_events as telling
 from artel.runs.agent_run import run_agent
 from artel.runs.approval_factory import decision_of, due, required, tool_approval, who_asks

@@ -11,7 +11,7 @@ from typing import Protocol
 import structlog
 from sqlalchemy import Connection
 
-from artel.approvals.service import end_turn
+from artel.approvals.transactions import end_turn
 from artel.auth.principal import Principal
 from artel.brain.tokens import count_tokens
 from artel.errors import ArtelError, DatabaseUnavailable, ProjectNotFound, SessionNotFound

@@ -4,7 +4,7 @@ from artel.agent_memory.context_store import Recalled
 from artel.agent_memory.knowledge import ProjectKnowledge
 from artel.agent_memory.repository import NewMemory
 from artel.contract.http import Agent
-from artel.projects.service import get_project
+from artel.projects.transactions import get_project
 from artel.spaces.worker_space import WorkerSpace
 from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead, Recollection
 from artel.tools.tool import Tool

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from artel.approvals.service import use
+from artel.approvals.transactions import use
 from artel.brain.brain import ToolCall
 from artel.contract.http import Agent
 from artel.errors import AgentNotFound
-from artel.projects.service import project_settings
+from artel.projects.transactions import project_settings
 from artel.runs.children import AgentFamily
 from artel.runs.memory_tools import memory_tools
 from artel.runs.task import Waiting

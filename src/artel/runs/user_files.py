@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from artel.approvals.service import use
+from artel.approvals.transactions import use
 from artel.auth.principal import Principal
 from artel.connector_gateway.relay import MUTATING_METHODS
 from artel.connector_gateway.repository import OnlineConnector, find_connector

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from artel.alerts.service import open_alerts, raise_alert, resolve_alert
+from artel.alerts.transactions import open_alerts, raise_alert, resolve_alert
 from artel.contract.spaces import Alert
 from artel.errors import ArtelError
 from artel.ids import uuid7

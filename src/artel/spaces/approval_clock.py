@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from artel.approvals.service import WARN_SECONDS, expire, warn
+from artel.approvals.transactions import WARN_SECONDS, expire, warn
 from artel.auth.principal import Principal
 from artel.errors import ApprovalDecided, ApprovalNotFound, ArtelError
 from artel.logs import get_logger

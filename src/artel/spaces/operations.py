@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any
 
-from artel.approvals.service import end_turn
+from artel.approvals.transactions import end_turn
 from artel.auth.principal import Principal
 from artel.brain.tokens import count_tokens
 from artel.contract.spaces import (

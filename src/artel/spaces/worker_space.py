@@ -12,14 +12,14 @@ from typing import Literal
 
 from artel.agent_memory.context_store import AgentContextStore, Recalled
 from artel.agent_memory.repository import NewMemory, StoredMemory
-from artel.agents import service as agent_rows
+from artel.agents import transactions as agent_rows
 from artel.auth.principal import Principal
 from artel.contract.events import AgentStatusChanged
 from artel.contract.http import Agent
 from artel.errors import AgentNotFound, AgentNotRegistered, ArtelError, DatabaseUnavailable, TaskStopped
 from artel.logs import get_logger
 from artel.projects.repository import ProjectRepository
-from artel.projects.service import get_project
+from artel.projects.transactions import get_project
 from artel.spaces.agent_bus import NOT_REGISTERED, AgentBus
 from artel.spaces.agent_cache import AgentCache
 from artel.spaces.agent_figures import AgentMetrics, AgentStatus, in_error

@@ -40,7 +40,7 @@ from artel.plans.workflow_end import end_workflow_of
 from artel.projects.repository import ProjectRepository
 from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.sessions.repository import SessionRepository
-from artel.sessions.service import DEFAULT_TITLE
+from artel.sessions.transactions import DEFAULT_TITLE
 from artel.turns.drafts import MAX_CHARACTERS, DraftRepository
 from artel.turns.lease import Lease, require_lease
 from artel.turns.repository import TurnRepository

@@ -25,7 +25,7 @@ from artel.contract.parked_run import ParkedRun, SingleCall
 from artel.errors import ApprovalDecided
 from artel.events.session_log import SessionLog
 from artel.plans.repository import WorkflowRepository
-from artel.sessions import service as sessions
+from artel.sessions import transactions as sessions
 from artel.sessions.repository import SessionRepository
 from artel.turns import cancel
 from artel.turns.lease import Lease, require_lease

@@ -6,7 +6,7 @@ from artel.auth.principal import Principal
 from artel.contract.http import NewSession, Page, Session, SessionChanges
 from artel.errors import LimitReached
 from artel.projects.repository import ProjectRepository
-from artel.projects.service import ProjectRules, ensure_default_project
+from artel.projects.transactions import ProjectRules, ensure_default_project
 from artel.sessions.repository import SessionRepository
 
 DEFAULT_TITLE = "New session"
