@@ -70,7 +70,7 @@ conformance: setup ## Run the tests and print, for every requirement id, which t
 	@rm -f build/conformance.json
 	@$(BIN)/pytest -q -m req --no-header; tests=$$?; $(BIN)/python scripts/conformance.py && exit $$tests
 
-docs: setup ## Generate the reference pages in docs/reference
+docs: setup ## Generate the reference pages in docs/reference and the layers in CONTRIBUTING.md
 	@$(BIN)/python scripts/generate_docs.py
 
 walk: setup ## Print the modules and functions that a message, a plan and a file call pass (ARGS=--write: update the docs)
