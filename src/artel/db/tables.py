@@ -23,6 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+from sqlalchemy.schema import SchemaItem
 
 metadata = MetaData(
     naming_convention={
@@ -53,11 +54,38 @@ class Moment(TypeDecorator[datetime]):
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
+def _table(name: str, *items: SchemaItem, sqlite_autoincrement: bool = False) -> Table:
+    return Table(name, metadata, *items, sqlite_autoincrement=sqlite_autoincrement)
+
+
+def _project_foreign_key() -> ForeignKeyConstraint:
+    """Return the composite foreign key to the project of the same user."""
+    return ForeignKeyConstraint(["user_id", "project_id"], ["projects.user_id", "projects.id"], ondelete="CASCADE")
+
+
+def _of_project(*, primary_key: bool = False) -> tuple[SchemaItem, ...]:
+    """Return the columns user_id and project_id, tied to the project."""
+    key: dict[str, Any] = {"primary_key": True, "autoincrement": False} if primary_key else {"nullable": False}
+    return Column("user_id", Id, **key), Column("project_id", Id, **key), _project_foreign_key()
+
+
+def _of_session(*, primary_key: bool = False) -> tuple[SchemaItem, ...]:
+    """Return the columns user_id, project_id and session_id, tied to the session."""
+    user_id, project_id, _ = _of_project(primary_key=primary_key)
+    session_id = Column("session_id", String(36), nullable=False, primary_key=primary_key)
+    own = ["user_id", "project_id", "session_id"]
+    session = ["sessions.user_id", "sessions.project_id", "sessions.id"]
+    return user_id, project_id, session_id, ForeignKeyConstraint(own, session, ondelete="CASCADE")
+
+
+def _partial_index(name: str, *columns: str, where: str, unique: bool = False) -> Index:
+    return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
+
+
 # A deleted account stays as a row without data, so that its tokens and external subject stay refused and its id is
 # never reused.
-users = Table(
+users = _table(
     "users",
-    metadata,
     Column("id", Id, primary_key=True),
     Column("email", String(254)),
     Column("password_hash", String(200)),
@@ -71,21 +99,14 @@ users = Table(
     Column("created_at", Moment, nullable=False),
     Column("deleted_at", Moment),
     UniqueConstraint("issuer", "subject"),
-    Index(
-        "uq_users_local_email",
-        "email",
-        unique=True,
-        sqlite_where=text("issuer IS NULL AND deleted_at IS NULL"),
-        postgresql_where=text("issuer IS NULL AND deleted_at IS NULL"),
-    ),
+    _partial_index("uq_users_local_email", "email", where="issuer IS NULL AND deleted_at IS NULL", unique=True),
     sqlite_autoincrement=True,
 )
 
 # One row. The user who sets first_user_id, which happens once, is the administrator. Servers whose schema is at least
 # compatible_since can work with this database; migrations that contract the schema raise it.
-installation = Table(
+installation = _table(
     "installation",
-    metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("first_user_id", Id, ForeignKey("users.id")),
     Column("compatible_since", String(32), nullable=False),
@@ -93,9 +114,8 @@ installation = Table(
     Column("key", String(36), nullable=False),
 )
 
-login_attempts = Table(
+login_attempts = _table(
     "login_attempts",
-    metadata,
     Column("key", String(64), primary_key=True),
     Column("failures", Integer, nullable=False),
     Column("retry_at", Moment, nullable=False),
@@ -104,9 +124,8 @@ login_attempts = Table(
 )
 
 # Logins of users. Tokens and cookies contain the id and are refused when the login is revoked or deleted.
-logins = Table(
+logins = _table(
     "logins",
-    metadata,
     Column("id", String(36), primary_key=True),
     Column("user_id", Id, ForeignKey("users.id"), nullable=False),
     Column("kind", String(16), nullable=False),
@@ -121,9 +140,8 @@ logins = Table(
 )
 
 # One-time codes that sign a browser in.
-login_codes = Table(
+login_codes = _table(
     "login_codes",
-    metadata,
     Column("code_hash", String(64), primary_key=True),
     Column("user_id", Id, ForeignKey("users.id"), nullable=False),
     Column("expires_at", Moment, nullable=False),
@@ -132,9 +150,8 @@ login_codes = Table(
     Index(None, "expires_at"),
 )
 
-projects = Table(
+projects = _table(
     "projects",
-    metadata,
     Column("id", Id, primary_key=True),
     Column("user_id", Id, ForeignKey("users.id"), nullable=False),
     Column("name", String(200), nullable=False),
@@ -144,23 +161,15 @@ projects = Table(
     Column("created_at", Moment, nullable=False),
     Column("updated_at", Moment, nullable=False),
     UniqueConstraint("user_id", "id"),
-    Index(
-        "uq_projects_default",
-        "user_id",
-        unique=True,
-        sqlite_where=text("is_default"),
-        postgresql_where=text("is_default"),
-    ),
+    _partial_index("uq_projects_default", "user_id", where="is_default", unique=True),
     sqlite_autoincrement=True,
 )
 
 # The row without a parent is the project's orchestrator, `root`; it is never listed.
-agents = Table(
+agents = _table(
     "agents",
-    metadata,
     Column("id", Id, primary_key=True),
-    Column("user_id", Id, nullable=False),
-    Column("project_id", Id, nullable=False),
+    *_of_project(),
     Column("parent_agent_id", Id, ForeignKey("agents.id", ondelete="CASCADE")),
     Column("name", String(63), nullable=False),
     Column("role", String(64), nullable=False),
@@ -176,7 +185,6 @@ agents = Table(
     Column("loop", JSON(none_as_null=True)),  # NULL: the defaults
     Column("created_at", Moment, nullable=False),
     Column("updated_at", Moment, nullable=False),
-    ForeignKeyConstraint(["user_id", "project_id"], ["projects.user_id", "projects.id"], ondelete="CASCADE"),
     UniqueConstraint("project_id", "name"),
     Index(None, "parent_agent_id"),
     Index("uq_agents_user_id_project_id_id", "user_id", "project_id", "id", unique=True),
@@ -185,37 +193,25 @@ agents = Table(
 
 # A conversation. `last_event` is the number of its newest event. Every transaction that writes to the session
 # increments it first, and the lock on this row serializes these transactions.
-sessions = Table(
+sessions = _table(
     "sessions",
-    metadata,
     Column("id", String(36), primary_key=True),
-    Column("user_id", Id, nullable=False),
-    Column("project_id", Id, nullable=False),
+    *_of_project(),
     Column("title", String(200), nullable=False),
     Column("last_event", Integer, nullable=False),
     Column("created_at", Moment, nullable=False),
     Column("updated_at", Moment, nullable=False),
-    ForeignKeyConstraint(["user_id", "project_id"], ["projects.user_id", "projects.id"], ondelete="CASCADE"),
     UniqueConstraint("user_id", "project_id", "id"),
     Index(None, "user_id", "updated_at"),
 )
 
 
-def _session_foreign_key() -> ForeignKeyConstraint:
-    """Return the composite foreign key to the session of the same project and user."""
-    own = ["user_id", "project_id", "session_id"]
-    return ForeignKeyConstraint(own, ["sessions.user_id", "sessions.project_id", "sessions.id"], ondelete="CASCADE")
-
-
 # `number` is the number of the message's event: the order of time within the session. `turn_number` is the number of
 # its turn: ordered by turn_number and number, questions and answers are in the order of the conversation.
-messages = Table(
+messages = _table(
     "messages",
-    metadata,
     Column("id", String(36), primary_key=True),
-    Column("user_id", Id, nullable=False),
-    Column("project_id", Id, nullable=False),
-    Column("session_id", String(36), nullable=False),
+    *_of_session(),
     Column("number", Integer, nullable=False),
     Column("turn_number", Integer, nullable=False, server_default="0"),
     Column("turn_id", String(36)),
@@ -228,19 +224,15 @@ messages = Table(
     Column("retry_of", String(36)),  # the turn that this one retries
     Column("tokens", Integer, nullable=False),
     Column("created_at", Moment, nullable=False),
-    _session_foreign_key(),
     UniqueConstraint("user_id", "project_id", "session_id", "number"),
     Index(None, "session_id", "turn_number", "number"),
 )
 
 # `number` is the number of the event that accepted the turn: the order in which the turns of a session run.
-turns = Table(
+turns = _table(
     "turns",
-    metadata,
     Column("id", String(36), primary_key=True),
-    Column("user_id", Id, nullable=False),
-    Column("project_id", Id, nullable=False),
-    Column("session_id", String(36), nullable=False),
+    *_of_session(),
     Column("number", Integer, nullable=False),
     Column("mode", String(12), nullable=False),
     Column("agent_id", Id),
@@ -256,80 +248,54 @@ turns = Table(
     Column("created_at", Moment, nullable=False),
     Column("started_at", Moment),
     Column("finished_at", Moment),
-    _session_foreign_key(),
     UniqueConstraint("user_id", "project_id", "session_id", "number"),
     UniqueConstraint("session_id", "idempotency_key"),
     Index(None, "user_id", "project_id", "agent_id", "finished_at"),
-    Index(
-        "ix_turns_unfinished",
-        "project_id",
-        "session_id",
-        "number",
-        sqlite_where=text("finished_at IS NULL"),
-        postgresql_where=text("finished_at IS NULL"),
-    ),
+    _partial_index("ix_turns_unfinished", "project_id", "session_id", "number", where="finished_at IS NULL"),
 )
 
 # Drafts of answers: stored while they are streamed and removed at the end of the turn.
-drafts = Table(
+drafts = _table(
     "drafts",
-    metadata,
     Column("turn_id", String(36), primary_key=True),
-    Column("user_id", Id, nullable=False),
-    Column("project_id", Id, nullable=False),
-    Column("session_id", String(36), nullable=False),
+    *_of_session(),
     Column("content", Text, nullable=False),
-    _session_foreign_key(),
     Index(None, "session_id"),
 )
 
 # Events of a session, numbered from 1 without gaps, stored in the same transaction as the change.
-events = Table(
+events = _table(
     "events",
-    metadata,
-    Column("user_id", Id, primary_key=True, autoincrement=False),
-    Column("project_id", Id, primary_key=True, autoincrement=False),
-    Column("session_id", String(36), primary_key=True),
+    *_of_session(primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("turn_id", String(36)),
     Column("type", String(40), nullable=False),
     Column("data", JSON, nullable=False),
     Column("created_at", Moment, nullable=False),
-    _session_foreign_key(),
 )
 
 
-def _project_foreign_key() -> ForeignKeyConstraint:
-    """Return the composite foreign key to the project of the same user."""
-    return ForeignKeyConstraint(["user_id", "project_id"], ["projects.user_id", "projects.id"], ondelete="CASCADE")
-
-
 # Events of a project across sessions, numbered from 1 like a session's events.
-project_events = Table(
+project_events = _table(
     "project_events",
-    metadata,
-    Column("user_id", Id, primary_key=True, autoincrement=False),
-    Column("project_id", Id, primary_key=True, autoincrement=False),
+    *_of_project(primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("type", String(40), nullable=False),
     Column("data", JSON, nullable=False),
     Column("created_at", Moment, nullable=False),
-    _project_foreign_key(),
 )
 
 # Processes that run worker spaces; each renews its lease by the database's clock. Embedded servers have none.
-hosts = Table(
+hosts = _table(
     "hosts",
-    metadata,
     Column("id", String(36), primary_key=True),
     Column("expires_at", Moment, nullable=False),
 )
 
 # Which host runs the worker space of a project. A takeover increments the epoch, a fencing token: writes of the host
 # before are refused from then on. `config_version` increases with every change of an agent, so that hosts reload it.
-spaces = Table(
+spaces = _table(
     "spaces",
-    metadata,
     Column("project_id", Id, primary_key=True, autoincrement=False),
     Column("user_id", Id, nullable=False),
     Column("owner", String(36)),
@@ -340,24 +306,20 @@ spaces = Table(
 )
 
 # Remote calls to the process that runs a worker space; the reply is written into the same row.
-space_calls = Table(
+space_calls = _table(
     "space_calls",
-    metadata,
     Column("id", String(36), primary_key=True),
-    Column("user_id", Id, nullable=False),
-    Column("project_id", Id, nullable=False),
+    *_of_project(),
     Column("operation", String(40), nullable=False),
     Column("agent_id", Id),
     Column("answer", JSON(none_as_null=True)),
     Column("expires_at", Moment, nullable=False),
-    _project_foreign_key(),
     Index(None, "user_id", "project_id"),
 )
 
 # Which connector serves the files of a project: the process with its connection renews the row.
-connectors = Table(
+connectors = _table(
     "connectors",
-    metadata,
     Column("project_id", Id, primary_key=True, autoincrement=False),
     Column("user_id", Id, nullable=False),
     Column("connector_id", String(64), nullable=False),
@@ -374,28 +336,23 @@ connectors = Table(
 )
 
 # Remote calls to a connector that is connected to another process; the reply is written into the same row.
-relay_calls = Table(
+relay_calls = _table(
     "relay_calls",
-    metadata,
     Column("id", String(36), primary_key=True),
-    Column("user_id", Id, nullable=False),
-    Column("project_id", Id, nullable=False),
+    *_of_project(),
     Column("process_id", String(36), nullable=False),
     Column("method", String(40), nullable=False),
     Column("params", JSON, nullable=False),
     Column("answer", JSON(none_as_null=True)),
     Column("expires_at", Moment, nullable=False),
-    _project_foreign_key(),
     Index(None, "process_id"),
 )
 
 # Audit log of all tool calls, including refused ones. Contents are stored as hash and size.
-tool_calls = Table(
+tool_calls = _table(
     "tool_calls",
-    metadata,
     Column("id", String(36), primary_key=True),
-    Column("user_id", Id, nullable=False),
-    Column("project_id", Id, nullable=False),
+    *_of_project(),
     Column("session_id", String(36)),
     Column("turn_id", String(36)),
     Column("agent_id", Id),
@@ -409,19 +366,15 @@ tool_calls = Table(
     Column("approval_id", String(36)),
     Column("created_at", Moment, nullable=False),
     Column("finished_at", Moment),
-    _project_foreign_key(),
     Index(None, "user_id", "project_id", "created_at"),
     Index(None, "session_id", "created_at"),
 )
 
 # Approvals: questions to the user, each bound to the exact arguments of one call in one turn.
-approvals = Table(
+approvals = _table(
     "approvals",
-    metadata,
     Column("id", String(36), primary_key=True),
-    Column("user_id", Id, nullable=False),
-    Column("project_id", Id, nullable=False),
-    Column("session_id", String(36), nullable=False),
+    *_of_session(),
     Column("turn_id", String(36), nullable=False),
     Column("agent_id", Id),
     Column("kind", String(10), nullable=False),
@@ -439,26 +392,17 @@ approvals = Table(
     Column("expires_at", Moment, nullable=False),
     Column("decided_at", Moment),
     Column("used_at", Moment),
-    _session_foreign_key(),
     Index(None, "user_id", "created_at"),
     Index(None, "turn_id"),
     Index(None, "session_id"),
-    Index(
-        "ix_approvals_pending",
-        "expires_at",
-        sqlite_where=text("status = 'pending'"),
-        postgresql_where=text("status = 'pending'"),
-    ),
+    _partial_index("ix_approvals_pending", "expires_at", where="status = 'pending'"),
 )
 
 # Requests to the orchestrator with plan, budget and result. Money is in millionths of a dollar.
-workflows = Table(
+workflows = _table(
     "workflows",
-    metadata,
     Column("id", String(36), primary_key=True),
-    Column("user_id", Id, nullable=False),
-    Column("project_id", Id, nullable=False),
-    Column("session_id", String(36), nullable=False),
+    *_of_session(),
     Column("turn_id", String(36), nullable=False),  # the latest one: a retry is a turn of its own
     Column("status", String(20), nullable=False),
     Column("request", Text, nullable=False),
@@ -476,26 +420,18 @@ workflows = Table(
     Column("created_at", Moment, nullable=False),
     Column("started_at", Moment),
     Column("finished_at", Moment),
-    _session_foreign_key(),
     Index(None, "user_id", "created_at"),
     Index(None, "turn_id"),
     Index(None, "session_id"),
-    Index(
-        "ix_workflows_unfinished",
-        "project_id",
-        sqlite_where=text("finished_at IS NULL"),
-        postgresql_where=text("finished_at IS NULL"),
-    ),
+    _partial_index("ix_workflows_unfinished", "project_id", where="finished_at IS NULL"),
 )
 
 # The tasks of a workflow; `id` is the task id in the plan.
-tasks = Table(
+tasks = _table(
     "tasks",
-    metadata,
     Column("workflow_id", String(36), ForeignKey("workflows.id", ondelete="CASCADE"), primary_key=True),
     Column("id", String(64), primary_key=True),
-    Column("user_id", Id, nullable=False),
-    Column("project_id", Id, nullable=False),
+    *_of_project(),
     Column("number", Integer, nullable=False),
     Column("agent_id", Id),
     Column("agent", String(63), nullable=False),
@@ -513,14 +449,12 @@ tasks = Table(
     Column("started_at", Moment),
     Column("finished_at", Moment),
     Column("seconds", Float),  # working time of the agent, without waiting for a person
-    _project_foreign_key(),
     Index(None, "user_id", "project_id", "agent_id", "finished_at"),
 )
 
 # Plan cache: earlier plans for the same request and agents, without their results.
-plan_cache = Table(
+plan_cache = _table(
     "plan_cache",
-    metadata,
     Column("project_id", Id, primary_key=True, autoincrement=False),
     Column("key", String(64), primary_key=True),
     Column("user_id", Id, nullable=False),
@@ -530,47 +464,39 @@ plan_cache = Table(
 )
 
 # Budgets: of a plan (`scope` is its workflow), or of a project in a month (`scope` is 2026-11).
-budgets = Table(
+budgets = _table(
     "budgets",
-    metadata,
     Column("id", String(36), primary_key=True),
-    Column("user_id", Id, nullable=False),
-    Column("project_id", Id, nullable=False),
+    *_of_project(),
     Column("kind", String(10), nullable=False),
     Column("scope", String(36), nullable=False),
     Column("limit_micros", BigInteger, nullable=False),
     Column("spent_micros", BigInteger, nullable=False),
     Column("reserved_micros", BigInteger, nullable=False),
     Column("created_at", Moment, nullable=False),
-    _project_foreign_key(),
     UniqueConstraint("project_id", "kind", "scope"),
 )
 
 # Reservations: the maximum cost of a running model call. One that is left when its turn is over belongs to a crashed
 # call and counts as spent.
-reservations = Table(
+reservations = _table(
     "reservations",
-    metadata,
     Column("id", String(36), primary_key=True),
     Column("budget_id", String(36), ForeignKey("budgets.id", ondelete="CASCADE"), primary_key=True),
-    Column("user_id", Id, nullable=False),
-    Column("project_id", Id, nullable=False),
+    *_of_project(),
     Column("turn_id", String(36), nullable=False),
     Column("micros", BigInteger, nullable=False),
     Column("user_month", String(7)),  # if it also counts against the user's monthly limit
     Column("created_at", Moment, nullable=False),
-    _project_foreign_key(),
     Index(None, "turn_id"),
 )
 
 # Usage of models: one row per agent and model of a finished turn. It outlives sessions and agents, so it stores the
 # name of the agent.
-usage = Table(
+usage = _table(
     "usage",
-    metadata,
     Column("id", String(36), primary_key=True),
-    Column("user_id", Id, nullable=False),
-    Column("project_id", Id, nullable=False),
+    *_of_project(),
     Column("session_id", String(36), nullable=False),
     Column("turn_id", String(36), nullable=False),
     Column("agent_id", Id),  # None: the orchestrator
@@ -581,67 +507,49 @@ usage = Table(
     Column("input_tokens", BigInteger, nullable=False),
     Column("output_tokens", BigInteger, nullable=False),
     Column("cost_micros", BigInteger),  # None if the price is unknown
-    _project_foreign_key(),
     Index(None, "user_id", "day"),
     Index(None, "user_id", "project_id"),
 )
 
 # Monthly spending, over all projects, of users with a limit; it outlives the projects.
-user_budgets = Table(
+user_budgets = _table(
     "user_budgets",
-    metadata,
     Column("user_id", Id, ForeignKey("users.id"), primary_key=True),
     Column("scope", String(7), primary_key=True),
     Column("spent_micros", BigInteger, nullable=False),
 )
 
-alerts = Table(
+alerts = _table(
     "alerts",
-    metadata,
     Column("id", String(36), primary_key=True),
-    Column("user_id", Id, nullable=False),
-    Column("project_id", Id, nullable=False),
+    *_of_project(),
     Column("kind", String(40), nullable=False),
     Column("subject", String(100), nullable=False),
     Column("severity", String(10), nullable=False),
     Column("message", Text, nullable=False),
     Column("raised_at", Moment, nullable=False),
     Column("resolved_at", Moment),
-    _project_foreign_key(),
     Index(None, "user_id", "project_id", "raised_at"),
-    Index(
-        "uq_alerts_open",
-        "project_id",
-        "kind",
-        "subject",
-        unique=True,
-        sqlite_where=text("resolved_at IS NULL"),
-        postgresql_where=text("resolved_at IS NULL"),
-    ),
+    _partial_index("uq_alerts_open", "project_id", "kind", "subject", where="resolved_at IS NULL", unique=True),
 )
 
 # Archives: memories of deleted agents.
-memory_archives = Table(
+memory_archives = _table(
     "memory_archives",
-    metadata,
     Column("id", String(36), primary_key=True),
-    Column("user_id", Id, nullable=False),
-    Column("project_id", Id, nullable=False),
+    *_of_project(),
     Column("agent_id", Id, nullable=False),
     Column("agent", String(63), nullable=False),
     Column("memories", Integer, nullable=False),
     Column("created_at", Moment, nullable=False),
-    _project_foreign_key(),
     Index(None, "user_id", "project_id"),
 )
 
 # Memories: the source from which the vector index is rebuilt. A row belongs to an agent or to an archive.
-memories = Table(
+memories = _table(
     "memories",
-    metadata,
     Column("id", String(36), primary_key=True),
-    Column("user_id", Id, nullable=False),
-    Column("project_id", Id, nullable=False),
+    *_of_project(),
     Column("agent_id", Id),
     Column("archive_id", String(36), ForeignKey("memory_archives.id", ondelete="CASCADE")),
     Column("type", String(40), nullable=False),
@@ -651,7 +559,6 @@ memories = Table(
     Column("metadata", JSON, nullable=False),
     Column("created_at", Moment, nullable=False),
     Column("indexed_at", Moment),
-    _project_foreign_key(),
     ForeignKeyConstraint(
         ["user_id", "project_id", "agent_id"],
         ["agents.user_id", "agents.project_id", "agents.id"],
@@ -659,26 +566,14 @@ memories = Table(
     ),
     Index(None, "user_id", "project_id", "agent_id", "id"),
     Index(None, "archive_id"),
-    Index(
-        "ix_memories_not_indexed",
-        "id",
-        sqlite_where=text("indexed_at IS NULL AND archive_id IS NULL"),
-        postgresql_where=text("indexed_at IS NULL AND archive_id IS NULL"),
-    ),
-    Index(
-        "ix_memories_of_agent_not_indexed",
-        "agent_id",
-        "id",
-        sqlite_where=text("indexed_at IS NULL"),
-        postgresql_where=text("indexed_at IS NULL"),
-    ),
+    _partial_index("ix_memories_not_indexed", "id", where="indexed_at IS NULL AND archive_id IS NULL"),
+    _partial_index("ix_memories_of_agent_not_indexed", "agent_id", "id", where="indexed_at IS NULL"),
 )
 
 # Pending work on the vector index besides adding memories: collections to clear, drop or rename. It belongs to no
 # project, because a deleted project leaves work behind.
-index_chores = Table(
+index_chores = _table(
     "index_chores",
-    metadata,
     Column("id", Id, primary_key=True),
     Column("kind", String(10), nullable=False),
     Column("collection", String(200), nullable=False),
