@@ -28,6 +28,13 @@ class ArtelError(Exception):
 
     kind: Kind
     code: str
+    is_agents_fault = True  # whether it counts as a failure of the agent whose task raises it
+
+    def __init_subclass__(cls, *, kind: Kind | None = None, code: str | None = None) -> None:
+        if kind is not None:
+            cls.kind = kind
+        if code is not None:
+            cls.code = code
 
     def __init__(self, detail: str, *, retry_after: int | None = None) -> None:
         super().__init__(detail)
@@ -35,249 +42,145 @@ class ArtelError(Exception):
         self.retry_after = retry_after
 
 
-class ConfigurationInvalid(ArtelError):
+class ConfigurationInvalid(ArtelError, kind=Kind.INVALID, code="configuration_invalid"):
     """A setting is wrong, or two settings contradict each other."""
 
-    kind = Kind.INVALID
-    code = "configuration_invalid"
 
-
-class DatabaseInUse(ArtelError):
+class DatabaseInUse(ArtelError, kind=Kind.CONFLICT, code="database_in_use"):
     """Another server has locked the SQLite database."""
 
-    kind = Kind.CONFLICT
-    code = "database_in_use"
 
-
-class AddressUnavailable(ArtelError):
+class AddressUnavailable(ArtelError, kind=Kind.CONFLICT, code="address_unavailable"):
     """The address to listen on is in use or not available on this machine."""
 
-    kind = Kind.CONFLICT
-    code = "address_unavailable"
 
-
-class SchemaOutdated(ArtelError):
+class SchemaOutdated(ArtelError, kind=Kind.UNAVAILABLE, code="schema_outdated"):
     """The database schema does not match this version."""
 
-    kind = Kind.UNAVAILABLE
-    code = "schema_outdated"
 
-
-class DatabaseUnavailable(ArtelError):
+class DatabaseUnavailable(ArtelError, kind=Kind.UNAVAILABLE, code="database_unavailable"):
     """The database can't be reached or is overloaded."""
 
-    kind = Kind.UNAVAILABLE
-    code = "database_unavailable"
 
-
-class NotAuthenticated(ArtelError):
+class NotAuthenticated(ArtelError, kind=Kind.UNAUTHENTICATED, code="not_authenticated"):
     """The request has no usable token."""
 
-    kind = Kind.UNAUTHENTICATED
-    code = "not_authenticated"
 
-
-class TokenInvalid(ArtelError):
+class TokenInvalid(ArtelError, kind=Kind.UNAUTHENTICATED, code="invalid_token"):
     """The token is malformed, expired, forged, or for another audience."""
 
-    kind = Kind.UNAUTHENTICATED
-    code = "invalid_token"
 
-
-class CredentialsWrong(ArtelError):
+class CredentialsWrong(ArtelError, kind=Kind.UNAUTHENTICATED, code="invalid_credentials"):
     """The e-mail address or the password is wrong; the message does not say which."""
 
-    kind = Kind.UNAUTHENTICATED
-    code = "invalid_credentials"
 
-
-class TooManyLogins(ArtelError):
+class TooManyLogins(ArtelError, kind=Kind.TOO_MANY, code="too_many_logins"):
     """Too many failed logins for this account or from this address."""
 
-    kind = Kind.TOO_MANY
-    code = "too_many_logins"
 
-
-class IdentityProviderUnavailable(ArtelError):
+class IdentityProviderUnavailable(ArtelError, kind=Kind.UNAVAILABLE, code="identity_provider_unavailable"):
     """The keys of the external issuer can't be fetched."""
 
-    kind = Kind.UNAVAILABLE
-    code = "identity_provider_unavailable"
 
-
-class ServerBusy(ArtelError):
+class ServerBusy(ArtelError, kind=Kind.UNAVAILABLE, code="server_busy"):
     """A bounded queue inside the server is full."""
 
-    kind = Kind.UNAVAILABLE
-    code = "server_busy"
 
-
-class PathTooLong(ArtelError):
+class PathTooLong(ArtelError, kind=Kind.TOO_LONG, code="path_too_long"):
     """The path of a request exceeds the limit."""
 
-    kind = Kind.TOO_LONG
-    code = "path_too_long"
 
-
-class RegistrationClosed(ArtelError):
+class RegistrationClosed(ArtelError, kind=Kind.FORBIDDEN, code="registration_closed"):
     """Registration is closed; the operator creates the accounts."""
 
-    kind = Kind.FORBIDDEN
-    code = "registration_closed"
 
-
-class HostNotAllowed(ArtelError):
+class HostNotAllowed(ArtelError, kind=Kind.MISDIRECTED, code="host_not_allowed"):
     """The Host header names a host that this server does not serve."""
 
-    kind = Kind.MISDIRECTED
-    code = "host_not_allowed"
 
-
-class OriginRefused(ArtelError):
+class OriginRefused(ArtelError, kind=Kind.FORBIDDEN, code="origin_refused"):
     """A page of another origin tries to change something, or a request with a cookie does not prove its origin."""
 
-    kind = Kind.FORBIDDEN
-    code = "origin_refused"
 
-
-class AdministratorOnly(ArtelError):
+class AdministratorOnly(ArtelError, kind=Kind.FORBIDDEN, code="administrator_only"):
     """The account has no administrator rights."""
 
-    kind = Kind.FORBIDDEN
-    code = "administrator_only"
 
-
-class CodeExpired(ArtelError):
+class CodeExpired(ArtelError, kind=Kind.FORBIDDEN, code="code_expired"):
     """A one-time code is expired, already used, or unknown."""
 
-    kind = Kind.FORBIDDEN
-    code = "code_expired"
 
-
-class OtherAccount(ArtelError):
+class OtherAccount(ArtelError, kind=Kind.CONFLICT, code="other_account"):
     """Another account is signed in; the user must agree to replace it."""
 
-    kind = Kind.CONFLICT
-    code = "other_account"
 
-
-class LoginNotFound(ArtelError):
+class LoginNotFound(ArtelError, kind=Kind.NOT_FOUND, code="login_not_found"):
     """The user has no such login, or it has ended."""
 
-    kind = Kind.NOT_FOUND
-    code = "login_not_found"
 
-
-class NoLogin(ArtelError):
+class NoLogin(ArtelError, kind=Kind.CONFLICT, code="no_login"):
     """The token belongs to no login, so there is nothing to end."""
 
-    kind = Kind.CONFLICT
-    code = "no_login"
 
-
-class NoPassword(ArtelError):
+class NoPassword(ArtelError, kind=Kind.CONFLICT, code="no_password"):
     """The account signs in without a password."""
 
-    kind = Kind.CONFLICT
-    code = "no_password"
 
-
-class PasswordWrong(ArtelError):
+class PasswordWrong(ArtelError, kind=Kind.FORBIDDEN, code="wrong_password"):
     """The old password is wrong."""
 
-    kind = Kind.FORBIDDEN
-    code = "wrong_password"
 
-
-class EmailTaken(ArtelError):
+class EmailTaken(ArtelError, kind=Kind.CONFLICT, code="email_taken"):
     """An account with this e-mail address exists."""
 
-    kind = Kind.CONFLICT
-    code = "email_taken"
 
-
-class AccountNotFound(ArtelError):
+class AccountNotFound(ArtelError, kind=Kind.NOT_FOUND, code="account_not_found"):
     """No account has this e-mail address or id."""
 
-    kind = Kind.NOT_FOUND
-    code = "account_not_found"
 
-
-class ProjectNotFound(ArtelError):
+class ProjectNotFound(ArtelError, kind=Kind.NOT_FOUND, code="project_not_found"):
     """The user has no such project; projects of other users are reported the same way."""
 
-    kind = Kind.NOT_FOUND
-    code = "project_not_found"
 
-
-class MemoryNotFound(ArtelError):
+class MemoryNotFound(ArtelError, kind=Kind.NOT_FOUND, code="memory_not_found"):
     """The agent has no such memory."""
 
-    kind = Kind.NOT_FOUND
-    code = "memory_not_found"
 
-
-class AgentNotFound(ArtelError):
+class AgentNotFound(ArtelError, kind=Kind.NOT_FOUND, code="agent_not_found"):
     """The project has no such agent."""
 
-    kind = Kind.NOT_FOUND
-    code = "agent_not_found"
 
-
-class AgentNameTaken(ArtelError):
+class AgentNameTaken(ArtelError, kind=Kind.CONFLICT, code="agent_name_taken"):
     """The project already has an agent with this name."""
 
-    kind = Kind.CONFLICT
-    code = "agent_name_taken"
 
-
-class ArchiveNotFound(ArtelError):
+class ArchiveNotFound(ArtelError, kind=Kind.NOT_FOUND, code="archive_not_found"):
     """The project has no such memory archive."""
 
-    kind = Kind.NOT_FOUND
-    code = "archive_not_found"
 
-
-class SessionNotFound(ArtelError):
+class SessionNotFound(ArtelError, kind=Kind.NOT_FOUND, code="session_not_found"):
     """The user has no such session."""
 
-    kind = Kind.NOT_FOUND
-    code = "session_not_found"
 
-
-class TurnNotFound(ArtelError):
+class TurnNotFound(ArtelError, kind=Kind.NOT_FOUND, code="turn_not_found"):
     """The session has no such turn."""
 
-    kind = Kind.NOT_FOUND
-    code = "turn_not_found"
 
-
-class MessageNotFound(ArtelError):
+class MessageNotFound(ArtelError, kind=Kind.NOT_FOUND, code="message_not_found"):
     """The session has no such message."""
 
-    kind = Kind.NOT_FOUND
-    code = "message_not_found"
 
-
-class SessionBusy(ArtelError):
+class SessionBusy(ArtelError, kind=Kind.TOO_MANY, code="session_busy"):
     """The session's message queue is full."""
 
-    kind = Kind.TOO_MANY
-    code = "session_busy"
 
-
-class AgentQueueFull(ArtelError):
+class AgentQueueFull(ArtelError, kind=Kind.UNAVAILABLE, code="agent_queue_full"):
     """The agent's task queue is full."""
 
-    kind = Kind.UNAVAILABLE
-    code = "agent_queue_full"
 
-
-class BudgetExceeded(ArtelError):
+class BudgetExceeded(ArtelError, kind=Kind.CONFLICT, code="budget_exceeded"):
     """The maximum cost of a model call exceeds the remaining budget."""
 
-    kind = Kind.CONFLICT
-    code = "budget_exceeded"
     is_agents_fault = False
 
     def __init__(self, detail: str, *, budget_id: str = "") -> None:
@@ -285,195 +188,117 @@ class BudgetExceeded(ArtelError):
         self.budget_id = budget_id
 
 
-class AgentInError(ArtelError):
+class AgentInError(ArtelError, kind=Kind.UNAVAILABLE, code="agent_in_error"):
     """The agent has failed several times in a row and takes no tasks for a while."""
 
     is_agents_fault = False
-    kind = Kind.UNAVAILABLE
-    code = "agent_in_error"
 
 
-class TaskStopped(ArtelError):
+class TaskStopped(ArtelError, kind=Kind.UNAVAILABLE, code="task_stopped"):
     """A task was stopped while it waited or ran."""
 
     is_agents_fault = False
-    kind = Kind.UNAVAILABLE
-    code = "task_stopped"
 
 
-class AgentNotRegistered(ArtelError):
+class AgentNotRegistered(ArtelError, kind=Kind.UNAVAILABLE, code="agent_not_registered"):
     """The agent is not registered on the bus."""
 
     is_agents_fault = False
 
-    kind = Kind.UNAVAILABLE
-    code = "agent_not_registered"
 
-
-class SpaceUnavailable(ArtelError):
+class SpaceUnavailable(ArtelError, kind=Kind.UNAVAILABLE, code="space_unavailable"):
     """No process currently runs the project's worker space."""
 
-    kind = Kind.UNAVAILABLE
-    code = "space_unavailable"
 
-
-class AgentFailed(ArtelError):
+class AgentFailed(ArtelError, kind=Kind.FAILED, code="agent_failed"):
     """The agent could not answer."""
 
-    kind = Kind.FAILED
-    code = "agent_failed"
 
-
-class TurnTimedOut(ArtelError):
+class TurnTimedOut(ArtelError, kind=Kind.TIMED_OUT, code="timeout"):
     """The agent took too long."""
 
-    kind = Kind.TIMED_OUT
-    code = "timeout"
 
-
-class TurnCancelledByUser(ArtelError):
+class TurnCancelledByUser(ArtelError, kind=Kind.CONFLICT, code="cancelled"):
     """The turn was cancelled before the answer was complete."""
 
-    kind = Kind.CONFLICT
-    code = "cancelled"
 
-
-class IdempotencyKeyReused(ArtelError):
+class IdempotencyKeyReused(ArtelError, kind=Kind.INVALID, code="idempotency_key_reused"):
     """The idempotency key was used for another message."""
 
-    kind = Kind.INVALID
-    code = "idempotency_key_reused"
 
-
-class StorageFull(ArtelError):
+class StorageFull(ArtelError, kind=Kind.CONFLICT, code="storage_full"):
     """The user's storage quota is used up."""
 
-    kind = Kind.CONFLICT
-    code = "storage_full"
     is_agents_fault = False
 
 
-class LimitReached(ArtelError):
+class LimitReached(ArtelError, kind=Kind.CONFLICT, code="limit_reached"):
     """The user has reached the server's limit for this kind of object."""
 
-    kind = Kind.CONFLICT
-    code = "limit_reached"
 
-
-class OtherConnector(ArtelError):
+class OtherConnector(ArtelError, kind=Kind.CONFLICT, code="other_connector"):
     """Another connector is connected for the project."""
 
-    kind = Kind.CONFLICT
-    code = "other_connector"
 
-
-class TooManyConnectors(ArtelError):
+class TooManyConnectors(ArtelError, kind=Kind.TOO_MANY, code="too_many_connectors"):
     """The user has reached this process's limit of connectors."""
 
-    kind = Kind.TOO_MANY
-    code = "too_many_connectors"
 
-
-class TooManyStreams(ArtelError):
+class TooManyStreams(ArtelError, kind=Kind.TOO_MANY, code="too_many_streams"):
     """The user has reached this process's limit of event streams."""
 
-    kind = Kind.TOO_MANY
-    code = "too_many_streams"
 
-
-class SearchTooLong(ArtelError):
+class SearchTooLong(ArtelError, kind=Kind.TIMED_OUT, code="search_timeout"):
     """A search over all messages exceeded its timeout."""
 
-    kind = Kind.TIMED_OUT
-    code = "search_timeout"
 
-
-class TooManySearches(ArtelError):
+class TooManySearches(ArtelError, kind=Kind.TOO_MANY, code="too_many_searches"):
     """The user's search queue is full."""
 
-    kind = Kind.TOO_MANY
-    code = "too_many_searches"
 
-
-class WorkflowNotOver(ArtelError):
+class WorkflowNotOver(ArtelError, kind=Kind.CONFLICT, code="workflow_not_over"):
     """A workflow that is running or completed can't be retried."""
 
-    kind = Kind.CONFLICT
-    code = "workflow_not_over"
 
-
-class TurnNotOver(ArtelError):
+class TurnNotOver(ArtelError, kind=Kind.CONFLICT, code="turn_not_over"):
     """A turn that is running or has no message of its own can't be retried."""
 
-    kind = Kind.CONFLICT
-    code = "turn_not_over"
 
-
-class PlanRejected(ArtelError):
+class PlanRejected(ArtelError, kind=Kind.CONFLICT, code="plan_rejected"):
     """The user rejected the plan."""
 
-    kind = Kind.CONFLICT
-    code = "plan_rejected"
 
-
-class RangeInvalid(ArtelError):
+class RangeInvalid(ArtelError, kind=Kind.INVALID, code="range_invalid"):
     """A range of days is too long, or ends before it starts."""
 
-    kind = Kind.INVALID
-    code = "range_invalid"
 
-
-class ToolNotAvailable(ArtelError):
+class ToolNotAvailable(ArtelError, kind=Kind.INVALID, code="tool_not_available"):
     """A tool that agents can't have yet."""
 
-    kind = Kind.INVALID
-    code = "tool_not_available"
 
-
-class PlanNotPossible(ArtelError):
+class PlanNotPossible(ArtelError, kind=Kind.INVALID, code="plan_not_possible"):
     """A plan with the user's changes can't be run."""
 
-    kind = Kind.INVALID
-    code = "plan_not_possible"
 
-
-class WorkflowNotFound(ArtelError):
+class WorkflowNotFound(ArtelError, kind=Kind.NOT_FOUND, code="workflow_not_found"):
     """The user has no such workflow."""
 
-    kind = Kind.NOT_FOUND
-    code = "workflow_not_found"
 
-
-class ApprovalNotFound(ArtelError):
+class ApprovalNotFound(ArtelError, kind=Kind.NOT_FOUND, code="approval_not_found"):
     """The user has no such approval."""
 
-    kind = Kind.NOT_FOUND
-    code = "approval_not_found"
 
-
-class ApprovalDecided(ArtelError):
+class ApprovalDecided(ArtelError, kind=Kind.CONFLICT, code="approval_decided"):
     """The approval was already decided, or no run waits for it."""
 
-    kind = Kind.CONFLICT
-    code = "approval_decided"
 
-
-class ToolFailed(ArtelError):
+class ToolFailed(ArtelError, kind=Kind.FAILED, code="tool_failed"):
     """A tool call that was approved late has failed."""
 
-    kind = Kind.FAILED
-    code = "tool_failed"
 
-
-class ConnectorUnreachable(ArtelError):
+class ConnectorUnreachable(ArtelError, kind=Kind.UNAVAILABLE, code="connector_offline"):
     """The connector is offline or did not answer in time."""
 
-    kind = Kind.UNAVAILABLE
-    code = "connector_offline"
 
-
-class UndoRefused(ArtelError):
+class UndoRefused(ArtelError, kind=Kind.CONFLICT, code="undo_refused"):
     """The connector refused to undo changes and says why."""
-
-    kind = Kind.CONFLICT
-    code = "undo_refused"
