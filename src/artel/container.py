@@ -4,17 +4,17 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Connection
 
 from artel.agent_memory.service import Memories
-from artel.approvals.transactions import decide_asked
+from artel.agents.service import AgentService
+from artel.approvals.service import ApprovalService
 from artel.auth.jwks import KeySet
 from artel.auth.login import Login
 from artel.auth.passwords import Passwords
-from artel.auth.principal import Principal
 from artel.auth.secret import load_or_make_secret
 from artel.auth.tokens import Tokens
 from artel.brain.model_rules import ModelRules
@@ -22,15 +22,12 @@ from artel.brain.router import BrainRouter
 from artel.budgets.money import micros
 from artel.bus.bus import Bus
 from artel.connector_gateway.connections import ConnectorConnections
-from artel.connector_gateway.frames import PerUserLock
 from artel.connector_gateway.relay import Relay
-from artel.contract.connector import Decided
 from artel.contract.events import StoredEvent
 from artel.data_folder import DataFolder
 from artel.db import schema
-from artel.db.engine import SEARCHERS, Database
+from artel.db.engine import Database
 from artel.db.tenant import Tenant
-from artel.errors import ArtelError
 from artel.events.event_pulse import EventPulse
 from artel.events.hub import EventHub, Readers
 from artel.events.project_log import read_project_events
@@ -39,8 +36,11 @@ from artel.events.signals import Signals
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.plans.orchestrator import Orchestrator
+from artel.plans.service import WorkflowService
+from artel.projects.service import ProjectService
 from artel.projects.transactions import ProjectRules
 from artel.runs.host import Host
+from artel.sessions.service import SessionService
 from artel.settings import Settings
 from artel.spaces import leases
 from artel.spaces.agent_cache import NoSharedCache, SharedCache
@@ -52,10 +52,9 @@ from artel.spaces.spaces import Spaces
 from artel.task_workspaces.service import TaskWorkspaces
 from artel.task_workspaces.storage_quota import StorageQuota
 from artel.task_workspaces.task_workspace import Quota
+from artel.turns.service import ChatService
 from artel.turns.waiters import TurnWaiters
 from artel.vector_index.providers import MemorySettings, make_embedder, make_store
-
-MAX_PENDING_DECISIONS = 100
 
 log = get_logger(__name__)
 
@@ -88,8 +87,12 @@ class Container:
     spaces: Spaces | None
     registry: CollectorRegistry
     opened: AsyncExitStack
-    decision_tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    searches: PerUserLock = field(default_factory=lambda: PerUserLock(SEARCHERS))
+    chat: ChatService
+    sessions: SessionService
+    approvals: ApprovalService
+    workflows: WorkflowService
+    agents: AgentService
+    projects: ProjectService
 
     @classmethod
     async def open(cls, settings: Settings) -> "Container":
@@ -137,7 +140,7 @@ class Container:
         # Without a bus other processes get no signals and poll the database.
         alone = settings.is_embedded or settings.bus_url is None
         signals = Signals(hub, project_hub, None if alone else bus)
-        turn_waiters = TurnWaiters(database)
+        turn_waiters = TurnWaiters()
         brain = BrainRouter(os.environ, model_rules(settings))
         project_events, process_id = ProjectEventWriter(database, signals), uuid7()
         connector_connections = ConnectorConnections(
@@ -195,6 +198,13 @@ class Container:
         signals.add(TurnWaiterSignals(turn_waiters))
         for close in (cache.close, brain.close, hub.close, project_hub.close, project_events.close, relay.close):
             opened.push_async_callback(close)
+        rules = ProjectRules(
+            max_projects=settings.max_projects_per_user,
+            max_agents=settings.max_agents_per_project,
+            planner_model=settings.planner_model,
+        )
+        space_rpc = SpaceRpc(database, signals, space_services, spaces)
+        chat = ChatService(space_services, host, spaces)
         return cls(
             settings=settings,
             folder=folder,
@@ -202,11 +212,7 @@ class Container:
             passwords=passwords,
             tokens=tokens,
             login=Login(database, passwords, tokens),
-            project_rules=ProjectRules(
-                max_projects=settings.max_projects_per_user,
-                max_agents=settings.max_agents_per_project,
-                planner_model=settings.planner_model,
-            ),
+            project_rules=rules,
             memories=memories,
             workspaces=workspaces,
             storage=storage,
@@ -220,46 +226,20 @@ class Container:
             ),
             signals=signals,
             turn_waiters=turn_waiters,
-            space_rpc=SpaceRpc(database, signals, space_services, spaces),
+            space_rpc=space_rpc,
             connector_connections=connector_connections,
             relay=relay,
             host=host,
             spaces=spaces,
             registry=registry,
             opened=opened,
+            chat=chat,
+            sessions=SessionService(space_services, settings.search_seconds),
+            approvals=ApprovalService(space_services, chat, settings.planner_model),
+            workflows=WorkflowService(database, chat),
+            agents=AgentService(space_services, brain, space_rpc),
+            projects=ProjectService(space_services, rules, space_rpc, spaces, connector_connections),
         )
-
-    def refuse_if_unable(self, project_id: int, agent_id: int) -> None:
-        """Raise if this process knows that the agent can't take a message now."""
-        space = self.spaces.peek(project_id) if self.spaces else None
-        if space is not None:
-            space.refuse_if_unable(agent_id)
-
-    def resume_run(self, session_id: str, project_id: int) -> None:
-        """Resume the run that waited for the user's decision."""
-        self.signals.session_changed(session_id)
-        if self.host is not None:
-            self.host.work(project_id)
-        self.signals.work(project_id)
-
-    def on_decision(self, principal: Principal, project_id: int, decided: Decided) -> None:
-        """Store a decision that the user made at the connector, in the background."""
-        if len(self.decision_tasks) >= MAX_PENDING_DECISIONS:
-            log.warning("decision_dropped", project_id=project_id)
-            return
-        task = asyncio.get_running_loop().create_task(self._store_decision(principal, project_id, decided))
-        self.decision_tasks.add(task)
-        task.add_done_callback(self.decision_tasks.discard)
-
-    async def _store_decision(self, principal: Principal, project_id: int, decided: Decided) -> None:
-        try:
-            approval = await self.database.run(
-                decide_asked, principal, project_id, decided.ask_id, decided.decision, decided.feedback
-            )
-        except ArtelError as failure:  # already decided elsewhere, or no run waits for it
-            log.info("decision_not_taken", project_id=project_id, reason=failure.detail)
-            return
-        self.resume_run(approval.session_id, approval.project_id)
 
     def is_busy(self) -> bool:
         """Return whether turns run in this process, so that background work should wait."""

@@ -12,10 +12,10 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from artel.api import chat
 from artel.cli import main as command_line
 from artel.db.engine import Database
 from artel.runs.direct_turn import DirectTurn
+from artel.turns import service as turns
 
 Points = tuple[str | None, str | None]
 # Transactions: the point before the commit, and the one after it.
@@ -94,7 +94,7 @@ def make_mortal(mortality: Mortality) -> None:
 
     Database.run = mortal_run  # type: ignore[method-assign]
     DirectTurn._finish = _passing(mortality, "answer_received", DirectTurn._finish)  # type: ignore[method-assign]
-    chat._answer_response = _passing(mortality, "before_answer", chat._answer_response)
+    turns._answer = _passing(mortality, "before_answer", turns._answer)
 
 
 def _passing(mortality: Mortality, point: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -121,7 +121,7 @@ class _ConnectorSocket:
                 self._user,
                 hello,
                 self._websocket.send_text,
-                self._services.on_decision,
+                self._services.approvals.decided_at_connector,
                 self._services.connector_connections.large_messages,
                 self._services.connector_connections.raised_limits,
                 self._allow,

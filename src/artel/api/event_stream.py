@@ -3,7 +3,9 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Annotated, Any
 
+from fastapi import Header, Query
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -17,6 +19,15 @@ SEND_SECONDS = 30.0  # send timeout: a slower client is disconnected
 MAX_STREAM_SECONDS = 3600.0  # then the client must reconnect, with a valid token
 RETRY = b"retry: 1000\n\n"
 HEARTBEAT = b": still here\n\n"
+MAX_DIGITS = 9
+
+After = Annotated[
+    int | None, Query(ge=0, le=2**31 - 1, description="Start after this event number; 0 is the beginning.")
+]
+LastEventId = Annotated[
+    str | None, Header(description="The same as `after`; EventSource clients send it when they reconnect.")
+]
+STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
 
 log = get_logger(__name__)
 
@@ -65,6 +76,15 @@ class EventStream(Response):
             aclose = getattr(self._items, "aclose", None)
             if aclose is not None:
                 await aclose()
+
+
+def event_number(after: int | None, last_event_id: str | None, newest: int) -> int:
+    """Return the event number after which a stream starts; an invalid `last_event_id` is ignored."""
+    if after is not None:
+        return after
+    if last_event_id and last_event_id.isascii() and last_event_id.isdecimal() and len(last_event_id) <= MAX_DIGITS:
+        return int(last_event_id)
+    return newest
 
 
 def frame(item: Item, session_id: str | None) -> bytes:

@@ -1,6 +1,5 @@
 """Endpoints for projects."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,15 +9,10 @@ from pydantic import ValidationError
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, ProjectId, Services
 from artel.api.problems import documented
-from artel.approvals import transactions as approvals
 from artel.contract.http import NewProject, Page, Project, ProjectChanges, ProjectWithAgents
-from artel.errors import SpaceUnavailable
-from artel.logs import get_logger
 from artel.plans.project_limits import PlanSettings
 from artel.projects import transactions as projects
 from artel.tools.policy import PolicySettings
-
-log = get_logger(__name__)
 
 router = APIRouter(prefix="/my/projects", tags=["projects"])
 
@@ -27,12 +21,7 @@ router = APIRouter(prefix="/my/projects", tags=["projects"])
 async def create_project(body: NewProject, user: CurrentUser, services: Services) -> ProjectWithAgents:
     """Create a project with the four agents of the starter pack."""
     _validate_settings(body.settings)
-    project = await services.database.run(projects.create_project, user, body, services.project_rules)
-    try:
-        await services.space_rpc.ask(user, project.id, "ensure")
-    except SpaceUnavailable as failure:  # the first message will start the space
-        log.warning("space_not_begun", project_id=project.id, reason=failure.detail)
-    return project
+    return await services.projects.create(user, body)
 
 
 @router.get("", responses=documented(401, 422, 503))
@@ -58,14 +47,7 @@ async def update_project(project_id: ProjectId, body: ProjectChanges, user: Curr
 @router.delete("/{project_id}", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 404, 422, 503))
 async def delete_project(project_id: ProjectId, user: CurrentUser, services: Services) -> None:
     """Delete a project with its agents. The files in your folder are not touched."""
-    deleted_agents = await services.database.run(approvals.delete_project, user, project_id)
-    services.memories.wake()
-    if services.spaces is not None:
-        await services.spaces.discard(project_id)
-    services.connector_connections.project_deleted(project_id)
-    await asyncio.to_thread(services.workspaces.remove, deleted_agents)
-    services.hub.notify_all_of(user)
-    services.signals.project_changed(project_id)
+    await services.projects.delete(user, project_id)
 
 
 def _validate_settings(settings: Mapping[str, Any]) -> None:

@@ -5,9 +5,8 @@ from functools import partial
 from fastapi import APIRouter, Response, status
 
 from artel.alerts import transactions as alerts
-from artel.api.chat import After, LastEventId, event_number
 from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, ProjectId, Services
-from artel.api.event_stream import HEARTBEAT_SECONDS, EventStream
+from artel.api.event_stream import HEARTBEAT_SECONDS, STREAMED, After, EventStream, LastEventId, event_number
 from artel.api.problems import documented
 from artel.contract.http import Page
 from artel.contract.spaces import AgentFiguresAnswer, AgentStatusAnswer, Alert, SpaceHealth, SpaceState
@@ -102,11 +101,7 @@ async def list_alerts(
 @router.get(
     "/events",
     response_class=Response,
-    responses={
-        200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
-        **ERROR_RESPONSES,
-        **documented(429),
-    },
+    responses=STREAMED | documented(401, 404, 422, 503, 429),
 )
 async def follow_project(
     project_id: ProjectId, user: CurrentUser, services: Services, after: After = None, last_event_id: LastEventId = None

@@ -189,7 +189,7 @@ class Request(BaseModel):
 class Answer(BaseModel):
     """A response body."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
 class Page(Answer, Generic[T]):

@@ -21,24 +21,24 @@ def get_session(connection: Connection, principal: Principal, session_id: str) -
 
 
 def list_messages(
-    connection: Connection, principal: Principal, session_id: str, role: str | None, limit: int, offset: int
+    connection: Connection,
+    principal: Principal,
+    session_id: str,
+    role: str | None,
+    limit: int,
+    offset: int,
+    last: int | None = None,
 ) -> Page[ChatMessage]:
-    """Return a page of a session's messages, oldest first."""
+    """Return a page of a session's messages, oldest first; with `last` the newest ones, in order."""
     SessionRepository(connection, principal).get(session_id)
     messages = MessageRepository(connection, principal)
-    items = [shown(message) for message in messages.page(session_id, role, limit, offset)]
-    return Page(items=items, total=messages.count(session_id, role), limit=limit, offset=offset)
-
-
-def newest_messages(
-    connection: Connection, principal: Principal, session_id: str, role: str | None, last: int
-) -> Page[ChatMessage]:
-    """Return the last messages of a session, in order."""
-    SessionRepository(connection, principal).get(session_id)
-    messages = MessageRepository(connection, principal)
-    items = [shown(message) for message in messages.newest(session_id, last, role)]
     total = messages.count(session_id, role)
-    return Page(items=items, total=total, limit=last, offset=max(0, total - len(items)))
+    if last is None:
+        found = messages.page(session_id, role, limit, offset)
+    else:
+        found = messages.newest(session_id, last, role)
+        limit, offset = last, max(0, total - len(found))
+    return Page(items=[shown(message) for message in found], total=total, limit=limit, offset=offset)
 
 
 def last_event(connection: Connection, principal: Principal, session_id: str) -> int:

@@ -1,21 +1,19 @@
 """How turns ended, and the requests of this process that wait for the end of one."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
-from artel.db.engine import Database
-from artel.errors import DatabaseUnavailable, TurnNotOver
+from artel.errors import TurnNotOver
 from artel.plans.repository import WorkflowRepository
 from artel.sessions.message_repository import MessageRepository
 from artel.turns.repository import TurnRepository
 from artel.turns.turn import Mode, Turn, TurnStatus
-
-POLL_SECONDS = 1.0
-LOCAL_POLL_SECONDS = 5.0  # of a turn that runs in this process, which notifies its waiters
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +24,7 @@ class Ended:
     turn_id: str
     mode: Mode
     status: TurnStatus
-    message_id: str | None
+    message_id: str  # empty if there is none
     agent_id: int | None
     agent: str | None
     content: str
@@ -47,7 +45,7 @@ def read_ended(connection: Connection, principal: Principal, session_id: str, tu
         turn_id=turn_id,
         mode=turn.mode,
         status=turn.status,
-        message_id=message.id if message else None,
+        message_id=message.id if message else "",
         agent_id=message.agent_id if message else turn.agent_id,
         agent=message.agent if message else None,
         content=message.content if message else "",
@@ -75,8 +73,19 @@ def message_to_repeat(connection: Connection, principal: Principal, session_id: 
     raise TurnNotOver("This turn has no message of its own. Send the message again.")
 
 
+def ended_or_waiting(
+    connection: Connection, principal: Principal, session_id: str, turn_id: str
+) -> tuple[Ended | None, bool]:
+    """Return the turn if it is finished, and whether it waits for the user."""
+    ended = read_ended(connection, principal, session_id, turn_id)
+    waits = TurnRepository(connection, principal).get(session_id, turn_id).status is TurnStatus.WAITING
+    return ended, waits
+
+
 @dataclass(eq=False, slots=True)
-class _Waiter:
+class Waiter:
+    """A request that waits for the end of a turn; `changed` is set when it should look at the other fields."""
+
     session_id: str
     runs_here: bool
     ended: Ended | None = None
@@ -84,22 +93,26 @@ class _Waiter:
     parked: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def wait(self) -> None:
-        """Wait for a change, or until it is time to poll the database."""
-        try:
-            async with asyncio.timeout(LOCAL_POLL_SECONDS if self.runs_here else POLL_SECONDS):
-                await self.changed.wait()
-        except TimeoutError:
-            return
-
 
 class TurnWaiters:
     """The requests of this process that wait for the end of a turn."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._waiting: dict[str, set[_Waiter]] = {}
-        self._closed = False
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[Waiter]] = {}
+        self.closed = False
+
+    @contextmanager
+    def waiter(self, turn: Turn, *, runs_here: bool) -> Iterator[Waiter]:
+        """Register a request that waits for the end of a turn."""
+        waiter = Waiter(turn.session_id, runs_here)
+        waiters = self._waiting.setdefault(turn.id, set())
+        waiters.add(waiter)
+        try:
+            yield waiter
+        finally:
+            waiters.discard(waiter)
+            if not waiters:
+                self._waiting.pop(turn.id, None)
 
     def tell(self, ended: Ended) -> None:
         """Wake those who wait for this turn."""
@@ -128,55 +141,7 @@ class TurnWaiters:
 
     def let_go(self) -> None:
         """Wake everybody at shutdown: unfinished turns go on after the next start."""
-        self._closed = True
+        self.closed = True
         for waiters in self._waiting.values():
             for waiter in waiters:
                 waiter.changed.set()
-
-    async def wait(
-        self, principal: Principal, session_id: str, turn_id: str, seconds: float, *, runs_here: bool
-    ) -> Ended | None:
-        """Return the finished turn, or None after `seconds`.
-
-        The database is polled even if the turn runs here: another process may take the space over.
-        """
-        waiter = _Waiter(session_id, runs_here)
-        self._waiting.setdefault(turn_id, set()).add(waiter)
-        try:
-            async with asyncio.timeout(seconds):
-                return await self._look(principal, turn_id, waiter)
-        except TimeoutError:
-            return None
-        finally:
-            waiters = self._waiting[turn_id]
-            waiters.discard(waiter)
-            if not waiters:
-                del self._waiting[turn_id]
-
-    async def _look(self, principal: Principal, turn_id: str, waiter: _Waiter) -> Ended | None:
-        look = not waiter.runs_here
-        while waiter.ended is None and not waiter.parked:
-            if waiter.gone is not None:
-                raise waiter.gone
-            waiter.changed.clear()
-            if look or self._closed:
-                ended, waits = await self._read(principal, waiter.session_id, turn_id)
-                if ended is not None or waits or self._closed:
-                    return ended
-            await waiter.wait()
-            look = True
-        return waiter.ended
-
-    async def _read(self, principal: Principal, session_id: str, turn_id: str) -> tuple[Ended | None, bool]:
-        try:
-            return await self._database.read(_ended_or_waiting, principal, session_id, turn_id)
-        except DatabaseUnavailable:  # it may be back before the deadline
-            return None, False
-
-
-def _ended_or_waiting(
-    connection: Connection, principal: Principal, session_id: str, turn_id: str
-) -> tuple[Ended | None, bool]:
-    ended = read_ended(connection, principal, session_id, turn_id)
-    waits = TurnRepository(connection, principal).get(session_id, turn_id).status is TurnStatus.WAITING
-    return ended, waits

@@ -1,0 +1,104 @@
+"""Decisions of the user, made through the API or at the connector."""
+
+import asyncio
+from functools import partial
+
+from artel.approvals import transactions as approvals
+from artel.approvals.approval import Approval
+from artel.auth.principal import Principal
+from artel.brain import prices
+from artel.contract.approvals import ApprovalState, NewDecision
+from artel.contract.connector import Decided
+from artel.contract.http import Page
+from artel.errors import ArtelError, PlanNotPossible
+from artel.ids import uuid7
+from artel.logs import get_logger
+from artel.plans.commands import ask_plan_again, decide_plan
+from artel.spaces.services import SpaceServices
+from artel.turns.service import ChatService
+
+MAX_PENDING_DECISIONS = 100
+ONLY_WITH_A_PLAN = (
+    "Task changes and an instruction are possible only when you approve a plan. Leave them out. "
+    "To reject a plan and ask for another, use the feedback."
+)
+
+log = get_logger(__name__)
+
+
+class ApprovalService:
+    """Lists approvals, takes decisions and resumes the runs that wait for them."""
+
+    def __init__(self, services: SpaceServices, chat: ChatService, planner_model: str) -> None:
+        self._services = services
+        self._database = services.database
+        self._chat = chat
+        self._planner_model = planner_model
+        self._storing: set[asyncio.Task[None]] = set()
+
+    async def list(
+        self, user: Principal, status: str | None, session_id: str | None, limit: int, offset: int
+    ) -> Page[ApprovalState]:
+        """Return a page of approvals, newest first."""
+        page = await self._database.read(approvals.list_approvals, user, status, session_id, limit, offset)
+        return Page(items=[_state(approval) for approval in page.items], total=page.total, limit=limit, offset=offset)
+
+    async def show(self, user: Principal, approval_id: str) -> ApprovalState:
+        """Return an approval."""
+        return _state(await self._database.read(approvals.get_approval, user, approval_id))
+
+    async def confirm(self, user: Principal, approval_id: str, new: NewDecision) -> ApprovalState:
+        """Store the user's decision, resume the run, and stop the connector's own question."""
+        approval = await self._database.read(approvals.get_approval, user, approval_id)
+        starts_plan = approval.kind == "plan" and new.decision == "approve"
+        if not starts_plan and (new.changes.tasks or new.instruction.strip()):
+            raise PlanNotPossible(ONLY_WITH_A_PLAN)
+        if approval.kind == "tool":
+            decided = await self._database.run(
+                approvals.decide, user, approval_id, new.decision, new.feedback, new.changes.holds
+            )
+        else:
+            decided = await self._database.run(
+                decide_plan, user, approval_id, new.decision, new.feedback, new.instruction, new.changes.tasks
+            )
+        self._chat.resume(decided.session_id, decided.project_id)
+        if ask_id := decided.ask_id:
+            decision = Decided(ask_id=ask_id, decision=new.decision, feedback=new.feedback)
+            await self._services.relay.notify_answered(user, decided.project_id, decision)
+        return _state(decided)
+
+    async def ask_again(self, user: Principal, approval_id: str) -> ApprovalState:
+        """Reopen an expired approval."""
+        expired = await self._database.read(approvals.get_approval, user, approval_id)
+        if expired.kind == "tool":
+            approval = await self._database.run(approvals.ask_again, user, approval_id, uuid7(), uuid7())
+        else:
+            await prices.load()
+            again = partial(ask_plan_again, is_demo=self._services.is_demo)
+            approval = await self._database.run(again, user, approval_id, uuid7(), self._planner_model)
+        self._services.signals.session_changed(approval.session_id)
+        return _state(approval)
+
+    def decided_at_connector(self, user: Principal, project_id: int, decided: Decided) -> None:
+        """Store a decision that the user made at the connector, in the background."""
+        if len(self._storing) >= MAX_PENDING_DECISIONS:
+            log.warning("decision_dropped", project_id=project_id)
+            return
+        task = asyncio.get_running_loop().create_task(self._store(user, project_id, decided))
+        self._storing.add(task)
+        task.add_done_callback(self._storing.discard)
+
+    async def _store(self, user: Principal, project_id: int, decided: Decided) -> None:
+        try:
+            approval = await self._database.run(
+                approvals.decide_asked, user, project_id, decided.ask_id, decided.decision, decided.feedback
+            )
+        except ArtelError as failure:  # already decided elsewhere, or no run waits for it
+            log.info("decision_not_taken", project_id=project_id, reason=failure.detail)
+            return
+        self._chat.resume(approval.session_id, approval.project_id)
+
+
+def _state(approval: Approval) -> ApprovalState:
+    values = {name: getattr(approval, name) for name in ApprovalState.model_fields}
+    return ApprovalState(**values | {"details": approval.details.shown()})

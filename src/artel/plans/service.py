@@ -1,0 +1,94 @@
+"""Workflows as the API shows them, and what users do with them."""
+
+from collections.abc import Sequence
+
+from artel.auth.principal import Principal
+from artel.budgets.money import dollars
+from artel.contract.http import Page
+from artel.contract.workflows import WorkflowState, WorkflowTaskState
+from artel.db.engine import Database
+from artel.ids import uuid7
+from artel.plans import commands
+from artel.plans.transactions import graph_of
+from artel.plans.workflow import Workflow, WorkflowStatus, WorkflowTask
+from artel.turns.service import ChatService
+
+SHORT_CHARACTERS = 2_000
+
+
+class WorkflowService:
+    """Lists, cancels and retries workflows."""
+
+    def __init__(self, database: Database, chat: ChatService) -> None:
+        self._database = database
+        self._chat = chat
+
+    async def list(
+        self,
+        user: Principal,
+        status: WorkflowStatus | None,
+        project_id: int | None,
+        session_id: str | None,
+        limit: int,
+        offset: int,
+    ) -> Page[WorkflowState]:
+        """Return a page of workflows, newest first, with long texts shortened."""
+        found, total = await self._database.read(
+            commands.list_workflows, user, status, project_id, session_id, limit, offset
+        )
+        items = [_shortened(_state(workflow, tasks)) for workflow, tasks in found]
+        return Page(items=items, total=total, limit=limit, offset=offset)
+
+    async def show(self, user: Principal, workflow_id: str) -> WorkflowState:
+        """Return a workflow with its tasks."""
+        return _state(*await self._database.read(commands.get_workflow, user, workflow_id))
+
+    async def cancel(self, user: Principal, workflow_id: str) -> WorkflowState:
+        """Cancel a workflow; finished tasks keep their results."""
+        workflow, _, _ = await self._database.read(commands.get_workflow, user, workflow_id)
+        await self._chat.cancel(user, workflow.session_id, workflow.turn_id)
+        return await self.show(user, workflow_id)
+
+    async def retry(self, user: Principal, workflow_id: str) -> WorkflowState:
+        """Retry the tasks that did not succeed; the others keep their results."""
+        workflow = await self._database.run(commands.retry, user, workflow_id, uuid7())
+        self._chat.resume(workflow.session_id, workflow.project_id)
+        return await self.show(user, workflow_id)
+
+
+def _state(workflow: Workflow, tasks: Sequence[WorkflowTask], approval_id: str | None = None) -> WorkflowState:
+    estimate = workflow.estimate or {}
+    unknown = bool(estimate.get("unknown_models"))
+    return WorkflowState(
+        **{name: getattr(workflow, name) for name in WorkflowState.model_fields if hasattr(workflow, name)},
+        tasks=[_task(task) for task in tasks],
+        estimated_cost=None if unknown else _dollars(estimate.get("expected_micros")),
+        estimated_cost_low=_dollars(estimate.get("low_micros")),
+        estimated_cost_high=_dollars(estimate.get("high_micros")),
+        estimated_duration=estimate.get("seconds"),
+        agreed_cost=_dollars(workflow.limit_micros),
+        cost=None if workflow.price_unknown else dollars(workflow.spent_micros),
+        approval_id=approval_id,
+        graph=graph_of(tasks).mermaid() if tasks else None,
+    )
+
+
+def _task(task: WorkflowTask) -> WorkflowTaskState:
+    copied = {name: getattr(task, name) for name in WorkflowTaskState.model_fields if hasattr(task, name)}
+    estimated = _dollars((task.estimate or {}).get("expected_micros"))
+    return WorkflowTaskState(**copied, estimated_cost=estimated, cost=_dollars(task.cost_micros))
+
+
+def _shortened(state: WorkflowState) -> WorkflowState:
+    """Return a workflow for a list."""
+    tasks = [task.model_copy(update={"result": _shortened_text(task.result)}) for task in state.tasks]
+    texts = {"request": _shortened_text(state.request), "answer": _shortened_text(state.answer)}
+    return state.model_copy(update={**texts, "tasks": tasks, "graph": None})
+
+
+def _shortened_text(text: str | None) -> str | None:
+    return text if text is None or len(text) <= SHORT_CHARACTERS else f"{text[: SHORT_CHARACTERS - 1]}…"
+
+
+def _dollars(amount: int | None) -> float | None:
+    return None if amount is None else dollars(amount)

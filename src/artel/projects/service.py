@@ -1,0 +1,55 @@
+"""Creation and deletion of projects, with everything outside the database that belongs to them."""
+
+import asyncio
+
+from artel.approvals.transactions import delete_project
+from artel.auth.principal import Principal
+from artel.connector_gateway.connections import ConnectorConnections
+from artel.contract.http import NewProject, ProjectWithAgents
+from artel.errors import SpaceUnavailable
+from artel.logs import get_logger
+from artel.projects.transactions import ProjectRules, create_project
+from artel.spaces.services import SpaceServices
+from artel.spaces.space_rpc import SpaceRpc
+from artel.spaces.spaces import Spaces
+
+log = get_logger(__name__)
+
+
+class ProjectService:
+    """Creates and deletes projects; `spaces` is None in a process that runs no worker spaces."""
+
+    def __init__(
+        self,
+        services: SpaceServices,
+        rules: ProjectRules,
+        space_rpc: SpaceRpc,
+        spaces: Spaces | None,
+        connections: ConnectorConnections,
+    ) -> None:
+        self._services = services
+        self._rules = rules
+        self._space_rpc = space_rpc
+        self._spaces = spaces
+        self._connections = connections
+
+    async def create(self, user: Principal, new: NewProject) -> ProjectWithAgents:
+        """Create a project with the starter pack, and start its worker space."""
+        project = await self._services.database.run(create_project, user, new, self._rules)
+        try:
+            await self._space_rpc.ask(user, project.id, "ensure")
+        except SpaceUnavailable as failure:  # the first message will start the space
+            log.warning("space_not_begun", project_id=project.id, reason=failure.detail)
+        return project
+
+    async def delete(self, user: Principal, project_id: int) -> None:
+        """Delete a project with its agents; the files in the user's folder are not touched."""
+        services = self._services
+        deleted_agents = await services.database.run(delete_project, user, project_id)
+        services.memories.wake()
+        if self._spaces is not None:
+            await self._spaces.discard(project_id)
+        self._connections.project_deleted(project_id)
+        await asyncio.to_thread(services.workspaces.remove, deleted_agents)
+        services.hub.notify_all_of(user)
+        services.signals.project_changed(project_id)

@@ -1,0 +1,54 @@
+"""Search, forks and deletion of sessions."""
+
+from artel.approvals.transactions import delete_session
+from artel.auth.principal import Principal
+from artel.connector_gateway.frames import PerUserLock
+from artel.contract.chat import Found
+from artel.contract.http import Page, Session
+from artel.db.engine import SEARCHERS
+from artel.errors import SearchTooLong, TooManySearches
+from artel.ids import uuid7
+from artel.sessions import history
+from artel.spaces.services import SpaceServices
+from artel.turns import fork
+
+MAX_SEARCHES = 4  # per user, running and queued
+
+
+class SessionService:
+    """Searches, forks and deletes sessions."""
+
+    def __init__(self, services: SpaceServices, search_seconds: float) -> None:
+        self._services = services
+        self._database = services.database
+        self._search_seconds = search_seconds
+        self._searches = PerUserLock(SEARCHERS)
+
+    async def search(self, user: Principal, text: str, limit: int, offset: int) -> Page[Found]:
+        """Return a page of the user's sessions and messages that contain the text."""
+        if self._searches.count(user.user_id) >= MAX_SEARCHES:
+            raise TooManySearches(
+                f"You already have {MAX_SEARCHES} searches running. Try again in a moment.", retry_after=5
+            )
+        seconds = self._search_seconds
+        try:
+            async with self._searches.lock(user.user_id):
+                return await self._database.read_within(seconds, history.search, user, text, limit, offset)
+        except TimeoutError:
+            raise SearchTooLong(
+                f"The search timed out after {seconds:g} seconds, because you have very many messages. "
+                "Delete old sessions, or ask the operator to raise search_seconds."
+            ) from None
+
+    async def fork(self, user: Principal, session_id: str, message_id: str) -> Session:
+        """Create a session with copies of the messages up to a given one."""
+        ids = [uuid7() for _ in range(fork.MAX_FORKED)]
+        size = await self._database.read(fork.size_of_fork, user, session_id, message_id)
+        await self._services.storage.take(user, size)
+        return await self._database.run(fork.fork_session, user, session_id, message_id, uuid7(), ids)
+
+    async def delete(self, user: Principal, session_id: str) -> None:
+        """Delete a session and its messages."""
+        questions = await self._database.run(delete_session, user, session_id)
+        self._services.relay.stop_asking(user, questions)
+        self._services.signals.session_changed(session_id)

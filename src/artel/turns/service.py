@@ -1,0 +1,232 @@
+"""Messages and their turns: accepting, waiting for the answer, cancelling, repeating."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from functools import partial
+
+from artel.approvals.transactions import cancel_turn, pending_of
+from artel.auth.principal import Principal
+from artel.brain.errors import ContextTooLarge
+from artel.brain.tokens import count_tokens, is_ready
+from artel.contract.chat import MessageAccepted, MessageResponse, TurnState, Usage
+from artel.errors import (
+    AgentFailed,
+    AgentInError,
+    AgentNotFound,
+    AgentNotRegistered,
+    ArtelError,
+    BudgetExceeded,
+    DatabaseUnavailable,
+    PlanRejected,
+    StorageFull,
+    TaskStopped,
+    TurnCancelledByUser,
+    TurnTimedOut,
+)
+from artel.events.hub import TURN_ENDS, Delta, Item
+from artel.ids import uuid7
+from artel.logs import get_logger
+from artel.plans.commands import workflow_of_turn
+from artel.plans.transactions import add_workflow
+from artel.runs.host import Host, Job
+from artel.spaces.agent_figures import ERROR_SECONDS
+from artel.spaces.services import SpaceServices
+from artel.spaces.spaces import Spaces
+from artel.turns.cancel import CANCELLED
+from artel.turns.transactions import NewTurn, TurnOver, accept_message, was_accepted
+from artel.turns.turn import Mode, Turn, TurnStatus
+from artel.turns.waiters import Ended, ended_or_waiting, get_turn, message_to_repeat, read_ended
+
+LONG_TEXT = 10_000
+POLL_SECONDS = 1.0
+LOCAL_POLL_SECONDS = 5.0  # of a turn that runs in this process, which notifies its waiters
+
+_ENDS: dict[TurnStatus, type[ArtelError]] = {
+    TurnStatus.TIMEOUT: TurnTimedOut,
+    TurnStatus.CANCELLED: TurnCancelledByUser,
+}
+_REFUSALS: dict[str, type[ArtelError]] = {error.code: error for error in (BudgetExceeded, ContextTooLarge)}
+_RETRYABLE: dict[str, type[ArtelError]] = {
+    error.code: error for error in (AgentInError, AgentNotRegistered, AgentNotFound, TaskStopped)
+}
+
+log = get_logger(__name__)
+
+
+class ChatService:
+    """Accepts messages and returns their answers; `host` and `spaces` are None in a process that runs no turns."""
+
+    def __init__(self, services: SpaceServices, host: Host | None, spaces: Spaces | None) -> None:
+        self._services = services
+        self._database = services.database
+        self._host = host
+        self._spaces = spaces
+
+    async def send(
+        self,
+        user: Principal,
+        session_id: str,
+        content: str,
+        target: str | None,
+        key: str | None,
+        retry_of: str | None = None,
+    ) -> Turn:
+        """Store a message and queue its turn; return the earlier turn if the idempotency key was used before."""
+        size = await self._take_storage(user, session_id, len(content.encode()), key)
+        if is_ready() and len(content) <= LONG_TEXT:
+            tokens = count_tokens(content)
+        else:
+            tokens = await asyncio.to_thread(count_tokens, content)
+        new = NewTurn(uuid7(), uuid7(), content, tokens, target, key, retry_of)
+        is_planned = new.mode is Mode.ORCHESTRATED
+        also = partial(add_workflow, workflow_id=uuid7(), request=content) if is_planned else None
+        try:
+            turn = await self._database.run(accept_message, user, session_id, new, self._refuse_if_unable, also)
+        except ArtelError:
+            self._services.storage.give_back(user, size)
+            raise
+        log.info("mode_chosen", session_id=session_id, mode=turn.mode, turn_id=turn.id)
+        if turn.id != new.turn_id:
+            self._services.storage.give_back(user, size)
+            return turn
+        self._services.signals.session_changed(session_id)
+        if self._host is not None:
+            self._host.take(Job(user, turn, content))
+        self._services.signals.work(turn.project_id)
+        return turn
+
+    async def retry(self, user: Principal, session_id: str, turn_id: str, key: str | None) -> Turn:
+        """Send the message of a finished turn again as a new turn."""
+        content, turn = await self._database.read(message_to_repeat, user, session_id, turn_id)
+        target = None if turn.mode is Mode.ORCHESTRATED else str(turn.agent_id)
+        return await self.send(user, session_id, content, target, key, retry_of=turn_id)
+
+    async def reply(self, user: Principal, turn: Turn, seconds: float) -> MessageResponse | MessageAccepted:
+        """Wait for the answer to a turn and return it; after `seconds`, or if the user must decide, return the turn."""
+        approval_id = workflow_id = None
+        if seconds:
+            ended = await self._wait(user, turn, seconds)
+            if ended is not None:
+                return _answer(ended)
+            turn, approval_id = await self._database.read(pending_of, user, turn.session_id, turn.id)
+        if turn.mode is Mode.ORCHESTRATED:
+            workflow_id = await self._database.read(workflow_of_turn, user, turn.id)
+        return MessageAccepted(
+            session_id=turn.session_id,
+            turn_id=turn.id,
+            workflow_id=workflow_id,
+            approval_id=approval_id,
+            mode=turn.mode,
+            status=turn.status,
+        )
+
+    async def events(self, user: Principal, turn: Turn, heartbeat_seconds: float) -> AsyncIterator[Item | None]:
+        """Yield the events of one turn until it ends, and None as a heartbeat."""
+        async for item in self._services.hub.follow(user, turn.session_id, turn.number - 1, heartbeat_seconds):
+            if item is None:
+                yield item
+            elif isinstance(item, Delta):
+                if item.owner_turn_id == turn.id:
+                    yield item
+            elif item.turn_id == turn.id:
+                yield item
+                if item.type in TURN_ENDS:
+                    return
+
+    async def show(self, user: Principal, session_id: str, turn_id: str) -> TurnState:
+        """Return the state of a turn."""
+        return _state(await self._database.read(get_turn, user, session_id, turn_id))
+
+    async def cancel(self, user: Principal, session_id: str, turn_id: str) -> TurnState:
+        """Cancel an unfinished turn and return its state."""
+        services = self._services
+        partial_answer = services.hub.partial_answer(session_id, turn_id)
+        try:
+            turn, questions = await self._database.run(
+                cancel_turn, user, session_id, turn_id, uuid7(), count_tokens(CANCELLED), partial_answer
+            )
+        except TurnOver:  # it ended concurrently
+            return await self.show(user, session_id, turn_id)
+        services.signals.session_changed(session_id)
+        services.signals.cancelled(turn_id)
+        services.relay.stop_asking(user, questions)
+        ended = await self._database.read(read_ended, user, session_id, turn_id)
+        if ended is not None:
+            services.turn_waiters.tell(ended)
+        return _state(turn)
+
+    def resume(self, session_id: str, project_id: int) -> None:
+        """Run a turn that waited for the user's decision, or that a transaction queued."""
+        self._services.signals.session_changed(session_id)
+        if self._host is not None:
+            self._host.work(project_id)
+        self._services.signals.work(project_id)
+
+    def _refuse_if_unable(self, project_id: int, agent_id: int) -> None:
+        """Raise if this process knows that the agent can't take a message now."""
+        space = self._spaces.peek(project_id) if self._spaces else None
+        if space is not None:
+            space.refuse_if_unable(agent_id)
+
+    async def _take_storage(self, user: Principal, session_id: str, size: int, key: str | None) -> int:
+        """Reserve storage for a message and return its bytes; 0 for a repeated request that was already accepted."""
+        try:
+            await self._services.storage.take(user, size)
+        except StorageFull:
+            if key is None or not await self._database.read(was_accepted, user, session_id, key):
+                raise
+            return 0
+        return size
+
+    async def _wait(self, user: Principal, turn: Turn, seconds: float) -> Ended | None:
+        """Return how the turn ended; None after `seconds`, if it waits for the user, or if the server stops.
+
+        The database is polled even if the turn runs here: another process may take the space over.
+        """
+        waiters = self._services.turn_waiters
+        runs_here = self._host is not None and self._host.runs_here(turn.project_id)
+        look = not runs_here or turn.status is not TurnStatus.QUEUED  # the same request was sent before
+        with suppress(TimeoutError), waiters.waiter(turn, runs_here=runs_here) as waiter:
+            async with asyncio.timeout(seconds):
+                while waiter.ended is None and not waiter.parked:
+                    if waiter.gone is not None:
+                        raise waiter.gone
+                    waiter.changed.clear()
+                    if look or waiters.closed:
+                        ended, waits = await self._look(user, turn)
+                        if ended is not None or waits or waiters.closed:
+                            return ended
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(LOCAL_POLL_SECONDS if runs_here else POLL_SECONDS):
+                            await waiter.changed.wait()
+                    look = True
+                return waiter.ended
+        return None
+
+    async def _look(self, user: Principal, turn: Turn) -> tuple[Ended | None, bool]:
+        try:
+            return await self._database.read(ended_or_waiting, user, turn.session_id, turn.id)
+        except DatabaseUnavailable:  # it may be back before the deadline
+            return None, False
+
+
+def _answer(ended: Ended) -> MessageResponse:
+    """Return the answer of a finished turn or raise its error."""
+    if ended.error_code is None:
+        return MessageResponse.model_validate(ended)
+    error = (
+        _ENDS.get(ended.status)
+        or _REFUSALS.get(ended.error_code)
+        or (PlanRejected if ended.status is TurnStatus.REJECTED else None)
+    )
+    if error is not None:
+        raise error(ended.content)
+    if ended.error_code in _RETRYABLE:
+        raise _RETRYABLE[ended.error_code](ended.content, retry_after=ERROR_SECONDS)
+    raise AgentFailed(ended.content)
+
+
+def _state(turn: Turn) -> TurnState:
+    usage = Usage(**turn.usage) if turn.usage else None
+    return TurnState(**{name: getattr(turn, name) for name in TurnState.model_fields} | {"usage": usage})
