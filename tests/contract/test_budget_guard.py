@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 
 from artel.approvals.transactions import delete_session
 from artel.auth.accounts import create_account
-from artel.budgets.project_guard import ProjectBudgetGuard, _ReservationRequest, _reserve
+from artel.budgets.guard import ProjectBudgetGuard, _ReservationRequest, _reserve
 from artel.budgets.repository import Budget, BudgetRepository
 from artel.contract.http import NewProject
 from artel.db import schema

@@ -11,8 +11,15 @@ import pytest
 from artel.approvals.transactions import delete_project
 from artel.auth.accounts import create_account
 from artel.auth.principal import Principal
-from artel.budgets.repository import Budget, BudgetRepository, reserve, settle, settle_turn
-from artel.budgets.user_month import UserBudgetRepository, UserMonth
+from artel.budgets.repository import (
+    Budget,
+    BudgetRepository,
+    UserBudgetRepository,
+    UserMonth,
+    reserve,
+    settle,
+    settle_turn,
+)
 from artel.contract.http import NewProject
 from artel.db import schema
 from artel.db.engine import Database

@@ -14,8 +14,7 @@ from artel.contract.http import Agent, NewProject, NewSession
 from artel.db import schema, tables
 from artel.db.engine import Database
 from artel.ids import uuid7
-from artel.plans.estimates import Habits
-from artel.plans.pricing import habits
+from artel.plans.pricing import Habits, habits
 from artel.projects.transactions import create_project
 from artel.sessions.transactions import create_session
 from tests.actors.chat_user import RULES

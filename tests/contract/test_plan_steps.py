@@ -19,13 +19,11 @@ from artel.contract.http import NewProject
 from artel.contract.parked_run import ParkedRun
 from artel.db import schema
 from artel.db.engine import Database
-from artel.plans import task_transactions as task_records
 from artel.plans import transactions as records
-from artel.plans.budget_question import tool_request
-from artel.plans.proposal import plan_approval
+from artel.plans.plan import TaskStatus, WorkflowTask
+from artel.plans.proposal import plan_approval, tool_request
 from artel.plans.repository import TaskRepository
 from artel.plans.transactions import Begun
-from artel.plans.workflow import TaskStatus, WorkflowTask
 from artel.projects.transactions import create_project
 from artel.runs.approval_factory import tool_approval
 from artel.tools.consent import Question
@@ -106,7 +104,7 @@ async def test_a_task_that_begins_to_wait_is_stored_and_told_once(run: Run) -> N
     approval = tool_approval(run.turn, run.task.agent_id, Question(call.name, {"path": "x"}), 300)
     parked = ParkedRun(state=dump_state(state), seconds=0.1234567, approval_id=approval.id)
     waits = replace(run.task, status=TaskStatus.WAITING, parked=parked)
-    step = task_records.park_task, waits, approval, [tool_request(approval, waits)], (5, False)
+    step = records.park_task, waits, approval, [tool_request(approval, waits)], (5, False)
 
     await run.step(*step)
     await run.step(*step)

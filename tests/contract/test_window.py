@@ -11,7 +11,7 @@ from artel.brain.brain import Message, Request, Schema
 from artel.brain.errors import ModelUnavailable
 from artel.brain.router import BrainRouter
 from artel.brain.tokens import count_tokens
-from artel.plans.merged_answer import merged
+from artel.plans.merge import merged
 from artel.plans.planner import AgentBrief, Planner, Wish
 from tests.model_server import Fail, ModelServer, Say
 from tests.unit.test_task_prompt import task

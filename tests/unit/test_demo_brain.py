@@ -16,8 +16,8 @@ from artel.brain.demo import DemoBrain
 from artel.brain.demo.arithmetic import NoSum, find_sum, work_out
 from artel.brain.demo.demo_brain import _WORDS
 from artel.brain.structured import load_jsonschema
-from artel.plans.task_prompt import task_text
-from artel.plans.workflow import WorkflowTask
+from artel.plans.plan import WorkflowTask
+from artel.plans.task_run import task_text
 from artel.tools.files import READ_TOOLS, WRITE_TOOLS
 from artel.tools.tool import ToolResult
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artel.brain import prices
-from artel.plans.estimates import Habits, Worker, estimate, habits_of
-from artel.plans.task_graph import TaskGraph
+from artel.plans.plan import TaskGraph
+from artel.plans.pricing import Habits, Worker, estimate, habits_of
 from tests.unit.test_task_graph import DIAMOND, graph, graphs
 
 CHEAP, DEAR, FREE, UNKNOWN = "gpt-4o-mini", "gpt-4", "ollama/llama3", "somebody/unknown"

@@ -15,7 +15,7 @@ from artel.cli.visible_text import one_line
 from artel.client.plan import Plan, PlanTask
 from artel.contract.approvals import TaskChange
 from artel.plans.commands import changed_graph
-from artel.plans.task_graph import PlannedTask, TaskGraph
+from artel.plans.plan import PlannedTask, TaskGraph
 
 TASKS = (
     PlanTask("1", "agent_researcher", "Find examples.", (), 0.01),

@@ -1,10 +1,10 @@
 """Where tasks of a plan stand when the user wants no more while some of them run."""
 
 from artel.brain.brain import Usage
-from artel.budgets.plan_spending import Spending
+from artel.budgets.spending import Spending
 from artel.contract.events import TaskFailed
-from artel.plans.task_board import TaskBoard
-from artel.plans.workflow import TaskStatus, WorkflowTask
+from artel.plans.plan import TaskStatus, WorkflowTask
+from artel.plans.task_run import TaskBoard
 from artel.runs.task import ExecutionResult
 
 NO_MORE = "budget_exceeded", "You did not want to spend more."

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artel.plans.task_graph import MAX_PROBLEMS, MAX_TASKS, PlanInvalid, PlannedTask, TaskGraph
+from artel.plans.plan import MAX_PROBLEMS, MAX_TASKS, PlanInvalid, PlannedTask, TaskGraph
 from tests.depth import by_depth
 
 AGENTS = ("coder", "writer")

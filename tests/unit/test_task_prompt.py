@@ -5,8 +5,8 @@ import random
 import pytest
 
 from artel.brain.tokens import count_tokens
-from artel.plans.task_prompt import task_text
-from artel.plans.workflow import TaskStatus, WorkflowTask
+from artel.plans.plan import TaskStatus, WorkflowTask
+from artel.plans.task_run import task_text
 
 LETTERS = {
     "chinese": [chr(code) for code in range(0x4E00, 0x9000)],

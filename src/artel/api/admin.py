@@ -11,7 +11,7 @@ from artel.auth import accounts
 from artel.auth.accounts import Account
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars, micros
-from artel.budgets.user_month import catch_up, spent_by
+from artel.budgets.month import catch_up, spent_by
 from artel.contract.http import Page, UserAccount, UserLimits
 from artel.errors import ProjectNotFound
 from artel.logs import get_logger

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from artel.api.dependencies import CurrentUser, Limit, Offset, ProjectId, Services
 from artel.api.problems import documented
 from artel.contract.http import NewProject, Page, Project, ProjectChanges, ProjectWithAgents
-from artel.plans.project_limits import PlanSettings
+from artel.plans.pricing import PlanSettings
 from artel.projects import transactions as projects
 from artel.tools.policy import PolicySettings
 

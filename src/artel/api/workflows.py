@@ -8,7 +8,7 @@ from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, Servic
 from artel.api.problems import documented
 from artel.contract.http import Page
 from artel.contract.workflows import WorkflowState
-from artel.plans.workflow import WorkflowStatus
+from artel.plans.plan import WorkflowStatus
 
 WorkflowId = Annotated[str, Path(max_length=64, pattern=r"^[0-9a-zA-Z-]+$")]
 StatusFilter = Annotated[WorkflowStatus | None, Query(alias="status", description="Only workflows with this status.")]

@@ -21,8 +21,8 @@ from artel.contract.timeline import (
     TimelinePlan,
     TimelineToolCall,
 )
+from artel.plans.plan import TaskStatus, Workflow
 from artel.plans.repository import TaskRepository, WorkflowRepository
-from artel.plans.workflow import TaskStatus, Workflow
 from artel.sessions.history import shown
 from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.sessions.repository import SessionRepository

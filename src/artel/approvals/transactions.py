@@ -10,8 +10,7 @@ from artel.agent_memory import changes
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.repository import ApprovalRepository
 from artel.auth.principal import Principal
-from artel.budgets.repository import BudgetRepository, settle_turn
-from artel.budgets.user_month import settle_project
+from artel.budgets.repository import BudgetRepository, settle_project, settle_turn
 from artel.contract.events import (
     AgentStatusChanged,
     ApprovalResolved,

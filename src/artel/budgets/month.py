@@ -1,17 +1,43 @@
-"""Monthly budgets: a project's own, and its user's over all projects."""
+"""Monthly budgets of a project and of its user over all projects, and what running plans have committed of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
-from artel.budgets.money import micros
-from artel.budgets.repository import Budget, BudgetRepository
-from artel.budgets.user_month import NO_LIMIT, UserMonth, this_month
+from artel.budgets.money import dollars, micros
+from artel.budgets.repository import Budget, BudgetRepository, UserBudgetRepository, UserMonth
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
+from artel.plans.plan import Workflow
+from artel.plans.repository import WorkflowRepository
+from artel.projects.transactions import project_settings
+
+NO_LIMIT = 2**62  # limit of a project's month when only its owner has a limit
+
+
+def effective_limit(own: int | None, default: int | None) -> int | None:
+    """Return a user's limit: the administrator's value (-1: no limit), else the server's default."""
+    limit = default if own is None else own
+    return None if limit is None or limit < 0 else limit
+
+
+def this_month() -> str:
+    """Return the current month as budget scope, such as 2026-11."""
+    return f"{datetime.now(UTC):%Y-%m}"
+
+
+def catch_up(connection: Connection, principal: Principal) -> None:
+    """Add what the user spent this month before there was a limit."""
+    UserBudgetRepository(connection, principal).catch_up(this_month())
+
+
+def spent_by(connection: Connection, principal: Principal) -> int:
+    """Return what a user with a limit has spent this month."""
+    return UserBudgetRepository(connection, principal).spent(this_month())
 
 
 def monthly_limit(settings: Mapping[str, Any]) -> int | None:
@@ -58,3 +84,58 @@ def ensure_month_budget(connection: Connection, principal: Principal, project_id
     if budget.limit_micros != limit:
         rows.set_limit(budget.id, limit)
     return budget.id
+
+
+def committed_micros(
+    connection: Connection, principal: Principal, project_id: int, excluded_workflow_id: str | None = None
+) -> int:
+    """Return the amount in micros committed to the project's running plans, without the excluded workflow."""
+    running = WorkflowRepository(connection, principal).begun(project_id) - {excluded_workflow_id}
+    if not running:
+        return 0
+    budgets = BudgetRepository(connection, principal).of_plans(project_id, running)
+    return sum(max(0, budget.left_micros) for budget in budgets)
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A plan may cost more than is available of the monthly budget."""
+
+    needs_micros: int
+    left_micros: int  # neither spent, nor reserved, nor committed to running plans
+    is_used_up: bool  # even without commitments: no call can be paid for
+
+    @property
+    def month_left(self) -> float:
+        """The available amount in dollars."""
+        return dollars(self.left_micros)
+
+    @property
+    def reason(self) -> str:
+        """The reason why the user is asked."""
+        return (
+            f"The plan may cost up to ${dollars(self.needs_micros):.4f}, but only ${self.month_left:.4f} "
+            f"of the project's monthly budget is available: it may end partly done."
+        )
+
+    def refuse_if_used_up(self) -> None:
+        """Raise BudgetExceeded if nothing is left of the monthly budget."""
+        if self.is_used_up:
+            raise BudgetExceeded(
+                f"Monthly budget exceeded: the plan may cost ${dollars(self.needs_micros):.4f}, and nothing is left. "
+                "Raise the budget in the project's settings."
+            )
+
+
+def shortage(connection: Connection, principal: Principal, workflow: Workflow, needs_micros: int) -> Shortage | None:
+    """Return the shortage if the monthly budget may not cover a plan; None if it does, or has no limit.
+
+    The lock on the budget serializes plans that start concurrently, so that each sees the commitments of the others.
+    """
+    limit = monthly_limit(project_settings(connection, principal, workflow.project_id))
+    if limit is None or needs_micros <= 0:
+        return None
+    budgets = BudgetRepository(connection, principal)
+    month = budgets.lock(ensure_month_budget(connection, principal, workflow.project_id, limit))
+    left = max(0, month.left_micros - committed_micros(connection, principal, workflow.project_id, workflow.id))
+    return Shortage(needs_micros, left, month.left_micros <= 0) if needs_micros > left else None

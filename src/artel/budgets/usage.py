@@ -1,16 +1,88 @@
-"""Usage reports of a user's model calls."""
+"""Usage of a user's model calls, one row for each agent and model of a turn, and reports of it."""
 
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection, case, func
 
 from artel.auth.principal import Principal
-from artel.budgets.money import dollars
-from artel.budgets.usage_repository import SUMMED, UsageRepository
+from artel.budgets.money import dollars, micros
 from artel.contract.usage import UsageGroup, UsageReport, UsageSum
+from artel.db.tables import usage
+from artel.db.tenant import TenantRepository
+from artel.ids import uuid7
 from artel.projects.repository import ProjectRepository
+
+COLUMNS = {
+    "day": (usage.c.day,),
+    "project": (usage.c.project_id,),
+    "agent": (usage.c.agent_id, usage.c.agent),
+    "model": (usage.c.model,),
+}
+
+SUMMED = ("calls", "input_tokens", "output_tokens", "cost_micros", "unpriced_calls")
+_UNPRICED = case((usage.c.cost_micros.is_(None), usage.c.calls), else_=0)
+_SUMS = [func.sum(column) for column in (*(usage.c[name] for name in SUMMED[:-1]), _UNPRICED)]
+
+# Agent id (None: the orchestrator), agent name, and the usage of one model.
+Share = Mapping[str, Any]
+
+
+class UsageRepository(TenantRepository):
+    """Usage of one user."""
+
+    table = usage
+
+    def add(self, project_id: int, session_id: str, turn_id: str, now: datetime, shares: Sequence[Share]) -> None:
+        """Store the usage of a turn."""
+        self._add(
+            [
+                {
+                    "id": uuid7(),
+                    "project_id": project_id,
+                    "session_id": session_id,
+                    "turn_id": turn_id,
+                    "agent_id": share["agent_id"],
+                    "agent": share["agent"],
+                    "model": str(share["usage"].get("model", ""))[:200],
+                    "day": now.date().isoformat(),
+                    "calls": share["usage"].get("calls", 0),
+                    "input_tokens": share["usage"].get("input_tokens", 0),
+                    "output_tokens": share["usage"].get("output_tokens", 0),
+                    "cost_micros": _micros(share["usage"].get("cost_usd")),
+                }
+                for share in shares
+            ]
+        )
+
+    def sums(
+        self, first: date, last: date, groups: Sequence[str], project_id: int | None, limit: int, offset: int
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Return a page of the sums per group, newest day first, and the number of groups."""
+        columns = [column for name in groups for column in COLUMNS[name]]
+        within = _within(first, last, project_id)
+        order = [column.desc() if column is usage.c.day else column for column in columns]
+        grouped = self._select(*columns, *_SUMS).where(*within).group_by(*columns).order_by(*order)
+        rows = self.connection.execute(grouped.limit(limit).offset(offset))
+        names = [*(column.name for column in columns), *SUMMED]
+        keys = self._select(*columns).where(*within).distinct().subquery()
+        counted = keys.select().with_only_columns(func.count(), maintain_column_froms=True)
+        return [dict(zip(names, row, strict=True)) for row in rows], self.connection.execute(counted).scalar_one()
+
+    def sum_of_all(self, first: date, last: date, project_id: int | None) -> dict[str, Any]:
+        """Return the sums from `first` to `last` day."""
+        row = self.connection.execute(self._select(*_SUMS).where(*_within(first, last, project_id))).one()
+        return dict(zip(SUMMED, row, strict=True))
+
+
+def _within(first: date, last: date, project_id: int | None) -> list[ColumnElement[bool]]:
+    days = [usage.c.day >= first.isoformat(), usage.c.day <= last.isoformat()]
+    return days if project_id is None else [*days, usage.c.project_id == project_id]
+
+
+def _micros(cost_usd: float | None) -> int | None:
+    return None if cost_usd is None else micros(cost_usd)
 
 
 def report_usage(

@@ -70,7 +70,7 @@ def limit_user(
 ) -> None:
     """Set the spending and storage limits of a user."""
     from artel.auth.accounts import find_account, set_limits
-    from artel.budgets.user_month import catch_up
+    from artel.budgets.month import catch_up
 
     values: dict[str, int | None] = {}
     if monthly_usd is not None:

@@ -11,7 +11,7 @@ from artel.approvals import transactions as approvals
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.repository import ApprovalRepository
 from artel.auth.principal import Principal
-from artel.budgets.month_check import shortage
+from artel.budgets.month import shortage
 from artel.contract.approvals import TaskChange
 from artel.contract.events import TaskProgress
 from artel.contract.parked_run import ParkedRun
@@ -19,12 +19,10 @@ from artel.db.tables import workflows
 from artel.errors import ApprovalDecided, PlanNotPossible, SessionNotFound, WorkflowNotOver
 from artel.events.session_log import SessionLog
 from artel.plans import transactions as records
-from artel.plans.pricing import habits, price, told_tokens
-from artel.plans.project_limits import PlanLimits
+from artel.plans.plan import PlanInvalid, PlannedTask, TaskGraph, TaskStatus, Workflow, WorkflowStatus, WorkflowTask
+from artel.plans.pricing import PlanLimits, habits, price, told_tokens
 from artel.plans.proposal import plan_approval, plan_details, plan_request, shown_tasks
 from artel.plans.repository import TaskRepository, WorkflowRepository
-from artel.plans.task_graph import PlanInvalid, PlannedTask, TaskGraph
-from artel.plans.workflow import TaskStatus, Workflow, WorkflowStatus, WorkflowTask
 from artel.projects.repository import ProjectRepository
 from artel.projects.transactions import get_project, project_settings
 from artel.sessions.message_repository import MessageRepository

@@ -12,23 +12,21 @@ from artel.approvals.approval import Approval, ApprovalStatus
 from artel.brain.brain import Brain, Usage
 from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
+from artel.budgets.guard import ProjectBudgetGuard
 from artel.budgets.money import dollars
-from artel.budgets.plan_spending import Shares, plus, used_before, with_used
-from artel.budgets.project_guard import ProjectBudgetGuard
+from artel.budgets.spending import Shares, plus, used_before, with_used
 from artel.connector_gateway.repository import find_connector
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.plans import transactions as records
-from artel.plans.estimates import Habits, PlanEstimate
+from artel.plans.merge import end_turn
+from artel.plans.plan import PlanInvalid, TaskGraph, Workflow, WorkflowStatus
 from artel.plans.plan_run import PlanRun
 from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, Wish, read_tasks, spare_busy_agents
-from artel.plans.pricing import before, habits, price, told_tokens
+from artel.plans.pricing import Habits, PlanEstimate, before, habits, price, told_tokens
 from artel.plans.proposal import Proposal
-from artel.plans.task_graph import PlanInvalid, TaskGraph
 from artel.plans.transactions import Begun, MonthTooShort
-from artel.plans.turn_end import end_turn
-from artel.plans.workflow import Workflow, WorkflowStatus
 from artel.runs.approval_factory import required
 from artel.spaces.db_retry import patiently
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace

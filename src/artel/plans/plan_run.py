@@ -13,24 +13,19 @@ from artel.approvals.approval import Approval, ApprovalStatus
 from artel.brain.brain import Brain
 from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
-from artel.budgets.plan_guard import BUDGET, NEEDS_MICROS, PlanBudgetGuard
-from artel.budgets.plan_spending import Shares, Spending, Spent, used_before, with_used
+from artel.budgets.guard import BUDGET, NEEDS_MICROS, PlanBudgetGuard
+from artel.budgets.spending import Shares, Spending, Spent, used_before, with_used
 from artel.contract.events import EventData, TaskFailed, TaskStarted
 from artel.contract.http import Agent
 from artel.errors import AgentNotFound, AgentQueueFull
 from artel.ids import uuid7
 from artel.logs import get_logger
-from artel.plans import task_transactions as task_records
 from artel.plans import transactions as records
-from artel.plans.budget_failures import LackOfMoney
-from artel.plans.budget_question import budget_approval, tool_request
 from artel.plans.merge import PlanEnd, memories_of
-from artel.plans.task_board import TaskBoard
-from artel.plans.task_events import PlanListener, TaskVoice, went_on
-from artel.plans.task_prompt import room_for_task, task_text
-from artel.plans.task_transactions import TaskEnd
-from artel.plans.transactions import Begun
-from artel.plans.workflow import TaskStatus, Workflow, WorkflowTask
+from artel.plans.plan import TaskStatus, Workflow, WorkflowTask
+from artel.plans.proposal import budget_approval, tool_request
+from artel.plans.task_run import LackOfMoney, PlanListener, TaskBoard, TaskVoice, room_for_task, task_text, went_on
+from artel.plans.transactions import Begun, TaskEnd
 from artel.projects.transactions import project_settings
 from artel.runs.agent_run import run_agent
 from artel.runs.approval_factory import decision_of, required, tool_approval
@@ -278,7 +273,7 @@ class PlanRun:
             told.insert(0, TaskStarted(task_id=task_id, agent_id=agent.id))
         elif waiting is not None:
             told.insert(0, went_on(task))
-        await self._store(task_records.start_task, task, told)
+        await self._store(records.start_task, task, told)
 
     async def _end_task(self, task_id: str, result: ExecutionResult) -> None:
         seconds = self._worked(task_id) if task_id in self._deadlines else None  # an agent that is gone begins nothing
@@ -288,7 +283,7 @@ class PlanRun:
         if agent is not None:
             told.append(self._status_after(agent))
         memories = [] if self._board.is_single else memories_of(self._workflow, task, agent)
-        await self._store(task_records.end_task, TaskEnd(task, told, self._spent, aborted, memories))
+        await self._store(records.end_task, TaskEnd(task, told, self._spent, aborted, memories))
         if result.success:
             self._board.done(task_id)  # others begin when it is stored, not before
             self._services.memories.wake()
@@ -319,7 +314,7 @@ class PlanRun:
             told.append(self._status_after(agent))
         task = replace(task, status=TaskStatus.WAITING, parked=parked.run.model_copy(update=update))
         try:
-            await self._store(task_records.park_task, task, approval, told, self._spent)
+            await self._store(records.park_task, task, approval, told, self._spent)
         except TurnOver:
             self._services.relay.stop_asking(self._space.principal, [approval] if approval else [])
             raise
@@ -367,7 +362,7 @@ class PlanRun:
         """Begin no more: the user does not want to spend more. What runs may finish."""
         for task in self._board.stop("budget_exceeded", NO_MORE_MONEY):
             told = [TaskFailed(task_id=task.id, code="budget_exceeded", error=NO_MORE_MONEY)]
-            await self._store(task_records.end_task, TaskEnd(task, told, self._spent))
+            await self._store(records.end_task, TaskEnd(task, told, self._spent))
 
     def _end(self) -> PlanEnd:
         return PlanEnd(

@@ -1,25 +1,39 @@
-"""The price of a plan, from the models, prompts, tools and past tasks of the project's agents."""
+"""The price of a plan (in millionths of a dollar), its duration, and the limits from which it needs approval.
 
+The expected cost assumes the usual output of the agents; the high one assumes their maximum, and is the plan's budget.
+"""
+
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sqlalchemy import Connection
 
 from artel.agent_loop.context import MAX_HISTORY_TOKENS
 from artel.auth.principal import Principal
+from artel.brain import prices
 from artel.brain.brain import ToolSchema
+from artel.brain.paying import INPUT_EXTRA, INPUT_MARGIN
 from artel.brain.tokens import count_tokens
+from artel.budgets.money import micros
 from artel.contract.http import Agent
-from artel.plans.estimates import Habits, PlanEstimate, Worker, estimate, habits_of
+from artel.plans.plan import MAX_TASKS, PlannedTask, TaskGraph, TaskStatus
 from artel.plans.repository import TaskRepository
-from artel.plans.task_graph import TaskGraph
-from artel.plans.task_prompt import REQUEST_CHARACTERS
-from artel.plans.workflow import TaskStatus
 from artel.tools.catalogue import SCHEMAS
+from artel.tools.policy import PolicySettings
 from artel.turns.repository import TurnRepository
 
+REQUEST_CHARACTERS = 4_000  # about 1,000 tokens
+USUAL_TOKENS = 500  # of an answer, before an agent has a history
+SHARE_LOW = 0.5
+TOKENS_PER_SECOND = 40
+FIRST_SECONDS = 2.0
+MOST_RESULT_TOKENS = 1_000  # of each dependency, in the prompt of the dependent task
+TOOL_CALLS = 3  # extra model calls of an agent with tools
 PAST = 20  # tasks and turns of each agent that count
 PAST_DAYS = 90
 MEMORY_TOKENS = 300  # roughly, of the memories in the prompt of an agent that has worked before
@@ -27,6 +41,210 @@ FRAME_TOKENS = 100  # of message separators and headings
 MERGE_PROMPT_TOKENS = 200
 MERGE_TOKENS = 2_000
 DEMO = "demo"  # the built-in brain that replaces every model when none is configured; free
+
+
+class ApprovalRules(BaseModel):
+    """The thresholds from which a plan needs approval."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    approve_from_tasks: int = Field(3, ge=1, le=MAX_TASKS + 1)
+    approve_over_usd: float = Field(0.10, ge=0, le=1_000_000)
+
+
+class PlanSettings(BaseModel):
+    """The part of a project's settings that is about plans."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    plans: ApprovalRules = Field(default_factory=ApprovalRules)
+    monthly_budget_usd: float | None = Field(None, ge=0, le=1_000_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLimits:
+    """The limits of a project, with defaults for what it does not set."""
+
+    approve_from_tasks: int = 3
+    approve_over_micros: int = 100_000
+    approval_seconds: int = 300
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self:
+        """Return the limits of a project; invalid settings of an older version make every plan need approval."""
+        seconds = PolicySettings.of(settings).approval_seconds
+        try:
+            plan_settings = PlanSettings.model_validate(settings)
+        except ValidationError:
+            return cls(approve_from_tasks=1, approval_seconds=seconds)
+        return cls(
+            approve_from_tasks=plan_settings.plans.approve_from_tasks,
+            approve_over_micros=micros(plan_settings.plans.approve_over_usd),
+            approval_seconds=seconds,
+        )
+
+    def needs_approval(self, tasks: int, expected_micros: int, unasked_micros: int, *, price_unknown: bool) -> bool:
+        """Return whether a plan needs approval: it has many tasks, or is expensive, or its price is unknown.
+
+        The unapproved cost of earlier plans of the session counts only for plans of several tasks.
+        """
+        before = max(0, unasked_micros) if tasks > 1 else 0
+        is_expensive = expected_micros + before > self.approve_over_micros
+        return price_unknown or is_expensive or tasks >= self.approve_from_tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """Statistics of an agent's past tasks: averages per task, and the success rate."""
+
+    tasks: int = 0
+    output_tokens: float = USUAL_TOKENS
+    calls: float = 1.0
+    seconds: float | None = None
+    success_rate: float | None = None
+    average_cost_usd: float | None = None
+
+    def of_one_call(self) -> "Habits":
+        """Return the statistics scaled to a single model call."""
+        return replace(self, output_tokens=self.output_tokens / self.calls, calls=1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """The data of an agent that its estimate needs.
+
+    `prompt_tokens` is the prompt without the task; `phases` is the number of optional phases of its loop, which call
+    the model once each, or twice if a draft is sent back.
+    """
+
+    model: str
+    max_tokens: int
+    prompt_tokens: int
+    has_tools: bool = False
+    habits: Habits = Habits()
+    phases: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEstimate:
+    """The estimate of one task; its costs are None if the price of the model is unknown."""
+
+    model: str
+    input_tokens: int
+    output_tokens: int
+    low_micros: int | None
+    expected_micros: int | None
+    high_micros: int | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlanEstimate:
+    """The estimate of a plan: the sum of its tasks and of merging their results."""
+
+    tasks: Mapping[str, TaskEstimate]
+    low_micros: int
+    expected_micros: int
+    high_micros: int
+    seconds: float
+    unknown_models: tuple[str, ...] = ()
+
+    def plus(self, spent_micros: int) -> "PlanEstimate":
+        """Return the estimate plus what is already spent: the user approves the total."""
+        return replace(
+            self,
+            low_micros=self.low_micros + spent_micros,
+            expected_micros=self.expected_micros + spent_micros,
+            high_micros=self.high_micros + spent_micros,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the totals, as they are stored with the workflow."""
+        totals = asdict(self)
+        del totals["tasks"]
+        return totals | {"unknown_models": list(self.unknown_models)}
+
+
+def estimate(
+    graph: TaskGraph, workers: Mapping[str, Worker], tokens: Mapping[str, int], merger: Worker | None
+) -> PlanEstimate:
+    """Return the estimate of a plan, given the tokens of each task; `merger` is None if nothing has to be merged."""
+    written: dict[str, int] = {}
+    priced: dict[str, TaskEstimate] = {}
+    for task_id in graph.order:
+        task = graph.tasks[task_id]
+        worker = workers[task.agent]
+        written[task_id] = _usual_tokens(worker)
+        priced[task_id] = _task(worker, tokens[task_id] + _dependency_tokens(task, written))
+    total = [*priced.values()]
+    if merger is not None:
+        total.append(_task(merger, sum(min(count, MOST_RESULT_TOKENS) for count in written.values())))
+    seconds = graph.critical_path({task_id: task_estimate.seconds for task_id, task_estimate in priced.items()})
+    return PlanEstimate(
+        tasks={task_id: priced[task_id] for task_id in graph.tasks},
+        low_micros=sum(item.low_micros or 0 for item in total),
+        expected_micros=sum(item.expected_micros or 0 for item in total),
+        high_micros=sum(item.high_micros or 0 for item in total),
+        seconds=round(seconds + (total[-1].seconds if merger is not None else 0.0), 1),
+        unknown_models=tuple(sorted({item.model for item in total if item.expected_micros is None})),
+    )
+
+
+def habits_of(done: Sequence[Mapping[str, Any]]) -> Habits:
+    """Return the statistics of past tasks, each with usage, seconds, success and cost_usd."""
+    if not done:
+        return Habits()
+    succeeded = [task for task in done if task["success"] and task.get("usage")]
+    costs = [task["cost_usd"] for task in succeeded if task.get("cost_usd") is not None]
+    durations = [task["seconds"] for task in succeeded if task.get("seconds") is not None]
+    return Habits(
+        tasks=len(done),
+        output_tokens=_mean([task["usage"].get("output_tokens", 0) for task in succeeded]) or USUAL_TOKENS,
+        calls=max(1.0, _mean([task["usage"].get("calls", 1) for task in succeeded]) or 1.0),
+        seconds=_mean(durations),
+        success_rate=round(sum(task["success"] for task in done) / len(done), 2),
+        average_cost_usd=_mean(costs),
+    )
+
+
+def _task(worker: Worker, own_tokens: int) -> TaskEstimate:
+    given, usual = worker.prompt_tokens + own_tokens, _usual_tokens(worker)
+    calls = worker.habits.calls if worker.habits.tasks else 1 + worker.phases
+    most_calls = 1 + 2 * worker.phases + (TOOL_CALLS if worker.has_tools else 0)
+    if worker.habits.tasks:
+        most_calls = max(most_calls, math.ceil(2 * worker.habits.calls))
+    # Every call before the last one writes about the usual output, which the later calls are sent too.
+    most_given = given * most_calls + usual * (most_calls - 1) * most_calls // 2
+    return TaskEstimate(
+        worker.model,
+        given,
+        usual,
+        low_micros=_price(worker.model, given, math.ceil(usual * SHARE_LOW)),
+        expected_micros=_price(worker.model, round(given * calls), usual),
+        high_micros=_price(
+            worker.model,
+            math.ceil(most_given * INPUT_MARGIN) + INPUT_EXTRA * most_calls,
+            worker.max_tokens * most_calls,
+        ),
+        seconds=round(worker.habits.seconds or FIRST_SECONDS + usual / TOKENS_PER_SECOND, 1),
+    )
+
+
+def _dependency_tokens(task: PlannedTask, written: Mapping[str, int]) -> int:
+    return sum(min(written[task_id], MOST_RESULT_TOKENS) for task_id in task.depends_on)
+
+
+def _usual_tokens(worker: Worker) -> int:
+    return max(1, min(worker.max_tokens, round(worker.habits.output_tokens)))
+
+
+def _price(model: str, given: int, written: int) -> int | None:
+    cost = prices.cost(model, given, written)
+    return None if cost is None else micros(cost)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
 
 
 def habits(

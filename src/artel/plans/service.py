@@ -9,8 +9,8 @@ from artel.contract.workflows import WorkflowState, WorkflowTaskState
 from artel.db.engine import Database
 from artel.ids import uuid7
 from artel.plans import commands
+from artel.plans.plan import Workflow, WorkflowStatus, WorkflowTask
 from artel.plans.transactions import graph_of
-from artel.plans.workflow import Workflow, WorkflowStatus, WorkflowTask
 from artel.turns.service import ChatService
 
 SHORT_CHARACTERS = 2_000

@@ -1,43 +1,51 @@
-"""The life of a workflow in the database. Each function is one transaction; the session's row orders them."""
+"""Transactions on workflows and their tasks; the session's row orders them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection
 
+from artel.agent_memory.repository import NewMemory
+from artel.agent_memory.transactions import remember
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.repository import ApprovalRepository
 from artel.auth.principal import Principal
 from artel.brain.brain import Usage
 from artel.budgets.money import micros
-from artel.budgets.month import Month
-from artel.budgets.month_check import shortage
-from artel.budgets.plan_spending import Spent
+from artel.budgets.month import Month, shortage
 from artel.budgets.repository import Budget, BudgetRepository
-from artel.contract.events import EventData
+from artel.budgets.spending import Spent
+from artel.contract.events import EventData, TaskProgress
 from artel.contract.http import Agent
 from artel.contract.parked_run import ParkedRun
 from artel.errors import WorkflowNotFound
 from artel.events.session_log import SessionLog
 from artel.ids import uuid7
-from artel.plans.estimates import PlanEstimate
-from artel.plans.project_limits import PlanLimits
+from artel.plans.plan import (
+    OPEN,
+    OPEN_TASKS,
+    PlannedTask,
+    TaskGraph,
+    TaskStatus,
+    Workflow,
+    WorkflowStatus,
+    WorkflowTask,
+)
+from artel.plans.pricing import PlanEstimate, PlanLimits
 from artel.plans.proposal import Proposal, approval_of, plan_created, plan_request, task_rows
 from artel.plans.repository import PlanCacheRepository, TaskRepository, WorkflowRepository
-from artel.plans.task_events import planning
-from artel.plans.task_graph import PlannedTask, TaskGraph
-from artel.plans.workflow import OPEN, OPEN_TASKS, Workflow, WorkflowStatus, WorkflowTask
 from artel.projects.transactions import get_project, project_settings
 from artel.sessions.message_repository import StoredMessage
 from artel.turns.lease import Lease, require_lease
 from artel.turns.repository import TurnRepository
-from artel.turns.transactions import TurnOver, start_turn
+from artel.turns.transactions import AgentAtWork, Outcome, TurnOver, finish_turn, start_turn
 from artel.turns.turn import Turn, TurnStatus
 
 CACHE_HOURS = 24.0
 MAX_CACHED = 200
+DEPENDENCY_FAILED = "dependency_failed"
 
 
 class MonthTooShort(Exception):
@@ -114,6 +122,13 @@ def begin(
         limits=PlanLimits.of(project_settings(connection, principal, turn.project_id)),
         decision=plans[-1] if plans else None,
         month=started.month,
+    )
+
+
+def planning(workflow: Workflow, turn_id: str) -> TaskProgress:
+    """Return the event that planning has started."""
+    return TaskProgress(
+        task_id=turn_id, state="running", elapsed_seconds=0.0, phase="planning", workflow_id=workflow.id
     )
 
 
@@ -380,3 +395,131 @@ def _started(
         "error": None,
         "error_code": None,
     }
+
+
+def no_result(task_id: str) -> str:
+    """Return why a task was not started."""
+    return f"Task {task_id} has no result."
+
+
+def start_task(
+    connection: Connection,
+    principal: Principal,
+    turn: Turn,
+    task: WorkflowTask,
+    told: Sequence[EventData],
+    lease: Lease | None,
+) -> None:
+    """Mark a task as running; raise TurnOver if the turn has ended."""
+    values = {"status": task.status, "attempts": task.attempts, "parked": None, "started_at": task.started_at}
+    _change_task(connection, principal, turn, task, values, told, lease)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnd:
+    """What became of a task, of those that can't be begun because of it, and what is told and remembered of it."""
+
+    task: WorkflowTask
+    told: Sequence[EventData]
+    spent: Spent
+    aborted: Sequence[str] = ()
+    memories: Sequence[NewMemory] = ()
+
+
+def end_task(connection: Connection, principal: Principal, turn: Turn, end: TaskEnd, lease: Lease | None) -> None:
+    """Store what became of a task."""
+    now, task = datetime.now(UTC), end.task
+    names = ("status", "usage", "cost_micros", "result", "error_code", "error", "seconds")
+    values = {name: getattr(task, name) for name in names}
+    values |= {"finished_at": now, "parked": None}
+    if not _change_task(connection, principal, turn, task, values, end.told, lease):
+        return
+    _note_spent(connection, principal, task.workflow_id, end.spent)
+    rows = TaskRepository(connection, principal)
+    gone: dict[str, Any] = {"status": TaskStatus.ABORTED, "error_code": DEPENDENCY_FAILED, "finished_at": now}
+    gone |= {"error": no_result(task.id)}
+    for one in end.aborted:
+        rows.move(task.workflow_id, one, OPEN_TASKS, **gone)
+    if end.memories and task.agent_id is not None:
+        remember(connection, principal, turn.project_id, task.agent_id, end.memories)
+
+
+def park_task(
+    connection: Connection,
+    principal: Principal,
+    turn: Turn,
+    task: WorkflowTask,
+    approval: Approval | None,
+    told: Sequence[EventData],
+    spent: Spent,
+    lease: Lease | None,
+) -> None:
+    """Let a task wait for the user; the turn goes on as long as others have something to do."""
+    values = {"status": TaskStatus.WAITING, "parked": task.parked, "usage": task.usage, "cost_micros": task.cost_micros}
+    if not _change_task(connection, principal, turn, task, values, told, lease):
+        return
+    _note_spent(connection, principal, task.workflow_id, spent)
+    if approval is not None:
+        ApprovalRepository(connection, principal).add(approval)
+
+
+def _change_task(
+    connection: Connection,
+    principal: Principal,
+    turn: Turn,
+    task: WorkflowTask,
+    values: Mapping[str, Any],
+    told: Sequence[EventData],
+    lease: Lease | None,
+) -> bool:
+    """Change a task of a turn that goes on; False if it was changed so before, and nobody heard of it."""
+    require_lease(connection, principal, turn.project_id, lease)
+    log = SessionLog(connection, principal, turn.session_id, 0)
+    if not WorkflowRepository(connection, principal).is_worked_on_by(task.workflow_id, turn.id):
+        raise TurnOver
+    rows = TaskRepository(connection, principal)
+    now = rows.standing(task.workflow_id, task.id)
+    if all(now[name] == values[name] for name in now if name in values):
+        return False
+    if not rows.move(task.workflow_id, task.id, OPEN_TASKS, **values):
+        raise TurnOver
+    if told:
+        log.expect(len(told))
+        log.write(turn.id, *told)
+    return True
+
+
+def _note_spent(connection: Connection, principal: Principal, workflow_id: str, spent: Spent) -> None:
+    values = {"spent_micros": spent[0], "price_unknown": spent[1]}
+    WorkflowRepository(connection, principal).move(workflow_id, OPEN, **values)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentMemory:
+    """A memory of a turn to store for an agent."""
+
+    agent_id: int
+    memory: NewMemory
+
+
+def _finish(
+    connection: Connection,
+    principal: Principal,
+    turn: Turn,
+    outcome: Outcome,
+    workflow: Workflow | None,
+    agent: AgentAtWork | None,
+    memories: Sequence[AgentMemory],
+    lease: Lease | None,
+) -> tuple[datetime, Sequence[Approval]]:
+    """Return when the turn ended, and its withdrawn approvals."""
+    require_lease(connection, principal, turn.project_id, lease)
+    SessionLog(connection, principal, turn.session_id, 0)  # lock order: session, then workflow
+    if workflow is not None:
+        end_workflow(connection, principal, workflow)
+    ended = finish_turn(connection, principal, turn.session_id, turn.id, agent, outcome, lease)
+    if workflow is not None:
+        note_spent(connection, principal, workflow)
+    for item in memories:
+        remember(connection, principal, turn.project_id, item.agent_id, [item.memory])
+    return ended, ApprovalRepository(connection, principal).withdraw(turn.id)

@@ -18,7 +18,7 @@ from artel.approvals.transactions import decisions, park_turn
 from artel.brain.brain import ToolCall, Usage
 from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
-from artel.budgets.project_guard import ProjectBudgetGuard
+from artel.budgets.guard import ProjectBudgetGuard
 from artel.contract import chat
 from artel.contract.events import EventData
 from artel.contract.http import Agent

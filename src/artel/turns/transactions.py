@@ -14,10 +14,9 @@ from artel.agent_memory.transactions import remember
 from artel.agents.repository import AgentRepository
 from artel.auth.principal import Principal
 from artel.brain.tokens import count_tokens
-from artel.budgets.month import Month, month_for
+from artel.budgets.month import Month, effective_limit, month_for
 from artel.budgets.repository import BudgetRepository, settle_turn
-from artel.budgets.usage_repository import Share, UsageRepository
-from artel.budgets.user_month import effective_limit
+from artel.budgets.usage import Share, UsageRepository
 from artel.contract.events import (
     AgentStatusChanged,
     DirectAgentCall,
@@ -35,8 +34,7 @@ from artel.db.text import storable
 from artel.errors import AgentNotFound, AgentQueueFull, IdempotencyKeyReused, SessionBusy
 from artel.events.session_log import SessionLog
 from artel.ids import uuid7
-from artel.plans.repository import WorkflowRepository
-from artel.plans.workflow_end import end_workflow_of
+from artel.plans.repository import WorkflowRepository, end_workflow_of
 from artel.projects.repository import ProjectRepository
 from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.sessions.repository import SessionRepository

@@ -2,8 +2,8 @@
 
 from artel.budgets.repository import Budget
 from artel.contract.parked_run import ParkedRun
-from artel.plans.budget_failures import LackOfMoney
-from artel.plans.workflow import TaskStatus, WorkflowTask
+from artel.plans.plan import TaskStatus, WorkflowTask
+from artel.plans.task_run import LackOfMoney
 
 
 def waits(name: str, needs: int | None) -> WorkflowTask:

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from artel.brain.brain import Usage
-from artel.budgets.usage_repository import Share
+from artel.budgets.usage import Share
 from artel.contract import chat
 from artel.contract.parked_run import ParkedRun, ParkedShare
 from artel.turns.turn import Turn
