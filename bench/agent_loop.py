@@ -1,12 +1,13 @@
-"""`python -m bench.agent_loop`: CPU time of the agent loop itself, with a brain that answers at once."""
+"""`python -m bench.agent_loop`: CPU time of the loop with and without LangGraph; its brain answers at once."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
-from artel.agent_loop.loop import load_graphs, run_loop
-from artel.agent_loop.task import AgentSpec, LoopSettings
+from artel.agent_loop.graph import go_through
+from artel.agent_loop.loop import Run, go_directly
+from artel.agent_loop.parking import State
+from artel.agent_loop.task import AgentSpec, LoopSettings, Tally
 from artel.brain.brain import Completion, Message, Request, TokenSink, ToolCall, Usage
 from artel.logs import configure_logs
 from artel.tools.recall import MemoryWrite, Recollection
@@ -54,46 +55,34 @@ class NullMemory:
         return "1"
 
 
-async def cpu(work: Callable[[], Awaitable[Any]]) -> float:
-    """Return the CPU time of one call in milliseconds, the best of several rounds."""
-    best = float("inf")
+async def cpu(paths: Sequence[Callable[[State, Run], Awaitable[None]]], run: Run) -> list[float]:
+    """Return the CPU time of one run of each path in milliseconds, the best of several interleaved rounds."""
+    best = [float("inf")] * len(paths)
     for _ in range(ROUNDS):
-        started = time.process_time()
-        for _ in range(RUNS):
-            await work()
-        best = min(best, time.process_time() - started)
-    return best * 1000 / RUNS
-
-
-async def pause(work: Awaitable[Any]) -> tuple[float, float]:
-    """Return the duration of the work, and the longest time it blocked the event loop, in seconds."""
-    task = asyncio.ensure_future(work)
-    started = last = time.perf_counter()
-    worst = 0.0
-    while not task.done():
-        await asyncio.wait([task], timeout=0.001)
-        now = time.perf_counter()
-        worst, last = max(worst, now - last), now
-    return time.perf_counter() - started, worst
+        for number, path in enumerate(paths):
+            started = time.process_time()
+            for _ in range(RUNS):
+                await path(State(MESSAGES), run)
+            best[number] = min(best[number], time.process_time() - started)
+    return [seconds * 1000 / RUNS for seconds in best]
 
 
 async def main() -> None:
     """Print the figures."""
     configure_logs("json", "warning")
-    seconds, worst = await pause(load_graphs())
-    print(f"{'import of LangGraph, in a thread':44} {seconds:8.2f} s    longest pause {worst * 1000:.0f} ms")
-    deadline = time.monotonic() + 3600
     all_phases = LoopSettings(understand=True, plan=True, critique=True)
     no_tools, one_tool = Toolbox(), Toolbox([MemoryWrite(NullMemory())], ["memory_write"])
     cases = {
-        "execute, finish": (LoopSettings(), no_tools, "target < 0.8 ms"),
-        "execute, tool_call, execute, finish": (LoopSettings(), one_tool, ""),
-        "all phases": (all_phases, no_tools, ""),
+        "execute, finish": (LoopSettings(), no_tools),
+        "execute, tool_call, execute, finish": (LoopSettings(), one_tool),
+        "all phases": (all_phases, no_tools),
     }
-    for name, (loop, toolbox, note) in cases.items():
+    print(f"{'':44} {'direct':>11} {'graph':>11}")
+    for name, (loop, toolbox) in cases.items():
         spec = AgentSpec("agent", "m", 0.0, 100, loop=loop)
-        milliseconds = await cpu(lambda: run_loop(spec, MESSAGES, InstantBrain(), toolbox, NullListener(), deadline))  # noqa: B023
-        print(f"{name:44} {milliseconds:8.2f} ms   {note}")
+        run = Run(spec, InstantBrain(), toolbox, NullListener(), time.monotonic() + 3600, Tally("m"))
+        direct, by_graph = await cpu([go_directly, go_through], run)
+        print(f"{name:44} {direct:8.3f} ms {by_graph:8.3f} ms")
 
 
 if __name__ == "__main__":

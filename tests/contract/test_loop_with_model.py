@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from artel.agent_loop.loop import run_loop
-from artel.agent_loop.phases import AnswerEmpty
+from artel.agent_loop.loop import AnswerEmpty, Run, run_loop
+from artel.agent_loop.parking import State
 from artel.agent_loop.task import AgentSpec, LoopResult, LoopSettings, Tally
 from artel.brain.brain import Message
 from artel.brain.demo import DemoBrain
@@ -55,7 +55,8 @@ async def run(
 ) -> LoopResult:
     spec = AgentSpec("agent_coder", "gpt-4", 0.2, 500, loop=loop)
     deadline = time.monotonic() + seconds
-    return await run_loop(spec, MESSAGES, brain, toolbox or Toolbox(), heard or Heard(), deadline, tally)
+    tally = tally or Tally("gpt-4")
+    return await run_loop(Run(spec, brain, toolbox or Toolbox(), heard or Heard(), deadline, tally), State(MESSAGES))
 
 
 def roles(body: dict[str, Any]) -> list[str]:
@@ -203,7 +204,8 @@ async def test_the_demo_brain_uses_tools_in_the_loop() -> None:
 
     for wish in ("Remember that the sky is green", "What do you remember about sky?"):
         messages = (Message("system", "You help."), Message("user", wish))
-        result = await run_loop(spec, messages, DemoBrain(), toolbox, Heard(), time.monotonic() + 10)
+        run = Run(spec, DemoBrain(), toolbox, Heard(), time.monotonic() + 10, Tally("demo"))
+        result = await run_loop(run, State(messages))
         answers.append((result.content, result.tool_calls))
 
     assert [one.text for one in recall.kept] == ["the sky is green"]

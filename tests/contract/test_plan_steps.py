@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from artel.agent_loop.parking import dump_state
-from artel.agent_loop.phases import State
+from artel.agent_loop.parking import State, dump_state
 from artel.approvals.approval import ApprovalStatus
 from artel.approvals.repository import ApprovalRepository
 from artel.auth.accounts import create_account

@@ -184,7 +184,7 @@ async def test_a_failed_task_has_an_error_and_its_type_beside_the_exact_code(
         assert failure is not None
         raise failure
 
-    result = await run_agent(space, coder, Task("task", "Do it", start, Deaf()))
+    result = await run_agent(space, await space.agent(coder), Task("task", "Do it", start, Deaf()))
 
     assert (result.success, result.error_type, result.error_code) == (False, error_type, error_code)
     assert result.error

@@ -5,18 +5,22 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artel.agent_loop.graph import compiled
-from artel.agent_loop.loop import run_loop
-from artel.agent_loop.phases import AnswerEmpty
+from artel.agent_loop.graph import compiled, go_through
+from artel.agent_loop.loop import AnswerEmpty, Run, go_directly, run_loop
+from artel.agent_loop.parking import State, dump_state, load_state
 from artel.agent_loop.task import MOST_TOOL_CALLS, AgentSpec, LoopResult, LoopSettings, Tally
 from artel.brain.brain import Message, Request, ToolCall, Usage
 from artel.brain.errors import ModelAnswerInvalid, ModelTimedOut, ModelUnavailable
+from artel.errors import ArtelError
+from artel.tools.consent import NeedsApproval, Question
+from artel.tools.tool import ToolResult
 from artel.tools.toolbox import Toolbox
 from tests.agents import Broken, Endless, Heard, Repeat, Reply, ScriptedBrain, SilentBrain, reply, sent_back, wants
 
@@ -46,7 +50,10 @@ async def run(
     tally: Tally | None = None,
 ) -> LoopResult:
     deadline = time.monotonic() + 30
-    return await run_loop(spec(loop), MESSAGES, brain, toolbox or Toolbox(), heard or Heard(), deadline, tally)
+    tally = tally or Tally("gpt-4")
+    return await run_loop(
+        Run(spec(loop), brain, toolbox or Toolbox(), heard or Heard(), deadline, tally), State(MESSAGES)
+    )
 
 
 def repeat_box(tool: Repeat | None = None) -> Toolbox:
@@ -333,7 +340,7 @@ async def test_runs_at_the_same_time_share_nothing() -> None:
 CALLS = st.builds(
     ToolCall,
     st.text(max_size=3),
-    st.sampled_from(["repeat", "broken", "secret", ""]) | st.text(max_size=5),
+    st.sampled_from(["repeat", "broken", "careful", "secret", ""]) | st.text(max_size=5),
     st.sampled_from(['{"text": "x"}', "{}", "["]) | st.text(max_size=5),
 )
 REPLIES = st.builds(lambda text, calls: reply(text, *calls), st.text(max_size=5), st.lists(CALLS, max_size=6))
@@ -374,6 +381,57 @@ def test_whatever_a_model_says_the_loop_ends_within_its_limits(
         assert result.content.split() == heard.text.split()
 
 
+class _Careful(Repeat):
+    """Needs the user's approval for every other call."""
+
+    async def call(self, arguments: Mapping[str, Any]) -> ToolResult:
+        result = await super().call(arguments)
+        if len(self.calls) % 2:
+            raise NeedsApproval(Question(self.name, arguments))
+        return result
+
+
+async def _outcome(
+    go: Callable[[State, Run], Awaitable[None]], replies: list[Reply], critiques: list[Reply], loop: LoopSettings
+) -> list[Any]:
+    """Run the phases, resumed after each approval; return everything that others see of it."""
+    brain, heard, tally = ScriptedBrain(*replies, critiques=critiques), Heard(), Tally("gpt-4")
+    tools = [Repeat(), Broken(), _Careful("careful")]
+    toolbox = Toolbox(tools, [tool.name for tool in tools])
+    run = Run(spec(loop), brain, toolbox, heard, float("inf"), tally)
+    state, ends = State(MESSAGES), []
+    while True:
+        try:
+            await go(state, run)
+            ends.append("finished")
+        except NeedsApproval as needed:
+            state = load_state(dump_state(state))
+            ends.append(f"approval of {needed.question.tool}")
+            continue
+        except ArtelError as failure:
+            ends.append(repr(failure))
+        calls = [tool.calls for tool in tools if isinstance(tool, Repeat)]
+        return [ends, state, brain.asked, heard, tally.usage, tally.pending, calls]
+
+
+@settings(deadline=None)
+@given(
+    replies=st.lists(REPLIES | st.builds(ModelUnavailable, st.just("Busy.")), max_size=15),
+    verdicts=st.lists(st.sampled_from(["good", "bad", "failure"]), max_size=6),
+    loop=st.builds(LoopSettings, st.booleans(), st.booleans(), st.booleans(), st.integers(-1, 4), st.integers(-1, 8)),
+)
+def test_the_direct_path_does_exactly_what_the_graph_does(
+    replies: list[Reply], verdicts: list[str], loop: LoopSettings
+) -> None:
+    reviews: dict[str, Reply] = {"good": reply("{}"), "bad": sent_back("No."), "failure": ModelUnavailable("Busy.")}
+    critiques = [reviews[verdict] for verdict in verdicts]
+
+    direct = asyncio.run(_outcome(go_directly, replies, critiques, loop))
+    by_graph = asyncio.run(_outcome(go_through, replies, critiques, loop))
+
+    assert direct == by_graph
+
+
 def _unanswered(messages: tuple[Message, ...]) -> list[Any]:
     """Return the calls without an answer right behind them, and the answers to no call."""
     open_calls: list[Any] = []
@@ -401,13 +459,14 @@ def refuse(*_): raise SystemExit("it goes to the network")
 socket.socket.connect = refuse
 socket.getaddrinfo = refuse
 from tests.agents import *
-from artel.agent_loop.loop import run_loop
+from artel.agent_loop.loop import Run, run_loop
+from artel.agent_loop.parking import State
 from artel.agent_loop.task import *
 from artel.brain.brain import Message
 from artel.tools.toolbox import Toolbox
 spec = AgentSpec("a", "m", 0, 10, loop=LoopSettings(True, True, True))
-run = run_loop(spec, (Message("user", "x"),), ScriptedBrain(), Toolbox(), Heard(), time.monotonic() + 20)
-print(asyncio.run(run).content)
+run = Run(spec, ScriptedBrain(), Toolbox(), Heard(), time.monotonic() + 20, Tally("m"))
+print(asyncio.run(run_loop(run, State((Message("user", "x"),)))).content)
 from langchain_core.tracers.context import _tracing_v2_is_enabled
 print(_tracing_v2_is_enabled())
 """

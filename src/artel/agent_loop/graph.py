@@ -1,4 +1,4 @@
-"""The loop as a LangGraph graph; imported lazily by `loop.py`, because the import takes a second and 30 to 60 MB.
+"""The loop as a LangGraph graph, for agents with optional phases; imported lazily, because the import takes seconds.
 
 Measured overhead of LangGraph for a run of execute and finish: 0.6 ms if a node returns its successor (`Command`), 0.9
 with a conditional edge. The number of channels, and passing the run as context or as a channel, make no difference;
@@ -16,8 +16,8 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
-from artel.agent_loop import phases
-from artel.agent_loop.phases import Phase, PhaseFunction, Run, State
+from artel.agent_loop.loop import Run, run_phase
+from artel.agent_loop.parking import Phase, State
 from artel.agent_loop.task import LoopSettings
 
 # Environment variables could make LangChain upload every conversation, or fail each run because they are outdated.
@@ -34,15 +34,6 @@ class Channels(TypedDict):
 
 Graph = CompiledStateGraph[Channels, Run, Channels, Channels]
 
-_PHASES: dict[Phase, PhaseFunction] = {
-    "understand": phases.understand,
-    "plan": phases.plan,
-    "execute": phases.execute,
-    "tool_call": phases.tool_call,
-    "critique": phases.critique,
-    "finish": phases.finish,
-}
-
 
 async def go_through(state: State, run: Run) -> None:
     """Run the phases of the agent on the state."""
@@ -50,7 +41,9 @@ async def go_through(state: State, run: Run) -> None:
     graph = compiled(
         understand=settings.understand, plan=settings.plan, critique=settings.critique, resumed=bool(state.calls)
     )
-    config: RunnableConfig = {"recursion_limit": _recursion_limit(settings)}
+    # More steps than a run can take, so that only our own limits end it.
+    steps = 10 + 2 * (max(0, settings.tool_calls) + max(0, settings.max_iterations))
+    config: RunnableConfig = {"recursion_limit": steps}
     async for _ in graph.astream({"state": state}, config, context=run, stream_mode=[]):
         pass
 
@@ -74,7 +67,7 @@ def compiled(*, understand: bool, plan: bool, critique: bool, resumed: bool = Fa
     for name, destinations in successors.items():
         if optional.get(name, True):
             graph.add_node(name, _node(name), destinations=destinations)
-    first: Phase = "understand" if understand else "plan" if plan else "execute"
+    first = LoopSettings(understand=understand, plan=plan).first_phase
     graph.add_edge(START, "tool_call" if resumed else first)
     return graph.compile()
 
@@ -86,17 +79,7 @@ class Node(Protocol):
 
 
 def _node(name: Phase) -> Node:
-    phase = _PHASES[name]
-
     async def node(state: Channels, *, runtime: Runtime[Run]) -> Command[str]:
-        run = runtime.context
-        state["state"].phases += (name,)
-        run.listener.phase(name)
-        return Command(goto=await phase(state["state"], run) or END)
+        return Command(goto=await run_phase(name, state["state"], runtime.context) or END)
 
     return node
-
-
-def _recursion_limit(settings: LoopSettings) -> int:
-    """Return more steps than a run can take, so that only our own limits end it."""
-    return 10 + 2 * (max(0, settings.tool_calls) + max(0, settings.max_iterations))

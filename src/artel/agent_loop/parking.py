@@ -1,12 +1,14 @@
-"""Saving the state of the agent loop when a run must wait for the user, and restoring it."""
+"""The state of the agent loop, as it is saved when a run must wait for the user."""
 
 from collections.abc import Iterable
-from typing import cast
+from dataclasses import dataclass
+from typing import Literal
 
-from artel.agent_loop.phases import Phase, State
-from artel.brain.brain import Message, Part, ToolCall
+from artel.brain.brain import Message, ToolCall
 from artel.contract.parked_run import ParkedCall, ParkedMessage, ParkedRun, ParkedState
 from artel.tools.consent import Question
+
+Phase = Literal["understand", "plan", "execute", "tool_call", "critique", "finish"]
 
 
 class Parked(Exception):
@@ -20,69 +22,43 @@ class Parked(Exception):
         self.run = run
 
 
+@dataclass(slots=True)
+class State:
+    """The state of a run: only plain data, because it is serialized when the run is parked."""
+
+    messages: tuple[Message, ...]
+    # The results of understand and plan.
+    notes: tuple[Message, ...] = ()
+    # The model's tool calls with their results, and then the calls without a result.
+    exchange: tuple[Message, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    draft: str = ""
+    finish_reason: str = ""
+    # The last rejected draft, with its critique.
+    sent_back: tuple[Message, ...] = ()
+    iterations: int = 0
+    tool_calls: int = 0
+    phases: tuple[str, ...] = ()
+    # Whether the event of the first pending call was sent: a run that is parked there sends it once.
+    is_announced: bool = False
+
+
 def dump_state(state: State) -> ParkedState:
     """Return the state in its stored form."""
-    return ParkedState(
-        messages=_dump_messages(state.messages),
-        notes=_dump_messages(state.notes),
-        exchange=_dump_messages(state.exchange),
-        calls=_dump_calls(state.calls),
-        draft=state.draft,
-        finish_reason=state.finish_reason,
-        sent_back=_dump_messages(state.sent_back),
-        iterations=state.iterations,
-        tool_calls=state.tool_calls,
-        phases=state.phases,
-        is_announced=state.is_announced,
-    )
+    return ParkedState.model_validate(state, from_attributes=True)
 
 
 def load_state(stored: ParkedState) -> State:
     """Return the state that was stored."""
-    return State(
-        messages=_load_messages(stored.messages),
-        notes=_load_messages(stored.notes),
-        exchange=_load_messages(stored.exchange),
-        calls=_load_calls(stored.calls),
-        draft=stored.draft,
-        finish_reason=stored.finish_reason,
-        sent_back=_load_messages(stored.sent_back),
-        iterations=stored.iterations,
-        tool_calls=stored.tool_calls,
-        phases=cast("tuple[Phase, ...]", stored.phases),
-        is_announced=stored.is_announced,
-    )
+    fields = dict(stored) | {"calls": _calls(stored.calls)}
+    for name in ("messages", "notes", "exchange", "sent_back"):
+        fields[name] = tuple(_message(message) for message in fields[name])
+    return State(**fields)
 
 
-def _dump_messages(messages: Iterable[Message]) -> tuple[ParkedMessage, ...]:
-    return tuple(
-        ParkedMessage(
-            role=message.role,
-            content=message.content,
-            tool_calls=_dump_calls(message.tool_calls),
-            tool_call_id=message.tool_call_id,
-            part=message.part,
-        )
-        for message in messages
-    )
+def _message(stored: ParkedMessage) -> Message:
+    return Message(**dict(stored) | {"tool_calls": _calls(stored.tool_calls)})
 
 
-def _load_messages(stored: Iterable[ParkedMessage]) -> tuple[Message, ...]:
-    return tuple(
-        Message(
-            message.role,
-            message.content,
-            _load_calls(message.tool_calls),
-            message.tool_call_id,
-            cast("Part", message.part),
-        )
-        for message in stored
-    )
-
-
-def _dump_calls(calls: Iterable[ToolCall]) -> tuple[ParkedCall, ...]:
-    return tuple(ParkedCall(id=call.id, name=call.name, arguments=call.arguments) for call in calls)
-
-
-def _load_calls(stored: Iterable[ParkedCall]) -> tuple[ToolCall, ...]:
-    return tuple(ToolCall(call.id, call.name, call.arguments) for call in stored)
+def _calls(stored: Iterable[ParkedCall]) -> tuple[ToolCall, ...]:
+    return tuple(ToolCall(**dict(call)) for call in stored)

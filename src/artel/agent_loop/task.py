@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from artel.agent_loop.parking import Phase
 from artel.brain import prices
 from artel.brain.brain import Request, TokenSink, ToolCall, Usage
 from artel.brain.tokens import count_tokens
@@ -28,6 +29,16 @@ class LoopSettings:
     def tool_calls(self) -> int:
         """The effective limit of tool calls."""
         return min(self.max_tool_calls, MOST_TOOL_CALLS)
+
+    @property
+    def first_phase(self) -> Phase:
+        """The phase that a new run starts with."""
+        return "understand" if self.understand else "plan" if self.plan else "execute"
+
+    @property
+    def needs_graph(self) -> bool:
+        """Whether a run has optional phases, and so more than one way through its phases."""
+        return self.understand or self.plan or self.critique
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +85,6 @@ class Tally:
         self.usage = Usage(model)
         # The model call in progress; still set after the run if the call was interrupted and its usage is unknown.
         self.pending: Request | None = None
-
-    def begin(self, request: Request) -> None:
-        """Record the start of a model call."""
-        self.pending = request
 
     def settle(self, written: str) -> None:
         """Add an interrupted call, with its usage estimated from the request and the text streamed so far."""

@@ -10,7 +10,7 @@ from typing import Any
 from artel.agent_loop.context import Said
 from artel.agent_loop.parking import Parked
 from artel.approvals.approval import Approval, ApprovalStatus
-from artel.brain.brain import Brain
+from artel.brain.brain import Brain, BudgetGuard
 from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
 from artel.budgets.guard import BUDGET, NEEDS_MICROS, PlanBudgetGuard
@@ -87,6 +87,7 @@ class PlanRun:
         parked = next((task.parked for task in begun.tasks if task.parked), None)
         self._message_id: str = (parked and parked.message_id) or uuid7()
         self._listener = PlanListener(space, turn, begun.workflow.id)
+        self._budget_guard: BudgetGuard | None = None
         self._brain: Brain = self._services.brain
         self._began = time.monotonic()
 
@@ -220,7 +221,7 @@ class PlanRun:
         async def start(current: Agent, at_work: AgentAtWork) -> Start:
             await self._begin(task.id, current, at_work, waiting)
             voice.open()
-            return Start(current, [*self._said, Said("user", text, count_tokens(text))], self._brain)
+            return Start(current, [*self._said, Said("user", text, count_tokens(text))], self._budget_guard)
 
         work = Task(
             f"{self._turn.id}:{task.id}",
@@ -233,7 +234,7 @@ class PlanRun:
             deadline=self._deadlines.get(task.id, math.inf),
         )
         try:
-            return await run_agent(self._space, agent.id if agent else 0, work)
+            return await run_agent(self._space, await self._space.agent(agent.id if agent else 0), work)
         except AgentNotFound as gone:
             return ExecutionResult.failed(gone.detail, gone.code, work.tally.usage)
         except SpaceClosed:  # it has not begun: its row says so
@@ -405,8 +406,8 @@ class PlanRun:
         others = [self._month.budget_id] if self._month else []
         user_month = self._month.user if self._month else None
         place = database, principal, self._turn.project_id, self._turn.id
-        purse = PlanBudgetGuard(*place, plan.id, others, self._board.spending.pay, user_month)
-        return PaidBrain(self._services.brain, purse)
+        self._budget_guard = PlanBudgetGuard(*place, plan.id, others, self._board.spending.pay, user_month)
+        return PaidBrain(self._services.brain, self._budget_guard)
 
     async def _store(self, step: Callable[..., None], *what: Any) -> None:
         """Make one step in the database, and tell everybody."""

@@ -6,11 +6,11 @@ import time
 from typing import Any
 
 from artel.agent_loop.context import Remembered, build_context
-from artel.agent_loop.loop import load_graphs, run_loop
-from artel.agent_loop.parking import Parked
-from artel.agent_loop.task import AgentSpec, LoopResult, LoopSettings, Tally
+from artel.agent_loop.loop import Run, load_graphs, run_loop
+from artel.agent_loop.parking import Parked, State
+from artel.agent_loop.task import AgentSpec, LoopSettings
 from artel.agent_memory.context_store import Recalled
-from artel.brain.brain import Brain, Message, ToolCall
+from artel.brain.brain import BudgetGuard, Message, ToolCall
 from artel.brain.errors import ModelTimedOut
 from artel.contract.chat import ContextItem
 from artel.contract.http import Agent
@@ -34,14 +34,13 @@ _READING = {tool.name for tool in READ_TOOLS}
 log = get_logger(__name__)
 
 
-async def run_agent(space: WorkerSpace, agent_id: int, task: Task) -> ExecutionResult:
-    """Run a task in a slot of an agent and return what became of it (UWS-22)."""
-    agent = await space.agent(agent_id)
+async def run_agent(space: WorkerSpace, agent: Agent, task: Task) -> ExecutionResult:
+    """Run a task in a slot of an agent of `space.agent` and return what became of it (UWS-22)."""
     result = await AgentRun(space, agent, task).run()
     if result.error_type is ErrorType.TIMEOUT:
-        space.hung[agent_id] = task.id
+        space.hung[agent.id] = task.id
     elif result.success:
-        space.hung.pop(agent_id, None)
+        space.hung.pop(agent.id, None)
     return result
 
 
@@ -52,7 +51,7 @@ class AgentRun:
         self.space = space
         self.agent = agent
         self.task = task
-        self.brain: Brain | None = None
+        self.budget_guard: BudgetGuard | None = None
         self._services = space.services
         self._context: list[dict[str, Any]] = []  # what was remembered for the task, for whoever reads the answer
         self._seconds_before = task.waiting.seconds if task.waiting else 0.0
@@ -73,7 +72,7 @@ class AgentRun:
         except ArtelError as failure:
             return self._failed(failure.detail, failure.code, began)
         usage, seconds = self.task.tally.usage, time.monotonic() - began
-        return ExecutionResult(True, answer.content, self._context, usage, seconds)
+        return ExecutionResult(True, answer, self._context, usage, seconds)
 
     def _failed(self, error: str, code: str, began: float) -> ExecutionResult:
         kind, usage, seconds = error_type(code), self.task.tally.usage, time.monotonic() - began
@@ -81,10 +80,10 @@ class AgentRun:
         log.warning("task_failed", **ids, error_type=kind.value, code=code, reason=error)
         return ExecutionResult(False, "", self._context, usage, seconds, error, kind, code)
 
-    async def run_child(self, agent_id: int, task: Task) -> ExecutionResult:
+    async def run_child(self, child: Agent, task: Task) -> ExecutionResult:
         """Run a task of a child of the agent; the time limit without progress is the child's meanwhile."""
         with self.timeout.waiting():
-            return await run_agent(self.space, agent_id, task)
+            return await run_agent(self.space, child, task)
 
     async def _start(self) -> tuple[Message, ...]:
         """Store that the task begins, and return what the agent is told: prompt, memories, conversation."""
@@ -101,24 +100,26 @@ class AgentRun:
             if searching:
                 searching.cancel()
             raise
-        self.agent, self.brain = start.agent, start.brain
+        self.agent, self.budget_guard = start.agent, start.budget_guard
         self._context += task.waiting.context if task.waiting else [_mentioned(memory) for memory in recalled]
         remembered = [Remembered(found.memory.content, source_of(found), found.score) for found in recalled]
         return build_context(self.agent.system_prompt, start.history, remembered)
 
-    async def _answer(self, messages: tuple[Message, ...]) -> LoopResult:
+    async def _answer(self, messages: tuple[Message, ...]) -> str:
         """Run the loop, or the one call that was approved late, within the time limits of the task."""
-        task, limits = self.task, self._services.limits
-        await load_graphs()  # its import does not count: it is loaded once
+        task, limits, services = self.task, self._services.limits, self._services
+        loop = LoopSettings(**dict(self.agent.loop))
+        if loop.needs_graph:
+            await load_graphs()  # its import does not count: it is loaded once
         began = time.monotonic()
         self.deadline = min(task.deadline, began + limits.task - self._seconds_before)
         self.timeout = ProgressTimeout(task.listener, limits.without_progress, self.deadline)
         files = user_files_of(self)
         try:
-            async with self.timeout.running():
+            async with self.timeout:
                 toolbox = await toolbox_of(self, files)
                 if task.waiting and task.waiting.single:
-                    return await _only_call(task.waiting.single, toolbox, self.timeout, self.deadline, task.tally)
+                    return await self._only_call(task.waiting.single, toolbox)
                 resumed = task.waiting.state if task.waiting else None
                 if resumed is None and _READING & {schema.name for schema in toolbox.schemas}:
                     messages = (*messages[:1], *await self.space.guidance.messages(), *messages[1:])
@@ -127,12 +128,12 @@ class AgentRun:
                     self.agent.model,
                     self.agent.temperature,
                     self.agent.max_tokens,
-                    self._services.fallback_model,
-                    LoopSettings(**self.agent.loop.model_dump()),
-                    max_context_tokens=self._services.max_context_tokens,
+                    services.fallback_model,
+                    loop,
+                    services.max_context_tokens,
                 )
-                brain = self.brain or self._services.brain
-                return await run_loop(spec, messages, brain, toolbox, self.timeout, self.deadline, task.tally, resumed)
+                run = Run(spec, services.brain, toolbox, self.timeout, self.deadline, task.tally, self.budget_guard)
+                return (await run_loop(run, resumed or State(messages))).content
         except Parked as parked:
             seconds = self._seconds_before + time.monotonic() - began
             resumes_with = {
@@ -145,6 +146,19 @@ class AgentRun:
             raise
         finally:
             task.tally.settle("".join(self.timeout.written))
+
+    async def _only_call(self, call: ToolCall, toolbox: Toolbox) -> str:
+        """Make one call that was approved late, without asking a model."""
+        self.timeout.tool_called(call)
+        try:
+            result = await toolbox.call(call, self.deadline)
+        except NeedsApproval as needed:
+            single = SingleCall(id=call.id, tool=call.name, arguments=json.loads(call.arguments))
+            raise Parked(needed.question, ParkedRun(single=single, child=needed.child)) from None
+        self.timeout.tool_result(call, result)
+        if not result.success:
+            raise ToolFailed(result.error or f"{call.name} failed.")
+        return f"{call.name} was done, as you approved."
 
     async def _recall(self) -> list[Recalled]:
         """Search the agent's memory for the task; a failed search leaves the answer without memories."""
@@ -159,26 +173,11 @@ class AgentRun:
         return found
 
 
-async def _only_call(
-    call: ToolCall, toolbox: Toolbox, listener: ProgressTimeout, deadline: float, tally: Tally
-) -> LoopResult:
-    """Make one call that was approved late, without asking a model."""
-    listener.tool_called(call)
-    try:
-        result = await toolbox.call(call, deadline)
-    except NeedsApproval as asked:
-        single = SingleCall(id=call.id, tool=call.name, arguments=json.loads(call.arguments))
-        raise Parked(asked.question, ParkedRun(single=single, child=asked.child)) from None
-    listener.tool_result(call, result)
-    if not result.success:
-        raise ToolFailed(result.error or f"{call.name} failed.")
-    return LoopResult(f"{call.name} was done, as you approved.", tally.usage, 0, 1, ("tool_call",))
-
-
-def _mentioned(one: Recalled) -> dict[str, Any]:
+def _mentioned(recalled: Recalled) -> dict[str, Any]:
+    memory = recalled.memory
     return {
-        "memory_id": one.memory.id,
-        "type": one.memory.type,
-        "content": one.memory.content[:1000],
-        "score": round(one.score, 4),
+        "memory_id": memory.id,
+        "type": memory.type,
+        "content": memory.content[:1000],
+        "score": round(recalled.score, 4),
     }

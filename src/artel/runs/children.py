@@ -64,14 +64,14 @@ class AgentFamily:
         """
         parent = self._parent
         waited, self._waited = self._waited, None
-        child = await self._child(brief, waited)
+        child = await self._space.agent(await self._child_id(brief, waited))
         task_id = (waited and waited.task_id) or uuid7()
         listener = parent.task.listener
 
         async def start(agent: Agent, _at_work: AgentAtWork) -> Start:
             if waited is None:
                 listener.note(TaskStarted(task_id=task_id, agent_id=agent.id))
-            return Start(agent, [Said("user", brief.text, count_tokens(brief.text))], parent.brain)
+            return Start(agent, [Said("user", brief.text, count_tokens(brief.text))], parent.budget_guard)
 
         task = Task(
             task_id,
@@ -87,7 +87,7 @@ class AgentFamily:
         )
         log.info("task_given_to_child", agent_id=child.id, parent_agent_id=parent.agent.id, task_id=task_id)
         try:
-            result = await parent.run_child(child.id, task)
+            result = await parent.run_child(child, task)
         except Parked as parked:
             raise NeedsApproval(parked.question, parked.run.model_copy(update={"task_id": task_id})) from None
         except ArtelError as failure:
@@ -99,13 +99,13 @@ class AgentFamily:
         listener.note(_ending(task_id, result))
         return ChildResult(child.id, child.name, task_id, result.response, result.error)
 
-    async def _child(self, brief: Brief, waited: ParkedRun | None) -> Agent:
-        space = self._space
+    async def _child_id(self, brief: Brief, waited: ParkedRun | None) -> int:
         if waited is not None and waited.agent_id is not None:
-            return await space.agent(waited.agent_id)
-        place = space.principal, space.project_id, self._parent.agent.id
+            return waited.agent_id
+        space = self._space
+        scope = space.principal, space.project_id, self._parent.agent.id
         name, limits = _name(brief.role), space.services.families
-        return await space.services.database.run(child_for, *place, name, brief, limits, space.lease)
+        return (await space.services.database.run(child_for, *scope, name, brief, limits, space.lease)).id
 
 
 def child_for(

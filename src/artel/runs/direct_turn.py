@@ -16,7 +16,6 @@ from artel.agent_memory.repository import NewMemory
 from artel.approvals.approval import Approval
 from artel.approvals.transactions import decisions, park_turn
 from artel.brain.brain import ToolCall, Usage
-from artel.brain.paying import PaidBrain
 from artel.brain.tokens import count_tokens
 from artel.budgets.guard import ProjectBudgetGuard
 from artel.contract import chat
@@ -76,6 +75,7 @@ class DirectTurn:
         began = time.monotonic()
         agent: Agent | None = None
         try:
+            waiting = await self._waited()
             agent = await self._space.agent(self._agent_id)
             task = Task(
                 self._turn.id,
@@ -85,9 +85,9 @@ class DirectTurn:
                 self._tally,
                 session_id=self._turn.session_id,
                 turn_id=self._turn.id,
-                waiting=await self._waited(),
+                waiting=waiting,
             )
-            result = await run_agent(self._space, self._agent_id, task)
+            result = await run_agent(self._space, agent, task)
         except AgentNotFound as gone:
             result = ExecutionResult.failed(gone.detail, gone.code, self._tally.usage)
         except Parked as parked:
@@ -148,14 +148,13 @@ class DirectTurn:
         self._services.signals.session_changed(self._turn.session_id)
         self._notes.open()
         await self._space.cache.note_version(started.config_version)
-        brain = None
+        budget_guard = None
         if started.month is not None and not self._services.is_demo:
-            place = self._services.database, self._space.principal, self._space.project_id, self._turn.id
-            purse = ProjectBudgetGuard(*place, [started.month.budget_id], user_month=started.month.user)
-            brain = PaidBrain(self._services.brain, purse)
+            scope = self._services.database, self._space.principal, self._space.project_id, self._turn.id
+            budget_guard = ProjectBudgetGuard(*scope, [started.month.budget_id], user_month=started.month.user)
         agent = await self._space.cache.get(agent.id)  # it may have been changed since it was queued
         history = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in started.messages]
-        return Start(agent, history, brain)
+        return Start(agent, history, budget_guard)
 
     # Waiting for a person
 

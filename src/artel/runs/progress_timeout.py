@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
 
 from artel.runs.task import TaskListener
@@ -14,7 +15,10 @@ class TimedOut(Exception):
 
 
 class ProgressTimeout:
-    """A timeout that progress of the loop resets; forwards the events of the loop to the task's listener."""
+    """A timeout that progress of the loop resets; forwards the events of the loop to the task's listener.
+
+    As a context manager it raises TimedOut if the block exceeds the progress timeout or the total timeout.
+    """
 
     def __init__(self, listener: TaskListener, without_progress: float, total: float) -> None:
         self._listener = listener
@@ -24,15 +28,16 @@ class ProgressTimeout:
         self._limit: asyncio.Timeout
         self.written: list[str] = []
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Raise TimedOut if the block exceeds the progress timeout or the total timeout."""
+    async def __aenter__(self) -> None:
+        self._limit = asyncio.timeout(min(self._without_progress, self._total - time.monotonic()))
+        await self._limit.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         try:
-            async with asyncio.timeout(min(self._without_progress, self._total - time.monotonic())) as self._limit:
-                yield
+            await self._limit.__aexit__(kind, failure, traceback)
         except TimeoutError as late:
-            if not self._limit.expired():
-                raise
             raise TimedOut(self._reason()) from late
 
     def token(self, text: str) -> None:

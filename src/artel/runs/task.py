@@ -8,11 +8,10 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from artel.agent_loop.context import Said
-from artel.agent_loop.parking import load_state
-from artel.agent_loop.phases import State
+from artel.agent_loop.parking import State, load_state
 from artel.agent_loop.task import Listener, Tally
 from artel.agent_memory.context_store import Recalled
-from artel.brain.brain import Brain, ToolCall, Usage
+from artel.brain.brain import BudgetGuard, ToolCall, Usage
 from artel.contract.events import EventData
 from artel.contract.http import Agent
 from artel.contract.parked_run import ParkedRun
@@ -73,7 +72,7 @@ class Start:
 
     agent: Agent  # as configured now
     history: Sequence[Said]
-    brain: Brain | None = None  # instead of everybody's, where somebody counts what it costs
+    budget_guard: BudgetGuard | None = None  # None: the cost is not limited
 
 
 @dataclass(frozen=True, slots=True)

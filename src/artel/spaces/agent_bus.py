@@ -7,14 +7,14 @@ task that crashes affects no other.
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any
 
 from artel.errors import AgentNotRegistered, AgentQueueFull, TaskStopped
 from artel.logs import get_logger
-from artel.spaces.agent_figures import AgentFigures, AgentMetrics, AgentStatus
+from artel.spaces.agent_figures import AgentFigures, AgentMetrics, AgentStatus, in_error
 
 MAX_WAITING = 100
 DRAIN_SECONDS = 30.0
@@ -72,9 +72,10 @@ class AgentBus:
         self, status_changed: StatusChanged = lambda *_: None, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._status_changed = status_changed
-        self._now = now
+        self.now = now
         self._agents: dict[int, _Agent] = {}
         self._figures: dict[int, AgentFigures] = {}  # they outlive a registration
+        self._taken_off: set[int] = set()  # until they are registered again
 
     @property
     def registered(self) -> frozenset[int]:
@@ -95,20 +96,32 @@ class AgentBus:
         """Put an agent on the bus, or change its limit; its failures in a row are forgiven."""
         agent = self._agents.get(agent_id)
         if agent is None:
-            figures = self._figures.setdefault(agent_id, AgentFigures(self._now))
+            figures = self._figures.setdefault(agent_id, AgentFigures(self.now))
             agent = self._agents[agent_id] = _Agent(concurrency_limit, figures)
         if agent.renewal is not None:
             agent.renewal.timer.cancel()
             agent.renewal = None
         agent.limit = concurrency_limit
         agent.leaving = False
+        self._taken_off.discard(agent_id)
         agent.figures.forgive()
         log.info("agent_registered", agent_id=agent_id, concurrency_limit=concurrency_limit)
-        self._dispatch(agent_id, agent)
+        self.dispatch(agent_id, agent)
 
     def knows(self, agent_id: int) -> bool:
         """Return whether an agent is on the bus, or will be again without being registered by anybody."""
         return agent_id in self._agents
+
+    def is_new(self, agent_id: int) -> bool:
+        """Return whether an agent was never on the bus, or only before a reset."""
+        return agent_id not in self._agents and agent_id not in self._taken_off
+
+    def refuse_if_unable(self, agent_id: int) -> None:
+        """Raise if the agent can't take a task now."""
+        if agent_id in self._taken_off:
+            raise AgentNotRegistered(NOT_REGISTERED)
+        if self.status(agent_id) is AgentStatus.ERROR:
+            raise in_error("This agent")
 
     def renew(self, agent_id: int, concurrency_limit: int, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Take an agent off the bus, and register it anew when the tasks that it runs are over.
@@ -125,7 +138,12 @@ class AgentBus:
         log.info("agent_deregistered", agent_id=agent_id)
         timer = asyncio.get_running_loop().call_later(drain_seconds, self._renewed, agent_id, agent)
         agent.renewal = _Renewal(concurrency_limit, timer)
-        self._dispatch(agent_id, agent)
+        self.dispatch(agent_id, agent)
+
+    async def take_off(self, agent_id: int, drain_seconds: float) -> None:
+        """Take an agent off the bus until it is registered again."""
+        self._taken_off.add(agent_id)
+        await self.deregister(agent_id, drain_seconds)
 
     async def deregister(
         self, agent_id: int, drain_seconds: float = DRAIN_SECONDS, reason: Exception | None = None
@@ -157,18 +175,19 @@ class AgentBus:
             log.warning("tasks_not_stopped", agent_id=agent_id, tasks=list(agent.running))
 
     def forget_all(self) -> None:
-        """Begin the figures of all agents anew."""
+        """Begin anew with the figures of all agents, also of those that were taken off."""
         self._figures.clear()
+        self._taken_off.clear()
 
     def forget(self, agent_id: int) -> None:
         """Forget the figures of an agent that is gone for good."""
         self._figures.pop(agent_id, None)
+        self._taken_off.discard(agent_id)
 
-    @asynccontextmanager
-    async def slot(self, agent_id: int, task_id: str) -> AsyncIterator[None]:
-        """Wait for a free slot of the agent and hold it for the block.
+    def slot(self, agent_id: int, task_id: str) -> "Slot":
+        """Return a context manager that waits for a free slot of the agent and holds it for the block.
 
-        Raise TaskStopped where the block was when the task is cancelled through the bus.
+        It raises TaskStopped where the block was when the task is cancelled through the bus.
         """
         agent = self._agents.get(agent_id)
         if agent is None or agent.leaving:
@@ -177,20 +196,7 @@ class AgentBus:
             raise AgentQueueFull(
                 f"{MAX_WAITING} tasks are waiting for this agent. Try again in a moment.", retry_after=5
             )
-        entry = _Entry(task_id, asyncio.get_running_loop().create_future())
-        agent.waiting.append(entry)
-        self._dispatch(agent_id, agent)
-        started, failed = self._now(), False
-        try:
-            await entry.granted
-            started = self._now()
-            async with _stoppable(entry):
-                yield
-        except Exception as error:
-            failed = getattr(error, "is_agents_fault", True)
-            raise
-        finally:
-            self._release(agent_id, agent, entry, self._now() - started, failed=failed)
+        return Slot(self, agent_id, agent, _Entry(task_id, asyncio.get_running_loop().create_future()))
 
     def cancel(self, agent_id: int, task_id: str) -> bool:
         """Cancel a task that waits or runs; say whether there was one."""
@@ -230,7 +236,7 @@ class AgentBus:
 
     def metrics(self, agent_id: int) -> AgentMetrics:
         """Return the figures of an agent."""
-        return self._figures.get(agent_id, AgentFigures(self._now)).metrics()
+        return self._figures.get(agent_id, AgentFigures(self.now)).metrics()
 
     def total_processed(self) -> int:
         """Return how many tasks all agents have ended since the space began."""
@@ -240,7 +246,8 @@ class AgentBus:
         """Take every agent off the bus."""
         await asyncio.gather(*(self.deregister(agent_id, drain_seconds, reason) for agent_id in list(self._agents)))
 
-    def _dispatch(self, agent_id: int, agent: _Agent) -> None:
+    def dispatch(self, agent_id: int, agent: _Agent) -> None:
+        """Grant free slots to waiting tasks."""
         if agent.renewal is not None and not agent.running:
             self._renewed(agent_id, agent)  # dispatches
             return
@@ -256,15 +263,6 @@ class AgentBus:
         if agent.renewal is not None and self._agents.get(agent_id) is agent:
             self.register(agent_id, agent.renewal.limit)
 
-    def _release(self, agent_id: int, agent: _Agent, entry: _Entry, seconds: float, *, failed: bool) -> None:
-        """Free the slot of a task, or take it out of the queue if it never got one."""
-        if agent.running.get(entry.task_id) is entry:
-            del agent.running[entry.task_id]
-            agent.figures.ended(seconds, failed=failed)
-        elif entry in agent.waiting:
-            agent.waiting.remove(entry)
-        self._dispatch(agent_id, agent)
-
     def _note_status(self, agent_id: int, agent: _Agent) -> None:
         status = agent.figures.status(len(agent.running), agent.limit)
         if status is not agent.status:
@@ -272,22 +270,64 @@ class AgentBus:
             self._status_changed(agent_id, before, status)
 
 
-@asynccontextmanager
-async def _stoppable(entry: _Entry) -> AsyncIterator[None]:
-    """Let the bus cancel the block: raise TaskStopped then, as `asyncio.timeout` raises TimeoutError."""
-    stopped = TaskStopped("The task was stopped before it was done.")
-    if entry.is_stopped:
-        raise stopped
-    entry.caller = asyncio.current_task()
-    if entry.caller is None:
-        raise RuntimeError("a slot is held by an asyncio task")
-    cancellations = entry.caller.cancelling()
-    try:
-        yield
-    except asyncio.CancelledError as cancelled:
-        if entry.is_stopped and entry.caller.uncancel() <= cancellations:
-            raise stopped from cancelled
-        raise
+class Slot:
+    """A slot of an agent, while a block runs."""
+
+    def __init__(self, bus: AgentBus, agent_id: int, agent: _Agent, entry: _Entry) -> None:
+        self._bus = bus
+        self._agent_id = agent_id
+        self._agent = agent
+        self._entry = entry
+        self._started = bus.now()
+        self._cancellations = 0
+
+    async def __aenter__(self) -> None:
+        self._agent.waiting.append(self._entry)
+        self._bus.dispatch(self._agent_id, self._agent)
+        try:
+            await self._entry.granted
+            self._begin()
+        except BaseException as failure:
+            self._release(failure)
+            raise
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, failure: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        if isinstance(failure, asyncio.CancelledError) and self._was_stopped():
+            stopped = _stopped()
+            self._release(stopped)
+            raise stopped from failure
+        self._release(failure)
+
+    def _begin(self) -> None:
+        self._started = self._bus.now()
+        if self._entry.is_stopped:
+            raise _stopped()
+        caller = self._entry.caller = asyncio.current_task()
+        if caller is None:
+            raise RuntimeError("a slot is held by an asyncio task")
+        self._cancellations = caller.cancelling()
+
+    def _was_stopped(self) -> bool:
+        """Return whether only the bus has cancelled the block, as `asyncio.timeout` decides."""
+        entry = self._entry
+        return entry.is_stopped and entry.caller is not None and entry.caller.uncancel() <= self._cancellations
+
+    def _release(self, failure: BaseException | None) -> None:
+        """Free the slot, or leave the queue if there never was one."""
+        agent, entry = self._agent, self._entry
+        if agent.running.get(entry.task_id) is entry:
+            del agent.running[entry.task_id]
+            failed = isinstance(failure, Exception) and getattr(failure, "is_agents_fault", True)
+            agent.figures.ended(self._bus.now() - self._started, failed=failed)
+        elif entry in agent.waiting:
+            agent.waiting.remove(entry)
+        self._bus.dispatch(self._agent_id, agent)
+
+
+def _stopped() -> TaskStopped:
+    return TaskStopped("The task was stopped before it was done.")
 
 
 async def _is_idle(agent: _Agent, seconds: float) -> bool:

@@ -3,7 +3,7 @@
 import asyncio
 
 from artel.auth.principal import Principal
-from artel.contract.events import EventData
+from artel.contract.events import AgentStatusChanged, EventData
 from artel.db.engine import Database
 from artel.errors import ArtelError
 from artel.events.project_log import write_project_events
@@ -35,6 +35,10 @@ class ProjectEventWriter:
         self._waiting.setdefault((principal, project_id), []).append(event)
         if self._writing is None:
             self._writing = asyncio.get_running_loop().create_task(self._write())
+
+    def agent_changed(self, principal: Principal, project_id: int, agent_id: int, old: str, new: str) -> None:
+        """Queue the event of an agent with a new status."""
+        self.add(principal, project_id, AgentStatusChanged(agent_id=agent_id, old_status=old, new_status=new))
 
     async def close(self) -> None:
         """Write the queued events."""

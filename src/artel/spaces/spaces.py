@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 
-from artel.agent_loop.loop import load_graphs
 from artel.auth.principal import Principal
 from artel.brain import prices
 from artel.brain.tokens import count_tokens
@@ -115,11 +114,10 @@ class Spaces:
 
 
 async def _load_slow_parts() -> None:
-    """Read what the first turn needs while the first space is made: the tokenizer, the prices, LangGraph.
+    """Read what the first turn needs while the first space is made: the tokenizer and the prices.
 
     Not before, because a server that nobody uses does without; not on the event loop, because it takes a second.
     """
     await asyncio.to_thread(count_tokens, "Hello")
     await prices.load()
-    await load_graphs()
     freeze_startup_objects()

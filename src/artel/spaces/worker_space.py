@@ -14,15 +14,14 @@ from artel.agent_memory.context_store import AgentContextStore, Recalled
 from artel.agent_memory.repository import NewMemory, StoredMemory
 from artel.agents import transactions as agent_rows
 from artel.auth.principal import Principal
-from artel.contract.events import AgentStatusChanged
 from artel.contract.http import Agent
-from artel.errors import AgentNotFound, AgentNotRegistered, ArtelError, DatabaseUnavailable, TaskStopped
+from artel.errors import AgentNotFound, ArtelError, DatabaseUnavailable, TaskStopped
 from artel.logs import get_logger
 from artel.projects.repository import ProjectRepository
 from artel.projects.transactions import get_project
-from artel.spaces.agent_bus import NOT_REGISTERED, AgentBus
+from artel.spaces.agent_bus import AgentBus
 from artel.spaces.agent_cache import AgentCache
-from artel.spaces.agent_figures import AgentMetrics, AgentStatus, in_error
+from artel.spaces.agent_figures import AgentMetrics, AgentStatus
 from artel.spaces.agents_md import Guidance
 from artel.spaces.chat_figures import SpaceFigures
 from artel.spaces.services import SpaceServices
@@ -104,7 +103,7 @@ class WorkerSpace:
         self.services = services
         self.lease = lease
         self.figures = SpaceFigures()
-        self.bus = AgentBus(self._status_changed)
+        self.bus = AgentBus(partial(services.project_events.agent_changed, principal, project_id))
         self.cache = AgentCache(self.user_prefix, self._load, services.shared_cache, max_size=services.cached_agents)
         self.samples: deque[Sample] = deque(maxlen=SAMPLES)
         self.hung: dict[int, str] = {}
@@ -118,7 +117,6 @@ class WorkerSpace:
         self.root_id: int | None = None  # the agent that created the team
         self.pace = RateLimit(calls=services.tool_calls, key=(principal.user_id, project_id))
         self.guidance = self._new_guidance()
-        self._off_the_bus: set[int] = set()
         self._handled = 0
         self._left = asyncio.Event()
         self._none_handled = asyncio.Event()
@@ -178,7 +176,6 @@ class WorkerSpace:
         self.bus.forget_all()
         await self.cache.clear()
         self.hung.clear()
-        self._off_the_bus.clear()
         self.figures = SpaceFigures()
         self.samples.clear()
         self.guidance = self._new_guidance()
@@ -216,7 +213,7 @@ class WorkerSpace:
             raise SpaceClosed
         self._used = time.monotonic()
         agent = await self.cache.get(agent_id)
-        if not self.bus.knows(agent_id) and agent_id not in self._off_the_bus:
+        if self.bus.is_new(agent_id):
             self._names[agent_id] = agent.name
             self.bus.register(agent_id, agent.concurrency_limit)
         return agent
@@ -245,7 +242,6 @@ class WorkerSpace:
         """Register an agent on the bus."""
         agent = await self.cache.get(agent_id)
         self._names[agent_id] = agent.name
-        self._off_the_bus.discard(agent_id)
         self.hung.pop(agent_id, None)
         self.bus.register(agent_id, agent.concurrency_limit)
         if agent.memory:
@@ -253,24 +249,15 @@ class WorkerSpace:
 
     async def deregister_agent(self, agent_id: int) -> None:
         """Take an agent off the bus until it is registered again; its running tasks are drained."""
-        self._off_the_bus.add(agent_id)
-        await self.bus.deregister(agent_id, self.services.limits.drain)
+        await self.bus.take_off(agent_id, self.services.limits.drain)
 
     async def remove_agent(self, agent_id: int) -> None:
         """Release the resources of a deleted agent."""
         await self.deregister_agent(agent_id)
         self.bus.forget(agent_id)
         self.hung.pop(agent_id, None)
-        self._off_the_bus.discard(agent_id)  # its row is deleted
         self._names.pop(agent_id, None)
         await self.cache.invalidate(agent_id)
-
-    def refuse_if_unable(self, agent_id: int) -> None:
-        """Raise if the agent can't take a message now."""
-        if agent_id in self._off_the_bus:
-            raise AgentNotRegistered(NOT_REGISTERED)
-        if self.bus.status(agent_id) is AgentStatus.ERROR:
-            raise in_error("This agent")
 
     # Memory
 
@@ -426,10 +413,6 @@ class WorkerSpace:
             message = f"The space has been up for {uptime / 3600:.1f} hours. Reset it when nothing runs."
             findings.append(Finding("uptime", "", "warning", message))
         return findings
-
-    def _status_changed(self, agent_id: int, old: AgentStatus, new: AgentStatus) -> None:
-        changed = AgentStatusChanged(agent_id=agent_id, old_status=old, new_status=new)
-        self.services.project_events.add(self.principal, self.project_id, changed)
 
     async def _load(self, agent_id: int) -> Agent:
         try:

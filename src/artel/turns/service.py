@@ -167,7 +167,7 @@ class ChatService:
         """Raise if this process knows that the agent can't take a message now."""
         space = self._spaces.peek(project_id) if self._spaces else None
         if space is not None:
-            space.refuse_if_unable(agent_id)
+            space.bus.refuse_if_unable(agent_id)
 
     async def _take_storage(self, user: Principal, session_id: str, size: int, key: str | None) -> int:
         """Reserve storage for a message and return its bytes; 0 for a repeated request that was already accepted."""
