@@ -20,13 +20,13 @@ from artel.spaces.resets import audited_reset
 
 log = get_logger(__name__)
 
-router = APIRouter(prefix="/admin", tags=["administration"])
+router = APIRouter(prefix="/admin", tags=["administration"], responses=documented(401, 403, 422, 503))
 
 
 @router.post(
     "/projects/{project_id}/space/reset",
     status_code=status.HTTP_204_NO_CONTENT,
-    responses=documented(401, 403, 404, 422, 503),
+    responses=documented(404),
 )
 async def reset_any_space(project_id: ProjectId, administrator: Administrator, services: Services) -> None:
     """Reset the worker space of any user's project. The project's audit log records who did it."""
@@ -38,7 +38,7 @@ async def reset_any_space(project_id: ProjectId, administrator: Administrator, s
     await audited_reset(services.database, owner, project_id, "administrator", reset, administrator.user_id)
 
 
-@router.get("/users", responses=documented(401, 403, 422, 503))
+@router.get("/users")
 async def list_users(
     _administrator: Administrator, services: Services, limit: Limit = 50, offset: Offset = 0
 ) -> Page[UserAccount]:
@@ -46,7 +46,7 @@ async def list_users(
     return await services.database.read(_page, limit, offset)
 
 
-@router.patch("/users/{user_id}", responses=documented(400, 401, 403, 404, 413, 422, 503))
+@router.patch("/users/{user_id}", responses=documented(400, 404, 413))
 async def set_user_limits(
     user_id: UserId, body: UserLimits, administrator: Administrator, services: Services
 ) -> UserAccount:

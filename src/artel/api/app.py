@@ -10,15 +10,12 @@ from fastapi.routing import APIRoute
 from artel import __version__
 from artel.api import (
     admin,
-    agents,
     approvals,
-    archives,
     auth,
     chat,
     connectors,
-    context,
     health,
-    knowledge,
+    memory,
     projects,
     spaces,
     tools,
@@ -28,8 +25,7 @@ from artel.api import (
     workspace,
 )
 from artel.api.metrics import HttpMetrics
-from artel.api.middleware import BodyLimitMiddleware, PathMiddleware, RequestMiddleware
-from artel.api.origin import OriginMiddleware
+from artel.api.middleware import BodyLimitMiddleware, OriginMiddleware, PathMiddleware, RequestMiddleware
 from artel.api.problems import install_problem_handlers
 from artel.auth.middleware import AuthMiddleware
 from artel.container import Container
@@ -47,10 +43,9 @@ ROUTERS = (
     chat.router,
     auth.router,
     projects.router,
-    agents.router,
-    context.router,
-    knowledge.router,
-    archives.router,
+    projects.agents_router,
+    memory.router,
+    memory.project_router,
     workspace.router,
     chat.sessions_router,
     spaces.router,
@@ -129,6 +124,8 @@ def _with_problems(document: dict[str, Any]) -> dict[str, Any]:
     problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(problem.pop("$defs"))
     schemas["Problem"] = problem
+    for operation in (operation for path in document["paths"].values() for operation in path.values()):
+        operation["responses"] = dict(sorted(operation["responses"].items()))
     return document
 
 

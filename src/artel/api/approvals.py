@@ -19,10 +19,10 @@ StatusFilter = Annotated[
     ),
 ]
 
-router = APIRouter(prefix="/my/approvals", tags=["approvals"])
+router = APIRouter(prefix="/my/approvals", tags=["approvals"], responses=documented(401, 404, 422, 503))
 
 
-@router.get("", responses=documented(401, 404, 422, 503))
+@router.get("")
 async def list_approvals(
     user: CurrentUser,
     services: Services,
@@ -35,21 +35,19 @@ async def list_approvals(
     return await services.approvals.list(user, wanted, session_id, limit, offset)
 
 
-@router.get("/{approval_id}", responses=documented(401, 404, 422, 503))
+@router.get("/{approval_id}")
 async def show_approval(approval_id: ApprovalId, user: CurrentUser, services: Services) -> ApprovalState:
     """Show an approval."""
     return await services.approvals.show(user, approval_id)
 
 
-@router.post("/{approval_id}/confirm", responses=documented(400, 401, 404, 409, 413, 422, 503))
+@router.post("/{approval_id}/confirm", responses=documented(400, 409, 413))
 async def confirm(approval_id: ApprovalId, body: NewDecision, user: CurrentUser, services: Services) -> ApprovalState:
     """Approve or reject; the run resumes."""
     return await services.approvals.confirm(user, approval_id, body)
 
 
-@router.post(
-    "/{approval_id}/ask-again", status_code=status.HTTP_201_CREATED, responses=documented(401, 404, 409, 422, 429, 503)
-)
+@router.post("/{approval_id}/ask-again", status_code=status.HTTP_201_CREATED, responses=documented(409, 429))
 async def ask_again(approval_id: ApprovalId, user: CurrentUser, services: Services) -> ApprovalState:
     """Reopen an expired approval. If you approve it, the call is made without asking a model again."""
     return await services.approvals.ask_again(user, approval_id)

@@ -34,8 +34,8 @@ WAIT_SECONDS = 35.0
 MAX_WAIT_SECONDS = 600.0
 _WAIT = re.compile(r"\bwait\s*=\s*(\d{1,6})")
 
-router = APIRouter(tags=["chat"])
-sessions_router = APIRouter(prefix="/my/chat/sessions", tags=["chat"])
+router = APIRouter(tags=["chat"], responses=documented(401, 422, 503))
+sessions_router = APIRouter(prefix="/my/chat/sessions", tags=["chat"], responses=documented(401, 404, 422, 503))
 
 Role = Annotated[str | None, Query(pattern="^(user|assistant|system)$", description="Only messages of this role.")]
 Last = Annotated[int | None, Query(ge=1, le=100, description="Only the newest N messages.")]
@@ -54,7 +54,7 @@ _REPLIES: dict[int | str, dict[str, Any]] = {
 
 @router.post(
     "/my/chat/{session_id}/message",
-    responses=_REPLIES | documented(400, 401, 404, 409, 413, 422, 429, 502, 503, 504),
+    responses=_REPLIES | documented(400, 404, 409, 413, 429, 502, 504),
 )
 async def send_message(
     session_id: SessionId,
@@ -77,7 +77,7 @@ async def send_message(
 
 @router.post(
     "/my/chat/{session_id}/turns/{turn_id}/retry",
-    responses=_REPLIES | documented(401, 404, 409, 422, 429, 502, 503, 504),
+    responses=_REPLIES | documented(404, 409, 429, 502, 504),
 )
 async def retry(
     session_id: SessionId,
@@ -123,7 +123,7 @@ def _wait_seconds(prefer: str, mode: Mode) -> float:
     return WAIT_SECONDS
 
 
-@router.get("/my/chat/{session_id}/messages", responses=documented(401, 404, 422, 503))
+@router.get("/my/chat/{session_id}/messages", responses=documented(404))
 async def list_messages(
     session_id: SessionId,
     user: CurrentUser,
@@ -137,7 +137,7 @@ async def list_messages(
     return await services.database.read(history.list_messages, user, session_id, role, limit, offset, last)
 
 
-@router.get("/my/chat/{session_id}/timeline", responses=documented(401, 404, 422, 503))
+@router.get("/my/chat/{session_id}/timeline", responses=documented(404))
 async def show_timeline(
     session_id: SessionId,
     user: CurrentUser,
@@ -153,7 +153,7 @@ async def show_timeline(
 @router.get(
     "/my/chat/{session_id}/events",
     response_class=Response,
-    responses=STREAMED | documented(401, 404, 422, 429, 503),
+    responses=STREAMED | documented(404, 429),
 )
 async def follow_session(
     session_id: SessionId, user: CurrentUser, services: Services, after: After = None, last_event_id: LastEventId = None
@@ -165,31 +165,31 @@ async def follow_session(
     return EventStream(services.hub.follow(user, session_id, start, HEARTBEAT_SECONDS), session_id)
 
 
-@router.get("/my/chat/{session_id}/turns/{turn_id}", responses=documented(401, 404, 422, 503))
+@router.get("/my/chat/{session_id}/turns/{turn_id}", responses=documented(404))
 async def show_turn(session_id: SessionId, turn_id: TurnId, user: CurrentUser, services: Services) -> TurnState:
     """Show the state of a turn."""
     return await services.chat.show(user, session_id, turn_id)
 
 
-@router.post("/my/chat/{session_id}/turns/{turn_id}/cancel", responses=documented(401, 404, 422, 503))
+@router.post("/my/chat/{session_id}/turns/{turn_id}/cancel", responses=documented(404))
 async def cancel(session_id: SessionId, turn_id: TurnId, user: CurrentUser, services: Services) -> TurnState:
     """Cancel a queued or running turn; a finished turn does not change."""
     return await services.chat.cancel(user, session_id, turn_id)
 
 
-@router.get("/my/search", responses=documented(401, 422, 429, 503, 504))
+@router.get("/my/search", responses=documented(429, 504))
 async def search(user: CurrentUser, services: Services, q: Words, limit: Limit = 50, offset: Offset = 0) -> Page[Found]:
     """Search your sessions and messages."""
     return await services.sessions.search(user, q, limit, offset)
 
 
-@sessions_router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 401, 404, 409, 413, 422, 503))
+@sessions_router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 409, 413))
 async def create_session(body: NewSession, user: CurrentUser, services: Services) -> Session:
     """Create a session in a project, by default in your default project."""
     return await services.database.run(sessions.create_session, user, uuid7(), body, services.project_rules)
 
 
-@sessions_router.get("", responses=documented(401, 404, 422, 503))
+@sessions_router.get("")
 async def list_sessions(
     user: CurrentUser, services: Services, limit: Limit = 50, offset: Offset = 0, project_id: InProject = None
 ) -> Page[Session]:
@@ -197,7 +197,7 @@ async def list_sessions(
     return await services.database.read(sessions.list_sessions, user, project_id, limit, offset)
 
 
-@sessions_router.get("/{session_id}", responses=documented(401, 404, 422, 503))
+@sessions_router.get("/{session_id}")
 async def get_session(session_id: SessionId, user: CurrentUser, services: Services) -> SessionWithMessages:
     """Show a session with its latest messages."""
     return await services.database.read(history.get_session, user, session_id)
@@ -206,22 +206,20 @@ async def get_session(session_id: SessionId, user: CurrentUser, services: Servic
 @sessions_router.post(
     "/{session_id}/fork",
     status_code=status.HTTP_201_CREATED,
-    responses=documented(400, 401, 404, 409, 413, 422, 503),
+    responses=documented(400, 409, 413),
 )
 async def fork_session(session_id: SessionId, body: Fork, user: CurrentUser, services: Services) -> Session:
     """Create a new session with the messages up to a given one."""
     return await services.sessions.fork(user, session_id, body.message_id)
 
 
-@sessions_router.patch("/{session_id}", responses=documented(400, 401, 404, 413, 422, 503))
+@sessions_router.patch("/{session_id}", responses=documented(400, 413))
 async def update_session(session_id: SessionId, body: SessionChanges, user: CurrentUser, services: Services) -> Session:
     """Change the title of a session."""
     return await services.database.run(sessions.update_session, user, session_id, body)
 
 
-@sessions_router.delete(
-    "/{session_id}", status_code=status.HTTP_204_NO_CONTENT, responses=documented(401, 404, 422, 503)
-)
+@sessions_router.delete("/{session_id}", status_code=status.HTTP_204_NO_CONTENT)
 async def delete_session(session_id: SessionId, user: CurrentUser, services: Services) -> None:
     """Delete a session and its messages."""
     await services.sessions.delete(user, session_id)

@@ -43,10 +43,12 @@ MAX_MESSAGES_PER_SECOND = 500
 
 log = get_logger(__name__)
 
-router = APIRouter(prefix="/my/projects/{project_id}/connector", tags=["connectors"])
+router = APIRouter(
+    prefix="/my/projects/{project_id}/connector", tags=["connectors"], responses=documented(401, 404, 422, 503)
+)
 
 
-@router.get("", responses=documented(401, 404, 422, 503))
+@router.get("")
 async def show_connector(project_id: ProjectId, user: CurrentUser, services: Services) -> ConnectorState:
     """Show whether a connector is online for the project, and how writes are approved."""
     serving = await services.database.read(find_connector, user, project_id)

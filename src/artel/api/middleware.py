@@ -12,7 +12,8 @@ from starlette.websockets import WebSocket
 
 from artel.api.metrics import HttpMetrics
 from artel.api.problems import problem_of, problem_of_crash
-from artel.errors import ArtelError, PathTooLong, ServerBusy
+from artel.auth.middleware import SAFE_METHODS
+from artel.errors import ArtelError, HostNotAllowed, OriginRefused, PathTooLong, ServerBusy
 from artel.ids import uuid7
 from artel.logs import get_logger
 
@@ -23,7 +24,8 @@ MAX_PATH_BYTES = 4_096
 MAX_LOGGED_CHARACTERS = 300
 MAX_LOGIN_BYTES = 16_384  # stricter, because the client is not authenticated yet
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
-_QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
+_PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[^:\[\]/@\s]{1,253})(?::[0-9]{0,5})?")
 _HEADERS = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
@@ -112,7 +114,7 @@ class RequestMiddleware:
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         self._metrics.observe(scope["method"], _route(scope), status, seconds)
-        if scope["path"] not in _QUIET:
+        if scope["path"] not in _PROBES:
             duration = round(seconds * 1000, 1)
             log.info("request", method=scope["method"], path=_logged_path(scope), status=status, duration_ms=duration)
 
@@ -128,6 +130,29 @@ class PathMiddleware:
             scope["path"] = scope["path"][:-1]
             if scope.get("raw_path"):
                 scope["raw_path"] = scope["raw_path"].removesuffix(b"/")
+        await self._app(scope, receive, send)
+
+
+class OriginMiddleware:
+    """Refuses requests for an unknown host (DNS rebinding) and changes from pages of another origin.
+
+    Sets `same_origin` in the request's state: whether the browser states that a page of this server sent it.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str] | None, *, check_probes: bool) -> None:
+        """Set the allowed hosts (None: any); `check_probes` applies them to health probes too."""
+        self._app = app
+        self._hosts = hosts
+        self._unchecked = frozenset() if check_probes else _PROBES
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket"):
+            names = _values(scope, b"host")
+            if self._hosts is not None and scope["path"] not in self._unchecked:
+                _require_host(names, self._hosts)
+            host = names[0].lower() if len(names) == 1 else None
+            is_unsafe = scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS
+            scope.setdefault("state", {})["same_origin"] = _is_same_origin(scope, host, refuse=is_unsafe)
         await self._app(scope, receive, send)
 
 
@@ -198,3 +223,32 @@ def _request_id(scope: Scope) -> str:
 def _route(scope: Scope) -> str:
     route = scope.get("route")
     return getattr(route, "path", "unknown")
+
+
+def _require_host(names: list[str], allowed: frozenset[str]) -> None:
+    parsed = _HOST.fullmatch(names[0]) if len(names) == 1 else None
+    if parsed is None or parsed[1].lower() not in allowed:
+        name = parsed[1] if parsed else "this host"
+        raise HostNotAllowed(
+            f"The host {name} is not allowed. If it is this server's name, its operator adds it to ARTEL_ALLOWED_HOSTS."
+        )
+
+
+def _is_same_origin(scope: Scope, host: str | None, *, refuse: bool) -> bool:
+    """Return whether a page of this server sent the request; with `refuse` raise if another page did."""
+    origins, sites = _values(scope, b"origin"), _values(scope, b"sec-fetch-site")
+    scheme, separator, address = origins[0].lower().partition("://") if origins else ("", "", "")
+    is_foreign = bool(origins) and not (
+        len(origins) == 1 and scheme in ("http", "https") and bool(separator) and address == host
+    )
+    is_foreign = is_foreign or any(site not in ("same-origin", "none") for site in sites)
+    if is_foreign and refuse:
+        raise OriginRefused(
+            "Pages of another origin may not change anything on this server. "
+            "If it is behind a reverse proxy, the proxy must pass on the Host header."
+        )
+    return not is_foreign and (bool(origins) or sites == ["same-origin"])
+
+
+def _values(scope: Scope, name: bytes) -> list[str]:
+    return [value.decode("latin-1").strip() for key, value in scope["headers"] if key == name]

@@ -1,8 +1,10 @@
 """Endpoints for worker spaces: statistics, health, life cycle, alerts, events and agent operations."""
 
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response, status
+from fastapi import APIRouter, Depends, Response, status
 
 from artel.alerts import transactions as alerts
 from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, ProjectId, Services
@@ -13,24 +15,32 @@ from artel.contract.spaces import AgentFiguresAnswer, AgentStatusAnswer, Alert, 
 from artel.events.project_log import last_project_event
 from artel.spaces.resets import audited_reset
 
-router = APIRouter(prefix="/my/projects/{project_id}", tags=["worker space"])
-
-ERROR_RESPONSES = documented(401, 404, 422, 503)
+router = APIRouter(prefix="/my/projects/{project_id}", tags=["worker space"], responses=documented(401, 404, 422, 503))
 
 
-@router.get("/space", responses=ERROR_RESPONSES)
+async def _ask_agent(
+    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services
+) -> Callable[[str], Awaitable[Any]]:
+    """Return a function that calls an operation of the worker space on the agent."""
+    return partial(services.space_rpc.ask, user, project_id, agent_id=agent_id)
+
+
+AskAgent = Annotated[Callable[[str], Awaitable[Any]], Depends(_ask_agent)]
+
+
+@router.get("/space")
 async def show_space(project_id: ProjectId, user: CurrentUser, services: Services) -> SpaceState:
     """Show statistics of the project's worker space."""
     return SpaceState.model_validate(await services.space_rpc.ask(user, project_id, "state"))
 
 
-@router.get("/space/health", responses=ERROR_RESPONSES)
+@router.get("/space/health")
 async def show_health(project_id: ProjectId, user: CurrentUser, services: Services) -> SpaceHealth:
     """Show the health of the worker space."""
     return SpaceHealth.model_validate(await services.space_rpc.ask(user, project_id, "health"))
 
 
-@router.post("/space/reset", responses=ERROR_RESPONSES)
+@router.post("/space/reset")
 async def reset_space(project_id: ProjectId, user: CurrentUser, services: Services) -> SpaceState:
     """Stop all tasks at once and restart the worker space. Memories and your files are not touched."""
     reset = partial(services.space_rpc.ask, user, project_id, "reset")
@@ -38,59 +48,49 @@ async def reset_space(project_id: ProjectId, user: CurrentUser, services: Servic
     return await show_space(project_id, user, services)
 
 
-@router.post("/space/cleanup", status_code=status.HTTP_204_NO_CONTENT, responses=ERROR_RESPONSES)
+@router.post("/space/cleanup", status_code=status.HTTP_204_NO_CONTENT)
 async def clean_up_space(project_id: ProjectId, user: CurrentUser, services: Services) -> None:
     """Shut the worker space down gracefully; the next message starts a new one."""
     await services.space_rpc.ask(user, project_id, "clean_up")
 
 
-@router.delete("/space/cache", status_code=status.HTTP_204_NO_CONTENT, responses=ERROR_RESPONSES)
+@router.delete("/space/cache", status_code=status.HTTP_204_NO_CONTENT)
 async def clear_cache(project_id: ProjectId, user: CurrentUser, services: Services) -> None:
     """Clear the cache of agent configurations; registered agents stay active."""
     await services.space_rpc.ask(user, project_id, "clear_cache")
 
 
-@router.get("/agents/{agent_id}/status", responses=ERROR_RESPONSES)
-async def show_status(
-    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services
-) -> AgentStatusAnswer:
+@router.get("/agents/{agent_id}/status")
+async def show_status(ask: AskAgent) -> AgentStatusAnswer:
     """Show the status of an agent."""
-    return AgentStatusAnswer.model_validate(await services.space_rpc.ask(user, project_id, "status", agent_id))
+    return AgentStatusAnswer.model_validate(await ask("status"))
 
 
-@router.get("/agents/{agent_id}/metrics", responses=ERROR_RESPONSES)
-async def show_metrics(
-    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services
-) -> AgentFiguresAnswer:
+@router.get("/agents/{agent_id}/metrics")
+async def show_metrics(ask: AskAgent) -> AgentFiguresAnswer:
     """Show statistics of an agent."""
-    return AgentFiguresAnswer.model_validate(await services.space_rpc.ask(user, project_id, "metrics", agent_id))
+    return AgentFiguresAnswer.model_validate(await ask("metrics"))
 
 
-@router.post("/agents/{agent_id}/register", responses=ERROR_RESPONSES)
-async def register(
-    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services
-) -> AgentStatusAnswer:
+@router.post("/agents/{agent_id}/register")
+async def register(ask: AskAgent) -> AgentStatusAnswer:
     """Register an agent on the bus; it takes tasks immediately."""
-    return AgentStatusAnswer.model_validate(await services.space_rpc.ask(user, project_id, "register", agent_id))
+    return AgentStatusAnswer.model_validate(await ask("register"))
 
 
-@router.post("/agents/{agent_id}/deregister", responses=ERROR_RESPONSES)
-async def deregister(
-    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services
-) -> AgentStatusAnswer:
+@router.post("/agents/{agent_id}/deregister")
+async def deregister(ask: AskAgent) -> AgentStatusAnswer:
     """Deregister an agent from the bus after its running tasks; it takes no tasks until it is registered again."""
-    return AgentStatusAnswer.model_validate(await services.space_rpc.ask(user, project_id, "deregister", agent_id))
+    return AgentStatusAnswer.model_validate(await ask("deregister"))
 
 
-@router.post("/agents/{agent_id}/invalidate", responses=ERROR_RESPONSES)
-async def invalidate(
-    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services
-) -> AgentStatusAnswer:
+@router.post("/agents/{agent_id}/invalidate")
+async def invalidate(ask: AskAgent) -> AgentStatusAnswer:
     """Remove an agent's configuration from the cache; it is reloaded on next use."""
-    return AgentStatusAnswer.model_validate(await services.space_rpc.ask(user, project_id, "invalidate", agent_id))
+    return AgentStatusAnswer.model_validate(await ask("invalidate"))
 
 
-@router.get("/alerts", responses=ERROR_RESPONSES)
+@router.get("/alerts")
 async def list_alerts(
     project_id: ProjectId, user: CurrentUser, services: Services, limit: Limit = 50, offset: Offset = 0
 ) -> Page[Alert]:
@@ -101,7 +101,7 @@ async def list_alerts(
 @router.get(
     "/events",
     response_class=Response,
-    responses=STREAMED | documented(401, 404, 422, 503, 429),
+    responses=STREAMED | documented(429),
 )
 async def follow_project(
     project_id: ProjectId, user: CurrentUser, services: Services, after: After = None, last_event_id: LastEventId = None

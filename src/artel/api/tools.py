@@ -21,10 +21,10 @@ TOOLS = (
     *((tool.schema, tool.level) for tool in (*READ_TOOLS, *WRITE_TOOLS)),
 )
 
-router = APIRouter(prefix="/my/projects/{project_id}", tags=["tools"])
+router = APIRouter(prefix="/my/projects/{project_id}", tags=["tools"], responses=documented(401, 404, 422, 503))
 
 
-@router.get("/tools", responses=documented(401, 404, 422, 503))
+@router.get("/tools")
 async def list_tools(
     project_id: ProjectId, user: CurrentUser, services: Services, limit: Limit = 50, offset: Offset = 0
 ) -> Page[ToolShown]:
@@ -46,7 +46,7 @@ async def list_tools(
     return Page(items=items, total=len(TOOLS), limit=limit, offset=offset)
 
 
-@router.get("/audit", responses=documented(401, 404, 422, 503))
+@router.get("/audit")
 async def list_audit(
     project_id: ProjectId,
     user: CurrentUser,
@@ -61,7 +61,7 @@ async def list_audit(
     return Page(items=items, total=total, limit=limit, offset=offset)
 
 
-@router.post("/undo", responses=documented(400, 401, 404, 409, 413, 422, 503))
+@router.post("/undo", responses=documented(400, 409, 413))
 async def undo_changes(project_id: ProjectId, body: NewUndo, user: CurrentUser, services: Services) -> Undone:
     """Undo agents' changes in your folder; a file that was changed afterwards is not touched."""
     return Undone(files=await undo(services.database, services.relay, user, project_id, body))

@@ -41,10 +41,10 @@ Group = Annotated[
 ]
 InProject = Annotated[int | None, Query(ge=0, le=MAX_ID, description="Only usage of this project.", examples=[1])]
 
-router = APIRouter(prefix="/my/usage", tags=["usage"])
+router = APIRouter(prefix="/my/usage", tags=["usage"], responses=documented(401, 404, 422, 503))
 
 
-@router.get("", responses=documented(401, 404, 422, 503))
+@router.get("")
 async def show_usage(
     user: CurrentUser,
     services: Services,

@@ -14,10 +14,10 @@ WorkflowId = Annotated[str, Path(max_length=64, pattern=r"^[0-9a-zA-Z-]+$")]
 StatusFilter = Annotated[WorkflowStatus | None, Query(alias="status", description="Only workflows with this status.")]
 OfProject = Annotated[int | None, Query(ge=1, le=2**53, description="Only workflows of this project.")]
 
-router = APIRouter(prefix="/my/workflows", tags=["workflows"])
+router = APIRouter(prefix="/my/workflows", tags=["workflows"], responses=documented(401, 404, 422, 503))
 
 
-@router.get("", responses=documented(401, 404, 422, 503))
+@router.get("")
 async def list_workflows(
     user: CurrentUser,
     services: Services,
@@ -31,13 +31,13 @@ async def list_workflows(
     return await services.workflows.list(user, wanted, project_id, session_id, limit, offset)
 
 
-@router.get("/{workflow_id}", responses=documented(401, 404, 422, 503))
+@router.get("/{workflow_id}")
 async def show_workflow(workflow_id: WorkflowId, user: CurrentUser, services: Services) -> WorkflowState:
     """Show a workflow: its plan, price, tasks and answer."""
     return await services.workflows.show(user, workflow_id)
 
 
-@router.post("/{workflow_id}/cancel", responses=documented(401, 404, 422, 503))
+@router.post("/{workflow_id}/cancel")
 async def cancel_workflow(workflow_id: WorkflowId, user: CurrentUser, services: Services) -> WorkflowState:
     """Cancel a workflow; finished tasks keep their results. A finished workflow does not change."""
     return await services.workflows.cancel(user, workflow_id)
@@ -46,7 +46,7 @@ async def cancel_workflow(workflow_id: WorkflowId, user: CurrentUser, services: 
 @router.post(
     "/{workflow_id}/retry",
     status_code=status.HTTP_202_ACCEPTED,
-    responses=documented(401, 404, 409, 422, 429, 503),
+    responses=documented(409, 429),
 )
 async def retry_workflow(workflow_id: WorkflowId, user: CurrentUser, services: Services) -> WorkflowState:
     """Retry the tasks that did not succeed; the others keep their results."""

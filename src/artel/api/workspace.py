@@ -23,7 +23,11 @@ from artel.task_workspaces.task_workspace import TaskWorkspace
 
 T = TypeVar("T")
 
-router = APIRouter(prefix="/my/projects/{project_id}/agents/{agent_id}/workspace", tags=["task workspaces"])
+router = APIRouter(
+    prefix="/my/projects/{project_id}/agents/{agent_id}/workspace",
+    tags=["task workspaces"],
+    responses=documented(401, 403, 404, 409, 422, 503),
+)
 
 FilePath = Annotated[str, Path(description="Relative to the task workspace.", examples=["notes/plan.md"])]
 Folder = Annotated[str, Query(description="Folder to list, relative to the task workspace.")]
@@ -89,7 +93,7 @@ async def _workspace(
 Workspace = Annotated[WorkspaceReader, Depends(_workspace)]
 
 
-@router.get("", responses=documented(401, 403, 404, 409, 422, 503))
+@router.get("")
 async def get_workspace(workspace: Workspace) -> WorkspaceInfo:
     """Show size and number of files of the agent's task workspace; zeros before the first write."""
     info = await workspace.read(TaskWorkspace.info)
@@ -103,7 +107,7 @@ async def get_workspace(workspace: Workspace) -> WorkspaceInfo:
     )
 
 
-@router.get("/files", responses=documented(401, 403, 404, 409, 422, 503))
+@router.get("/files")
 async def list_workspace_files(
     workspace: Workspace, path: Folder = ".", recursive: Recursive = False, limit: Limit = 50, offset: Offset = 0
 ) -> Page[WorkspaceFile]:
@@ -113,9 +117,7 @@ async def list_workspace_files(
     return Page(items=items, total=len(found.entries), limit=limit, offset=offset)
 
 
-@router.get(
-    "/files/{path:path}", response_class=Response, responses=_CONTENT | documented(401, 403, 404, 409, 422, 503)
-)
+@router.get("/files/{path:path}", response_class=Response, responses=_CONTENT)
 async def get_workspace_file(workspace: Workspace, path: FilePath) -> Response:
     """Download a file of the agent's task workspace; it is never shown as a page, because agents wrote it."""
     data = (await workspace.read(lambda files: files.read(path))).data

@@ -1,0 +1,190 @@
+"""Endpoints for the memory of an agent, of all agents of a project, and of deleted agents."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query, status
+from fastapi.responses import StreamingResponse
+from pydantic.json_schema import SkipJsonSchema
+
+from artel.agent_memory import transactions as memories
+from artel.agent_memory.context_store import AgentContextStore
+from artel.agent_memory.knowledge import ProjectKnowledge
+from artel.agent_memory.repository import NewMemory, StoredMemory
+from artel.agents.transactions import get_agent
+from artel.api.dependencies import AgentId, ArchiveId, CurrentUser, Limit, Offset, ProjectId, Services
+from artel.api.problems import documented
+from artel.contract.http import Page
+from artel.contract.memory import (
+    AddMemory,
+    FoundMemories,
+    FoundMemory,
+    KnownMemories,
+    KnownMemory,
+    Memory,
+    MemoryArchive,
+    MemoryStats,
+    MemoryType,
+    SearchMemory,
+)
+from artel.projects.transactions import get_project
+from artel.vector_index.store import Filter
+
+JSON_LINES = "application/x-ndjson"
+_ERRORS = documented(401, 404, 422, 503)
+_LINES: dict[int | str, dict[str, Any]] = {
+    200: {"description": "One memory per line.", "content": {JSON_LINES: {"schema": {"type": "string"}}}}
+}
+
+router = APIRouter(prefix="/my/projects/{project_id}/agents/{agent_id}/context", tags=["memory"], responses=_ERRORS)
+project_router = APIRouter(prefix="/my/projects/{project_id}", tags=["memory"], responses=_ERRORS)
+
+# None is not in the schema: a query parameter can be omitted but not null.
+OfType = Annotated[MemoryType | SkipJsonSchema[None], Query(description="Only memories of this type.")]
+Success = Annotated[bool | SkipJsonSchema[None], Query(description="Only memories of successful (or failed) work.")]
+
+
+class JsonLines(StreamingResponse):
+    """JSON Lines."""
+
+    media_type = JSON_LINES
+
+
+async def _context(
+    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services
+) -> AgentContextStore:
+    agent = await services.database.read(get_agent, user, project_id, agent_id)
+    return services.memories.context_store(user, project_id, agent_id, agent.name)
+
+
+Context = Annotated[AgentContextStore, Depends(_context)]
+
+
+@router.get("")
+async def list_memories(
+    project_id: ProjectId,
+    agent_id: AgentId,
+    user: CurrentUser,
+    services: Services,
+    _context: Context,
+    limit: Limit = 50,
+    offset: Offset = 0,
+    type: OfType = None,  # noqa: A002
+    success: Success = None,
+) -> Page[Memory]:
+    """List the agent's memories, newest first."""
+    where = Filter(type=type, success=success)
+    rows, total = await services.database.read(memories.page, user, project_id, agent_id, where, limit, offset)
+    return Page(items=[Memory.model_validate(row) for row in rows], total=total, limit=limit, offset=offset)
+
+
+@router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 409, 413))
+async def add_memory(body: AddMemory, context: Context, user: CurrentUser, services: Services) -> Memory:
+    """Add a memory to the agent."""
+    await services.storage.take(user, len(body.content.encode()))
+    return Memory.model_validate(await context.add(NewMemory(**dict(body))))
+
+
+@router.delete("", status_code=status.HTTP_204_NO_CONTENT)
+async def clear_memory(context: Context) -> None:
+    """Delete all memories of the agent."""
+    await context.clear()
+
+
+@router.post("/search", responses=documented(400, 413))
+async def search_memory(body: SearchMemory, context: Context) -> FoundMemories:
+    """Search the agent's memories by meaning and by words."""
+    found = await context.search(body.query, body.top_k, _filter(body))
+    return FoundMemories(items=[FoundMemory(**_fields(each.memory), score=each.score) for each in found])
+
+
+@router.get("/stats")
+async def memory_stats(
+    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services, context: Context
+) -> MemoryStats:
+    """Show statistics of the agent's memory."""
+    figures = await services.database.read(memories.stats, user, project_id, agent_id)
+    health = await services.memories.health()
+    return MemoryStats(
+        collection=context.collection,
+        count=figures.count,
+        succeeded=figures.succeeded,
+        failed=figures.count - figures.succeeded,
+        waiting=figures.waiting,
+        by_type=figures.by_type,
+        oldest=figures.oldest,
+        newest=figures.newest,
+        index_ok=health.index_ok,
+        embeddings=health.embeddings,
+    )
+
+
+@router.get("/export", response_class=JsonLines, responses=_LINES)
+async def export_memory(
+    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services, _context: Context
+) -> JsonLines:
+    """Export all memories of the agent, one JSON document per line, oldest first."""
+    return await _lines(lambda after: services.database.read(memories.export_page, user, project_id, agent_id, after))
+
+
+# Only UUIDs match, so that other paths are not taken for a memory id.
+@router.get("/{memory_id:uuid}")
+async def show_memory(memory_id: UUID, context: Context) -> Memory:
+    """Show one memory of the agent."""
+    return Memory.model_validate(await context.get(str(memory_id)))
+
+
+@project_router.post("/context/search", responses=documented(400, 413))
+async def search_knowledge(
+    project_id: ProjectId, body: SearchMemory, user: CurrentUser, services: Services
+) -> KnownMemories:
+    """Search the memories of all agents of the project."""
+    project = await services.database.read(get_project, user, project_id)
+    agents = [(agent.id, agent.name) for agent in project.agents]
+    knowledge = ProjectKnowledge(services.memories, user, project_id, agents)
+    found = await knowledge.search(body.query, body.top_k, _filter(body))
+    return KnownMemories(
+        items=[
+            KnownMemory(**_fields(hit.memory), score=hit.score, agent_id=hit.agent_id, agent=hit.agent) for hit in found
+        ]
+    )
+
+
+@project_router.get("/archives")
+async def list_archives(
+    project_id: ProjectId, user: CurrentUser, services: Services, limit: Limit = 50, offset: Offset = 0
+) -> Page[MemoryArchive]:
+    """List the archives of the project, newest first."""
+    found, total = await services.database.read(memories.list_archives, user, project_id, limit, offset)
+    items = [MemoryArchive.model_validate(archive) for archive in found]
+    return Page(items=items, total=total, limit=limit, offset=offset)
+
+
+@project_router.get("/archives/{archive_id}", response_class=JsonLines, responses=_LINES)
+async def get_archive(project_id: ProjectId, archive_id: ArchiveId, user: CurrentUser, services: Services) -> JsonLines:
+    """Return everything in an archive, one JSON document per line, oldest first."""
+    return await _lines(
+        lambda after: services.database.read(memories.archive_page, user, project_id, archive_id, after)
+    )
+
+
+async def _lines(read_after: Callable[[str], Awaitable[list[StoredMemory]]]) -> JsonLines:
+    """Stream all memories, oldest first; reads the first page before responding, so that a 404 is still possible."""
+    first = await read_after("")
+
+    async def lines() -> AsyncIterator[str]:
+        page = first
+        while page:
+            yield "".join(f"{Memory.model_validate(row).model_dump_json()}\n" for row in page)
+            page = await read_after(page[-1].id)
+
+    return JsonLines(lines())
+
+
+def _filter(body: SearchMemory) -> Filter:
+    return Filter(type=body.type, success=body.success, since=body.since, until=body.until)
+
+
+def _fields(memory: StoredMemory) -> dict[str, Any]:
+    return dict(Memory.model_validate(memory))
