@@ -9,6 +9,8 @@ from typing import Any, Literal
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
+from artel.text import shorten
+
 MASK = "***"
 _SECRET_KEY = re.compile(r"password|passwd|secret|token|authorization|cookie|api_?key|credential", re.IGNORECASE)
 _PUBLIC_KEYS = frozenset({"token_type", "max_tokens", "tokens", "input_tokens", "output_tokens"})
@@ -48,7 +50,7 @@ def _masked(text: str) -> str:
     if "://" in text and "@" in text:
         text = _URL.sub(_without_login, text)
     text = _CONTROL.sub(_escaped, _SECRET_TEXT.sub(MASK, text))
-    return text if len(text) <= MAX_TEXT_CHARACTERS else f"{text[: MAX_TEXT_CHARACTERS - 1]}…"
+    return shorten(text, MAX_TEXT_CHARACTERS)
 
 
 def _without_login(found: re.Match[str]) -> str:

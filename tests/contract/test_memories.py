@@ -30,6 +30,7 @@ from artel.db.engine import Database
 from artel.errors import AgentNotFound, LimitReached, MemoryNotFound
 from artel.ids import uuid7
 from artel.projects.transactions import ProjectRules, create_project
+from artel.retry import Backoff
 from artel.vector_index.edge import EdgeStore
 from artel.vector_index.embedder import NoEmbedder
 from artel.vector_index.minilm import EmbeddingsUnavailable
@@ -232,7 +233,7 @@ async def test_index_is_not_opened_before_there_is_work(world: World) -> None:
 
 
 async def test_recovered_index_gets_each_memory_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexer, "FIRST_BACKOFF_SECONDS", 0.01)
+    monkeypatch.setattr(indexer, "BACKOFF", Backoff(0.01, 30.0))
     world.store.down = True
     ids = await world.remember(*(f"number {n}" for n in range(150)))
     world.memories.start()

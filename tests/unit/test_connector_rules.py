@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from artel.connector.audit_log import AuditLog
 from artel.connector.commands import HEAD_BYTES, TAIL_BYTES, NamedCommand, Output
-from artel.connector.connector import MAX_DELAY, reconnect_delay
 from artel.connector.diffs import MAX_CHARACTERS, diff
 from artel.connector.errors import CallRefused
 from artel.connector.file_search import ExpressionMatcher
@@ -137,12 +136,6 @@ def test_number_of_open_questions_is_bounded() -> None:
 
     with pytest.raises(CallRefused, match="Too many questions"):
         questions.ask(Subject("write", "more", ""), "", "", None, "")
-
-
-@given(st.integers(0, 100_000))
-def test_reconnect_delay_grows_up_to_its_maximum(failures: int) -> None:
-    assert 0.25 <= reconnect_delay(failures) <= MAX_DELAY
-    assert reconnect_delay(failures + 10) >= MAX_DELAY / 2
 
 
 @given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode), st.text(max_size=300).map(str.encode))

@@ -11,6 +11,7 @@ from artel.agent_memory.repository import UnindexedMemory
 from artel.db.engine import Database
 from artel.errors import ArtelError
 from artel.logs import get_logger
+from artel.retry import Backoff
 from artel.vector_index.embedder import Embedder
 from artel.vector_index.minilm import EmbeddingsUnavailable
 from artel.vector_index.store import MemoryStore, MemoryUnavailable, Point, Vector
@@ -18,7 +19,7 @@ from artel.vector_index.store import MemoryStore, MemoryUnavailable, Point, Vect
 BATCH = 64
 EMBEDDED_CHARACTERS = 8_000  # providers refuse longer texts; the rest is still found by words
 POLL_SECONDS = 30.0  # finds work of other processes and missed wake-ups
-FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 0.5, 30.0  # while the index is down
+BACKOFF = Backoff(0.5, 30.0)  # while the index is down
 MAX_YIELD_SECONDS = 2.0
 BUSY_POLL_SECONDS = 0.02
 
@@ -69,7 +70,7 @@ class Indexer:
 
     async def run(self, busy: Callable[[], bool]) -> None:
         """Process pending work until cancelled, with backoff while the index is down."""
-        backoff = FIRST_BACKOFF_SECONDS
+        failures = 0
         while True:
             self._woken.clear()
             try:
@@ -79,10 +80,10 @@ class Indexer:
                 if self.state.ok:
                     log.warning("memory_not_indexed", reason=detail, exc_info=not isinstance(failure, ArtelError))
                 self.state.failed(detail)
-                await asyncio.sleep(backoff)
-                backoff = min(backoff * 2, LONGEST_BACKOFF_SECONDS)
+                await asyncio.sleep(BACKOFF.seconds(failures))
+                failures += 1
                 continue
-            backoff = FIRST_BACKOFF_SECONDS
+            failures = 0
             if not more:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(POLL_SECONDS):

@@ -10,8 +10,8 @@ from sqlalchemy import ColumnElement, Row, Select, Text, bindparam, cast, func
 
 from artel.db.tables import memories
 from artel.db.tenant import TenantRepository, prepared
-from artel.db.text import storable
 from artel.ids import uuid7
+from artel.text import storable
 from artel.vector_index.store import EVERYTHING, Filter
 
 MAX_CONTENT_CHARACTERS = 100_000

@@ -16,6 +16,7 @@ from artel.auth.middleware import SAFE_METHODS
 from artel.errors import ArtelError, HostNotAllowed, OriginRefused, PathTooLong, ServerBusy
 from artel.ids import uuid7
 from artel.logs import get_logger
+from artel.text import shorten
 
 BODY_SECONDS = 30
 TRY_LATER = 1013  # standard WebSocket close code
@@ -205,8 +206,7 @@ def _refuse_long_path(scope: Scope) -> None:
 
 
 def _logged_path(scope: Scope) -> str:
-    path: str = scope["path"]
-    return path if len(path) <= MAX_LOGGED_CHARACTERS else f"{path[:MAX_LOGGED_CHARACTERS]}…"
+    return shorten(scope["path"], MAX_LOGGED_CHARACTERS + 1)
 
 
 def _has_body(scope: Scope) -> bool:

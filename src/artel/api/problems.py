@@ -14,6 +14,7 @@ from starlette.routing import Match
 from artel.contract.http import FieldError, Problem
 from artel.errors import ArtelError, Kind
 from artel.logs import get_logger
+from artel.text import encodable
 
 MEDIA_TYPE = "application/problem+json"
 MAX_FIELD_ERRORS = 20
@@ -122,7 +123,7 @@ def install_problem_handlers(app: FastAPI, routes: Sequence[APIRoute]) -> None:
 
 def _field_path(location: tuple[int | str, ...]) -> str:
     # The name of an unknown field is the client's input: shorten it and make it encodable.
-    names = (str(part)[:100].encode(errors="replace").decode() for part in location)
+    names = (encodable(str(part)[:100]) for part in location)
     return ".".join(names)
 
 

@@ -26,6 +26,7 @@ from artel.plans.repository import TaskRepository, WorkflowRepository
 from artel.sessions.history import shown
 from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.sessions.repository import SessionRepository
+from artel.text import shorten
 from artel.turns.tool_calls import UNDO, ToolCallRepository, ToolCallRow
 
 TEXT_CHARACTERS = 300
@@ -102,7 +103,7 @@ def read_timeline(
 
 def _message(message: StoredMessage) -> TimelineItem:
     place = {"id": message.id, "at": message.created_at, "turn_id": message.turn_id}
-    text = _short(message.content, TEXT_CHARACTERS)
+    text = shorten(message.content, TEXT_CHARACTERS)
     if message.role == "system":
         return TimelineItem(**place, kind="notice", text=text, notice=TimelineNotice(code=message.error_code))
     return TimelineItem(**place, kind="message", text=text, message=shown(message))
@@ -186,7 +187,7 @@ def _call(
             tool=call.tool,
             arguments=_shortened(call.arguments),
             status=call.status,
-            error=call.error and _short(call.error, VALUE_CHARACTERS),
+            error=call.error and shorten(call.error, VALUE_CHARACTERS),
             approval_id=call.approval_id,
         )
         return TimelineItem(**place, kind="tool_call", text=_said_of_call(call), tool_call=payload)
@@ -212,7 +213,7 @@ def _said_of_call(call: ToolCallRow) -> str:
     """Return what an agent did, in words; a call that was not done, or may not be, is never described as done."""
     verb, past = _VERBS.get(call.tool, (f"use {call.tool}", f"used {call.tool}"))
     what = _subject(call.arguments)
-    why = f": {_short(call.error, TEXT_CHARACTERS)}" if call.error else "."
+    why = f": {shorten(call.error, TEXT_CHARACTERS)}" if call.error else "."
     match call.status:
         case "done":
             return f"{call.agent} {past} {what}".rstrip() + "."
@@ -230,7 +231,7 @@ def _said_of_call(call: ToolCallRow) -> str:
 
 def _said_of_undo(call: ToolCallRow, files: Sequence[FileOutcome]) -> str:
     if call.status != "done" and not files:
-        why = f": {_short(call.error, TEXT_CHARACTERS)}" if call.error else "."
+        why = f": {shorten(call.error, TEXT_CHARACTERS)}" if call.error else "."
         return f"Nothing is known to be put back{why}" if call.status in ("sent", "unknown") else f"Not put back{why}"
     return undo_in_words([(file.path, file.outcome) for file in files])
 
@@ -248,7 +249,7 @@ def undo_in_words(files: Sequence[tuple[str, str]]) -> str:
         counts = Counter(done for _, done in back)
         words = [f"{count} {'file was' if count == 1 else 'files were'} {done}." for done, count in counts.items()]
     words += [f"{path} {_STAYS[outcome]}." for path, outcome in files if outcome in _STAYS]
-    return _short(" ".join(words), VALUE_CHARACTERS)
+    return shorten(" ".join(words), VALUE_CHARACTERS)
 
 
 def _files(call: ToolCallRow) -> list[FileOutcome]:
@@ -271,7 +272,7 @@ def _puts_back(undo: ToolCallRow, files: Sequence[FileOutcome], call: ToolCallRo
 
 def _subject(arguments: Mapping[str, Any]) -> str:
     subject = next((str(arguments[name]) for name in _SUBJECTS if arguments.get(name)), "")
-    return "the folder" if subject == "." else _short(subject, TEXT_CHARACTERS)
+    return "the folder" if subject == "." else shorten(subject, TEXT_CHARACTERS)
 
 
 def _lines(diff: str) -> tuple[int, int]:
@@ -285,16 +286,12 @@ def _shortened(values: Mapping[str, Any], diff: int = VALUE_CHARACTERS) -> dict[
     for name, value in list(values.items())[:MAX_VALUES]:
         most = diff if name == "diff" else VALUE_CHARACTERS
         if isinstance(value, str):
-            shortened[name] = _short(value, most)
+            shortened[name] = shorten(value, most)
         elif isinstance(value, dict | list) and len(text := str(value)) > VALUE_CHARACTERS:
-            shortened[name] = _short(text, VALUE_CHARACTERS)
+            shortened[name] = shorten(text, VALUE_CHARACTERS)
         else:
             shortened[name] = value
     return shortened
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _given(ids: Iterable[str | None]) -> list[str]:

@@ -35,10 +35,11 @@ from artel.auth.logins import (
 from artel.auth.passwords import Passwords, needs_rehash
 from artel.auth.principal import Principal
 from artel.auth.tokens import ExternalSubject, Tokens
-from artel.contract.http import MAX_EMAIL_CHARACTERS, MAX_PASSWORD_CHARACTERS, is_encodable
+from artel.contract.http import MAX_EMAIL_CHARACTERS, MAX_PASSWORD_CHARACTERS
 from artel.db.engine import Database
 from artel.errors import ArtelError, CredentialsWrong, NoPassword, PasswordWrong, RegistrationClosed, TokenInvalid
 from artel.logs import get_logger
+from artel.text import is_storable
 
 WRONG_CREDENTIALS = "The e-mail address or the password is wrong."
 REGISTRATION_CLOSED = (
@@ -198,7 +199,7 @@ class Login:
 
 
 def _is_possible(text: str, max_characters: int) -> bool:
-    return 0 < len(text) <= max_characters and "\x00" not in text and is_encodable(text)
+    return 0 < len(text) <= max_characters and is_storable(text)
 
 
 def _refuse_to_register(connection: Connection, counter: throttle.Counter, first_only: bool) -> None:

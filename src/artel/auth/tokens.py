@@ -12,6 +12,7 @@ from artel.auth.jwks import KeySet
 from artel.contract.http import MAX_EMAIL_CHARACTERS, MAX_ID
 from artel.errors import TokenInvalid
 from artel.ids import uuid7
+from artel.text import is_storable
 
 LOCAL_ALGORITHM = "HS256"
 EXTERNAL_ALGORITHMS = ("RS256", "ES256")
@@ -134,4 +135,4 @@ class Tokens:
 
 
 def _is_storable(value: Any, max_characters: int) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= max_characters and "\x00" not in value
+    return isinstance(value, str) and 0 < len(value) <= max_characters and is_storable(value)

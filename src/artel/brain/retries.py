@@ -1,7 +1,6 @@
 """Retries with backoff, the fallback model, and the total usage of all attempts."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -12,9 +11,10 @@ from artel.brain.paying import complete_paid, may_replace
 from artel.brain.structured import SchemaMismatch, parsed_answer
 from artel.brain.window import fit_to_model
 from artel.logs import get_logger
+from artel.retry import Backoff
 
 RETRIES = 2
-FIRST_PAUSE_SECONDS = 0.5
+BACKOFF = Backoff(0.5)
 # Of the remaining time: a model that hangs must leave time for its fallback.
 SHARE_BEFORE_FALLBACK = 2 / 3
 
@@ -31,11 +31,9 @@ class RetryingBrain:
         choose: Callable[[str], Brain],
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        jitter: Callable[[], float] = random.random,
     ) -> None:
         self._choose = choose
         self._sleep = sleep
-        self._jitter = jitter
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
         """Return the model's answer; its usage, or that of the error, is the total of all attempts."""
@@ -104,8 +102,7 @@ class RetryingBrain:
 
     def _pause(self, failure: ModelError, retry: int) -> float:
         """Return the seconds to wait: exponential backoff with jitter, but at least what the server demands."""
-        backoff: float = FIRST_PAUSE_SECONDS * 2**retry * (0.5 + self._jitter() / 2)
-        return max(backoff, failure.retry_after or 0)
+        return max(BACKOFF.seconds(retry), failure.retry_after or 0)
 
 
 class _Attempts:

@@ -7,7 +7,7 @@ from typing import Any
 
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 
-from artel.bus.link import ConnectionLost, Link, backoff_seconds, translate_connection_errors
+from artel.bus.link import RECONNECT_BACKOFF, ConnectionLost, Link, translate_connection_errors
 from artel.errors import ArtelError
 from artel.logs import get_logger
 
@@ -93,7 +93,7 @@ class Feed:
         await close_channel(lost)
         attempt = 0
         while not await self._try_to_open():
-            await asyncio.sleep(backoff_seconds(attempt))
+            await asyncio.sleep(RECONNECT_BACKOFF.seconds(attempt))
             attempt += 1
         log.info("bus_queue_restored", queue=self._name, attempts=attempt + 1)
 

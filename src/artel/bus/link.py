@@ -1,7 +1,6 @@
 """A connection to RabbitMQ that reconnects by itself."""
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
@@ -14,13 +13,13 @@ from yarl import URL
 from artel.bus.bus import BusClosed, BusUnavailable
 from artel.errors import ConfigurationInvalid
 from artel.logs import get_logger
+from artel.retry import Backoff, retry
 
 HEARTBEAT_SECONDS = 10
 CONNECT_SECONDS = 10.0
 CLOSE_SECONDS = 5.0
-FIRST_BACKOFF_SECONDS = 0.1
-LONGEST_BACKOFF_SECONDS = 5.0
-RETRY_SECONDS = 0.05
+RECONNECT_BACKOFF = Backoff(0.1, 5.0)
+RETRY_BACKOFF = Backoff(0.05, 0.05)
 
 T = TypeVar("T")
 log = get_logger(__name__)
@@ -51,22 +50,15 @@ async def retry_until_deadline(operation: Callable[[], Awaitable[T]], seconds: f
     """Run an operation, retry it when the connection is lost, and raise BusUnavailable after the deadline."""
     try:
         async with asyncio.timeout(seconds):
-            while True:
-                try:
-                    return await operation()
-                except ConnectionLost as problem:
-                    log.info("bus_tries_again", problem=repr(problem))
-                    await asyncio.sleep(RETRY_SECONDS)
+            return await retry(operation, ConnectionLost, RETRY_BACKOFF, _note_retry)
     except TimeoutError:
         raise BusUnavailable(
             f"The message broker didn't answer within {seconds:g} s. Try again in a moment.", retry_after=5
         ) from None
 
 
-def backoff_seconds(attempt: int) -> float:
-    """Return the seconds to wait before the next attempt: exponential backoff with jitter."""
-    longest: float = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2 ** min(attempt, 10))
-    return longest * random.uniform(0.5, 1)  # noqa: S311 - jitter, no secret
+def _note_retry(problem: ConnectionLost) -> None:
+    log.info("bus_tries_again", problem=repr(problem))
 
 
 class Link:
@@ -134,7 +126,7 @@ class Link:
         await _close(self._connection)
         attempt = 0
         while not await self._try_to_connect():
-            await asyncio.sleep(backoff_seconds(attempt))
+            await asyncio.sleep(RECONNECT_BACKOFF.seconds(attempt))
             attempt += 1
         self._up.set()
         log.info("bus_connected", connection=self._name, attempts=attempt + 1)

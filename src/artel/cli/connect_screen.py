@@ -16,6 +16,7 @@ from artel.cli.visible_text import announcement, one_line, visible
 from artel.connector.decisions import MODE_WORDS
 from artel.connector.questions import Answer
 from artel.connector.screen import Report, Screen, TakeAnswer
+from artel.text import shorten
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -250,8 +251,7 @@ def _fits(line: str) -> bool:
 
 def _cut(text: str, reserved: int) -> str:
     """Return the text cut to one line that leaves room for `reserved` characters and an answer."""
-    line, most = visible(text, keep=""), _columns() - reserved - 1
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return shorten(visible(text, keep=""), _columns() - reserved - 1)
 
 
 def _clock() -> str:

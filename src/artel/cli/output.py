@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from artel.cli.visible_text import announcement, json_text, visible
+from artel.text import shorten
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 MAX_DAYS_AGO = 20
@@ -76,7 +77,7 @@ def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bo
         if _columns() and widths[-1] > left:
             widths[-1] = left
             for line in cells:
-                line[-1] = line[-1] if len(line[-1]) <= left else f"{line[-1][: left - 1]}…"
+                line[-1] = shorten(line[-1], left)
         for line in cells:
             typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 

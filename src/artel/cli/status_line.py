@@ -6,6 +6,8 @@ import threading
 import time
 from typing import TextIO
 
+from artel.text import one_line
+
 DELAY_SECONDS = 1.0
 CLEAR = "\r\x1b[K"
 RESERVED = 14  # columns for the dots before the text and the seconds after it
@@ -63,5 +65,4 @@ class StatusLine:
 
 def _fitting(text: str) -> str:
     """Return the text cut to one line, because only one line can be removed."""
-    most = max(RESERVED, shutil.get_terminal_size().columns - RESERVED)
-    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+    return one_line(text, max(RESERVED, shutil.get_terminal_size().columns - RESERVED))

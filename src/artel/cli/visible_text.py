@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from artel.client.hidden_characters import HIDDEN_PATTERN, count_hidden, hidden_characters, is_emoji_style
+from artel.text import one_line as in_one_line
 
 
 def visible(text: str, keep: str = "\n\t") -> str:
@@ -19,8 +20,8 @@ def visible(text: str, keep: str = "\n\t") -> str:
 
 def one_line(text: str, most: int | None = None) -> str:
     """Return the text in one line with hidden characters escaped, cut to `most` characters."""
-    line = " ".join(visible(text.replace("\r\n", "\n")).split())
-    return line if most is None or len(line) <= most else f"{line[: most - 1].rstrip()}…"
+    shown = visible(text.replace("\r\n", "\n"))
+    return in_one_line(shown, len(shown) if most is None else most)
 
 
 def announcement(what: str, *texts: str) -> str:

@@ -9,9 +9,11 @@ from artel.client.sse import ServerEvent, read_events
 from artel.client.turn import ENDINGS
 from artel.errors import Kind
 from artel.ids import uuid7
+from artel.retry import Backoff
 
 OUTCOMES = frozenset({"agent_failed", "timeout"})  # error codes that mean the turn has ended
 CONNECTION_LOST = "connection_lost"  # made by the client, not sent by the server
+BACKOFF = Backoff(0.1, 3.0)
 RECONNECT_SECONDS = 30.0  # give up when the server was not reachable for so long
 
 
@@ -49,11 +51,11 @@ class TurnStream:
 
     def events(self) -> Iterator[ServerEvent]:
         """Yield the events until the turn ends. Calling it again continues after the last event read."""
-        waited, pause = 0.0, 0.1
+        waited, failures = 0.0, 0
         while not self._ended:
             try:
                 for event in self._connection():
-                    waited, pause = 0.0, 0.1
+                    waited, failures = 0.0, 0
                     yield event
                 error: ServerUnreachable | ServerRefused = ConnectionLost(
                     f"{self._api.server} closed the stream before the turn ended."
@@ -67,8 +69,9 @@ class TurnStream:
             yield ServerEvent(CONNECTION_LOST, {})
             if waited >= RECONNECT_SECONDS:
                 raise error
+            pause = BACKOFF.seconds(failures)
             self._sleep(pause)
-            waited, pause = waited + pause, min(pause * 2, 3.0)
+            waited, failures = waited + pause, failures + 1
 
     def cancel(self) -> None:
         """Cancel the turn on the server, unless it has ended."""

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import random
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, NoReturn
@@ -32,9 +31,10 @@ from artel.contract.connector import (
     request,
 )
 from artel.errors import ArtelError, NotAuthenticated, ProjectNotFound
+from artel.retry import Backoff
 
 OPEN_SECONDS = 10.0
-MIN_DELAY, MAX_DELAY = 0.5, 30.0
+BACKOFF = Backoff(0.5, 30.0)
 MIN_PING_SECONDS, MAX_PING_SECONDS = 1.0, 60.0
 HELLO = "hello"
 MAX_REASON_CHARACTERS = 500
@@ -90,7 +90,7 @@ class Connector:
                 reason = str(failure) or "no answer"
             if self._parent is not None and self._parent != os.getppid():
                 raise ConnectorRefused("The server that started this connector is gone.")
-            delay = reconnect_delay(self._failures)
+            delay = BACKOFF.seconds(self._failures)
             self._failures += 1
             self._say(f"The connection to {self._server} is down ({reason}). Trying again in {delay:.1f} s.")
             await asyncio.sleep(delay)
@@ -216,9 +216,3 @@ class Connector:
         if code == CLOSE_REFUSED:
             raise ConnectorRefused(f"{self._server} refused the connector{f': {reason}' if reason else '.'}")
         return reason or str(closed)
-
-
-def reconnect_delay(failures: int) -> float:
-    """Return the delay before the next attempt, in seconds: exponential backoff with jitter."""
-    delay: float = min(MAX_DELAY, MIN_DELAY * 2 ** min(failures, 10))
-    return random.uniform(0.5, 1) * delay  # noqa: S311 - jitter, not cryptography

@@ -16,6 +16,8 @@ from pydantic import (
     model_validator,
 )
 
+from artel.text import is_encodable
+
 MAX_ID = 2**63 - 1
 MAX_JSON_INTEGER = 2**53 - 1  # larger integers lose precision in programs that read JSON numbers as floats
 MAX_EMAIL_CHARACTERS = 254
@@ -63,15 +65,6 @@ def _bounded(settings: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if json_characters(settings, MAX_SETTINGS_DEPTH) > MAX_SETTINGS_CHARACTERS:
         raise ValueError(f"must not be longer than {MAX_SETTINGS_CHARACTERS} characters")
     return settings
-
-
-def is_encodable(text: str) -> bool:
-    """Return whether the text can be encoded as UTF-8, that is, has no lone surrogate."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _normal_email(email: str) -> str:

@@ -1,9 +1,8 @@
 """Running one transaction, with retries and readable errors."""
 
-import random
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
@@ -13,10 +12,13 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from artel.errors import DatabaseUnavailable
 from artel.logs import get_logger
+from artel.retry import Backoff, retry
 
 T = TypeVar("T")
 
 MAX_ATTEMPTS = 5
+BACKOFF = Backoff(0.005)
+OUTAGE_SECONDS, OUTAGE_BACKOFF = 10.0, Backoff(0.2, 0.2)
 _RETRYABLE = frozenset({"40001", "40P01"})  # serialization failure, deadlock
 # SQLite errors that the environment causes; any other one is a bug.
 _SQLITE_ERRORS = {
@@ -43,7 +45,7 @@ def run(begin: Callable[[], AbstractContextManager[Connection]], transaction: Ca
         except DBAPIError as failure:
             if attempt < MAX_ATTEMPTS and getattr(failure.orig, "sqlstate", None) in _RETRYABLE:
                 log.info("transaction_runs_again", attempt=attempt)
-                time.sleep(random.uniform(0.5, 1) * 0.005 * 2**attempt)  # noqa: S311 - jitter, no secret
+                time.sleep(BACKOFF.seconds(attempt))
                 continue
             # The server closed the pooled connection: retry with a new one. Not during a commit, which may have
             # succeeded: the transaction must not run twice.
@@ -58,6 +60,15 @@ def run(begin: Callable[[], AbstractContextManager[Connection]], transaction: Ca
         else:
             return result
     raise AssertionError("the last attempt returns or raises")
+
+
+async def patiently(store: Callable[[], Awaitable[T]], what: str) -> T:
+    """Run an idempotent transaction, again for ten seconds while the database is unavailable."""
+
+    def note(failure: DatabaseUnavailable) -> None:
+        log.warning("database_waited_for", what=what, reason=failure.detail)
+
+    return await retry(store, DatabaseUnavailable, OUTAGE_BACKOFF, note, OUTAGE_SECONDS)
 
 
 def unavailable(failure: DBAPIError) -> DatabaseUnavailable:

@@ -16,15 +16,15 @@ from artel.brain.errors import ModelError
 from artel.brain.tokens import count_tokens
 from artel.brain.window import window_of
 from artel.contract.http import Agent
-from artel.db.text import storable
+from artel.db.attempts import patiently
 from artel.errors import BudgetExceeded
 from artel.logs import get_logger
 from artel.plans.plan import TaskStatus, Workflow, WorkflowStatus, WorkflowTask
 from artel.plans.pricing import MERGE_TOKENS
 from artel.plans.task_run import PlanListener, TaskBoard, TaskVoice, shortened
 from artel.plans.transactions import DEPENDENCY_FAILED, AgentMemory, _finish
-from artel.spaces.db_retry import patiently
 from artel.spaces.worker_space import WorkerSpace
+from artel.text import one_line, storable
 from artel.tools.consent import NeedsApproval
 from artel.turns.transactions import AgentAtWork, Outcome, TurnOver
 from artel.turns.turn import Mode, Turn, TurnStatus
@@ -237,7 +237,7 @@ def plain(tasks: Sequence[WorkflowTask]) -> str:
     missing = [task for task in tasks if task.status is not TaskStatus.COMPLETED]
     if len(done) == 1 and not missing:
         return done[0].result or ""
-    parts = [f"**{_line(task.description)}** ({task.agent})\n\n{task.result}" for task in done]
+    parts = [f"**{one_line(task.description, LINE_CHARACTERS)}** ({task.agent})\n\n{task.result}" for task in done]
     return "\n\n".join(parts) + _missing(missing)
 
 
@@ -251,7 +251,7 @@ def why_nothing(tasks: Sequence[WorkflowTask]) -> str:
 def _missing(missing: Sequence[WorkflowTask]) -> str:
     if not missing:
         return ""
-    lines = [f"- {_line(task.description)} ({task.agent}): {_why(task)}" for task in missing]
+    lines = [f"- {one_line(task.description, LINE_CHARACTERS)} ({task.agent}): {_why(task)}" for task in missing]
     return "\n\nNot done:\n" + "\n".join(lines)
 
 
@@ -264,8 +264,3 @@ def _task_json(task: WorkflowTask, characters: int) -> dict[str, str]:
     if task.status is TaskStatus.COMPLETED:
         return data | {"result": shortened(task.result or "", characters)}
     return data | {"not_done": shortened(_why(task), characters)}
-
-
-def _line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LINE_CHARACTERS else f"{line[: LINE_CHARACTERS - 1].rstrip()}…"

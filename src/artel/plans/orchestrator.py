@@ -16,6 +16,7 @@ from artel.budgets.guard import ProjectBudgetGuard
 from artel.budgets.money import dollars
 from artel.budgets.spending import Shares, plus, used_before, with_used
 from artel.connector_gateway.repository import find_connector
+from artel.db.attempts import patiently
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -28,7 +29,6 @@ from artel.plans.pricing import Habits, PlanEstimate, before, habits, price, tol
 from artel.plans.proposal import Proposal
 from artel.plans.transactions import Begun, MonthTooShort
 from artel.runs.approval_factory import required
-from artel.spaces.db_retry import patiently
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.turns.transactions import Outcome, TurnOver
 from artel.turns.turn import Mode, Turn, TurnStatus

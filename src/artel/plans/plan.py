@@ -13,6 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from artel.contract.parked_run import ParkedRun
+from artel.text import is_storable, one_line, shorten
 
 
 class WorkflowStatus(StrEnum):
@@ -181,7 +182,7 @@ class TaskGraph:
         lines = []
         for task in self.tasks.values():
             after = f" (after {', '.join(task.depends_on)})" if task.depends_on else ""
-            lines.append(f"{task.id}. {task.agent}: {_one_line(task.description)}{after}")
+            lines.append(f"{task.id}. {task.agent}: {one_line(task.description, _SHOWN)}{after}")
         return "\n".join(lines)
 
     def mermaid(self) -> str:
@@ -189,7 +190,7 @@ class TaskGraph:
         names = {task_id: f"t{number}" for number, task_id in enumerate(self.tasks, 1)}
         lines = ["flowchart LR"]
         for task in self.tasks.values():
-            label = _mermaid_text(f"{task.agent}: {_one_line(task.description)}")
+            label = _mermaid_text(f"{task.agent}: {one_line(task.description, _SHOWN)}")
             lines.append(f'    {names[task.id]}["{label}"]')
         for task in self.tasks.values():
             lines += [f"    {names[needed]} --> {names[task.id]}" for needed in task.depends_on]
@@ -253,7 +254,7 @@ def _problems_of(task: PlannedTask, task_ids: Collection[str], agents: Collectio
     name = _name(task.id)
     if not task.id.strip() or len(task.id) > MAX_ID_CHARACTERS:
         yield f"The id {name} is empty, or longer than {MAX_ID_CHARACTERS} characters."
-    if not _is_text(f"{task.id}{task.agent}{task.description}"):
+    if not is_storable(f"{task.id}{task.agent}{task.description}"):
         yield f"Task {task.id[:_SHOWN]!a} has a NUL or half a character in it. Leave that out."
         return
     if not task.description.strip():
@@ -298,22 +299,8 @@ def _blocked(dependencies: Mapping[str, Collection[str]], cycle: set[str]) -> li
 
 
 def _name(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
-
-
-def _one_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1].rstrip()}…"
+    return repr(shorten(text, _SHOWN + 1))
 
 
 def _mermaid_text(text: str) -> str:
     return "".join(letter if letter.isalnum() or letter in " .,:-_" else f"#{ord(letter)};" for letter in text)
-
-
-def _is_text(text: str) -> bool:
-    """Return whether the database can store the text."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text

@@ -17,6 +17,7 @@ from artel.budgets.guard import BUDGET, NEEDS_MICROS, PlanBudgetGuard
 from artel.budgets.spending import Shares, Spending, Spent, used_before, with_used
 from artel.contract.events import EventData, TaskFailed, TaskStarted
 from artel.contract.http import Agent
+from artel.db.attempts import patiently
 from artel.errors import AgentNotFound, AgentQueueFull
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -27,10 +28,10 @@ from artel.plans.proposal import budget_approval, tool_request
 from artel.plans.task_run import LackOfMoney, PlanListener, TaskBoard, TaskVoice, room_for_task, task_text, went_on
 from artel.plans.transactions import Begun, TaskEnd
 from artel.projects.transactions import project_settings
+from artel.retry import Backoff
 from artel.runs.agent_run import run_agent
 from artel.runs.approval_factory import decision_of, required, tool_approval
 from artel.runs.task import ExecutionResult, Start, Task, Waiting
-from artel.spaces.db_retry import patiently
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.tools.consent import Decision, Question
 from artel.tools.policy import Policy, PolicySettings
@@ -40,7 +41,7 @@ from artel.turns.waiters import Ended
 
 LOOK_SECONDS = 1.0
 RETRIES = 2
-FIRST_PAUSE_SECONDS = 1.0
+BACKOFF = Backoff(1.0)
 # What may well work a moment later; anything else would fail again.
 RETRYABLE = frozenset({"timeout", "model_rate_limited"})
 NO_MORE_MONEY = "You did not want to spend more."
@@ -202,7 +203,7 @@ class PlanRun:
                 return None
             deadline = self._deadlines.get(task.id, math.inf)
             attempts = self._board[task.id].attempts
-            pause = FIRST_PAUSE_SECONDS * 2 ** max(0, attempts - 1)
+            pause = BACKOFF.seconds(max(0, attempts - 1))
             is_full = result.error_code == AgentQueueFull.code  # that is nobody's failure: there will be room
             is_last = (attempts > RETRIES and not is_full) or time.monotonic() + pause >= deadline
             if result.success or is_last or not (is_full or result.error_code in RETRYABLE):

@@ -11,6 +11,7 @@ from artel.ids import uuid7
 from artel.plans import commands
 from artel.plans.plan import Workflow, WorkflowStatus, WorkflowTask
 from artel.plans.transactions import graph_of
+from artel.text import shorten
 from artel.turns.service import ChatService
 
 SHORT_CHARACTERS = 2_000
@@ -81,13 +82,15 @@ def _task(task: WorkflowTask) -> WorkflowTaskState:
 
 def _shortened(state: WorkflowState) -> WorkflowState:
     """Return a workflow for a list."""
-    tasks = [task.model_copy(update={"result": _shortened_text(task.result)}) for task in state.tasks]
-    texts = {"request": _shortened_text(state.request), "answer": _shortened_text(state.answer)}
+    tasks = [
+        task.model_copy(update={"result": task.result and shorten(task.result, SHORT_CHARACTERS)})
+        for task in state.tasks
+    ]
+    texts = {
+        "request": shorten(state.request, SHORT_CHARACTERS),
+        "answer": state.answer and shorten(state.answer, SHORT_CHARACTERS),
+    }
     return state.model_copy(update={**texts, "tasks": tasks, "graph": None})
-
-
-def _shortened_text(text: str | None) -> str | None:
-    return text if text is None or len(text) <= SHORT_CHARACTERS else f"{text[: SHORT_CHARACTERS - 1]}…"
 
 
 def _dollars(amount: int | None) -> float | None:

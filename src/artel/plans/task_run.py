@@ -15,7 +15,6 @@ from artel.budgets.repository import Budget
 from artel.budgets.spending import Spending, plus
 from artel.contract.events import EventData, TaskCompleted, TaskFailed, TaskProgress
 from artel.contract.http import Agent
-from artel.db.text import storable
 from artel.ids import uuid7
 from artel.plans.plan import TaskStatus, WorkflowTask
 from artel.plans.pricing import REQUEST_CHARACTERS
@@ -24,6 +23,7 @@ from artel.runs import task_events as run_events
 from artel.runs.event_writer import EventWriter
 from artel.runs.task import ErrorType, ExecutionResult
 from artel.spaces.worker_space import WorkerSpace
+from artel.text import storable
 from artel.tools.catalogue import schemas_of
 from artel.tools.tool import ToolResult
 from artel.turns.turn import Turn

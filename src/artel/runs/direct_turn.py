@@ -21,6 +21,7 @@ from artel.budgets.guard import ProjectBudgetGuard
 from artel.contract import chat
 from artel.contract.events import EventData
 from artel.contract.http import Agent
+from artel.db.attempts import patiently
 from artel.errors import AgentNotFound, DatabaseUnavailable
 from artel.ids import uuid7
 from artel.projects.transactions import project_settings
@@ -29,7 +30,6 @@ from artel.runs.agent_run import run_agent
 from artel.runs.approval_factory import decision_of, due, required, tool_approval, who_asks
 from artel.runs.event_writer import EventWriter
 from artel.runs.task import ErrorType, ExecutionResult, Start, Task, Waiting
-from artel.spaces.db_retry import patiently
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.tools.policy import Policy, PolicySettings
 from artel.tools.tool import ToolResult

@@ -15,12 +15,12 @@ from artel.auth.principal import Principal
 from artel.connector_gateway.relay import MUTATING_METHODS
 from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.connector import CALLS, Approval, Call, Result, StatCall
+from artel.db.attempts import patiently
 from artel.errors import ArtelError
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.paths.errors import PathError
 from artel.paths.policy import split_path
-from artel.spaces.db_retry import patiently
 from artel.spaces.services import SpaceServices
 from artel.tools.audit import AuditRecord, without_contents
 from artel.tools.consent import Decision

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from artel.brain.brain import ToolSchema
+from artel.text import encodable
 from artel.tools.consent import Decision, Question
 from artel.tools.policy import Level
 
@@ -114,6 +115,4 @@ def _beginning(value: Any, room: int) -> tuple[Any, int]:
 
 
 def _dumped(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    # Replaces lone surrogates, which model servers refuse.
-    return text if text.isascii() else text.encode(errors="replace").decode()
+    return encodable(json.dumps(value, ensure_ascii=False, default=str))  # model servers refuse lone surrogates

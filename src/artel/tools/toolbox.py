@@ -12,6 +12,7 @@ from artel.brain.structured import load_jsonschema
 from artel.contract.approval_details import ToolDetails
 from artel.errors import ArtelError
 from artel.logs import get_logger
+from artel.text import is_encodable
 from artel.tools.audit import Audit, AuditRecord, NoAudit, Status
 from artel.tools.consent import Consent, Decision, NeedsApproval, Question
 from artel.tools.policy import Forbidden, Level, Policy, Risk, arguments_hash, has_many_entries
@@ -243,24 +244,14 @@ def parsed_arguments(text: str) -> dict[str, Any]:
         raise ArgumentsInvalid(f"its arguments are not JSON ({problem})") from None
     if not isinstance(value, Mapping):
         raise ArgumentsInvalid("its arguments must be one JSON object")
-    if not _is_encodable(text, value):
+    is_escaped = "\\u" in text  # then the values may contain lone surrogates, too
+    if not is_encodable(text) or (is_escaped and not is_encodable(json.dumps(value, ensure_ascii=False))):
         raise ArgumentsInvalid("its arguments contain a lone surrogate")
     return dict(value)
 
 
 def _hash_of(call: ToolCall) -> str:
     return arguments_hash(call.name, parsed_arguments(call.arguments))
-
-
-def _is_encodable(text: str, value: Any) -> bool:
-    """Return whether arguments can be stored and sent: JSON may contain lone surrogates."""
-    try:
-        text.encode()
-        if "\\u" in text:
-            json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _refuse_constant(name: str) -> None:

@@ -7,8 +7,8 @@ from sqlalchemy import Connection
 from artel.auth.principal import Principal
 from artel.db.tables import drafts
 from artel.db.tenant import TenantRepository
-from artel.db.text import storable
 from artel.events.hub import Draft
+from artel.text import storable
 from artel.turns.repository import TurnRepository
 
 MAX_CHARACTERS = 200_000

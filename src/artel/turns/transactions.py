@@ -30,7 +30,6 @@ from artel.contract.events import (
     TurnCompleted,
     TurnFailed,
 )
-from artel.db.text import storable
 from artel.errors import AgentNotFound, AgentQueueFull, IdempotencyKeyReused, SessionBusy
 from artel.events.session_log import SessionLog
 from artel.ids import uuid7
@@ -39,6 +38,7 @@ from artel.projects.repository import ProjectRepository
 from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.sessions.repository import SessionRepository
 from artel.sessions.transactions import DEFAULT_TITLE
+from artel.text import one_line, storable
 from artel.turns.drafts import MAX_CHARACTERS, DraftRepository
 from artel.turns.lease import Lease, require_lease
 from artel.turns.repository import TurnRepository
@@ -445,8 +445,8 @@ def _end_workflow(
 def _title(content: str) -> str:
     """Return the title of a session after its first message."""
     begin = content[: 10 * TITLE_CHARACTERS]
-    line = " ".join("".join(letter if letter.isprintable() else " " for letter in begin).split()) or DEFAULT_TITLE
-    return line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1].rstrip()}…"
+    printable = "".join(letter if letter.isprintable() else " " for letter in begin)
+    return one_line(printable, TITLE_CHARACTERS) or DEFAULT_TITLE
 
 
 def _target(

@@ -9,6 +9,7 @@ from artel.brain.brain import Message, ToolSchema
 from artel.brain.demo.arithmetic import NoSum, find_sum, work_out
 from artel.brain.demo.tools import missing_tool
 from artel.brain.demo.user_words import Language, language_of
+from artel.text import one_line
 
 QUOTED_CHARACTERS = 140
 REMEMBERED = 3
@@ -213,5 +214,4 @@ def _role(messages: tuple[Message, ...]) -> str:
 
 
 def _short(text: str) -> str:
-    text = " ".join(text.split()).rstrip(".")
-    return text if len(text) <= QUOTED_CHARACTERS else f"{text[: QUOTED_CHARACTERS - 1]}…"
+    return one_line(text.rstrip().rstrip("."), QUOTED_CHARACTERS)

@@ -12,6 +12,7 @@ from typing import Any
 from artel.brain.brain import Message
 from artel.brain.demo.review import asks_for_review, review_tasks
 from artel.brain.demo.tools import tools_for
+from artel.text import shorten
 
 MAX_TASKS = 6
 MAX_STEP_CHARACTERS = 300
@@ -140,7 +141,7 @@ def _parallel_steps(part: str) -> Iterator[str]:
 def _bare(text: str) -> str:
     text = _BULLET.sub("", text).strip(" \t\n.,;")
     text = text[:1].upper() + text[1:]
-    return text if len(text) <= MAX_STEP_CHARACTERS else f"{text[: MAX_STEP_CHARACTERS - 1]}…"
+    return shorten(text, MAX_STEP_CHARACTERS)
 
 
 def _request(text: str, agents: list[_Agent]) -> str:

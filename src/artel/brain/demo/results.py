@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from artel.brain.brain import Message, ToolCall
+from artel.text import one_line
 
 SHOWN_ENTRIES = 12
 SHOWN_LINES = 8
@@ -24,7 +25,7 @@ def _describe(call: ToolCall | None, content: str) -> str:
     name = call.name if call else "the tool"
     data, error = _unwrap(content)
     if error is not None:
-        return f"That did not work. {name} says: {_short(error)}"
+        return f"That did not work. {name} says: {one_line(error, SHOWN_CHARACTERS)}"
     subject = _subject(call)
     if "list" in name:
         return _describe_list(subject, data)
@@ -63,7 +64,7 @@ def _subject(call: ToolCall | None) -> str:
     if not isinstance(arguments, dict):
         return ""
     values = (arguments.get("path") if "content" in arguments else None, *arguments.values())
-    return next((_short(str(value), 80) for value in values if value), "")
+    return next((one_line(str(value), 80) for value in values if value), "")
 
 
 def _describe_list(subject: str, data: Any) -> str:
@@ -109,7 +110,7 @@ def _entry(item: Any) -> str:
 
 
 def _bullets(lines: list[str]) -> str:
-    shown = [f"- {_short(line, 100)}" for line in lines[:SHOWN_ENTRIES]]
+    shown = [f"- {one_line(line, 100)}" for line in lines[:SHOWN_ENTRIES]]
     if len(lines) > SHOWN_ENTRIES:
         shown.append(f"- … and {len(lines) - SHOWN_ENTRIES} more")
     return "\n".join(shown)
@@ -117,8 +118,3 @@ def _bullets(lines: list[str]) -> str:
 
 def _counted(number: int, singular: str, plural: str) -> str:
     return f"{number} {singular if number == 1 else plural}"
-
-
-def _short(text: str, limit: int = SHOWN_CHARACTERS) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"

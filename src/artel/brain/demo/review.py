@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from artel.brain.demo.user_words import Language, language_of
+from artel.text import one_line
 
 Part = Literal["structure", "notes", "readme", "tests"]
 Call = tuple[str, dict[str, Any]]
@@ -501,5 +502,4 @@ def _size(number: int) -> str:
 
 
 def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= LINE_CHARACTERS else f"{text[: LINE_CHARACTERS - 1]}…"
+    return one_line(text, LINE_CHARACTERS)
