@@ -97,7 +97,8 @@ def _bare_app(routers: Sequence[APIRouter] = ROUTERS) -> FastAPI:
         redirect_slashes=False,
     )
     for router in routers:
-        app.include_router(router)
+        # `include_router` would build the routes a second time at the first request, and match each request twice.
+        app.router.routes.extend(router.routes)
     install_problem_handlers(
         app, [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     )
