@@ -8,6 +8,7 @@ This file has both sides: `Nursery` for the tests, and the forking process (`pyt
 """
 
 import fcntl
+import functools
 import gc
 import importlib
 import json
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +32,7 @@ import argon2
 ROOT = Path(__file__).parents[1]
 START_SECONDS = 180
 MAX_REQUEST = 1 << 20
-# Modules that a server imports sooner or later. Not numpy, which starts threads.
+# Modules that a server imports sooner or later.
 MODULES = (
     "artel.cli.main",
     "artel.container",
@@ -147,7 +149,10 @@ class Nursery:
             self._folder = tempfile.TemporaryDirectory(prefix="nursery")
             command = [sys.executable, "-m", "tests.nursery", f"{self._folder.name}/socket"]
             pipe = subprocess.PIPE  # it ends when its standard input closes, that is, with this process
-            self._process = subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, start_new_session=True)
+            env = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # numpy starts its threads at import
+            self._process = subprocess.Popen(
+                command, cwd=ROOT, env=env, stdin=pipe, stdout=pipe, start_new_session=True
+            )
             assert self._process.stdout
             assert self._process.stdout.readline() == b"ready\n", "the nursery did not start"
         return f"{self._folder.name}/socket"
@@ -247,11 +252,27 @@ def _make_passwords_cheap() -> None:
     passwords._hasher = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 
 
+def _load_models() -> None:
+    """Load prices, vocabularies and the embedding model, which takes half a second, once for all servers."""
+    importlib.import_module("artel.brain.prices")._loaded()
+    tokens: Any = importlib.import_module("artel.brain.tokens")
+    for model in (None, "gpt-4o"):
+        tokens.count_tokens("loaded", model)
+    embedder: Any = importlib.import_module("artel.vector_index.embedder")
+    load = functools.cache(embedder.MiniLm)
+    load(embedder.find_model(None))
+    embedder.MiniLm = load
+
+
 def main() -> None:
     """Fork processes until standard input ends."""
     for module in MODULES:
         importlib.import_module(module)
     _make_passwords_cheap()
+    _load_models()
+    assert threading.active_count() == len(list(Path("/proc/self/task").iterdir())) == 1, (
+        "threads do not survive a fork"
+    )
     gc.collect()
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as listener:
