@@ -11,8 +11,8 @@ from sqlalchemy import Connection, text
 
 from artel.approvals.transactions import delete_session
 from artel.auth.accounts import create_account
-from artel.budgets.guard import ProjectBudgetGuard, _ReservationRequest, _reserve
-from artel.budgets.repository import Budget, BudgetRepository
+from artel.budgets.guard import ProjectBudgetGuard, _reserve
+from artel.budgets.repository import Budget, BudgetRepository, Reservation
 from artel.contract.http import NewProject
 from artel.db import schema
 from artel.db.engine import Database
@@ -126,7 +126,7 @@ async def test_nothing_is_reserved_for_session_being_deleted(payer: Payer) -> No
 @pytest.mark.parametrize("end", ["finished", "deleted"])
 async def test_open_reservation_counts_as_spent_when_turn_ends(payer: Payer, end: str) -> None:
     await payer.begin()
-    request = _ReservationRequest(uuid7(), [payer.month], payer.project_id, payer.turn_id, 100_000, None)
+    request = Reservation(uuid7(), [payer.month], payer.project_id, payer.turn_id, 100_000, None)
 
     async with payer.held(lambda c: _reserve(c, payer.user, request, True)) as commit:
         ending: asyncio.Future[Any]

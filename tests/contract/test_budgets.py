@@ -14,6 +14,7 @@ from artel.auth.principal import Principal
 from artel.budgets.repository import (
     Budget,
     BudgetRepository,
+    Reservation,
     UserBudgetRepository,
     UserMonth,
     reserve,
@@ -48,7 +49,7 @@ class Money:
 
     async def reserve(self, amount: int, *budgets: str, turn_id: str = "turn") -> str:
         call_id = uuid7()
-        await self.database.run(reserve, self.user, call_id, budgets, self.project_id, turn_id, amount)
+        await self.database.run(reserve, self.user, Reservation(call_id, budgets, self.project_id, turn_id, amount))
         return call_id
 
     async def settle(self, call_id: str, spent: int | None) -> None:
@@ -103,9 +104,8 @@ async def test_fifty_concurrent_calls_in_two_projects_stay_within_the_user_budge
     async def call(number: int) -> int:
         call_id, project = uuid7(), (money.project_id, other.id)[number % 2]
         try:
-            await money.database.run(
-                reserve, money.user, call_id, [budgets[number % 2]], project, "turn", 90_000, month
-            )
+            reservation = Reservation(call_id, [budgets[number % 2]], project, "turn", 90_000, month)
+            await money.database.run(reserve, money.user, reservation)
         except BudgetExceeded:
             return 0
         await money.settle(call_id, 85_000)
@@ -121,7 +121,8 @@ async def test_fifty_concurrent_calls_in_two_projects_stay_within_the_user_budge
 async def test_reservations_of_a_deleted_project_count_as_spent(money: Money) -> None:
     month = await money.budget(DOLLAR, "month")
     user_month = UserMonth("2026-11", DOLLAR)
-    await money.database.run(reserve, money.user, uuid7(), [month], money.project_id, "turn", 90_000, user_month)
+    reservation = Reservation(uuid7(), [month], money.project_id, "turn", 90_000, user_month)
+    await money.database.run(reserve, money.user, reservation)
 
     await money.database.run(delete_project, money.user, money.project_id)
 
@@ -222,7 +223,7 @@ async def test_budget_of_another_user_cannot_be_spent(money: Money) -> None:
     theirs = await money.database.run(create_project, stranger, NewProject(name="Theirs"), RULES)
 
     with pytest.raises(BudgetExceeded):
-        await money.database.run(reserve, stranger, uuid7(), [plan], theirs.id, "turn", 1)
+        await money.database.run(reserve, stranger, Reservation(uuid7(), [plan], theirs.id, "turn", 1))
     call_id = await money.reserve(100, plan)
     await money.database.run(settle, stranger, call_id, 0)
 

@@ -1,5 +1,6 @@
 """Prices of plans: never below nothing, never above the upper end, and honest about what is not known."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,11 @@ workers = st.builds(
     st.builds(Habits, st.sampled_from([0, 3]), st.floats(1, 5_000), st.floats(1, 8), st.none() | st.floats(0.1, 100)),
     st.integers(0, 3),
 )
+
+
+def row(status: str, usage: dict[str, Any] | None, seconds: float) -> SimpleNamespace:
+    """Return the columns of a task that has ended."""
+    return SimpleNamespace(status=status, usage=usage, seconds=seconds)
 
 
 @given(graphs(), workers, st.none() | workers, st.integers(0, 1_000))
@@ -52,10 +58,10 @@ def test_an_agent_without_a_history_is_expected_to_write_five_hundred_tokens() -
 
 
 def test_what_an_agent_did_is_what_it_is_expected_to_do() -> None:
-    done: list[dict[str, Any]] = [
-        {"success": True, "usage": {"output_tokens": 100, "calls": 2}, "seconds": 4.0, "cost_usd": 0.01},
-        {"success": True, "usage": {"output_tokens": 300, "calls": 4}, "seconds": 6.0, "cost_usd": None},
-        {"success": False, "usage": None, "seconds": 30.0, "cost_usd": None},
+    done = [
+        row("completed", {"output_tokens": 100, "calls": 2, "cost_usd": 0.01}, 4.0),
+        row("completed", {"output_tokens": 300, "calls": 4, "cost_usd": None}, 6.0),
+        row("failed", None, 30.0),
     ]
 
     habits = habits_of(done)
@@ -79,8 +85,8 @@ def test_phases_of_the_loop_are_more_calls_until_there_is_a_history() -> None:
     assert cost(Worker(DEAR, 4_000, 900, habits=habits, phases=3))[0] == thorough[0]
 
 
-@pytest.mark.parametrize("done", [[], [{"success": False, "usage": None}]])
-def test_an_agent_that_never_finished_has_no_habits(done: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize("done", [[], [row("failed", None, 1.0)]])
+def test_an_agent_that_never_finished_has_no_habits(done: list[SimpleNamespace]) -> None:
     assert habits_of(done).output_tokens == 500
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from sqlalchemy import Connection
@@ -10,7 +9,7 @@ from sqlalchemy import Connection
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars, micros
 from artel.budgets.month import committed_micros
-from artel.budgets.repository import BudgetRepository, UserMonth, reserve, settle
+from artel.budgets.repository import BudgetRepository, Reservation, UserMonth, reserve, settle
 from artel.contract.approval_details import BudgetDetails
 from artel.db.engine import Database
 from artel.errors import BudgetExceeded
@@ -54,15 +53,8 @@ class ProjectBudgetGuard:
     async def reserve(self, amount: float) -> str:
         """Reserve an amount in every budget and return the call id; undo the reservation if cancelled meanwhile."""
         call_id, max_cost, loop = uuid7(), micros(amount), asyncio.get_running_loop()
-        request = _ReservationRequest(
-            call_id=call_id,
-            budgets=self._budgets,
-            project_id=self._project_id,
-            turn_id=self._turn_id,
-            amount=max_cost,
-            user_month=self._user_month,
-        )
-        task = loop.create_task(self._database.run(_reserve, self._principal, request, self.respects_commitments))
+        reservation = Reservation(call_id, self._budgets, self._project_id, self._turn_id, max_cost, self._user_month)
+        task = loop.create_task(self._database.run(_reserve, self._principal, reservation, self.respects_commitments))
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -85,52 +77,29 @@ class ProjectBudgetGuard:
         await self._database.run(settle, self._principal, call_id, spent)
 
 
-@dataclass(frozen=True, slots=True)
-class _ReservationRequest:
-    """The maximum cost of a call and the budgets that it draws on."""
-
-    call_id: str
-    budgets: Sequence[str]
-    project_id: int
-    turn_id: str
-    amount: int
-    user_month: UserMonth | None
-
-
 def _reserve(
-    connection: Connection, principal: Principal, request: _ReservationRequest, respects_commitments: bool
+    connection: Connection, principal: Principal, reservation: Reservation, respects_commitments: bool
 ) -> None:
     """Reserve for an unfinished turn; raise TurnOver if it has ended, because nobody would settle the reservation."""
-    if not TurnRepository(connection, principal).keep_unfinished(request.turn_id):
+    if not TurnRepository(connection, principal).keep_unfinished(reservation.turn_id):
         raise TurnOver
-    reserve(
-        connection,
-        principal,
-        call_id=request.call_id,
-        budget_ids=request.budgets,
-        project_id=request.project_id,
-        turn_id=request.turn_id,
-        amount=request.amount,
-        user_month=request.user_month,
-    )
+    reserve(connection, principal, reservation)
     if respects_commitments:
-        _check_commitments(connection, principal, request.budgets, request.project_id, request.amount)
+        _check_commitments(connection, principal, reservation)
 
 
-def _check_commitments(
-    connection: Connection, principal: Principal, budgets: Sequence[str], project_id: int, amount: int
-) -> None:
+def _check_commitments(connection: Connection, principal: Principal, reservation: Reservation) -> None:
     """Raise BudgetExceeded if less is left than is committed to running plans.
 
     This transaction has already locked the budgets by updating them, so a plan that starts concurrently waits for it.
     """
-    committed = committed_micros(connection, principal, project_id)
-    for budget_id in budgets if committed else ():
+    committed = committed_micros(connection, principal, reservation.project_id)
+    for budget_id in reservation.budget_ids if committed else ():
         budget = BudgetRepository(connection, principal).get(budget_id)
         if budget is not None and budget.left_micros < committed:
-            available = max(0, budget.left_micros + amount - committed)
+            available = max(0, budget.left_micros + reservation.micros - committed)
             raise BudgetExceeded(
-                f"Monthly budget exceeded: the next call may cost ${dollars(amount):.4f}, and "
+                f"Monthly budget exceeded: the next call may cost ${dollars(reservation.micros):.4f}, and "
                 f"${dollars(available):.4f} of ${dollars(budget.limit_micros):.2f} for {budget.scope} is available "
                 "(the rest is spent or committed to running plans). Raise the budget in the project's settings.",
                 budget_id=budget_id,

@@ -10,6 +10,11 @@ def micros(dollars: float) -> int:
     return math.ceil(round(dollars * MICROS, 3))
 
 
+def micros_or_none(dollars: float | None) -> int | None:
+    """Return an amount in micros; None if it is unknown."""
+    return None if dollars is None else micros(dollars)
+
+
 def dollars(amount: int) -> float:
     """Return an amount in dollars, for users and the API."""
     return amount / MICROS

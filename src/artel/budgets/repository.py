@@ -4,18 +4,20 @@ Before a model call, its maximum cost is reserved by one conditional UPDATE that
 So concurrent calls can never spend more than the limit.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Update, bindparam, case, func
+from sqlalchemy import ColumnElement, Connection, Row, Select, Update, bindparam, case
 from sqlalchemy.sql.dml import ReturningDelete
 
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars
+from artel.budgets.usage import UsageRepository
 from artel.db.prepared import Rows
-from artel.db.tables import budgets, reservations, usage, user_budgets
+from artel.db.tables import budgets, reservations, user_budgets
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import BudgetExceeded
 
@@ -26,6 +28,18 @@ class UserMonth:
 
     scope: str
     limit_micros: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """The maximum cost of a model call, in micros, and the budgets that it draws on."""
+
+    call_id: str
+    budget_ids: Sequence[str]
+    project_id: int
+    turn_id: str
+    micros: int
+    user_month: UserMonth | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +67,8 @@ class BudgetRepository(TenantRepository):
 
     def find(self, project_id: int, kind: str, scope: str) -> Budget | None:
         """Return the budget of a plan or of a project's month, if it exists."""
-        row = self.connection.execute(self._select().where(*_named(project_id, kind, scope))).one_or_none()
+        named = budgets.c.project_id == project_id, budgets.c.kind == kind, budgets.c.scope == scope
+        row = self.connection.execute(self._select().where(*named)).one_or_none()
         return _budget(row) if row else None
 
     def get(self, budget_id: str) -> Budget | None:
@@ -129,30 +144,30 @@ class ReservationRepository(TenantRepository):
         """Return whether a turn has reservations; a finished turn rarely has any."""
         return self._run(self._of_turn, turn=turn_id).one_or_none() is not None
 
-    def add(
-        self,
-        call_id: str,
-        budget_ids: Sequence[str],
-        project_id: int,
-        turn_id: str,
-        amount: int,
-        user_month: str | None = None,
-    ) -> None:
+    def add(self, reservation: Reservation) -> None:
         """Store a call's reservation in each of its budgets; the last row also counts against the user's month."""
         row = {
-            "id": call_id,
-            "project_id": project_id,
-            "turn_id": turn_id,
-            "micros": amount,
+            "id": reservation.call_id,
+            "project_id": reservation.project_id,
+            "turn_id": reservation.turn_id,
+            "micros": reservation.micros,
             "created_at": datetime.now(UTC),
         }
-        last = len(budget_ids) - 1
-        self._add(
-            [
-                row | {"budget_id": budget_id, "user_month": user_month if index == last else None}
-                for index, budget_id in enumerate(budget_ids)
-            ]
-        )
+        rows = [row | {"budget_id": budget_id, "user_month": None} for budget_id in reservation.budget_ids]
+        if reservation.user_month:
+            rows[-1]["user_month"] = reservation.user_month.scope
+        self._add(rows)
+
+    def by_user_month(self, project_id: int | None = None) -> Counter[str]:
+        """Return the amounts reserved in the user's months, of one project or all."""
+        statement = self._select(reservations.c.user_month, reservations.c.micros)
+        statement = statement.where(reservations.c.user_month.is_not(None))
+        if project_id is not None:
+            statement = statement.where(reservations.c.project_id == project_id)
+        amounts: Counter[str] = Counter()
+        for row in self.connection.execute(statement):
+            amounts[row.user_month] += row.micros
+        return amounts
 
     @prepared
     def _take(cls) -> ReturningDelete[Any]:  # noqa: N805
@@ -164,45 +179,27 @@ class ReservationRepository(TenantRepository):
         deleted = cls._prepare_delete().where(reservations.c.turn_id == bindparam("turn"))
         return deleted.returning(reservations.c.budget_id, reservations.c.micros, reservations.c.user_month)
 
-    def take(self, call_id: str) -> "RemovedReservations":
-        """Remove a call's reservations and return their amounts."""
-        return _sum_reservations(self._run(self._take, call=call_id))
+    def take(self, call_id: str) -> Rows:
+        """Remove and return a call's reservations."""
+        return self._run(self._take, call=call_id)
 
-    def take_of_turn(self, turn_id: str) -> "RemovedReservations":
-        """Remove the reservations of all calls of a turn and return their amounts."""
-        return _sum_reservations(self._run(self._take_of_turn, turn=turn_id))
-
-
-@dataclass(frozen=True, slots=True)
-class RemovedReservations:
-    """Reserved amounts in micros, by budget and by the user's month."""
-
-    budgets: dict[str, int]
-    user_months: dict[str, int]
+    def take_of_turn(self, turn_id: str) -> Rows:
+        """Remove and return the reservations of all calls of a turn."""
+        return self._run(self._take_of_turn, turn=turn_id)
 
 
-def reserve(
-    connection: Connection,
-    principal: Principal,
-    call_id: str,
-    budget_ids: Sequence[str],
-    project_id: int,
-    turn_id: str,
-    amount: int,
-    user_month: UserMonth | None = None,
-) -> None:
+def reserve(connection: Connection, principal: Principal, reservation: Reservation) -> None:
     """Reserve a call's maximum cost in each of its budgets; raise BudgetExceeded if one has too little left.
 
     Lock order: a plan's budget, its project's, its user's.
     """
     rows = BudgetRepository(connection, principal)
-    for budget_id in budget_ids:
-        if not rows.reserve(budget_id, amount):
-            raise BudgetExceeded(_exceeded_text(rows.get(budget_id), amount), budget_id=budget_id)
-    if user_month is not None:
-        require_left(connection, principal, user_month, amount)
-    scope = user_month.scope if user_month else None
-    ReservationRepository(connection, principal).add(call_id, budget_ids, project_id, turn_id, amount, scope)
+    for budget_id in reservation.budget_ids:
+        if not rows.reserve(budget_id, reservation.micros):
+            raise BudgetExceeded(_exceeded_text(rows.get(budget_id), reservation.micros), budget_id=budget_id)
+    if reservation.user_month is not None:
+        require_left(connection, principal, reservation.user_month, reservation.micros)
+    ReservationRepository(connection, principal).add(reservation)
 
 
 def settle(connection: Connection, principal: Principal, call_id: str, spent: int | None) -> None:
@@ -217,29 +214,17 @@ def settle_turn(connection: Connection, principal: Principal, turn_id: str) -> N
         _settle(connection, principal, rows.take_of_turn(turn_id), None)
 
 
-def _settle(connection: Connection, principal: Principal, removed: RemovedReservations, spent: int | None) -> None:
-    rows = BudgetRepository(connection, principal)
-    for budget_id in rows.in_lock_order(removed.budgets):
-        reserved = removed.budgets[budget_id]
-        rows.settle(budget_id, reserved, reserved if spent is None else spent)
-    spend(
-        connection,
-        principal,
-        {scope: reserved if spent is None else spent for scope, reserved in removed.user_months.items()},
-    )
-
-
-def _sum_reservations(rows: Rows) -> RemovedReservations:
-    sums = RemovedReservations({}, {})
-    for row in rows:
-        sums.budgets[row.budget_id] = sums.budgets.get(row.budget_id, 0) + row.micros
+def _settle(connection: Connection, principal: Principal, removed: Rows, spent: int | None) -> None:
+    by_budget, by_month = Counter[str](), Counter[str]()
+    for row in removed:
+        by_budget[row.budget_id] += row.micros
         if row.user_month is not None:
-            sums.user_months[row.user_month] = sums.user_months.get(row.user_month, 0) + row.micros
-    return sums
-
-
-def _named(project_id: int, kind: str, scope: str) -> tuple[ColumnElement[bool], ...]:
-    return budgets.c.project_id == project_id, budgets.c.kind == kind, budgets.c.scope == scope
+            by_month[row.user_month] += row.micros
+    rows = BudgetRepository(connection, principal)
+    for budget_id in rows.in_lock_order(by_budget):
+        reserved = by_budget[budget_id]
+        rows.settle(budget_id, reserved, reserved if spent is None else spent)
+    spend(connection, principal, by_month if spent is None else dict.fromkeys(by_month, spent))
 
 
 def _of_plans(project_id: int, workflow_ids: Collection[str]) -> tuple[ColumnElement[bool], ...]:
@@ -256,8 +241,8 @@ def _exceeded_text(budget: Budget | None, amount: int) -> str:
     name = "Plan budget" if budget.kind == "plan" else f"Monthly budget of the project for {budget.scope}"
     advice = "" if budget.kind == "plan" else " Raise it in the project's settings."
     return (
-        f"{name} exceeded: the next call may cost ${amount / 1e6:.4f}, and ${max(0, budget.left_micros) / 1e6:.4f} "
-        f"of ${budget.limit_micros / 1e6:.2f} is left.{advice}"
+        f"{name} exceeded: the next call may cost ${dollars(amount):.4f}, and "
+        f"${dollars(max(0, budget.left_micros)):.4f} of ${dollars(budget.limit_micros):.2f} is left.{advice}"
     )
 
 
@@ -271,18 +256,18 @@ class UserBudgetRepository(TenantRepository):
         row = self._select(user_budgets.c.spent_micros).where(user_budgets.c.scope == scope).with_for_update()
         spent: int | None = self.connection.execute(row).scalar_one_or_none()
         if spent is None:
-            self._insert_unless_exists({"scope": scope, "spent_micros": self._used(scope)})
+            self._insert_unless_exists({"scope": scope, "spent_micros": self._cost_of_calls(scope)})
             spent = self.connection.execute(row).scalar_one()
         return spent
 
     def catch_up(self, scope: str) -> None:
         """Add what was spent while there was no limit."""
-        missing = self._used(scope) - self.lock(scope)
+        missing = self._cost_of_calls(scope) - self.lock(scope)
         if missing > 0:
             self.spend(scope, missing)
 
-    def _used(self, scope: str) -> int:
-        return _Usage(self.connection, self.tenant).cost(scope)
+    def _cost_of_calls(self, scope: str) -> int:
+        return UsageRepository(self.connection, self.tenant).cost_of_month(scope)
 
     def spent(self, scope: str) -> int:
         """Return the amount spent in a month."""
@@ -295,37 +280,10 @@ class UserBudgetRepository(TenantRepository):
         self.connection.execute(changed.where(user_budgets.c.scope == scope))
 
 
-class _Usage(TenantRepository):
-    table = usage
-
-    def cost(self, scope: str) -> int:
-        """Return the cost of a month's calls whose price is known."""
-        days = usage.c.day >= f"{scope}-01", usage.c.day <= f"{scope}-31"
-        total: int = self.connection.execute(
-            self._select(func.coalesce(func.sum(usage.c.cost_micros), 0)).where(*days)
-        ).scalar_one()
-        return int(total)
-
-
-class _UserReservations(TenantRepository):
-    table = reservations
-
-    def by_scope(self, project_id: int | None = None) -> dict[str, int]:
-        """Return the reserved amounts by month, of one project or all."""
-        drawn = self._select(reservations.c.user_month, reservations.c.micros)
-        drawn = drawn.where(reservations.c.user_month.is_not(None))
-        if project_id is not None:
-            drawn = drawn.where(reservations.c.project_id == project_id)
-        amounts: dict[str, int] = {}
-        for row in self.connection.execute(drawn):
-            amounts[row.user_month] = amounts.get(row.user_month, 0) + row.micros
-        return amounts
-
-
 def require_left(connection: Connection, principal: Principal, month: UserMonth, amount: int) -> None:
     """Raise BudgetExceeded if a call exceeds the user's monthly limit; locks the month until the commit."""
     spent = UserBudgetRepository(connection, principal).lock(month.scope)
-    reserved = _UserReservations(connection, principal).by_scope().get(month.scope, 0)
+    reserved = ReservationRepository(connection, principal).by_user_month()[month.scope]
     left = month.limit_micros - spent - reserved
     if amount > left:
         raise BudgetExceeded(
@@ -343,4 +301,4 @@ def spend(connection: Connection, principal: Principal, costs: Mapping[str, int]
 
 def settle_project(connection: Connection, principal: Principal, project_id: int) -> None:
     """Count the reservations of a project as spent before it is deleted."""
-    spend(connection, principal, _UserReservations(connection, principal).by_scope(project_id))
+    spend(connection, principal, ReservationRepository(connection, principal).by_user_month(project_id))

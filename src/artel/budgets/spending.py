@@ -30,7 +30,7 @@ class Shares:
         """Add the usage of some calls."""
         if usage.calls:
             key = agent_id, agent, usage.model
-            self._by[key] = plus(self._by.get(key), usage)
+            self._by[key] = plus(self._by.get(key, Usage(usage.model)), usage)
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the shares in their stored form."""
@@ -84,6 +84,8 @@ def with_used(turn: Turn, usage: Usage, shares: Shares) -> Turn:
     return replace(turn, parked=(turn.parked or ParkedRun()).model_copy(update=used))
 
 
-def plus(before: Usage | None, more: Usage) -> Usage:
-    """Return the sum of two usages; the first may be empty or None."""
-    return before.plus(more) if before is not None and before.calls else more
+def plus(before: Usage, more: Usage | None) -> Usage:
+    """Return the sum of two usages, which may be empty; None adds nothing."""
+    if more is None:
+        return before
+    return before.plus(more) if before.calls else more

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, case, func
 
 from artel.auth.principal import Principal
-from artel.budgets.money import dollars, micros
+from artel.budgets.money import dollars, micros_or_none
 from artel.contract.usage import UsageGroup, UsageReport, UsageSum
 from artel.db.tables import usage
 from artel.db.tenant import TenantRepository
@@ -50,7 +50,7 @@ class UsageRepository(TenantRepository):
                     "calls": share["usage"].get("calls", 0),
                     "input_tokens": share["usage"].get("input_tokens", 0),
                     "output_tokens": share["usage"].get("output_tokens", 0),
-                    "cost_micros": _micros(share["usage"].get("cost_usd")),
+                    "cost_micros": micros_or_none(share["usage"].get("cost_usd")),
                 }
                 for share in shares
             ]
@@ -75,14 +75,16 @@ class UsageRepository(TenantRepository):
         row = self.connection.execute(self._select(*_SUMS).where(*_within(first, last, project_id))).one()
         return dict(zip(SUMMED, row, strict=True))
 
+    def cost_of_month(self, scope: str) -> int:
+        """Return the cost in micros of a month's calls whose price is known."""
+        days = usage.c.day >= f"{scope}-01", usage.c.day <= f"{scope}-31"
+        total = self._select(func.coalesce(func.sum(usage.c.cost_micros), 0)).where(*days)
+        return int(self.connection.execute(total).scalar_one())
+
 
 def _within(first: date, last: date, project_id: int | None) -> list[ColumnElement[bool]]:
     days = [usage.c.day >= first.isoformat(), usage.c.day <= last.isoformat()]
     return days if project_id is None else [*days, usage.c.project_id == project_id]
-
-
-def _micros(cost_usd: float | None) -> int | None:
-    return None if cost_usd is None else micros(cost_usd)
 
 
 def report_usage(

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from artel.agent_loop.context import Said
 from artel.brain.brain import Brain, Message, Request, Schema, Usage
 from artel.brain.errors import ModelAnswerInvalid, ModelError
+from artel.budgets.spending import plus
 from artel.logs import get_logger
 from artel.plans.plan import MAX_DESCRIPTION_CHARACTERS, MAX_TASKS, PlanInvalid, PlannedTask, TaskGraph
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 import re
-from typing import Protocol, TypeVar
 
 PLAN_SECONDS = 20.0
 PLAN_TOKENS = 4_000
@@ -24,7 +24,9 @@ HISTORY_TOKENS = 2_000
 MAX_FEEDBACK = 2_000
 MAX_QUOTED = 4_000
 
+AT_CAPACITY = "at_capacity"
 IN_ERROR = "error"
+_WORD = re.compile(r"\w{3,}")
 
 PlannedBy = Literal["model", "cache", "fallback", "user"]
 
@@ -137,13 +139,13 @@ class Planner:
             try:
                 answer = await self._brain.complete(request)
             except ModelAnswerInvalid as failure:
-                usage = _sum(usage, failure.usage)
+                usage = plus(usage, failure.usage)
                 invalid_answer, problems = "", (failure.detail,)
             except ModelError as failure:
                 log.warning("not_planned", reason=failure.detail)
-                return Plan(one_task(wish), "fallback", _sum(usage, failure.usage), (*problems, failure.detail))
+                return Plan(one_task(wish), "fallback", plus(usage, failure.usage), (*problems, failure.detail))
             else:
-                usage = _sum(usage, answer.usage)
+                usage = plus(usage, answer.usage)
                 try:
                     return Plan(TaskGraph.checked(read_tasks(answer.parsed), names), "model", usage, problems)
                 except PlanInvalid as invalid:
@@ -247,43 +249,14 @@ def _agent_json(agent: AgentBrief) -> dict[str, Any]:
     return {name: value for name, value in asdict(agent).items() if value not in (None, "", ())}
 
 
-def _sum(total: Usage, usage: Usage | None) -> Usage:
-    if usage is None:
-        return total
-    return total.plus(usage) if total.calls else usage
-
-
-AT_CAPACITY = "at_capacity"
-
-_WORD = re.compile(r"\w{3,}")
-
-
-class Described(Protocol):
-    """An agent with a name and a description."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def role(self) -> str: ...
-    @property
-    def about(self) -> str: ...
-    @property
-    def capabilities(self) -> Sequence[str]: ...
-    @property
-    def status(self) -> str: ...
-
-
-D = TypeVar("D", bound=Described)
-
-
-def best_agent(text: str, agents: Sequence[D]) -> D:
+def best_agent(text: str, agents: Sequence[AgentBrief]) -> AgentBrief:
     """Return the best-matching agent: by name, then capabilities, then words of its description; else the first.
 
     Among equal matches a free agent is preferred to one at capacity.
     """
     wanted = _words(text)
 
-    def fit(agent: D) -> tuple[bool, int, int, bool]:
+    def fit(agent: AgentBrief) -> tuple[bool, int, int, bool]:
         named = agent.name in text or agent.name.removeprefix("agent_") in wanted
         able = sum(capability.lower() in text.lower() for capability in agent.capabilities)
         described = len(wanted & _words(" ".join([agent.role, agent.about, *agent.capabilities])))

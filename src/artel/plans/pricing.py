@@ -8,21 +8,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sqlalchemy import Connection
 
-from artel.agent_loop.context import MAX_HISTORY_TOKENS
+from artel.agent_loop.context import MAX_HISTORY_TOKENS, Said
 from artel.auth.principal import Principal
 from artel.brain import prices
 from artel.brain.brain import ToolSchema
 from artel.brain.paying import INPUT_EXTRA, INPUT_MARGIN
 from artel.brain.tokens import count_tokens
-from artel.budgets.money import micros
+from artel.budgets.money import micros, micros_or_none
 from artel.contract.http import Agent
-from artel.plans.plan import MAX_TASKS, PlannedTask, TaskGraph, TaskStatus
+from artel.plans.plan import MAX_TASKS, TaskGraph, TaskStatus
 from artel.plans.repository import TaskRepository
+from artel.sessions.message_repository import StoredMessage
 from artel.tools.catalogue import SCHEMAS
 from artel.tools.policy import PolicySettings
 from artel.turns.repository import TurnRepository
@@ -41,6 +42,8 @@ FRAME_TOKENS = 100  # of message separators and headings
 MERGE_PROMPT_TOKENS = 200
 MERGE_TOKENS = 2_000
 DEMO = "demo"  # the built-in brain that replaces every model when none is configured; free
+
+M = TypeVar("M", Said, StoredMessage)
 
 
 class ApprovalRules(BaseModel):
@@ -175,7 +178,8 @@ def estimate(
         task = graph.tasks[task_id]
         worker = workers[task.agent]
         written[task_id] = _usual_tokens(worker)
-        priced[task_id] = _task(worker, tokens[task_id] + _dependency_tokens(task, written))
+        received = sum(min(written[needed], MOST_RESULT_TOKENS) for needed in task.depends_on)
+        priced[task_id] = _task(worker, tokens[task_id] + received)
     total = [*priced.values()]
     if merger is not None:
         total.append(_task(merger, sum(min(count, MOST_RESULT_TOKENS) for count in written.values())))
@@ -190,20 +194,19 @@ def estimate(
     )
 
 
-def habits_of(done: Sequence[Mapping[str, Any]]) -> Habits:
-    """Return the statistics of past tasks, each with usage, seconds, success and cost_usd."""
+def habits_of(done: Sequence[Any]) -> Habits:
+    """Return the statistics of past tasks, from their rows."""
     if not done:
         return Habits()
-    succeeded = [task for task in done if task["success"] and task.get("usage")]
-    costs = [task["cost_usd"] for task in succeeded if task.get("cost_usd") is not None]
-    durations = [task["seconds"] for task in succeeded if task.get("seconds") is not None]
+    completed = [row for row in done if row.status == TaskStatus.COMPLETED]
+    used = [row for row in completed if row.usage]
     return Habits(
         tasks=len(done),
-        output_tokens=_mean([task["usage"].get("output_tokens", 0) for task in succeeded]) or USUAL_TOKENS,
-        calls=max(1.0, _mean([task["usage"].get("calls", 1) for task in succeeded]) or 1.0),
-        seconds=_mean(durations),
-        success_rate=round(sum(task["success"] for task in done) / len(done), 2),
-        average_cost_usd=_mean(costs),
+        output_tokens=_mean([row.usage.get("output_tokens", 0) for row in used]) or USUAL_TOKENS,
+        calls=max(1.0, _mean([row.usage.get("calls", 1) for row in used]) or 1.0),
+        seconds=_mean([_seconds(row) for row in used]),
+        success_rate=round(len(completed) / len(done), 2),
+        average_cost_usd=_mean([row.usage.get("cost_usd") for row in used]),
     )
 
 
@@ -213,38 +216,33 @@ def _task(worker: Worker, own_tokens: int) -> TaskEstimate:
     most_calls = 1 + 2 * worker.phases + (TOOL_CALLS if worker.has_tools else 0)
     if worker.habits.tasks:
         most_calls = max(most_calls, math.ceil(2 * worker.habits.calls))
+
+    def price_of(input_tokens: int, output_tokens: int) -> int | None:
+        return micros_or_none(prices.cost(worker.model, input_tokens, output_tokens))
+
     # Every call before the last one writes about the usual output, which the later calls are sent too.
     most_given = given * most_calls + usual * (most_calls - 1) * most_calls // 2
     return TaskEstimate(
         worker.model,
         given,
         usual,
-        low_micros=_price(worker.model, given, math.ceil(usual * SHARE_LOW)),
-        expected_micros=_price(worker.model, round(given * calls), usual),
-        high_micros=_price(
-            worker.model,
-            math.ceil(most_given * INPUT_MARGIN) + INPUT_EXTRA * most_calls,
-            worker.max_tokens * most_calls,
+        low_micros=price_of(given, math.ceil(usual * SHARE_LOW)),
+        expected_micros=price_of(round(given * calls), usual),
+        high_micros=price_of(
+            math.ceil(most_given * INPUT_MARGIN) + INPUT_EXTRA * most_calls, worker.max_tokens * most_calls
         ),
         seconds=round(worker.habits.seconds or FIRST_SECONDS + usual / TOKENS_PER_SECOND, 1),
     )
-
-
-def _dependency_tokens(task: PlannedTask, written: Mapping[str, int]) -> int:
-    return sum(min(written[task_id], MOST_RESULT_TOKENS) for task_id in task.depends_on)
 
 
 def _usual_tokens(worker: Worker) -> int:
     return max(1, min(worker.max_tokens, round(worker.habits.output_tokens)))
 
 
-def _price(model: str, given: int, written: int) -> int | None:
-    cost = prices.cost(model, given, written)
-    return None if cost is None else micros(cost)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the known values."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 def habits(
@@ -264,21 +262,8 @@ def habits(
         ]
         done.sort(key=lambda row: row.finished_at, reverse=True)
         rows = [row for row in done[:PAST] if is_demo or (row.usage or {}).get("model") != DEMO]
-        by_name[agent.name] = habits_of([_past(row) for row in rows])
+        by_name[agent.name] = habits_of(rows)
     return by_name
-
-
-class HistoryMessage(Protocol):
-    """A message of a session."""
-
-    @property
-    def content(self) -> str: ...
-
-    @property
-    def tokens(self) -> int: ...
-
-
-M = TypeVar("M", bound=HistoryMessage)
 
 
 def before(history: Sequence[M], request: str) -> Sequence[M]:
@@ -286,7 +271,7 @@ def before(history: Sequence[M], request: str) -> Sequence[M]:
     return history[:-1] if history and history[-1].content == request else history
 
 
-def told_tokens(history: Sequence[HistoryMessage], request: str, graph: TaskGraph) -> int:
+def told_tokens(history: Sequence[M], request: str, graph: TaskGraph) -> int:
     """Return the tokens that every task is sent in addition to its description: the history and the request.
 
     The history may end with the request, which is sent whole only in a plan of one task.
@@ -334,25 +319,14 @@ def _tool_tokens() -> dict[str, int]:
 
 
 def _as_type(schema: ToolSchema) -> str:
-    return "\n".join(
-        [f"// {schema.description}", f"type {schema.name} = (_: {{", *_fields(schema.parameters), "}) => any;"]
-    )
+    head = f"// {schema.description}", f"type {schema.name} = (_: {{"
+    return "\n".join([*head, *_fields(schema.parameters), "}) => any;"])
 
 
 def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
     for name, field in (schema.get("properties") or {}).items():
         yield f"{name}: {field.get('type', '')} // {field.get('description', '')}"
         yield from _fields(field)
-
-
-def _past(row: Any) -> Mapping[str, Any]:
-    """Return the input of `habits_of` from the row of a task or a turn."""
-    return {
-        "success": row.status == TaskStatus.COMPLETED,
-        "usage": row.usage,
-        "cost_usd": (row.usage or {}).get("cost_usd"),
-        "seconds": _seconds(row),
-    }
 
 
 def _seconds(row: Any) -> float | None:

@@ -10,7 +10,7 @@ from artel.agent_memory.context_store import Recalled
 from artel.brain.brain import ToolCall, Usage
 from artel.brain.tokens import count_tokens
 from artel.brain.window import GOOD_ANSWER_TOKENS, TOKENS_PER_MESSAGE, TOKENS_PER_REQUEST, count_tools, window_of
-from artel.budgets.money import micros
+from artel.budgets.money import micros_or_none
 from artel.budgets.repository import Budget
 from artel.budgets.spending import Spending, plus
 from artel.contract.events import EventData, TaskCompleted, TaskFailed, TaskProgress
@@ -135,26 +135,14 @@ def went_on(task: WorkflowTask) -> TaskProgress:
     )
 
 
-class PlanListener:
-    """Writes the events of a turn to its session."""
+class PlanListener(EventWriter):
+    """Writes the events of a plan's turn to its session."""
 
     def __init__(self, space: WorkerSpace, turn: Turn, workflow_id: str) -> None:
+        super().__init__(space, turn)
         self.space = space
         self.turn = turn
         self.workflow_id = workflow_id
-        self._writer = EventWriter(space, turn)
-
-    def open(self) -> None:
-        """Start to write events, including those added before."""
-        self._writer.open()
-
-    def note(self, event: EventData) -> None:
-        """Queue an event."""
-        self._writer.add(event)
-
-    async def written(self) -> None:
-        """Wait until all queued events are written."""
-        await self._writer.written()
 
 
 class TaskVoice:
@@ -162,10 +150,12 @@ class TaskVoice:
 
     def __init__(self, plan: PlanListener, task_id: str, agent_id: int, message_id: str | None = None) -> None:
         self._plan = plan
+        self._services = plan.space.services
         self._task_id = task_id
         self._agent_id = agent_id
         self._message_id = message_id or uuid7()
         self._is_answer = message_id is not None
+        self._stream = plan.space.principal, plan.turn.session_id, self._message_id, task_id
         self._began = time.monotonic()
         self._last_progress = self._last_shared = 0.0
         self._held: list[EventData] | None = []  # events before the one that the task has started
@@ -174,41 +164,42 @@ class TaskVoice:
         """Publish the held events: the task has started."""
         held, self._held = self._held or [], None
         for event in held:
-            self._plan.note(event)
+            self._plan.add(event)
 
     def token(self, text: str) -> None:
-        """Stream a token."""
-        self._plan.space.services.hub.write(
-            self._plan.space.principal,
-            self._plan.turn.session_id,
-            self._message_id,
-            self._task_id,
-            text,
-            self._plan.turn.id,
-            is_task=not self._is_answer,
-        )
-        self._share_partial_answer()
-        self._progress("writing")
+        """Stream a token; share the text so far with other processes, at most every SHOW_OTHERS_SECONDS."""
+        turn, hub = self._plan.turn, self._services.hub
+        hub.write(*self._stream, text, turn.id, is_task=not self._is_answer)
+        now = time.monotonic()
+        if self._services.signals.has_other_processes and now - self._last_shared > SHOW_OTHERS_SECONDS:
+            self._last_shared = now
+            if snapshot := hub.snapshot_of(turn.session_id, self._message_id):
+                self._services.signals.partial_answer(self._plan.space.principal, turn.session_id, snapshot)
+        self.phase("writing")
 
     def restart(self) -> None:
         """Discard the streamed tokens."""
-        self._plan.space.services.hub.restart(
-            self._plan.space.principal,
-            self._plan.turn.session_id,
-            self._message_id,
-            self._task_id,
-            self._plan.turn.id,
-            is_task=not self._is_answer,
-        )
+        self._services.hub.restart(*self._stream, self._plan.turn.id, is_task=not self._is_answer)
 
     def phase(self, name: str) -> None:
         """Publish the current phase, at most every PROGRESS_SECONDS."""
-        self._progress(name)
+        now = time.monotonic()
+        if now - self._last_progress >= PROGRESS_SECONDS:
+            self._last_progress = now
+            self.note(
+                TaskProgress(
+                    task_id=self._task_id,
+                    state="running",
+                    elapsed_seconds=round(now - self._began, 1),
+                    phase=name,
+                    workflow_id=self._plan.workflow_id,
+                )
+            )
 
     def note(self, event: EventData) -> None:
         """Publish an event, or hold it until the task has started."""
         if self._held is None:
-            self._plan.note(event)
+            self._plan.add(event)
         else:
             self._held.append(event)
 
@@ -226,33 +217,8 @@ class TaskVoice:
 
     def end(self) -> None:
         """End the stream of a task, whose text is stored or obsolete; the stream of an answer ends with its turn."""
-        if self._is_answer:
-            return
-        self._plan.space.services.hub.end(self._plan.turn.session_id, self._message_id)
-
-    def _progress(self, phase: str) -> None:
-        now = time.monotonic()
-        if now - self._last_progress >= PROGRESS_SECONDS:
-            self._last_progress = now
-            elapsed = round(now - self._began, 1)
-            self.note(
-                TaskProgress(
-                    task_id=self._task_id,
-                    state="running",
-                    elapsed_seconds=elapsed,
-                    phase=phase,
-                    workflow_id=self._plan.workflow_id,
-                )
-            )
-
-    def _share_partial_answer(self) -> None:
-        """Send the text so far to other processes, at most every SHOW_OTHERS_SECONDS."""
-        services, turn, now = self._plan.space.services, self._plan.turn, time.monotonic()
-        if services.signals.has_other_processes and now - self._last_shared > SHOW_OTHERS_SECONDS:
-            self._last_shared = now
-            snapshot = services.hub.snapshot_of(turn.session_id, self._message_id)
-            if snapshot is not None:
-                services.signals.partial_answer(self._plan.space.principal, turn.session_id, snapshot)
+        if not self._is_answer:
+            self._services.hub.end(self._plan.turn.session_id, self._message_id)
 
 
 class TaskBoard:
@@ -341,9 +307,8 @@ class TaskBoard:
             return
         task = self._tasks[task_id]
         self.spending.add(usage, task.agent_id, task.agent)
-        total = plus(Usage(**task.usage) if task.usage else None, usage)
-        cost = None if total.cost_usd is None else micros(total.cost_usd)
-        self._tasks[task_id] = replace(task, usage=asdict(total), cost_micros=cost)
+        total = plus(Usage(**task.usage) if task.usage else Usage(usage.model), usage)
+        self._tasks[task_id] = replace(task, usage=asdict(total), cost_micros=micros_or_none(total.cost_usd))
 
     def end(
         self, task_id: str, result: ExecutionResult, seconds: float | None = None
