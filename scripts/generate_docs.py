@@ -47,7 +47,7 @@ def command_line_page() -> str:
     """Return the page about commands."""
     import typer.main
 
-    from artel.cli.exit_codes import ExitCode
+    from artel.cli.command_line import ExitCode
     from artel.cli.main import app
 
     os.environ["COLUMNS"] = "100"

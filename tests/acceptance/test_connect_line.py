@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from artel.cli.own_connector import ConnectorLogin, ConnectorTarget, OwnConnector
+from artel.cli.connector_process import ConnectorLogin, ConnectorTarget, OwnConnector
 from artel.client.credentials import Credentials
 from artel.connector.service import acquire
 from artel.connector.state_folder import StateFolder
@@ -583,7 +583,7 @@ async def test_connector_of_artel_up_comes_back_when_the_other_leaves(
 ) -> None:
     for name, value in connect.env.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("artel.cli.own_connector.CHECK_SECONDS", 0.05)
+    monkeypatch.setattr("artel.cli.connector_process.CHECK_SECONDS", 0.05)
     is_taken = True
 
     async def is_free() -> bool:
@@ -614,7 +614,7 @@ async def test_connector_of_artel_up_waits_until_the_current_connector_ends(
 ) -> None:
     for name, value in connect.env.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("artel.cli.own_connector.CHECK_SECONDS", 0.05)
+    monkeypatch.setattr("artel.cli.connector_process.CHECK_SECONDS", 0.05)
 
     async def is_free() -> bool:
         return True

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from artel.cli.visible_text import visible
+from artel.cli.output import visible
 from tests.actors.chat_page import ChatPage, message_texts
 from tests.browser.visits import Complaints, width_of_contents
 from tests.conftest import StartServer

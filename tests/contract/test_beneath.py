@@ -501,7 +501,7 @@ def test_missing_permissions_are_reported(folder: Path) -> None:
 LISTING = """
 import json, os, sys
 from pathlib import Path
-from artel.connector.deadline import Deadline
+from artel.connector.errors import Deadline
 from artel.connector.file_reader import Reader
 from artel.connector.rules import Rules
 from artel.contract.connector import ListCall

@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artel.cli.chat_screen import RESTARTED, AnswerPrinter, ChatScreen
+from artel.cli.chat_screen import RESTARTED, AnswerPrinter, ChatScreen, StatusLine
 from artel.cli.markdown_screen import MarkdownPrinter, end_of_blocks, split_blocks
-from artel.cli.status_line import StatusLine
-from artel.cli.tool_question import ToolQuestion
-from artel.cli.visible_text import visible
+from artel.cli.output import visible
+from artel.cli.questions import ToolQuestion
 from artel.client.api_client import ApiClient
-from artel.client.conversation import Conversation
-from artel.client.last_sessions import LastSessions
+from artel.client.conversation import Conversation, LastSessions
 from artel.client.sse import ServerEvent
 from artel.client.turn import Answer, Turn
 

@@ -12,14 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from artel.connector.deadline import Deadline
-from artel.connector.decisions import Decider
-from artel.connector.errors import CallRefused
+from artel.connector.decisions import Decider, Questions
+from artel.connector.errors import CallRefused, Deadline
 from artel.connector.file_writer import Writer
 from artel.connector.grants import Grants
 from artel.connector.idempotency import IdempotentCalls
 from artel.connector.journal import KEPT_SECONDS, Entry, Journal
-from artel.connector.questions import Questions
 from artel.connector.rules import Rules
 from artel.connector.state_folder import StateFolder
 from artel.connector.undo_store import UndoStore
@@ -93,7 +91,7 @@ class Process:
 
     def write(self, call: WriteCall) -> Result:
         try:
-            return self._writer.write(call, Deadline(60))
+            return self._writer.carry_out(call, Deadline(60))
         except CallRefused as refused:
             return Result(success=False, code=refused.code, error=refused.message)
 

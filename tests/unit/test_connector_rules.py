@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from artel.connector.audit_log import AuditLog
 from artel.connector.commands import HEAD_BYTES, TAIL_BYTES, NamedCommand, Output
+from artel.connector.decisions import EXPIRE_SECONDS, Answer, Proposal, Questions, Subject
 from artel.connector.diffs import MAX_CHARACTERS, diff
 from artel.connector.errors import CallRefused
 from artel.connector.file_search import ExpressionMatcher
 from artel.connector.grants import Grant, Grants, glob_for
-from artel.connector.ignore_rules import Ignored
-from artel.connector.questions import EXPIRE_SECONDS, Answer, Questions, Subject
-from artel.connector.rules import WriteRule
+from artel.connector.rules import Ignored, WriteRule
 from artel.errors import ConfigurationInvalid
 from artel.paths.beneath import allow_all
 from artel.paths.errors import FileChanged
@@ -91,7 +90,9 @@ class Asker:
         self.subject = Subject("write", "a", "1" * 64)
 
     def ask(self) -> str:
-        return self.questions.ask(self.subject, "agent", "diff", None, "")[0].ask_id
+        return self.questions.ask(Proposal(self.subject, "agent", "diff", None, is_granted=False, old_sha256=""))[
+            0
+        ].ask_id
 
 
 def test_expired_question_is_asked_again() -> None:
@@ -129,13 +130,17 @@ def test_first_answer_counts() -> None:
     assert taken[1].approved is False
 
 
+def _proposal(name: str) -> Proposal:
+    return Proposal(Subject("write", name, ""), "", "", None, is_granted=False)
+
+
 def test_number_of_open_questions_is_bounded() -> None:
     questions = Questions()
     for number in range(50):
-        questions.ask(Subject("write", f"{number}", ""), "", "", None, "")
+        questions.ask(_proposal(f"{number}"))
 
     with pytest.raises(CallRefused, match="Too many questions"):
-        questions.ask(Subject("write", "more", ""), "", "", None, "")
+        questions.ask(_proposal("more"))
 
 
 @given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode), st.text(max_size=300).map(str.encode))

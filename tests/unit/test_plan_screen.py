@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artel.cli.plan_question import deadline
-from artel.cli.plan_screen import PlanScreen, cost_summary
-from artel.cli.plan_text import at_most, duration, money, plan_text, price
-from artel.cli.visible_text import one_line
+from artel.cli.output import one_line
+from artel.cli.plan_screen import PlanScreen, at_most, cost_summary, duration, money, plan_text, price
+from artel.cli.questions import deadline
 from artel.client.plan import Plan, PlanTask
 from artel.contract.approvals import TaskChange
 from artel.plans.commands import changed_graph

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artel.cli.output import show, table
-from artel.cli.visible_text import announcement, escaped, json_text, one_line, visible
+from artel.cli.output import announcement, escaped, json_text, one_line, show, table, visible
 from artel.client.hidden_characters import hidden_characters
 
 # Format characters that are visible.

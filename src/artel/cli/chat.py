@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from artel.cli.connection import connect
-from artel.cli.exit_codes import ExitCode
-from artel.cli.output import AsJson, Project, Server
+from artel.cli.command_line import AsJson, NoFolder, Project, Server, connect, exit_unless_ok
 
 if TYPE_CHECKING:
     from artel.client.conversation import Conversation
@@ -32,7 +30,7 @@ def chat(
         Path | None,
         typer.Option(help="The folder that agents may work in, if none is connected.  [default: the current one]"),
     ] = None,
-    no_folder: Annotated[bool, typer.Option("--no-folder", help="Do not connect a folder.")] = False,
+    no_folder: NoFolder = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -49,23 +47,20 @@ def chat(
     content = "" if interactive else _content(message)
     with connect(server) as client:
         # Imported here because httpx takes 0.1 s to import, which `artel --help` should not need.
-        from artel.client.conversation import Conversation
-        from artel.client.last_sessions import LastSessions
+        from artel.client.conversation import Conversation, LastSessions
 
         conversation = Conversation.open(client, project, session, new=new, last_sessions=LastSessions())
         if interactive:
             _converse(conversation, agent, folder, connect_folder=not no_folder)
         else:
-            from artel.cli.chat_question import ask
+            from artel.cli.chat_turn import ask
 
-            code = ask(conversation, content, agent, as_json=as_json)
-            if code is not ExitCode.OK:
-                raise typer.Exit(code)
+            exit_unless_ok(ask(conversation, content, agent, as_json=as_json))
 
 
 def _converse(conversation: "Conversation", agent: str | None, folder: Path | None, *, connect_folder: bool) -> None:
-    from artel.cli.chat_folder import ChatFolder
     from artel.cli.chat_prompt import ChatPrompt
+    from artel.cli.connector_process import ChatFolder
     from artel.client.credentials import config_folder
 
     chat_folder = ChatFolder(conversation.api, conversation.project_id, folder) if connect_folder else None

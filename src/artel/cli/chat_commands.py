@@ -1,14 +1,12 @@
-"""The slash commands of `artel chat`, and Tab completion."""
+"""The slash commands of `artel chat`."""
 
 import base64
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from artel.cli.output import ago, table
-from artel.cli.plan_text import estimated, money
-from artel.cli.tool_question import diff_style
-from artel.cli.visible_text import one_line, visible
+from artel.cli.output import ago, one_line, table, visible
+from artel.cli.plan_screen import estimated, money
+from artel.cli.questions import diff_lines
 from artel.client.conversation import CHANGING_TOOLS
 from artel.errors import ArtelError, Kind
 
@@ -90,9 +88,8 @@ def last_changes(conversation: "Conversation") -> Iterable[tuple[str, str]]:
         yield "No file was changed in this session.", ""
     for call in reversed([call for call in calls if call["turn_id"] == calls[0]["turn_id"]]):
         yield _change(call), "bold"
-        diff = _diff(conversation, call)
-        for line in visible(diff).removesuffix("\n").split("\n") if diff else ():
-            yield line, diff_style(line)
+        if call["approval_id"] is not None:  # a call that needed no approval has no stored diff
+            yield from diff_lines(str(conversation.approval(call["approval_id"])["details"].get("diff") or ""))
 
 
 def changed_files(conversation: "Conversation") -> str:
@@ -113,13 +110,6 @@ def _change(call: dict[str, Any]) -> str:
     return (
         f"{call['agent']} {verb} {visible(str(call['arguments'].get('path', '')), keep='')}, {ago(call['created_at'])}"
     )
-
-
-def _diff(conversation: "Conversation", call: dict[str, Any]) -> str:
-    """Return the diff of a call, stored with its approval; "" if the call needed none."""
-    if call["approval_id"] is None:
-        return ""
-    return str(conversation.approval(call["approval_id"])["details"].get("diff") or "")
 
 
 def last_plan(conversation: "Conversation") -> str:
@@ -195,81 +185,3 @@ def change_model(conversation: "Conversation", chosen: str | None, text: str) ->
         raise WrongCommand(f"This project has no agent called {name}. /agents lists them.")
     conversation.set_model(found["id"], model)
     return f"{found['name']} now uses {one_line(model)}."
-
-
-# Tab completion
-
-
-class Completions:
-    """Completes agents after @, commands after /, and else files of the connected or the current folder."""
-
-    def __init__(self, conversation: "Conversation", commands: Iterable[str], folder: Path | None) -> None:
-        self._conversation = conversation
-        self._commands = sorted(commands)
-        self._agents: list[str] | None = None
-        self._files = FileNames(_folder(conversation, folder or Path.cwd()))
-
-    def candidates(self, before: str) -> Iterable[str]:
-        """Return the completions of the text's last word."""
-        word = before[max(before.rfind(space) for space in " \n\t") + 1 :]
-        if before.startswith("/") and word == before:
-            return [f"/{name} " for name in self._commands if name.startswith(word[1:])]
-        if word.startswith("@"):
-            return [f"@{name} " for name in self._names() if name.startswith(word[1:])]
-        return self._files.starting_with(word)
-
-    def _names(self) -> list[str]:
-        if self._agents is None:
-            try:
-                names = [str(agent["name"]) for agent in self._conversation.agents()]
-            except ArtelError:  # completion must not interrupt typing with an error
-                return []
-            self._agents = sorted([name.removeprefix("agent_") for name in names] + ["orchestrator"])
-        return self._agents
-
-
-def _folder(conversation: "Conversation", default: Path) -> Path:
-    """Return the folder that is connected to the project on this machine, else the default."""
-    from artel.connector.state_folder import StateFolder
-
-    for state in StateFolder.all():
-        is_ours = (state.server, state.project_id) == (conversation.api.server, conversation.project_id)
-        if is_ours and state.is_held():
-            return state.workspace
-    return default
-
-
-class FileNames:
-    """Completes file names, one folder at a time, without hidden and ignored files."""
-
-    MAX_ENTRIES = 2_000
-    MAX_NAMES = 100
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def starting_with(self, word: str) -> list[str]:
-        """Return the paths that start with a word; folders end with a slash."""
-        from itertools import islice
-
-        from artel.connector.ignore_rules import GitIgnore
-        from artel.paths.beneath import Beneath
-
-        *folders, prefix = word.split("/")
-        if any(name in ("", ".", "..") or name.startswith(".") for name in folders) or prefix.startswith("."):
-            return []
-        folder = self._root.joinpath(*folders)
-        try:
-            if not folder.resolve().is_relative_to(self._root.resolve()):
-                return []
-            with Beneath(self._root) as files:
-                ignored = GitIgnore(files)
-                names = []
-                for entry in islice(folder.iterdir(), self.MAX_ENTRIES):
-                    is_folder = entry.is_dir()
-                    matches = entry.name.startswith(prefix) and not entry.name.startswith(".")
-                    if matches and not ignored.hides((*folders, entry.name), is_folder=is_folder):
-                        names.append("/".join((*folders, entry.name)) + ("/" if is_folder else ""))
-        except (OSError, ValueError):
-            return []
-        return sorted(name for name in names if visible(name, keep="") == name and " " not in name)[: self.MAX_NAMES]

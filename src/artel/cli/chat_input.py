@@ -1,12 +1,14 @@
-"""The line editor of `artel chat`.
+"""The line editor of `artel chat`, with its history and Tab completion.
 
 prompt_toolkit takes 0.2 s to import, so import this module only for a chat in a terminal.
 """
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -16,25 +18,29 @@ from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.shortcuts import CompleteStyle
 
+from artel.cli.output import visible
 from artel.client.credentials import write_private
+from artel.connector.state_folder import StateFolder
+from artel.errors import ArtelError
+
+if TYPE_CHECKING:
+    from artel.client.conversation import Conversation
 
 MAX_ENTRIES = 1_000
 MAX_ENTRY_CHARACTERS = 20_000
 MAX_FILE_BYTES = 5_000_000
 MAX_CANDIDATES = 200
 
-Candidates = Callable[[str], Iterable[str]]
-
 
 class ChatInput:
     """Reads messages. A pasted text is one draft; Alt+Enter, or a backslash and Enter, starts a new line."""
 
-    def __init__(self, history_file: Path, candidates: Candidates) -> None:
+    def __init__(self, history_file: Path, conversation: "Conversation", commands: Iterable[str], folder: Path) -> None:
         self._session: PromptSession[str] = PromptSession(
             history=BoundedHistory(history_file),
             multiline=True,
             key_bindings=_bindings(),
-            completer=_WordCompleter(candidates),
+            completer=_ChatCompleter(conversation, commands, folder),
             complete_while_typing=False,
             complete_style=CompleteStyle.READLINE_LIKE,
             prompt_continuation="  ",
@@ -119,17 +125,77 @@ def _entry(line: str) -> str:
     return entry if isinstance(entry, str) else line
 
 
-class _WordCompleter(Completer):
-    """Completes the word before the cursor."""
+class _ChatCompleter(Completer):
+    """Completes agents after @, commands after /, and else files of the connected or the current folder."""
 
-    def __init__(self, candidates: Candidates) -> None:
-        self._candidates = candidates
+    def __init__(self, conversation: "Conversation", commands: Iterable[str], folder: Path) -> None:
+        self._conversation = conversation
+        self._commands = sorted(commands)
+        self._agents: list[str] | None = None
+        self._files = FileNames(_folder(conversation, folder))
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002
         """Yield the completions of the word before the cursor."""
         before = document.text_before_cursor
         word = before[max(before.rfind(space) for space in " \n\t") + 1 :]
-        for number, candidate in enumerate(self._candidates(before)):
-            if number >= MAX_CANDIDATES:
-                return
+        for candidate in islice(self._candidates(before, word), MAX_CANDIDATES):
             yield Completion(candidate, start_position=-len(word))
+
+    def _candidates(self, before: str, word: str) -> list[str]:
+        if before.startswith("/") and word == before:
+            return [f"/{name} " for name in self._commands if name.startswith(word[1:])]
+        if word.startswith("@"):
+            return [f"@{name} " for name in self._names() if name.startswith(word[1:])]
+        return self._files.starting_with(word)
+
+    def _names(self) -> list[str]:
+        if self._agents is None:
+            try:
+                names = [str(agent["name"]) for agent in self._conversation.agents()]
+            except ArtelError:  # completion must not interrupt typing with an error
+                return []
+            self._agents = sorted([name.removeprefix("agent_") for name in names] + ["orchestrator"])
+        return self._agents
+
+
+def _folder(conversation: "Conversation", default: Path) -> Path:
+    """Return the folder that is connected to the project on this machine, else the default."""
+    for state in StateFolder.all():
+        is_ours = (state.server, state.project_id) == (conversation.api.server, conversation.project_id)
+        if is_ours and state.is_held():
+            return state.workspace
+    return default
+
+
+class FileNames:
+    """Completes file names, one folder at a time, without hidden and ignored files."""
+
+    MAX_ENTRIES = 2_000
+    MAX_NAMES = 100
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def starting_with(self, word: str) -> list[str]:
+        """Return the paths that start with a word; folders end with a slash."""
+        from artel.connector.rules import GitIgnore  # not needed before the first Tab
+        from artel.paths.beneath import Beneath
+
+        *folders, prefix = word.split("/")
+        if any(name in ("", ".", "..") or name.startswith(".") for name in folders) or prefix.startswith("."):
+            return []
+        folder = self._root.joinpath(*folders)
+        try:
+            if not folder.resolve().is_relative_to(self._root.resolve()):
+                return []
+            with Beneath(self._root) as files:
+                ignored = GitIgnore(files)
+                names = []
+                for entry in islice(folder.iterdir(), self.MAX_ENTRIES):
+                    is_folder = entry.is_dir()
+                    matches = entry.name.startswith(prefix) and not entry.name.startswith(".")
+                    if matches and not ignored.hides((*folders, entry.name), is_folder=is_folder):
+                        names.append("/".join((*folders, entry.name)) + ("/" if is_folder else ""))
+        except (OSError, ValueError):
+            return []
+        return sorted(name for name in names if visible(name, keep="") == name and " " not in name)[: self.MAX_NAMES]

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from artel.cli import chat_commands
-from artel.cli.chat_screen import ChatScreen, print_name
+from artel.cli.chat_screen import ChatScreen, StatusLine, print_name
 from artel.cli.chat_turn import retry_turn, run_turn, unknown_agent
-from artel.cli.output import say, table
-from artel.cli.status_line import StatusLine
-from artel.cli.typed_lines import can_ask, is_smart_terminal
-from artel.cli.visible_text import visible
+from artel.cli.output import is_smart_terminal, say, table, visible
+from artel.cli.questions import can_ask
 from artel.errors import ArtelError
 
 if TYPE_CHECKING:
-    from artel.cli.chat_folder import ChatFolder
+    from artel.cli.connector_process import ChatFolder
     from artel.client.conversation import Conversation
 
 HISTORY, MAX_HISTORY = 10, 100
@@ -85,9 +83,8 @@ class ChatPrompt:
     def _line_editor(self, history_file: Path) -> Callable[[str], str]:
         from artel.cli.chat_input import ChatInput  # slow to import
 
-        folder = self._folder.path if self._folder else None
-        completions = chat_commands.Completions(self._conversation, [*self._commands, "quit"], folder)
-        return ChatInput(history_file, completions.candidates).ask
+        folder = self._folder.path if self._folder else Path.cwd()
+        return ChatInput(history_file, self._conversation, [*self._commands, "quit"], folder).ask
 
     def run(self) -> None:
         """Read and run input until the user leaves."""
@@ -151,14 +148,11 @@ class ChatPrompt:
         )
 
     def _has_agent(self, name: str) -> bool:
-        return any(name in (a["name"], a["name"].removeprefix("agent_"), str(a["id"])) for a in self._agents())
-
-    def _agents(self) -> list[dict[str, Any]]:
-        return self._conversation.agents()
+        agents = self._conversation.agents()
+        return any(name in (a["name"], a["name"].removeprefix("agent_"), str(a["id"])) for a in agents)
 
     def _show_agents(self) -> None:
-        rows = [{key: visible(str(agent[key])) for key in ("name", "role", "model")} for agent in self._agents()]
-        table(rows, ("name", "role", "model"), False, "This project has no agents.")
+        table(self._conversation.agents(), ("name", "role", "model"), False, "This project has no agents.")
 
     def _new_session(self) -> None:
         self._conversation = self._conversation.new_session()
@@ -219,8 +213,6 @@ def _say(text: str, style: str = "", *, is_smart: bool = False) -> None:
     if not is_smart:
         say(text)
         return
-    from rich.text import Text
+    from artel.cli.markdown_screen import print_text  # rich is slow to import
 
-    from artel.cli.markdown_screen import console
-
-    console().print(Text(visible(text), style), soft_wrap=bool(style))
+    print_text(text, style, wrap=not style)

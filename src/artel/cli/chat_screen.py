@@ -1,16 +1,22 @@
 """The terminal output of a turn: its answer while it is written, its progress, its questions and its result."""
 
+import shutil
 import sys
+import threading
+import time
 from typing import TYPE_CHECKING, Any, TextIO
 
-from artel.cli.plan_question import PlanQuestion, cost_increase, deadline, how_to_decide, is_cost_increase
-from artel.cli.plan_screen import RETRY, PlanScreen, cost_summary
-from artel.cli.plan_text import money
-from artel.cli.status_line import StatusLine
-from artel.cli.tool_question import ToolQuestion
-from artel.cli.typed_lines import is_smart_terminal
-from artel.cli.visible_text import visible
+from artel.cli.output import is_smart_terminal, visible
+from artel.cli.plan_screen import RETRY, PlanScreen, cost_summary, how_to_decide, money
+from artel.cli.questions import (
+    PlanQuestion,
+    ToolQuestion,
+    cost_increase,
+    deadline,
+    is_cost_increase,
+)
 from artel.errors import ArtelError
+from artel.text import one_line
 
 if TYPE_CHECKING:
     from artel.cli.markdown_screen import MarkdownPrinter
@@ -19,6 +25,61 @@ if TYPE_CHECKING:
     from artel.client.turn import Answer, Turn
 
 RESTARTED = "[the answer starts again]"
+DELAY_SECONDS = 1.0
+CLEAR = "\r\x1b[K"
+RESERVED = 14  # columns for the dots before the text and the seconds after it
+
+
+class StatusLine:
+    """Shows its text after a second without output; shows nothing without a terminal."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._lock = threading.Lock()
+        self._text = ""
+        self._started = 0.0
+        self._drawn = ""
+        self._wake = threading.Event()
+        self.enabled = self._stream.isatty()
+        if self.enabled:
+            threading.Thread(target=self._run, name="status-line", daemon=True).start()
+
+    def wait_for(self, text: str) -> None:
+        """Set the text, which is shown after a second without output."""
+        with self._lock:
+            if not self._text:
+                self._started = time.monotonic()
+            self._text = text
+        self._wake.set()
+
+    def clear(self) -> None:
+        """Remove the line, before something is printed."""
+        with self._lock:
+            self._text = ""
+            self._wake.clear()
+            if self._drawn:
+                self._write(CLEAR)
+                self._drawn = ""
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait()
+            with self._lock:
+                seconds = time.monotonic() - self._started
+                most = max(RESERVED, shutil.get_terminal_size().columns - RESERVED)
+                text = one_line(self._text, most)  # only one line can be removed
+                line = f"{CLEAR}\x1b[2m… {text} ({seconds:.0f} s)\x1b[0m"
+                if self._text and seconds >= DELAY_SECONDS and line != self._drawn:
+                    self._write(line)
+                    self._drawn = line
+            time.sleep(0.2)
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):  # the terminal was closed: the next print fails
+            return
 
 
 class AnswerPrinter:
@@ -75,11 +136,9 @@ def print_name(name: str, *, is_smart: bool) -> None:
     if not is_smart:
         sys.stdout.write(f"{visible(name, keep='')}:\n")
         return
-    from rich.text import Text
+    from artel.cli.markdown_screen import print_text  # rich is slow to import
 
-    from artel.cli.markdown_screen import console
-
-    console().print(Text(visible(name, keep=""), "bold cyan"))
+    print_text(visible(name, keep=""), "bold cyan")
 
 
 class ChatScreen:
@@ -144,11 +203,9 @@ class ChatScreen:
         self._status.clear()
         self._printer.end_line()
         if self._is_smart and sys.stderr.isatty():
-            from rich.text import Text
+            from artel.cli.markdown_screen import print_text
 
-            from artel.cli.markdown_screen import console
-
-            console(stderr=True).print(Text(visible(text), style), soft_wrap=not wrap)
+            print_text(text, style, stderr=True, wrap=wrap)
         else:
             sys.stderr.write(visible(text) + "\n")
             sys.stderr.flush()
@@ -187,7 +244,7 @@ class ChatScreen:
     def _ask_about_tool(self, request: dict[str, Any], approval_id: str) -> None:
         if self._asks:
             agent_id = request.get("agent_id")
-            agent = self._conversation.agent_name(agent_id) if agent_id is not None else "An agent"
+            agent = "An agent" if agent_id is None else self._conversation.agent_name(agent_id)
             ToolQuestion(self._conversation, request, agent, self.note).ask()
         else:
             self.note(f"Waiting for your approval of {request['tool']} ({approval_id}). {how_to_decide(approval_id)}")

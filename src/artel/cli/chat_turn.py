@@ -1,35 +1,51 @@
-"""Running one turn of a chat and showing it."""
+"""Running a turn and showing it: a message, a retried one, or a workflow that is followed or retried."""
 
+import sys
 from typing import TYPE_CHECKING, Any
 
-from artel.cli.chat_screen import ChatScreen
+import typer
+
+from artel.cli.chat_screen import ChatScreen, StatusLine
+from artel.cli.command_line import ExitCode
+from artel.cli.output import json_text, one_line, show
+from artel.cli.plan_screen import print_workflow
+from artel.cli.questions import can_ask
 from artel.client.api_client import ServerRefused
-from artel.client.conversation import NoSuchAgent
+from artel.client.conversation import Conversation, LastSessions, NoSuchAgent
+from artel.client.plan import Plan
 from artel.client.turn import Turn
 from artel.client.turn_stream import OUTCOMES, TurnStream
 
 if TYPE_CHECKING:
-    from artel.client.conversation import Conversation
+    from artel.client.api_client import ApiClient
+
+ENDED = frozenset({"completed", "partial", "failed", "rejected", "cancelled", "timeout"})
 
 
-def run_turn(conversation: "Conversation", screen: ChatScreen, content: str, agent: str | None) -> tuple[Turn, bool]:
+def ask(conversation: Conversation, content: str, agent: str | None, *, as_json: bool) -> ExitCode:
+    """Send a message, print the answer, and return the exit code."""
+    screen = _screen(conversation, direct=agent is not None, as_json=as_json)
+    turn, interrupted = run_turn(conversation, screen, content, agent)
+    if as_json:
+        typer.echo(json_text(turn_as_json(conversation, turn)))
+    return _exit_code(turn, interrupted=interrupted)
+
+
+def run_turn(conversation: Conversation, screen: ChatScreen, content: str, agent: str | None) -> tuple[Turn, bool]:
     """Send a message and show its turn; return the turn and whether Ctrl-C cancelled it."""
+    turn = Turn()
     try:
-        return _run(conversation.send(content, agent), screen)
+        return turn, follow_turn(conversation.send(content, agent), turn, screen)
     except ServerRefused as refused:
         if refused.code == NoSuchAgent.code and agent:
             raise unknown_agent(conversation, agent) from refused
         raise
 
 
-def retry_turn(conversation: "Conversation", screen: ChatScreen, turn_id: str) -> tuple[Turn, bool]:
+def retry_turn(conversation: Conversation, screen: ChatScreen, turn_id: str) -> tuple[Turn, bool]:
     """Send the message of a turn again and show the new turn, as `run_turn` does."""
-    return _run(conversation.send_again(turn_id), screen)
-
-
-def _run(stream: TurnStream, screen: ChatScreen) -> tuple[Turn, bool]:
     turn = Turn()
-    return turn, follow_turn(stream, turn, screen)
+    return turn, follow_turn(conversation.send_again(turn_id), turn, screen)
 
 
 def follow_turn(stream: TurnStream, turn: Turn, screen: ChatScreen) -> bool:
@@ -50,13 +66,13 @@ def follow_turn(stream: TurnStream, turn: Turn, screen: ChatScreen) -> bool:
     return interrupted
 
 
-def unknown_agent(conversation: "Conversation", name: str) -> NoSuchAgent:
+def unknown_agent(conversation: Conversation, name: str) -> NoSuchAgent:
     """Return the error for an unknown agent, which lists the agents of the project."""
     names = ", ".join(str(agent["name"]) for agent in conversation.agents())
     return NoSuchAgent(f"This project has no agent called {name}. Its agents: {names}.")
 
 
-def turn_as_json(conversation: "Conversation", turn: Turn) -> dict[str, Any]:
+def turn_as_json(conversation: Conversation, turn: Turn) -> dict[str, Any]:
     """Return the turn as `--json` prints it."""
     return {
         "session_id": conversation.session_id,
@@ -82,3 +98,64 @@ def _follow(stream: TurnStream, turn: Turn, screen: ChatScreen) -> None:
             raise
         turn.ended, turn.status = True, "timeout" if refused.code == "timeout" else "failed"
         turn.error_code, turn.error = refused.code, refused.detail
+
+
+# Workflows
+
+
+def follow_retry(client: "ApiClient", path: str, *, as_json: bool) -> ExitCode:
+    """Retry a workflow, show its progress, and return the exit code; Ctrl-C cancels it."""
+    workflow = client.call("GET", path)
+    conversation = _conversation(client, workflow)
+    turn = Turn(plan=Plan.to_retry(workflow) if workflow["tasks"] else None)
+    interrupted = follow_turn(conversation.retry(workflow), turn, _screen(conversation, direct=False, as_json=as_json))
+    if as_json:
+        show(client.call("GET", path), as_json)
+    return _exit_code(turn, interrupted=interrupted)
+
+
+def follow(client: "ApiClient", path: str, *, as_json: bool) -> ExitCode:
+    """Follow a workflow to its end, ask its questions, and return the exit code; Ctrl-C does not cancel it."""
+    # Get the session, and so its event number, before the workflow: events in between must not be missed.
+    conversation = _conversation(client, client.call("GET", path))
+    workflow = client.call("GET", path)
+    if workflow["status"] in ENDED:
+        show(workflow, as_json) if as_json else print_workflow(workflow)
+        return ExitCode.OK if workflow["status"] in ("completed", "partial") else ExitCode.FAILED
+    screen = _screen(conversation, direct=False, as_json=as_json)
+    screen.note(one_line(f"{workflow['request']} [{workflow['status']}]"))
+    turn = Turn.of_workflow(workflow)
+    try:
+        screen.show(turn)
+        for event in conversation.pending_requests(workflow):
+            turn.apply(event)
+            screen.show(turn)
+        follow_turn(conversation.follow(workflow), turn, screen)
+    except KeyboardInterrupt:
+        screen.leave()
+        screen.note(f"The workflow continues. To follow it again: artel workflows follow {workflow['id']}")
+        return ExitCode.INTERRUPTED
+    if as_json:
+        show(client.call("GET", path), as_json)
+    return _exit_code(turn)
+
+
+def _conversation(client: "ApiClient", workflow: dict[str, Any]) -> Conversation:
+    return Conversation.open(client, None, workflow["session_id"], new=False, last_sessions=LastSessions())
+
+
+def _screen(conversation: Conversation, *, direct: bool, as_json: bool) -> ChatScreen:
+    return ChatScreen(
+        conversation,
+        StatusLine(),
+        direct=direct,
+        live=sys.stdout.isatty(),
+        silent=as_json,
+        asks=can_ask() and not as_json,
+    )
+
+
+def _exit_code(turn: Turn, *, interrupted: bool = False) -> ExitCode:
+    if interrupted:
+        return ExitCode.INTERRUPTED
+    return ExitCode.OK if turn.succeeded else ExitCode.FAILED

@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 import sys
-import termios
 from collections import deque
 from contextlib import suppress
 from datetime import datetime
@@ -12,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from artel.cli.visible_text import announcement, one_line, visible
-from artel.connector.decisions import MODE_WORDS
-from artel.connector.questions import Answer
+from artel.cli.output import announcement, one_line, visible
+from artel.cli.questions import diff_lines, discard_typed, parse_answer
+from artel.connector.decisions import MODE_WORDS, Answer
 from artel.connector.screen import Report, Screen, TakeAnswer
 from artel.text import shorten
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from artel.connector.questions import Question
+    from artel.connector.decisions import Question
     from artel.connector.service import ConnectOptions
 
 CLEAR = "\r\x1b[K"
@@ -33,7 +32,6 @@ _PAST = {"read": "read", "list": "listed", "stat": "looked at", "search": "searc
     "undo": "undid",
 }
 _DONE = {"write": "written", "run": "run", "delete": "deleted", "undo": "undone"}
-_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def screen_for(options: "ConnectOptions") -> Screen:
@@ -61,13 +59,12 @@ class PlainScreen:
     def show(self, report: Report) -> None:
         """Print a call, except one that waits for an answer: `ask` prints it."""
         if report.outcome != "asks":
-            self._print(_line(report))
+            self._print(_line(report), "" if report.is_ok else "yellow")
 
     def ask(self, question: "Question") -> None:
         """Print that a call waits for an approval elsewhere."""
-        self._print(
-            f"{question.agent or 'an agent'} wants to {_wanted(question)}: answer in the browser or in `artel chat`"
-        )
+        agent = question.proposal.agent or "an agent"
+        self._print(f"{agent} wants to {_wanted(question)}: answer in the browser or in `artel chat`")
 
     def settle(self, question: "Question") -> None:
         """Do nothing: a printed line stays."""
@@ -75,16 +72,16 @@ class PlainScreen:
     def end(self) -> None:
         """Do nothing: there is no status line."""
 
-    def _print(self, text: str) -> None:
+    def _print(self, text: str, _style: str = "") -> None:
         with suppress(OSError):  # go on when standard output is closed
             typer.echo(f"{_clock()} {visible(text, keep='')}")
 
 
-class TerminalScreen:
+class TerminalScreen(PlainScreen):
     """A terminal whose last line shows the mode, or the oldest open question."""
 
     def __init__(self, about: str, *, asks: bool) -> None:
-        self._about = about
+        super().__init__(about)
         self._asks = asks
         self._console = _console()
         self._questions: deque[Question] = deque()
@@ -96,21 +93,10 @@ class TerminalScreen:
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._typed)
         self._draw()
 
-    def say(self, sentence: str) -> None:
-        """Print a sentence above the status line."""
-        self._print(sentence)
-
-    def show(self, report: Report) -> None:
-        """Print a call, except one that waits for an answer: `ask` shows it."""
-        if report.outcome != "asks":
-            self._print(_line(report), "" if report.is_ok else "yellow")
-
     def ask(self, question: "Question") -> None:
         """Queue a question; it is shown when the earlier ones are answered."""
         if not self._asks:
-            self._print(
-                f"{question.agent or 'an agent'} wants to {_wanted(question)}: answer in the browser or in `artel chat`"
-            )
+            super().ask(question)
             return
         self._questions.append(question)
         if len(self._questions) == 1:
@@ -142,40 +128,31 @@ class TerminalScreen:
         self._draw()
 
     def _answer(self, question: "Question", line: str) -> None:
-        letter, _, rest = line.partition(" ")
-        match letter.lower(), rest.strip():
-            case (("n" | "no"), reason):
-                self._send(question, Answer(approved=False, feedback=reason))
-            case (("y" | "yes"), ""):
-                self._send(question, Answer(approved=True))
-            case (("s" | "session"), "") if question.offer is not None:
-                self._send(question, Answer(approved=True, holds="session"))
-            case (("a" | "always"), "") if question.offer is not None:
-                self._send(question, Answer(approved=True, holds="always"))
-            case _:
-                letters = "y, s, a or n" if question.offer is not None else "y or n"
-                self._print(f"Please answer {letters} (n REASON says why).")
-
-    def _send(self, question: "Question", answer: Answer) -> None:
+        can_grant = question.proposal.offer is not None
+        answer = parse_answer(line, can_grant=can_grant)
+        if answer is None:
+            self._print(f"Please answer {'y, s, a or n' if can_grant else 'y or n'} (n REASON says why).")
+            return
         self._questions.popleft()
-        if not self._take(question.ask_id, answer):
+        if not self._take(question.ask_id, Answer(*answer)):
             self._print("That was answered elsewhere, or has expired.")
         elif not answer.approved:
             why = f" ({answer.feedback})" if answer.feedback else ""
-            done = _DONE[question.subject.kind]
-            self._print(f"You refused: {_wanted(question)}{why}. Nothing was {done}.")
+            self._print(f"You refused: {_wanted(question)}{why}. Nothing was {_DONE[question.proposal.subject.kind]}.")
         self._show_question()
 
     def _show_question(self) -> None:
         if self._questions:
-            termios.tcflush(sys.stdin, termios.TCIFLUSH)  # discard input typed before the question
-            question = self._questions[0]
-            self._put(f"{_clock()} {one_line(question.agent) or 'An agent'} wants to {_wanted(question)}:", "bold")
-            for sentence in (visible(question.warning), visible(question.notice), *_announcements(question)):
+            discard_typed()
+            question, proposal = self._questions[0], self._questions[0].proposal
+            self._put(f"{_clock()} {one_line(proposal.agent) or 'An agent'} wants to {_wanted(question)}:", "bold")
+            shown = "The command" if proposal.subject.kind == "run" else "The diff"
+            hidden = announcement("The name", proposal.subject.name), announcement(shown, proposal.shown)
+            for sentence in (visible(proposal.warning), visible(proposal.notice), *hidden):
                 if sentence:
                     self._put(sentence, "bold yellow")
-            for line in visible(question.diff).removesuffix("\n").split("\n"):
-                self._put(line, _COLOURS.get(line[:1], ""), wrap=False)
+            for line, style in diff_lines(proposal.shown):
+                self._put(line, style, wrap=False)
             if not _fits(whole := _prompt(question)):
                 self._put(whole, "")
         self._draw()
@@ -199,7 +176,7 @@ class TerminalScreen:
             self._write(f"{CLEAR}\x1b[2m… {about} (Ctrl-C ends)\x1b[0m")
         else:
             question = self._questions[0]
-            letters = "y/s/a/n" if question.offer else "y/n"
+            letters = "y/s/a/n" if question.proposal.offer else "y/n"
             whole, short = _prompt(question), f"{_cut(_wanted(question), len(letters) + len('?  '))}? {letters} "
             self._write(CLEAR + (whole if _fits(whole) else short))
 
@@ -217,26 +194,21 @@ def _console() -> "Console":
 
 def _line(report: Report) -> str:
     agent, name = report.agent or "an agent", report.name
-    what = f"{report.method} {name}".strip()
     if report.outcome == "unchanged":
         return f"{agent} did not change {name}: it already has this content"
     if report.is_ok:
         return f"{agent} {_PAST.get(report.method, report.method)} {name}".strip()
-    return f"{agent} may not {what} ({report.outcome}): {report.error}"
-
-
-def _announcements(question: "Question") -> list[str]:
-    """Return the warnings about hidden characters in a question."""
-    shown = "The command" if question.subject.kind == "run" else "The diff"
-    return [announcement("The name", question.subject.name), announcement(shown, question.diff)]
+    return f"{agent} may not {f'{report.method} {name}'.strip()} ({report.outcome}): {report.error}"
 
 
 def _wanted(question: "Question") -> str:
-    return f"{question.subject.kind} {visible(question.subject.name, keep='')}"
+    subject = question.proposal.subject
+    return f"{subject.kind} {visible(subject.name, keep='')}"
 
 
 def _prompt(question: "Question") -> str:
-    more = f" / s(ession) or a(lways): {visible(question.offer.text, keep='')}" if question.offer else ""
+    offer = question.proposal.offer
+    more = f" / s(ession) or a(lways): {visible(offer.text, keep='')}" if offer else ""
     return f"{_wanted(question)}? y(es, once){more} / n(o) "
 
 

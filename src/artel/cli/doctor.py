@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from artel.cli.exit_codes import ExitCode
-from artel.cli.output import AsJson, say
-from artel.cli.visible_text import json_text
+from artel.cli.command_line import AsJson, ExitCode
+from artel.cli.output import json_text, say
 from artel.errors import ArtelError
 
 if TYPE_CHECKING:

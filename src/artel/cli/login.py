@@ -6,12 +6,11 @@ from urllib.parse import quote
 
 import typer
 
-from artel.cli.connection import connect
-from artel.cli.group import QuickGroup
-from artel.cli.output import AsJson, Server, secret_from_user, show, table
+from artel.cli.command_line import AsJson, Server, command_group, connect
+from artel.cli.output import secret_from_user, show, table
 from artel.errors import ArtelError, Kind
 
-sessions = typer.Typer(help="Manage your logins.", no_args_is_help=True, cls=QuickGroup)
+sessions = command_group("Manage your logins.")
 
 
 def login(

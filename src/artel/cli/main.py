@@ -2,32 +2,55 @@
 
 import io
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
 from artel import __version__
-from artel.cli import (
-    agents,
-    chat,
-    connect,
-    database,
-    doctor,
-    grants,
-    login,
-    memory,
-    projects,
-    serve,
-    undo,
-    usage,
-    users,
-    workflows,
-)
-from artel.cli.exit_codes import OF_KIND, ExitCode
-from artel.cli.group import SectionedGroup
-from artel.cli.output import say
-from artel.cli.visible_text import json_text
+from artel.cli import connected_folder, login, projects, serve, server_admin
+from artel.cli.chat import chat
+from artel.cli.command_line import OF_KIND, ExitCode, QuickGroup
+from artel.cli.doctor import doctor
+from artel.cli.output import json_text, say
+from artel.cli.workflows import workflows
 from artel.errors import ArtelError
+
+SHORT = 60  # maximum characters of a command's help in a list
+
+
+class SectionedGroup(QuickGroup):
+    """Lists its commands in sections, with examples at the end."""
+
+    sections: ClassVar[dict[str, tuple[str, ...]]] = {
+        "Start": ("up", "link", "login", "logout"),
+        "Work": ("chat", "workflows"),
+        "Files": ("connect", "undo", "grants"),
+        "Manage": ("projects", "agents", "usage", "sessions", "password", "token"),
+        "Operate": ("serve", "doctor", "users", "db", "memory"),
+    }
+    examples = (
+        "artel up                            start a server here and get a login link",
+        "artel chat                          talk to the agents of a project",
+        'artel chat "Why does it fail?" -a coder',
+        "artel connect . -p Website          let agents work in this folder",
+    )
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands section by section; commands without a section come last."""
+        named = {name for names in self.sections.values() for name in names}
+        others = tuple(name for name in self.list_commands(ctx) if name not in named)
+        for title, names in (*self.sections.items(), ("More", others)):
+            rows = [(name, self.commands[name].get_short_help_str(SHORT)) for name in names if name in self.commands]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """Write the examples, one per line."""
+        with formatter.section("Examples"):
+            for example in self.examples:
+                formatter.write(f"{'':{formatter.current_indent}}{example}\n")
+
 
 app = typer.Typer(
     name="artel",
@@ -40,24 +63,24 @@ app = typer.Typer(
 )
 app.command(short_help="Start Artel for you and this folder")(serve.up)
 app.command(short_help="Start a server for others")(serve.serve)
-app.command(short_help="Talk to the agents of a project")(chat.chat)
-app.command(short_help="Let agents work in a folder")(connect.connect)
-app.command(short_help="Undo file changes of agents")(undo.undo)
-app.command(short_help="Show tokens and cost")(usage.usage)
-app.command(short_help="Check the setup and suggest fixes")(doctor.doctor)
+app.command(short_help="Talk to the agents of a project")(chat)
+app.command(short_help="Let agents work in a folder")(connected_folder.connect)
+app.command(short_help="Undo file changes of agents")(connected_folder.undo)
+app.command(short_help="Show tokens and cost")(projects.usage)
+app.command(short_help="Check the setup and suggest fixes")(doctor)
 app.command(short_help="Log in to a server")(login.login)
 app.command(short_help="Log out of a server")(login.logout)
 app.command(short_help="Print your token, for programs")(login.token)
 app.command(short_help="Print a new link that logs you in")(login.link)
 app.command(short_help="Change your password")(login.password)
-app.add_typer(projects.app, name="projects", short_help="Your projects")
-app.add_typer(agents.app, name="agents", short_help="The agents of a project")
-app.add_typer(workflows.app, name="workflows", short_help="Plans: list, follow, retry, cancel")
-app.add_typer(grants.app, name="grants", short_help="What agents are always allowed to do")
+app.add_typer(projects.projects, name="projects", short_help="Your projects")
+app.add_typer(projects.agents, name="agents", short_help="The agents of a project")
+app.add_typer(workflows, name="workflows", short_help="Plans: list, follow, retry, cancel")
+app.add_typer(connected_folder.grants, name="grants", short_help="What agents are always allowed to do")
 app.add_typer(login.sessions, name="sessions", short_help="Your logins")
-app.add_typer(users.app, name="users", short_help="The accounts of the server")
-app.add_typer(database.app, name="db", short_help="The database of the server")
-app.add_typer(memory.app, name="memory", short_help="The memory of agents")
+app.add_typer(server_admin.users, name="users", short_help="The accounts of the server")
+app.add_typer(server_admin.database, name="db", short_help="The database of the server")
+app.add_typer(server_admin.memory, name="memory", short_help="The memory of agents")
 
 
 def _print_version(wanted: bool) -> None:

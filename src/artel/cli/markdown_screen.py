@@ -16,7 +16,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from artel.cli.chat_screen import RESTARTED
-from artel.cli.visible_text import visible
+from artel.cli.output import visible
 
 if TYPE_CHECKING:
     from artel.client.turn import Answer
@@ -46,6 +46,11 @@ def console(*, stderr: bool = False) -> Console:
     result = Console(highlight=False, markup=False, emoji=False, stderr=stderr)
     result.width = min(result.width, WIDEST)
     return result
+
+
+def print_text(text: str, style: str = "", *, stderr: bool = False, wrap: bool = True) -> None:
+    """Print a text with hidden characters escaped."""
+    console(stderr=stderr).print(Text(visible(text), style), soft_wrap=not wrap)
 
 
 class MarkdownPrinter:

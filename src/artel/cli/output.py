@@ -1,16 +1,23 @@
-"""Output of commands: tables and text for people, JSON for programs."""
+r"""Output of commands: tables and text for people, JSON for programs.
 
+Text of models, file names and files can contain characters that move the cursor, hide text, reverse its direction, or
+have no width. They are replaced by `\x9d`, `\u202e`, `\U000e0041`, so that the user reads and approves the actual text;
+nothing is dropped. The page does the same (`static/visible.js`).
+"""
+
+import json
 import os
 import re
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from artel.cli.visible_text import announcement, json_text, visible
+from artel.client.hidden_characters import HIDDEN_PATTERN, count_hidden, hidden_characters, is_emoji_style
+from artel.text import one_line as in_one_line
 from artel.text import shorten
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -19,16 +26,41 @@ SHORT_CHARACTERS = 8
 LEAST_CELL = 4  # minimum width of the last column of a table
 _NAME = re.compile(r" {2,}\S.{0,30}? {2,}|\s*")  # of a list entry, with the space around it
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Server = Annotated[
-    str | None,
-    typer.Option("--server", help="The server's URL. Default: ARTEL_SERVER, the last login, or this machine."),
-]
-Project = Annotated[
-    str | None,
-    typer.Option("--project", "-p", help="The project's number or name. Default: your default or only project."),
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
+def visible(text: str, keep: str = "\n\t") -> str:
+    r"""Return the text with hidden characters escaped, except those in `keep` (`keep=""` for a name or a path)."""
+    return HIDDEN_PATTERN.sub(lambda found: _shown(found, keep), text)
+
+
+def one_line(text: str, most: int | None = None) -> str:
+    """Return the text in one line with hidden characters escaped, cut to `most` characters."""
+    shown = visible(text.replace("\r\n", "\n"))
+    return in_one_line(shown, len(shown) if most is None else most)
+
+
+def announcement(what: str, *texts: str) -> str:
+    r"""Return a warning to print above texts with hidden characters ("The diff has 1 hidden character …"), else ""."""
+    counted = count_hidden(what, *texts)
+    if not counted:
+        return ""
+    found = next(character for text in texts for character in hidden_characters(text))
+    are = "it is" if " has 1 hidden character (" in counted else "they are"
+    return f"{counted}; {are} shown as {escaped(found)}."
+
+
+def escaped(character: str) -> str:
+    r"""Return a character as a Python escape: `\x9d`, `\u202e`, `\U000e0041`."""
+    return character.encode("unicode_escape").decode()
+
+
+def json_text(data: Any, indent: int | None = 2) -> str:
+    """Return data as JSON with hidden characters escaped."""
+    text = json.dumps(data, ensure_ascii=False, indent=indent)
+    return HIDDEN_PATTERN.sub(lambda found: found[0] if found[0] == "\n" else json.dumps(found[0])[1:-1], text)
+
+
+def _shown(found: re.Match[str], keep: str) -> str:
+    return found[0] if found[0] in keep or is_emoji_style(found) else escaped(found[0])
 
 
 def say(text: str, *, err: bool = False, below: int | None = None) -> None:
@@ -40,6 +72,12 @@ def say(text: str, *, err: bool = False, below: int | None = None) -> None:
         wrap = textwrap.TextWrapper(width or 1, subsequent_indent=indent, break_on_hyphens=False)
         wrap.break_long_words = False  # an address or a path has to be copied
         typer.echo("\n".join(wrap.wrap(line)) if width and len(line) > width else line, err=err)
+
+
+def is_smart_terminal() -> bool:
+    """Return whether input and output are a terminal that can move its cursor and show styles."""
+    is_dumb = os.environ.get("TERM", "dumb") in ("", "dumb", "unknown")
+    return sys.stdin.isatty() and sys.stdout.isatty() and not is_dumb
 
 
 def _columns(*, err: bool = False) -> int:

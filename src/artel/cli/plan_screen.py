@@ -1,18 +1,106 @@
-"""The terminal output of a plan: the plan once, then a line when a task starts or ends."""
+"""A plan in a terminal: prices and durations, the plan and its workflow as text, a line when a task starts or ends."""
 
-from collections.abc import Callable, Sequence
+import math
+import shutil
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from artel.cli.output import short_id
-from artel.cli.plan_text import duration, estimated, money, plan_text
-from artel.cli.visible_text import one_line
+import typer
+
+from artel.cli.output import announcement, one_line, say, short_id, table
 
 if TYPE_CHECKING:
     from artel.client.plan import Plan, PlanTask
 
 LINE_CHARACTERS = 100
+SHOWN_CHARACTERS = 60  # of a request or a task in a table
 RETRY = "/retry"  # in the chat
 TO_RETRY = frozenset({"partial", "failed", "timeout", "cancelled"})
+LEAST_SHOWN = 0.0001
+LEAST_CENTS = 0.01
+WIDEST = 120
+_STATES = {"pending": "", "completed": ", already done", "running": ", running", "waiting": ", waits for you"}
+MINUTES_FROM, HOURS_FROM = 90.0, 5400.0
+
+
+def money(dollars: float | None) -> str:
+    """Return an amount such as "$1.23"; amounts under $1 have up to four decimals."""
+    if dollars is None:
+        return "unknown"
+    if 0 < dollars < LEAST_SHOWN:
+        return f"under ${LEAST_SHOWN}"
+    whole, _, cents = f"{dollars:.4f}".partition(".")
+    return f"${whole}.{cents[:2]}" if dollars >= 1 else f"${whole}.{cents[:2]}{cents[2:].rstrip('0')}"
+
+
+def price(expected: float | None, high: float | None) -> str:
+    """Return the price of a plan: "about $0.03, at most $0.10"."""
+    if expected is None or high is None:
+        return "price unknown"
+    if high == 0:
+        return "$0"
+    return f"about {_in_cents(expected, round)}, at most {at_most(high)}"
+
+
+def at_most(dollars: float) -> str:
+    """Return an amount rounded up to cents, for a maximum."""
+    return _in_cents(dollars, math.ceil)
+
+
+def estimated(workflow: Mapping[str, Any]) -> str:
+    """Return the estimated cost of a workflow."""
+    return price(workflow["estimated_cost"], workflow["estimated_cost_high"])
+
+
+def _in_cents(dollars: float, rounded: Callable[[float], int]) -> str:
+    if dollars < LEAST_CENTS:
+        return money(dollars)
+    return f"${rounded(round(dollars * 100, 6)) / 100:.2f}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in seconds, minutes or hours."""
+    if seconds < MINUTES_FROM:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < HOURS_FROM else f"{seconds / 3600:.1f} h"
+
+
+def plan_text(plan: "Plan") -> str:
+    """Return the complete plan, which the user approves: each task with its agent, dependencies and cost."""
+    unknown = ", ".join(plan.unknown_prices)
+    parts = [_count(plan), f"price of {unknown} unknown" if unknown else price(plan.expected, plan.high)]
+    if plan.seconds:
+        parts.append(f"about {duration(plan.seconds)}")
+    return _with_tasks(one_line(f"The plan: {', '.join(parts)}"), plan)
+
+
+def changed_plan_text(plan: "Plan") -> str:
+    """Return a plan that the user changed; the server has not estimated its price yet."""
+    return _with_tasks(f"The changed plan: {_count(plan)}, price not estimated yet", plan)
+
+
+def _with_tasks(title: str, plan: "Plan") -> str:
+    tasks = plan.tasks.values()
+    hidden = announcement("The plan", *(text for task in tasks for text in (task.id, task.agent, task.description)))
+    return "\n".join([title, *([hidden] if hidden else []), *map(_task_line, tasks)])
+
+
+def _count(plan: "Plan") -> str:
+    return "1 task" if plan.is_single else f"{len(plan.tasks)} tasks"
+
+
+def _task_line(task: "PlanTask") -> str:
+    after = f", after {', '.join(task.depends_on)}" if task.depends_on else ""
+    state = _STATES.get(task.status, f", {task.status}")
+    cost = "" if task.estimated_cost is None else f" ({money(task.estimated_cost)})"
+    return textwrap.fill(
+        f"{one_line(task.id)}  " + one_line(f"{task.agent}{after}{state}: {task.description}{cost}"),
+        width=min(WIDEST, shutil.get_terminal_size().columns),
+        initial_indent="  ",
+        subsequent_indent="     ",
+        break_on_hyphens=False,
+    )
 
 
 class PlanScreen:
@@ -58,9 +146,8 @@ class PlanScreen:
 
     def _show_status(self, task: "PlanTask") -> None:
         before = self._printed_statuses.get(task.id, "pending")
-        if task.status == before or task.status in ("pending", "waiting"):
-            return
-        if task.status == "running" and before != "pending":
+        is_restart = task.status == "running" and before != "pending"
+        if task.status == before or task.status in ("pending", "waiting") or is_restart:
             return
         self._printed_statuses[task.id] = task.status
         self._say(f"  {one_line(task.id)}  {_status(task)}")
@@ -78,15 +165,69 @@ def _status(task: "PlanTask") -> str:
 
 def cost_summary(workflow: dict[str, Any], *, is_in_chat: bool) -> str:
     """Return the cost of a workflow, its estimate, and how to retry it if it is incomplete."""
-    retry = _how_to_retry(workflow, is_in_chat=is_in_chat)
+    command, retry = f"artel workflows retry {short_id(workflow['id'])}", ""
+    if workflow["status"] in TO_RETRY and not is_in_chat:
+        retry = f" To run the missing tasks: {command}"
+    elif workflow["status"] in TO_RETRY:
+        has_results = any(task["status"] == "completed" for task in workflow["tasks"])
+        retry = f" To send it again: {RETRY}{f'; to keep the finished tasks: {command}' if has_results else ''}"
     return f"[Cost: {money(workflow['cost'])}, estimated: {estimated(workflow)}.{retry}]"
 
 
-def _how_to_retry(workflow: dict[str, Any], *, is_in_chat: bool) -> str:
-    if workflow["status"] not in TO_RETRY:
-        return ""
-    command = f"artel workflows retry {short_id(workflow['id'])}"
-    if not is_in_chat:
-        return f" To run the missing tasks: {command}"
-    has_results = any(task["status"] == "completed" for task in workflow["tasks"])
-    return f" To send it again: {RETRY}{f'; to keep the finished tasks: {command}' if has_results else ''}"
+# The workflow of a plan
+
+
+def how_to_decide(approval_id: str) -> str:
+    """Return how to decide about an approval outside of this terminal."""
+    return f'Decide in the browser, or over HTTP: POST /my/approvals/{approval_id}/confirm {{"decision": "approve"}}'
+
+
+def print_workflow(workflow: dict[str, Any]) -> None:
+    """Print a workflow: the request, the price, the tasks and the answer."""
+    for name, value in _facts(workflow):
+        say(f"{name:12} {value}", below=13)
+    if workflow["tasks"]:
+        typer.echo("")
+        rows = [_task_row(task) for task in workflow["tasks"]]
+        table(rows, ("task", "status", "agent", "after", "estimated", "cost", "what"), False, "")
+        for task in workflow["tasks"]:
+            if task["error"]:
+                say(one_line(f"{task['id']} {task['status']}: {task['error']}"))
+    if workflow["answer"] is not None:
+        say(f"\n{workflow['answer']}")
+
+
+def _facts(workflow: dict[str, Any]) -> list[tuple[str, str]]:
+    follow, is_waiting = f"artel workflows follow {workflow['id']}", workflow["approval_id"]
+    facts = [
+        ("id", workflow["id"]),
+        ("project", str(workflow["project_id"])),
+        ("session", workflow["session_id"]),
+        ("status", workflow["status"]),
+        ("request", one_line(workflow["request"])),
+        ("instruction", one_line(workflow["instruction"])),
+        ("price", _price(workflow)),
+        ("waits", f"for your decision: {follow}. {how_to_decide(workflow['approval_id'])}" if is_waiting else ""),
+        ("error", one_line(workflow["error"] or "")),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _price(workflow: dict[str, Any]) -> str:
+    if not workflow["tasks"]:
+        return f"{money(workflow['cost'])} spent"
+    about = f" (about {duration(workflow['estimated_duration'])})" if workflow["estimated_duration"] else ""
+    agreed = "nothing agreed" if workflow["agreed_cost"] is None else f"{money(workflow['agreed_cost'])} agreed"
+    return f"{estimated(workflow)} estimated{about}, {agreed}, {money(workflow['cost'])} spent"
+
+
+def _task_row(task: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "task": one_line(task["id"]),
+        "status": task["status"],
+        "agent": task["agent"],
+        "after": one_line(", ".join(task["depends_on"])),
+        "estimated": "" if task["estimated_cost"] is None else money(task["estimated_cost"]),
+        "cost": "" if task["cost"] is None else money(task["cost"]),
+        "what": one_line(task["description"], SHOWN_CHARACTERS),
+    }

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artel import __version__
-from artel.cli.output import AsJson, say
-from artel.cli.visible_text import visible
+from artel.cli.command_line import AsJson, NoFolder, ReadOnly
+from artel.cli.output import say, visible
 from artel.errors import ArtelError
 
 if TYPE_CHECKING:
     from artel.auth.accounts import Account
-    from artel.cli.own_connector import ConnectorLogin
+    from artel.cli.connector_process import ConnectorLogin
     from artel.container import Container
 
 Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 chooses a free one.  [default: 8700]")]
@@ -29,8 +29,8 @@ def up(
     folder: Annotated[
         Path | None, typer.Option(help="The folder that agents may work in.  [default: the current one]")
     ] = None,
-    no_folder: Annotated[bool, typer.Option("--no-folder", help="Do not connect a folder.")] = False,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Let agents read but not change files.")] = False,
+    no_folder: NoFolder = False,
+    read_only: ReadOnly = False,
     run: Annotated[
         list[str] | None,
         typer.Option("--run", metavar="NAME='COMMAND'", help="A command that agents may run; repeat for more."),
@@ -44,7 +44,7 @@ def up(
         from artel.auth.accounts import ensure_local_account
         from artel.auth.logins import Device, LoginKind, make_code
         from artel.auth.throttle import network_key
-        from artel.cli.own_connector import ConnectorTarget, OwnConnector, folder_problem
+        from artel.cli.connector_process import ConnectorTarget, OwnConnector, folder_problem
         from artel.connector_gateway.repository import find_connector
         from artel.projects.transactions import ensure_default_project
 
@@ -122,7 +122,7 @@ async def _connector_login(container: "Container", account: "Account") -> "Async
     """Begin a login for the connector of `artel up`, and end it afterwards; the user sees it among their logins."""
     from artel.auth.logins import Device, LoginKind, revoke_login
     from artel.auth.throttle import network_key
-    from artel.cli.own_connector import ConnectorLogin
+    from artel.cli.connector_process import ConnectorLogin
 
     device = Device(LoginKind.CLI, "artel up, connected folder", network_key("127.0.0.1"))
     login = await container.login.begin(account, device)

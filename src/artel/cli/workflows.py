@@ -4,28 +4,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from artel.cli.connection import connect
-from artel.cli.exit_codes import ExitCode
-from artel.cli.group import QuickGroup
-from artel.cli.output import SHORT_CHARACTERS, AsJson, Server, short_id, show, table
+from artel.cli.command_line import AsJson, OnlyProject, Server, command_group, connect, exit_unless_ok
+from artel.cli.output import SHORT_CHARACTERS, one_line, short_id, show, table
+from artel.cli.plan_screen import SHOWN_CHARACTERS, estimated, money, print_workflow
 
 if TYPE_CHECKING:
     from artel.client.api_client import ApiClient
 
-app = typer.Typer(help="Your requests to the orchestrator and their plans.", no_args_is_help=True, cls=QuickGroup)
+workflows = command_group("Your requests to the orchestrator and their plans.")
 
 WorkflowId = Annotated[
     str, typer.Argument(help="The workflow's id, or the short id in `artel workflows list`.", show_default=False)
 ]
-SHOWN_CHARACTERS = 60
 MAX_WORKFLOWS = 100  # newest ones, searched for a short id
 
 
-@app.command("list")
+@workflows.command("list")
 def list_workflows(
-    project: Annotated[
-        str | None, typer.Option("--project", "-p", help="Only this project: its number or name.")
-    ] = None,
+    project: OnlyProject = None,
     status: Annotated[
         str | None,
         typer.Option(
@@ -50,7 +46,7 @@ def list_workflows(
     table(rows, ("id", "status", "done", "cost", "estimated", "request"), as_json, "No workflows.")
 
 
-@app.command("show")
+@workflows.command("show")
 def show_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJson = False) -> None:
     """Show a workflow: its price, its tasks, its answer."""
     with connect(server) as client:
@@ -58,26 +54,23 @@ def show_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJso
     if as_json:
         show(workflow, as_json)
     else:
-        from artel.cli.workflow_text import print_workflow
-
         print_workflow(workflow)
 
 
-@app.command("follow")
+@workflows.command("follow")
 def follow_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJson = False) -> None:
     """Follow a workflow to its end and answer its questions.
 
     Ctrl-C stops following; the workflow continues.
     """
     with connect(server) as client:
-        from artel.cli.workflow_follow import follow
+        from artel.cli.chat_turn import follow
 
         code = follow(client, _workflow_path(client, workflow_id), as_json=as_json)
-    if code is not ExitCode.OK:
-        raise typer.Exit(code)
+    exit_unless_ok(code)
 
 
-@app.command("cancel")
+@workflows.command("cancel")
 def cancel_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJson = False) -> None:
     """Cancel a workflow; finished tasks keep their results.
 
@@ -90,7 +83,7 @@ def cancel_workflow(workflow_id: WorkflowId, server: Server = None, as_json: AsJ
     show(workflow, as_json, sentence)
 
 
-@app.command("retry")
+@workflows.command("retry")
 def retry_workflow(
     workflow_id: WorkflowId,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Follow it to its end; Ctrl-C cancels it.")] = True,
@@ -103,15 +96,12 @@ def retry_workflow(
     """
     with connect(server) as client:
         if wait:
-            from artel.cli.workflow_follow import follow_retry
+            from artel.cli.chat_turn import follow_retry
 
-            code = follow_retry(client, _workflow_path(client, workflow_id), as_json=as_json)
+            exit_unless_ok(follow_retry(client, _workflow_path(client, workflow_id), as_json=as_json))
         else:
             workflow = client.call("POST", f"{_workflow_path(client, workflow_id)}/retry")
             show(workflow, as_json, f"Started. To follow it: artel workflows follow {workflow['id']}")
-            code = ExitCode.OK
-    if code is not ExitCode.OK:
-        raise typer.Exit(code)
 
 
 def _workflow_path(client: "ApiClient", workflow_id: str) -> str:
@@ -128,9 +118,6 @@ def _workflow_path(client: "ApiClient", workflow_id: str) -> str:
 
 
 def _row(workflow: dict[str, Any]) -> dict[str, Any]:
-    from artel.cli.plan_text import estimated, money
-    from artel.cli.visible_text import one_line
-
     tasks = workflow["tasks"]
     done = sum(task["status"] == "completed" for task in tasks)
     return {

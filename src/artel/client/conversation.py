@@ -1,15 +1,18 @@
 """A chat session of the user: its messages, agents, turns, approvals and workflows."""
 
+import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from artel.client.api_client import ApiClient, ServerRefused
-from artel.client.last_sessions import LastSessions
+from artel.client.credentials import config_folder, write_private
 from artel.client.plan import approval_event
 from artel.client.sse import ServerEvent
 from artel.client.turn_stream import FollowStream, RetryStream, TurnStream
 from artel.errors import ArtelError, Kind
 
+MAX_LAST_SESSIONS = 200
 CHANGING_TOOLS = frozenset({"tool_write_file", "tool_edit_file", "tool_delete_file"})
 
 
@@ -25,6 +28,38 @@ class NoSuchAgent(ArtelError):
 
     kind = Kind.NOT_FOUND
     code = "agent_not_found"
+
+
+class LastSessions:
+    """The last used session per server and project, in the config folder; `artel chat` continues it."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._path = (folder or config_folder()) / "sessions.json"
+
+    def get(self, server: str, project_id: int) -> str | None:
+        """Return the id of the last used session."""
+        return self._read().get(f"{server} {project_id}")
+
+    def remember(self, server: str, project_id: int, session_id: str) -> None:
+        """Store the last used session; ignore write errors, so that the chat still works."""
+        sessions = self._read()
+        key = f"{server} {project_id}"
+        if sessions.get(key) == session_id:
+            return
+        sessions.pop(key, None)
+        sessions[key] = session_id
+        newest = dict(list(sessions.items())[-MAX_LAST_SESSIONS:])
+        try:
+            write_private(self._path, json.dumps(newest, indent=2))
+        except OSError:
+            return
+
+    def _read(self) -> dict[str, str]:
+        try:
+            stored = json.loads(self._path.read_text(encoding="utf-8"))
+            return {str(key): str(session_id) for key, session_id in stored.items()}
+        except (OSError, ValueError, AttributeError):
+            return {}
 
 
 @dataclass

@@ -114,13 +114,10 @@ class Plan:
                 needed = [other for other in task.depends_on if other != task_id]
                 self.tasks[task.id] = replace(task, depends_on=tuple(dict.fromkeys([*needed, *dropped.depends_on])))
 
-    def assign(self, task_id: str, agent: str) -> None:
-        """Assign a task to another agent."""
-        self.tasks[task_id] = replace(self.tasks[task_id], agent=agent)
-
-    def describe(self, task_id: str, text: str) -> None:
-        """Replace the description of a task."""
-        self.tasks[task_id] = replace(self.tasks[task_id], description=text)
+    def change(self, task_id: str, *, agent: str = "", description: str = "") -> None:
+        """Change the agent or the description of a task."""
+        task = self.tasks[task_id]
+        self.tasks[task_id] = replace(task, agent=agent or task.agent, description=description or task.description)
 
 
 def approval_event(approval: Mapping[str, Any]) -> ServerEvent:

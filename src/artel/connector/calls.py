@@ -1,7 +1,8 @@
-"""The JSON-RPC layer: parses frames into calls, runs them on threads, and serializes the answers."""
+"""The calls of the server: parses JSON-RPC frames, carries the calls out on threads, and serializes the answers."""
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,10 +11,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from artel.connector.audit_log import AuditLog
-from artel.connector.deadline import Deadline
-from artel.connector.idempotency import fingerprint
+from artel.connector.commands import Commands
+from artel.connector.errors import CallRefused, Deadline
+from artel.connector.file_reader import Reader
+from artel.connector.file_search import Searcher
+from artel.connector.file_writer import Writer
+from artel.connector.idempotency import failed, fingerprint
 from artel.connector.screen import Report
-from artel.connector.workspace import MUTATING, Workspace
 from artel.contract.connector import (
     ANSWERED,
     ANSWERS,
@@ -26,9 +30,12 @@ from artel.contract.connector import (
     answer,
     refusal,
 )
+from artel.paths.errors import PathError
 
 AT_ONCE = 8
 MAX_WAITING = 64
+WRITING = ("workspace/write", "workspace/edit", "workspace/delete", "workspace/undo")
+MUTATING = frozenset({*WRITING, "workspace/run"})
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL, BUSY = -32700, -32600, -32601, -32602, -32603, -32000
 
 Message = dict[str, Any]
@@ -40,6 +47,48 @@ class BadFrame(Exception):
     def __init__(self, code: int, message: str, request_id: str | int | None = None) -> None:
         super().__init__(message)
         self.response: Message = refusal(request_id, code, message)
+
+
+class Workspace:
+    """Carries out calls for one user; thread-safe."""
+
+    def __init__(self, user_id: int, reader: Reader, searcher: Searcher, writer: Writer, commands: Commands) -> None:
+        self._user_id = user_id
+        self._epoch = 0
+        self._lock = threading.Lock()
+        self._methods: dict[str, Callable[[Any, Deadline], Result]] = {
+            "workspace/read": reader.read,
+            "workspace/stat": reader.stat,
+            "workspace/list": reader.list,
+            "workspace/search": searcher.search,
+            "workspace/run": commands.run,
+            **dict.fromkeys(
+                ("workspace/write", "workspace/edit", "workspace/delete", "workspace/undo"), writer.carry_out
+            ),
+        }
+
+    def carry_out(self, method: str, call: Call, deadline: Deadline) -> Result:
+        """Carry out a call and return its result; never raises."""
+        try:
+            deadline.require()
+            self._check(call)
+            return self._methods[method](call, deadline)
+        except CallRefused as refused:
+            more = {name: value for name, value in refused.more.items() if value is not None}
+            return Result(success=False, error=refused.message, code=refused.code, **more)
+        except PathError as error:
+            return failed(error)
+        except OSError as error:  # of the connector's own files: journal, undo store
+            return Result(success=False, error=f"The connector failed: {error.strerror}", code="failed")
+
+    def _check(self, call: Call) -> None:
+        """Raise CallRefused for a call of another user, or with an outdated fencing token (`epoch`)."""
+        if call.user_id != self._user_id:
+            raise CallRefused("wrong_user", f"User {call.user_id} is not authorized to access this path")
+        with self._lock:
+            if call.epoch < self._epoch:
+                raise CallRefused("old_epoch", "The worker space has moved to another host")
+            self._epoch = call.epoch
 
 
 class Calls:

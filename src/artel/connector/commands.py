@@ -13,12 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
-from artel.connector.deadline import Deadline
-from artel.connector.decisions import Decider, Proposal
-from artel.connector.errors import CallRefused
+from artel.connector.decisions import Decider, Proposal, Subject
+from artel.connector.errors import CallRefused, Deadline
 from artel.connector.grants import Grant, Grants
 from artel.connector.idempotency import IdempotentCalls
-from artel.connector.questions import Subject
 from artel.connector.state_folder import StateFolder
 from artel.contract.connector import Result, RunCall
 from artel.errors import ConfigurationInvalid
@@ -129,8 +127,7 @@ class Commands:
                 self._calls.attempt(call).record_start()
             result = self._result(command, deadline)
             with self._state.change_lock():
-                self._calls.record_result(call, result)
-            return result
+                return self._calls.record_result(call, result)
         finally:
             self._free.release()
 

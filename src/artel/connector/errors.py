@@ -1,9 +1,12 @@
-"""Errors that end a connector, and refusals of calls."""
+"""Errors that end a connector, refusals of calls, and the deadline after which a call is refused."""
 
+import time
 from typing import Any
 
 from artel.contract.connector import Code
 from artel.errors import ArtelError, Kind
+
+MAX_SECONDS = 900.0  # of a call
 
 
 class CallRefused(Exception):
@@ -21,6 +24,23 @@ class TooLate(CallRefused):
 
     def __init__(self) -> None:
         super().__init__("too_late", "There was not enough time. Nothing was changed.")
+
+
+class Deadline:
+    """The time after which the caller no longer waits for the answer, counted from the receipt of the call."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ends_at = time.monotonic() + min(seconds, MAX_SECONDS)
+
+    @property
+    def left(self) -> float:
+        """The remaining seconds, at least 0."""
+        return max(0.0, self._ends_at - time.monotonic())
+
+    def require(self) -> None:
+        """Raise TooLate if the deadline has passed."""
+        if not self.left:
+            raise TooLate
 
 
 class FolderUnsuitable(ArtelError):

@@ -2,8 +2,7 @@
 
 from contextlib import suppress
 
-from artel.connector.deadline import Deadline
-from artel.connector.errors import CallRefused
+from artel.connector.errors import CallRefused, Deadline
 from artel.connector.rules import Rules
 from artel.contract.connector import MAX_CONTENT_BYTES, ListCall, ReadCall, Result, StatCall
 from artel.paths.beneath import Beneath, Content, Entry, Rule

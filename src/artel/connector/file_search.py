@@ -8,10 +8,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from artel.connector.deadline import Deadline
-from artel.connector.errors import CallRefused
+from artel.connector.errors import CallRefused, Deadline
 from artel.connector.file_reader import Pattern
 from artel.connector.rules import Rules
 from artel.contract.connector import Result, SearchCall
@@ -36,7 +35,7 @@ class OutOfTime(Exception):
     """The search reached its time or byte limit."""
 
 
-class Matcher(Protocol):
+class Matcher:
     """Finds lines in files."""
 
     def begin(self) -> None:
@@ -44,6 +43,7 @@ class Matcher(Protocol):
 
     def find(self, data: bytes) -> Found:
         """Return number and text of each line that matches."""
+        raise NotImplementedError
 
     def stop(self) -> None:
         """Stop the search; may be called from another thread."""
@@ -52,16 +52,13 @@ class Matcher(Protocol):
         """Release all resources."""
 
 
-class TextMatcher:
+class TextMatcher(Matcher):
     """Finds a literal text."""
 
     def __init__(self, text: str, most: int) -> None:
         self._bytes = text.encode()
         self._text = text
         self._most = most
-
-    def begin(self) -> None:
-        """Do nothing."""
 
     def find(self, data: bytes) -> Found:
         """Return the lines with the text."""
@@ -71,14 +68,8 @@ class TextMatcher:
         found = [(number, line[:LINE_CHARACTERS]) for number, line in lines if self._text in line]
         return found[: self._most]
 
-    def stop(self) -> None:
-        """Do nothing: each call of `find` is short."""
 
-    def close(self) -> None:
-        """Do nothing."""
-
-
-class ExpressionMatcher:
+class ExpressionMatcher(Matcher):
     """Matches a regular expression in a child process, which is killed when the time is over.
 
     Catastrophic backtracking in Python's `re` can take forever and holds the GIL.
@@ -157,7 +148,8 @@ class Searcher:
         matches: list[dict[str, str | int]] = []
         searched, reason = 0, "files" if is_cut else None
         try:
-            with closing(_matcher(call, most, time.left)) as matcher, self._stoppable(matcher):
+            matcher = ExpressionMatcher(call.query, most, time.left) if call.regex else TextMatcher(call.query, most)
+            with closing(matcher), self._stoppable(matcher):
                 matcher.begin()
                 for path, data in self._contents(entries, self._rules.reading(call, call.path), time):
                     found = matcher.find(data)
@@ -209,7 +201,3 @@ class Searcher:
             left -= len(data)
             if b"\0" not in data:
                 yield entry.path, data
-
-
-def _matcher(call: SearchCall, most: int, seconds: float) -> Matcher:
-    return ExpressionMatcher(call.query, most, seconds) if call.regex else TextMatcher(call.query, most)

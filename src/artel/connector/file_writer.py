@@ -3,18 +3,16 @@
 import hashlib
 from typing import Any
 
-from artel.connector.deadline import Deadline
-from artel.connector.decisions import Decider, Proposal
+from artel.connector.decisions import Decider, Proposal, Subject
 from artel.connector.diffs import diff
-from artel.connector.errors import CallRefused
+from artel.connector.errors import CallRefused, Deadline
 from artel.connector.grants import Grant, Grants, glob_for
 from artel.connector.idempotency import IdempotentCalls
-from artel.connector.questions import Subject
 from artel.connector.rules import Rules, WriteRule
 from artel.connector.state_folder import StateFolder
 from artel.connector.undo import Undo
 from artel.connector.undo_store import Change, UndoStore
-from artel.contract.connector import Approval, Call, DeleteCall, EditCall, Result, UndoCall, WriteCall, lost_for_good
+from artel.contract.connector import Call, DeleteCall, EditCall, Result, UndoCall, WriteCall, lost_for_good
 from artel.paths.beneath import Beneath
 from artel.paths.errors import FileChanged, FileMissing, PathError, WriteFailed
 from artel.paths.policy import Parts, split_path
@@ -68,98 +66,88 @@ class Writer:
         self._calls = calls
         self._undo_store = undo_store
 
-    def write(self, call: WriteCall, deadline: Deadline) -> Result:
-        """Create or replace a file."""
+    def carry_out(self, call: WriteCall | EditCall | DeleteCall | UndoCall, deadline: Deadline) -> Result:
+        """Carry out a call at most once: a repeated one gets the same result again."""
         with self._state.change_lock():
             earlier = self._calls.find_result(call)
             if earlier is not None:
                 return earlier
-            return self._replace(call, call.path, call.content, call.if_match, deadline, create_dirs=call.create_dirs)
+            self._decider.require_not_read_only()
+            match call:
+                case WriteCall():
+                    return self._replace(call, call.content, call.if_match, deadline, create_dirs=call.create_dirs)
+                case EditCall():
+                    return self._edit(call, deadline)
+                case DeleteCall():
+                    return self._delete(call, deadline)
+                case UndoCall():
+                    return self._undo(call, deadline)
 
-    def edit(self, call: EditCall, deadline: Deadline) -> Result:
+    def _edit(self, call: EditCall, deadline: Deadline) -> Result:
         """Replace a text that occurs exactly once in a file."""
-        with self._state.change_lock():
-            earlier = self._calls.find_result(call)
-            if earlier is not None:
-                return earlier
-            self._decider.require_not_read_only()
-            content = self._files.read(call.path, self._rules.reading(call, call.path))
-            if call.if_match is not None and call.if_match != content.sha256:
-                raise FileChanged(call.path)
-            try:
-                text = content.data.decode()
-            except UnicodeDecodeError:
-                raise WriteFailed(f"{call.path} is not UTF-8 text") from None
-            count = text.count(call.old) if call.old else 0
-            if count != 1:
-                raise CallRefused("not_unique", f"The text to replace occurs {count} times in {call.path}, not once")
-            return self._replace(call, call.path, text.replace(call.old, call.new), content.sha256, deadline)
+        content = self._files.read(call.path, self._rules.reading(call, call.path))
+        if call.if_match is not None and call.if_match != content.sha256:
+            raise FileChanged(call.path)
+        try:
+            text = content.data.decode()
+        except UnicodeDecodeError:
+            raise WriteFailed(f"{call.path} is not UTF-8 text") from None
+        count = text.count(call.old) if call.old else 0
+        if count != 1:
+            raise CallRefused("not_unique", f"The text to replace occurs {count} times in {call.path}, not once")
+        return self._replace(call, text.replace(call.old, call.new), content.sha256, deadline)
 
-    def delete(self, call: DeleteCall, deadline: Deadline) -> Result:
+    def _delete(self, call: DeleteCall, deadline: Deadline) -> Result:
         """Delete a file that the user has approved to delete."""
-        with self._state.change_lock():
-            earlier = self._calls.find_result(call)
-            if earlier is not None:
-                return earlier
-            self._decider.require_not_read_only()
-            if call.approval is None:
-                raise CallRefused("approval_needed", f"Deleting {call.path} needs the user's approval")
-            rule = self._rules.writing(call, call.path, is_approved=True)
-            self._files.require_writable(call.path, rule, if_match=call.if_match)
-            if len(rule.names) > 1:
-                raise CallRefused("refused", f"{call.path} is reached through a link. Use the path of the file itself")
-            old = _Old(self._files, call.path, rule)
-            if old.sha256 == "":
-                raise FileMissing(call.path)
-            shown = diff(call.path, old.content, b"", old.unseen_bytes)
-            subject = Subject("delete", "/".join(split_path(call.path)), "", call.turn_id)
-            proposal = Proposal(
-                subject, call.agent, shown.text, None, False, old.sha256, old.lost("delete"), shown.notice
-            )
-            self._confirm(call.approval, proposal, call.path)
-            attempt = self._calls.attempt(call, "")
+        if call.approval is None:
+            raise CallRefused("approval_needed", f"Deleting {call.path} needs the user's approval")
+        rule = self._rules.writing(call, call.path, is_approved=True)
+        self._files.require_writable(call.path, rule, if_match=call.if_match)
+        if len(rule.names) > 1:
+            raise CallRefused("refused", f"{call.path} is reached through a link. Use the path of the file itself")
+        old = _Old(self._files, call.path, rule)
+        if old.sha256 == "":
+            raise FileMissing(call.path)
+        shown = diff(call.path, old.content, b"", old.unseen_bytes)
+        subject = Subject("delete", "/".join(split_path(call.path)), "", call.turn_id)
+        self._confirm(
+            call, Proposal(subject, call.agent, shown.text, None, False, old.sha256, old.lost("delete"), shown.notice)
+        )
+        attempt = self._calls.attempt(call, "")
 
-            def before_delete(parts: Parts) -> None:
-                deadline.require()
-                self._record_change(call, parts, old, "")
-                attempt.record_start(parts)
-
-            def act() -> Result:
-                self._files.delete(call.path, rule.again, if_match=old.sha256 or None, before_delete=before_delete)
-                return Result(success=True)
-
-            return self._calls.carry_out(call, act)
-
-    def undo(self, call: UndoCall, deadline: Deadline) -> Result:
-        """Undo the changes of a turn."""
-        with self._state.change_lock():
-            earlier = self._calls.find_result(call)
-            if earlier is not None:
-                return earlier
-            self._decider.require_not_read_only()
-            path = None if call.path is None else "/".join(split_path(call.path))
-            undo = Undo(self._files, self._undo_store, self._rules.restoring)
-            changes = undo.find(call.of_turn, path, again=call.again)
-            if changes:
-                self._decider.confirm(_undo_proposal(call, changes))
+        def before_delete(parts: Parts) -> None:
             deadline.require()
-            self._calls.attempt(call).record_start()
-            undone = undo.carry_out(changes)
-            files = [{"path": file.path, "turn_id": file.turn, "outcome": file.outcome} for file in undone]
-            failed = [file.text for file in undone if file.outcome not in ("restored", "removed")]
-            outcome: dict[str, Any] = {"success": bool(undone) and not failed, "files": files}
-            if not undone:
-                outcome |= {"error": "There is nothing to undo", "code": "file_not_found"}
-            elif failed:
-                outcome |= {"error": "; ".join(failed), "code": "file_changed"}
-            result = Result(**outcome)
-            self._calls.record_result(call, result)
-            return result
+            self._record_change(call, parts, old, "")
+            attempt.record_start(parts)
+
+        def act() -> Result:
+            self._files.delete(call.path, rule.again, if_match=old.sha256 or None, before_delete=before_delete)
+            return Result(success=True)
+
+        return self._calls.carry_out(call, act)
+
+    def _undo(self, call: UndoCall, deadline: Deadline) -> Result:
+        """Undo the changes of a turn."""
+        path = None if call.path is None else "/".join(split_path(call.path))
+        undo = Undo(self._files, self._undo_store, self._rules.restoring)
+        changes = undo.find(call.of_turn, path, again=call.again)
+        if changes:
+            self._decider.confirm(_undo_proposal(call, changes))
+        deadline.require()
+        self._calls.attempt(call).record_start()
+        undone = undo.carry_out(changes)
+        files = [{"path": file.path, "turn_id": file.turn, "outcome": file.outcome} for file in undone]
+        failed = [file.text for file in undone if file.outcome not in ("restored", "removed")]
+        outcome: dict[str, Any] = {"success": bool(undone) and not failed, "files": files}
+        if not undone:
+            outcome |= {"error": "There is nothing to undo", "code": "file_not_found"}
+        elif failed:
+            outcome |= {"error": "; ".join(failed), "code": "file_changed"}
+        return self._calls.record_result(call, Result(**outcome))
 
     def _replace(
         self,
-        call: Call,
-        path: str,
+        call: WriteCall | EditCall,
         content: str,
         if_match: str | None,
         deadline: Deadline,
@@ -167,21 +155,18 @@ class Writer:
         create_dirs: bool = False,
     ) -> Result:
         """Check all rules, decide, and write a file."""
-        self._decider.require_not_read_only()
-        data = content.encode()
+        path, data = call.path, content.encode()
         sha256 = hashlib.sha256(data).hexdigest()
         rule = self._rules.writing(call, path, is_approved=call.approval is not None)
         self._files.require_writable(path, rule, create_dirs=create_dirs, if_match=if_match)
         old = _Old(self._files, path, rule)
         if old.sha256 == sha256 and not rule.is_protected:
-            return self._unchanged(call, path, sha256, rule)
-        proposal = self._proposal(call, path, data, sha256, rule, old)
+            return self._unchanged(call, sha256, rule)
+        proposal = self._proposal(call, data, sha256, rule, old)
         if rule.is_protected:  # only an approval for exactly this call counts, no grant and no mode
-            self._confirm(call.approval, proposal, path)
+            self._confirm(call, proposal)
         else:
-            shown_sha256 = self._decider.decide(proposal, call.approval)
-            if shown_sha256 is not None and shown_sha256 != old.sha256:
-                raise FileChanged(path)
+            _require_shown(call, proposal, self._decider.decide(proposal, call.approval))
         attempt = self._calls.attempt(call, sha256)
 
         def before_replace(parts: Parts, temporary: str) -> None:
@@ -209,9 +194,9 @@ class Writer:
 
         return self._calls.carry_out(call, act)
 
-    def _unchanged(self, call: Call, path: str, sha256: str, rule: WriteRule) -> Result:
+    def _unchanged(self, call: WriteCall | EditCall, sha256: str, rule: WriteRule) -> Result:
         """Record and return that the file already has this content, without asking the user."""
-        entry = self._files.stat(path, rule.again)
+        entry = self._files.stat(call.path, rule.again)
         self._calls.attempt(call, sha256).record_start(rule.names[-1])
         result = Result(
             success=True,
@@ -221,36 +206,32 @@ class Writer:
             is_new=False,
             unchanged=True,
         )
-        self._calls.record_result(call, result)
-        return result
+        return self._calls.record_result(call, result)
 
-    def _confirm(self, approval: Approval | None, proposal: Proposal, path: str) -> None:
+    def _confirm(self, call: WriteCall | EditCall | DeleteCall, proposal: Proposal) -> None:
         """Raise FileChanged if the file differs from what the user was shown, at the server or in the terminal."""
-        if approval is not None and not approval.is_for(proposal.old_sha256, proposal.subject.sha256):
-            raise FileChanged(path)
-        shown_sha256 = self._decider.confirm(proposal)
-        if shown_sha256 is not None and shown_sha256 != proposal.old_sha256:
-            raise FileChanged(path)
+        if call.approval is not None and not call.approval.is_for(proposal.old_sha256, proposal.subject.sha256):
+            raise FileChanged(call.path)
+        _require_shown(call, proposal, self._decider.confirm(proposal))
 
-    def _proposal(self, call: Call, path: str, data: bytes, sha256: str, rule: WriteRule, old: _Old) -> Proposal:
+    def _proposal(self, call: WriteCall | EditCall, data: bytes, sha256: str, rule: WriteRule, old: _Old) -> Proposal:
         glob = glob_for(rule.names[-1])
         warning = old.lost("replace")
-        shown = diff(path, old.content, data, old.unseen_bytes)
+        shown = diff(call.path, old.content, data, old.unseen_bytes)
         offered = Grant("write", glob) if glob is not None and len(rule.names) == 1 and not warning else None
-        return Proposal(
-            Subject("write", "/".join(split_path(path)), sha256, call.turn_id),
-            call.agent,
-            shown.text,
-            offered,
-            self._grants.may_write(rule.names),
-            old.sha256,
-            warning,
-            shown.notice,
-        )
+        subject = Subject("write", "/".join(split_path(call.path)), sha256, call.turn_id)
+        is_granted = self._grants.may_write(rule.names)
+        return Proposal(subject, call.agent, shown.text, offered, is_granted, old.sha256, warning, shown.notice)
 
     def _record_change(self, call: Call, parts: Parts, old: _Old, sha256: str) -> None:
         turn, path = call.turn_id or call.call_id, "/".join(parts)
         self._undo_store.record(turn, path, old.content, sha256, is_kept=old.sha256 is not None, mode=old.mode)
+
+
+def _require_shown(call: WriteCall | EditCall | DeleteCall, proposal: Proposal, shown_sha256: str | None) -> None:
+    """Raise FileChanged if the user was shown another content of the file."""
+    if shown_sha256 is not None and shown_sha256 != proposal.old_sha256:
+        raise FileChanged(call.path)
 
 
 def _undo_proposal(call: UndoCall, changes: list[Change]) -> Proposal:

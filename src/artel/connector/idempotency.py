@@ -22,6 +22,11 @@ def fingerprint(call: Call) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def failed(error: PathError) -> Result:
+    """Return the result of a call that failed with an error of a path."""
+    return Result.model_validate({"success": False, "error": error.message, "code": error.code})
+
+
 class IdempotentCalls:
     """Looks up and records calls in the journal; the caller holds the state folder's change lock."""
 
@@ -50,31 +55,26 @@ class IdempotentCalls:
             return Result(**entry.result)
         if entry.sha256 is None or entry.sha256 != self._hash(entry.path):
             raise CallRefused("unknown", "It is unknown whether this was done before. Check, then decide.")
-        result = Result(success=True, sha256=entry.sha256, **self._about(entry.path))
-        self.record_result(call, result)
-        return result
+        return self.record_result(call, Result(success=True, sha256=entry.sha256, **self._about(entry.path)))
 
     def attempt(self, call: Call, sha256: str | None = None) -> "Attempt":
         """Return a recorder for one attempt to carry out a call."""
         return Attempt(self._journal, Entry(call.call_id, fingerprint(call), sha256=sha256))
 
-    def record_result(self, call: Call, result: Result) -> None:
-        """Record the result of a call; a full disk is ignored, since the change was made anyway."""
+    def record_result(self, call: Call, result: Result) -> Result:
+        """Record and return the result of a call; a full disk is ignored, since the change was made anyway."""
         with suppress(OSError):
             self._journal.record_result(call.call_id, result.model_dump(mode="json", exclude_none=True))
+        return result
 
     def carry_out(self, call: Call, act: Callable[[], Result]) -> Result:
         """Run `act` and record its result, also a failure."""
         try:
-            result = act()
+            return self.record_result(call, act())
         except PathError as error:
             if self._journal.find(call.call_id):
-                self.record_result(
-                    call, Result.model_validate({"success": False, "error": error.message, "code": error.code})
-                )
+                self.record_result(call, failed(error))
             raise
-        self.record_result(call, result)
-        return result
 
     def _hash(self, path: str) -> str | None:
         try:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from artel.connector.questions import Answer, Question
+from artel.connector.decisions import Answer, Question
 
 # Called with a question's id and the user's answer; returns whether the question was still open.
 TakeAnswer = Callable[[str, Answer], bool]

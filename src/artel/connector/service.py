@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from artel.connector.audit_log import AuditLog
-from artel.connector.calls import Calls
+from artel.connector.calls import Calls, Workspace
 from artel.connector.commands import Commands, NamedCommand
 from artel.connector.connector import Connector
-from artel.connector.decisions import Decider, Mode
+from artel.connector.decisions import EXPIRE_SECONDS, Answer, Decider, Mode, Question, Questions
 from artel.connector.errors import AlreadyConnected, FolderUnsuitable, OtherConnector
 from artel.connector.file_reader import Reader
 from artel.connector.file_search import Searcher
@@ -21,12 +21,10 @@ from artel.connector.file_writer import Writer
 from artel.connector.grants import Grants
 from artel.connector.idempotency import IdempotentCalls
 from artel.connector.journal import Journal
-from artel.connector.questions import EXPIRE_SECONDS, Answer, Question, Questions
 from artel.connector.rules import Rules
 from artel.connector.screen import Screen
 from artel.connector.state_folder import LEAVE_SIGNAL, STDIN_VARIABLE, StateFolder, parent_pid
 from artel.connector.undo_store import UndoStore
-from artel.connector.workspace import Workspace
 from artel.contract.connector import CALLS, GUIDANCE, MAX_COMMAND_CHARACTERS, PROTOCOL, Decided, Hello
 from artel.paths.beneath import Beneath
 from artel.paths.errors import PathError

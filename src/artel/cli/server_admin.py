@@ -1,26 +1,34 @@
-"""`artel users …`: for the operator, on the server's machine, with direct access to the database."""
+"""The commands of the operator, on the server's machine: `artel users …`, `artel db …` and `artel memory …`."""
 
+import sys
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from artel.cli.group import QuickGroup
-from artel.cli.output import AsJson, Yes, ago, confirm, secret_from_user, show, table
+from artel.cli.command_line import AsJson, Yes, command_group
+from artel.cli.output import ago, confirm, secret_from_user, show, table
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from artel.agent_memory.service import Memories
     from artel.auth.accounts import Account
     from artel.db.engine import Database
+    from artel.settings import Settings
 
 T = TypeVar("T")
 MAX_LIMIT = 1_000_000_000
+AccountName = Annotated[str, typer.Argument(help="The e-mail address, or the number in `artel users list`.")]
+Email = Annotated[str, typer.Argument(help="The e-mail address.")]
 
-app = typer.Typer(help="Manage accounts (for the server operator).", no_args_is_help=True, cls=QuickGroup)
+users = command_group("Manage accounts (for the server operator).")
+database = command_group("Manage the database.")
+memory = command_group("Manage the memory of agents (for the server operator).")
 
 
-@app.command("list")
+@users.command("list")
 def list_users(
     limit: Annotated[int, typer.Option(help="Maximum number of accounts.", min=1, max=10_000)] = 100,
     offset: Annotated[int, typer.Option(help="Number of accounts to skip.", min=0)] = 0,
@@ -31,16 +39,19 @@ def list_users(
 
     accounts = _with_database(lambda database: database.read(list_accounts, limit, offset))
     rows = [
-        {"user_id": a.user_id, "email": a.email, "is_admin": a.is_admin, "created_at": a.created_at.isoformat()}
-        for a in accounts
+        {
+            "user_id": account.user_id,
+            "email": account.email,
+            "is_admin": account.is_admin,
+            "created_at": account.created_at.isoformat() if as_json else ago(account.created_at),
+        }
+        for account in accounts
     ]
-    if not as_json:
-        rows = [row | {"created_at": ago(a.created_at)} for row, a in zip(rows, accounts, strict=True)]
     table(rows, ("user_id", "email", "is_admin", "created_at"), as_json, "No accounts yet.")
 
 
-@app.command("create")
-def create_user(email: Annotated[str, typer.Argument(help="The e-mail address.")], as_json: AsJson = False) -> None:
+@users.command("create")
+def create_user(email: Email, as_json: AsJson = False) -> None:
     """Create an account. The password is asked for, or read from standard input."""
     from artel.auth.accounts import create_account
 
@@ -49,8 +60,8 @@ def create_user(email: Annotated[str, typer.Argument(help="The e-mail address.")
     show({"user_id": account.user_id, "email": account.email}, as_json, f"Created account {account.user_id} ({email}).")
 
 
-@app.command("set-password")
-def set_password(email: Annotated[str, typer.Argument(help="The e-mail address.")], as_json: AsJson = False) -> None:
+@users.command("set-password")
+def set_password(email: Email, as_json: AsJson = False) -> None:
     """Give an account a new password. It is asked for, or read from standard input."""
     from artel.auth.logins import change_password
 
@@ -59,9 +70,9 @@ def set_password(email: Annotated[str, typer.Argument(help="The e-mail address."
     show({"email": email}, as_json, f"{email} has a new password.")
 
 
-@app.command("limit")
+@users.command("limit")
 def limit_user(
-    account: Annotated[str, typer.Argument(help="The e-mail address, or the number in `artel users list`.")],
+    account: AccountName,
     monthly_usd: Annotated[
         str | None, typer.Option(help="Dollars per month over all projects, `none` or `default`.")
     ] = None,
@@ -104,9 +115,9 @@ def _limit(text: str, unit: int, option: str) -> int | None:
     return round(amount * unit)
 
 
-@app.command("delete")
+@users.command("delete")
 def delete_user(
-    account: Annotated[str, typer.Argument(help="The e-mail address, or the number in `artel users list`.")],
+    account: AccountName,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
@@ -139,16 +150,23 @@ def _new_login(email: str, prompt: str) -> tuple[str, str]:
     return registration.email, hash_password(registration.password.get_secret_value())
 
 
+def _settings(log_level: str) -> "Settings":
+    """Return the settings of the server on this machine, and log only from a level on."""
+    from artel.logs import configure_logs
+    from artel.settings import load_settings
+
+    settings = load_settings()
+    configure_logs(settings.log_format, log_level)
+    return settings
+
+
 def _with_database(use: "Callable[[Database], Awaitable[T]]") -> T:
     import asyncio
 
     from artel.container import usable_database
     from artel.data_folder import DataFolder
-    from artel.logs import configure_logs
-    from artel.settings import load_settings
 
-    settings = load_settings()
-    configure_logs(settings.log_format, "warning")
+    settings = _settings("warning")
 
     async def run() -> T:
         DataFolder.open(settings.data_dir)
@@ -156,3 +174,88 @@ def _with_database(use: "Callable[[Database], Awaitable[T]]") -> T:
             return await use(database)
 
     return asyncio.run(run())
+
+
+# The database
+
+
+@database.callback()
+def _database() -> None:
+    """Manage the database."""
+
+
+@database.command("upgrade")
+def upgrade_database(as_json: AsJson = False) -> None:
+    """Upgrade the database to the schema of this version. Embedded servers do this when they start."""
+    from artel.container import open_database
+    from artel.data_folder import DataFolder
+    from artel.db import schema
+
+    settings = _settings("error")
+    DataFolder.open(settings.data_dir)
+    engine = open_database(settings).engine
+    before, after = schema.upgrade(engine)
+    engine.dispose()
+    sentence = f"The database is already at schema {after}." if before == after else f"Upgraded to schema {after}."
+    show({"before": before, "after": after}, as_json, sentence)
+
+
+# The memory of agents
+
+
+@memory.command("install-embeddings")
+def install_embeddings(
+    again: Annotated[bool, typer.Option("--again", help="Download it even if it is installed.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Install the built-in embedding model (90 MB).
+
+    With it, memories are found by meaning, not only by keywords.
+    """
+    from artel.data_folder import DataFolder
+    from artel.settings import load_settings
+    from artel.vector_index.install import install_model
+    from artel.vector_index.minilm import find_model
+
+    settings = load_settings()
+    folder = settings.data_dir / "embeddings"
+    existing = None if again else find_model(folder)
+    if existing is None:
+        DataFolder.open(settings.data_dir)
+        install_model(folder)
+    sentence = f"The model is in {existing or folder}. " + (
+        "It was already installed." if existing else "Servers use it, and reindex all memories, when they start again."
+    )
+    show({"folder": str(existing or folder), "installed": existing is None}, as_json, sentence)
+
+
+@memory.command("reindex")
+def reindex(as_json: AsJson = False) -> None:
+    """Rebuild the index of all memories from the database. Stop servers with an embedded index first."""
+    import asyncio
+
+    from artel.container import usable_database, usable_memories
+    from artel.data_folder import DataFolder
+
+    settings = _settings("error")
+
+    async def run() -> int:
+        folder = DataFolder.open(settings.data_dir, lock_beside=settings.sqlite_file)
+        with closing(folder):
+            async with usable_database(settings) as database, usable_memories(settings, database) as memories:
+                return await _reindex(memories, quiet=as_json or not sys.stderr.isatty())
+
+    indexed = asyncio.run(run())
+    show({"indexed": indexed}, as_json, f"Indexed {indexed} memories.")
+
+
+async def _reindex(memories: "Memories", *, quiet: bool) -> int:
+    """Rebuild the index; return the number of memories."""
+    total = await memories.rebuild_index()
+    while await memories.indexer.step():
+        if not quiet:
+            left = (await memories.health(count_waiting=True)).waiting
+            typer.echo(f"\r{total - left} of {total} memories ", nl=False, err=True)
+    if not quiet:
+        typer.echo("", err=True)
+    return total

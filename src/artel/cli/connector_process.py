@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
@@ -11,12 +12,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from artel.cli.exit_codes import ExitCode
-from artel.cli.output import say
+from artel.cli.command_line import ExitCode
+from artel.cli.output import one_line, say
+from artel.client.credentials import is_loopback
+from artel.connector.errors import FolderUnsuitable
 from artel.connector.state_folder import LEAVE_SIGNAL, PARENT_VARIABLE, STDIN_VARIABLE, StateFolder
 from artel.errors import ArtelError, Kind
+
+if TYPE_CHECKING:
+    from artel.client.api_client import ApiClient
 
 STOP_SECONDS = 5.0
 TOKEN_MARGIN = timedelta(seconds=5)  # a token is issued a little before it is used
@@ -24,6 +30,10 @@ TOKEN_MARGIN = timedelta(seconds=5)  # a token is issued a little before it is u
 # lost its connection reconnects within a second. The interval between checks grows exponentially.
 FREE_CHECKS = 3
 CHECK_SECONDS, LONGEST_CHECK_SECONDS = 1.0, 30.0
+# The start of the connector of a chat.
+START_SECONDS = 30.0
+POLL_SECONDS = 0.1
+MAX_ERROR_BYTES = 2_000
 
 
 def folder_problem(folder: Path, data_dir: Path) -> str | None:
@@ -56,24 +66,21 @@ class ConnectorTarget:
     is_free: Callable[[], Awaitable[bool]]
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectorOutput:
-    """Where a connector prints to. In a new session it gets no Ctrl-C from this terminal."""
-
-    out: int | None
-    err: int | IO[bytes] | None
-    new_session: bool = False
-
-
 def start_connector(
     folder: Path,
     project_id: int,
     url: str,
     options: Sequence[str],
-    output: ConnectorOutput,
+    *,
+    out: int | None,
+    err: int | IO[bytes] | None,
+    new_session: bool = False,
     variables: Mapping[str, str] = MappingProxyType({}),
 ) -> subprocess.Popen[bytes]:
-    """Start `artel connect` for a folder, in a process that ends when this one does, even if it is killed."""
+    """Start `artel connect` for a folder, in a process that ends when this one does, even if it is killed.
+
+    In a new session it gets no Ctrl-C from this terminal.
+    """
     # Agents write to the current folder: Python must not import modules from it (-P; PYTHONSAFEPATH for children).
     command = [sys.executable, "-P", "-m", "artel", "connect", str(folder), "--project", str(project_id)]
     env = os.environ | {"PYTHONSAFEPATH": "1", STDIN_VARIABLE: "1", **variables}
@@ -84,9 +91,9 @@ def start_connector(
         cwd="/",
         env=env,
         stdin=subprocess.PIPE,
-        stdout=output.out,
-        stderr=output.err,
-        start_new_session=output.new_session,
+        stdout=out,
+        stderr=err,
+        start_new_session=new_session,
     )
 
 
@@ -118,10 +125,11 @@ class OwnConnector:
 
         If another connector holds the folder, wait until it ends, and return its description.
         """
-        state = self._state(target)
-        holder = state.holder() if state else None
-        wait_for = state if holder is not None else None
-        self._task = asyncio.get_running_loop().create_task(self._run(target, wait_for))
+        state = holder = None
+        with suppress(ArtelError, OSError):  # an unsuitable folder: the connector itself reports it
+            state = StateFolder.of(target.url, target.project_id, self.folder)
+            holder = state.holder()
+        self._task = asyncio.get_running_loop().create_task(self._run(target, None if holder is None else state))
         return holder
 
     async def stop(self) -> None:
@@ -131,13 +139,6 @@ class OwnConnector:
             await asyncio.to_thread(end_connector, self._process)
         if self._task is not None:
             await asyncio.wait([self._task], timeout=STOP_SECONDS)
-
-    def _state(self, target: ConnectorTarget) -> StateFolder | None:
-        """Return the connector's state folder; None if the folder is unsuitable, which the connector itself reports."""
-        try:
-            return StateFolder.of(target.url, target.project_id, self.folder)
-        except (ArtelError, OSError):
-            return None
 
     async def _run(self, target: ConnectorTarget, held: StateFolder | None) -> None:
         """Run the connector; restart it when its login expires or when a connector that replaced it ends.
@@ -199,7 +200,7 @@ class OwnConnector:
                 return ExitCode.OK, login.expires_at
             variables = {"ARTEL_SERVER": target.url, "ARTEL_TOKEN": login.token, PARENT_VARIABLE: str(os.getpid())}
             self._process = start_connector(
-                self.folder, target.project_id, target.url, options, ConnectorOutput(out, out), variables
+                self.folder, target.project_id, target.url, options, out=out, err=out, variables=variables
             )
             code = await asyncio.to_thread(self._process.wait)
             end_connector(self._process)
@@ -222,3 +223,103 @@ class OwnConnector:
 
     def _report(self, text: str) -> None:
         say(f"artel: {text}", err=True)
+
+
+class ChatFolder:
+    """Runs a connector for a folder in a child process; writes are approved in the chat or the browser."""
+
+    def __init__(self, api: "ApiClient", project_id: int, folder: Path | None) -> None:
+        self._api = api
+        self._project_id = project_id
+        self._is_chosen = folder is not None
+        self.path = (folder or Path.cwd()).absolute()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - read after the process has ended
+        self._connector_id = ""
+        self._is_served = False
+        self._message = ""
+
+    def start(self) -> None:
+        """Start the connector; if the folder is unsuitable, raise if the user chose it, else report it in `message`."""
+        try:
+            self._require_suitable()
+        except ArtelError as error:
+            if self._is_chosen:
+                raise
+            self._message = f"none: {one_line(error.detail)}"
+            return
+        if self._is_served:
+            return
+        self._process = start_connector(
+            self.path,
+            self._project_id,
+            self._api.server,
+            ["--ask", "browser"],
+            out=subprocess.DEVNULL,
+            err=self._errors,
+            new_session=True,
+        )
+
+    def message(self) -> str:
+        """Return a line about the last change of the connection, once; "" if nothing changed."""
+        if self._process is not None and self._connector_id:
+            self._message = self._wait_until_connected(self._process)
+            self._connector_id = ""
+        elif self._process is not None and self._process.poll() is not None:
+            self._message = f"{self._name()} is no longer connected: {self._last_error()}"
+            end_connector(self._process)
+            self._process = None
+        message, self._message = self._message, ""
+        return f"Folder  {message}" if message else ""
+
+    def stop(self) -> None:
+        """Disconnect the folder."""
+        if self._process is not None:
+            end_connector(self._process)
+        self._errors.close()
+
+    def _require_suitable(self) -> None:
+        from artel.settings import load_settings  # slow to import
+
+        self._is_served = bool(self._state()["online"])
+        if self._is_served and not self._is_chosen:
+            return
+        reason = folder_problem(self.path, load_settings().data_dir)
+        if self._is_served:
+            reason = "another connector serves this project"
+        elif not self._is_chosen and not is_loopback(self._api.server):
+            reason = "the server is on another machine. To connect a folder: artel chat --folder DIR"
+        if reason is not None:
+            raise FolderUnsuitable(f"{self.path} can't be connected: {reason}" if self._is_chosen else reason)
+        self._connector_id = StateFolder.of(self._api.server, self._project_id, self.path).connector_id
+
+    def _wait_until_connected(self, process: subprocess.Popen[bytes]) -> str:
+        """Wait until the connector is registered at the server; return a message about the result."""
+        deadline = time.monotonic() + START_SECONDS
+        while process.poll() is None and time.monotonic() < deadline:
+            if self._is_registered():
+                return f"{self._name()} connected: agents ask before they write. (--no-folder turns this off)"
+            time.sleep(POLL_SECONDS)
+        reason = "it did not start in time" if process.poll() is None else self._last_error()
+        end_connector(process)
+        self._process = None
+        return f"{self._name()} is not connected: {reason}"
+
+    def _is_registered(self) -> bool:
+        try:
+            return self._state()["connector_id"] == self._connector_id
+        except ArtelError:  # the server is not reachable now
+            return False
+
+    def _state(self) -> dict[str, object]:
+        return dict(self._api.call("GET", f"/my/projects/{self._project_id}/connector"))
+
+    def _last_error(self) -> str:
+        """Return the last line that the connector printed on standard error."""
+        self._errors.seek(0)
+        lines = self._errors.read(MAX_ERROR_BYTES).decode(errors="replace").strip().splitlines()
+        return one_line(lines[-1].removeprefix("artel: ")) if lines else "the connector has ended"
+
+    def _name(self) -> str:
+        home = Path.home()
+        return one_line(f"~/{self.path.relative_to(home)}" if self.path.is_relative_to(home) else str(self.path))
