@@ -42,6 +42,9 @@ def user_files_of(run: "AgentRun") -> RunFiles:
 async def toolbox_of(run: "AgentRun", files: RunFiles) -> Toolbox:
     """Return the tools that the agent may use in this run."""
     space, agent, waiting = run.space, run.agent, run.task.waiting
+    allowed = await _allowed_tools(space, agent)
+    if not allowed:
+        return Toolbox()
     task_files = AgentFiles(space.services, space.principal, space.project_id, agent.id)
     tools: list[Tool] = [
         *task_file_tools(task_files),
@@ -49,9 +52,6 @@ async def toolbox_of(run: "AgentRun", files: RunFiles) -> Toolbox:
         *memory_tools(space, agent),
         *file_tools(files),
     ]
-    allowed = await _allowed_tools(space, agent)
-    if not any(tool.name in allowed for tool in tools):
-        return Toolbox()
 
     async def use_approval(approval_id: str) -> bool:
         return await space.services.database.run(use, space.principal, approval_id)
@@ -71,7 +71,7 @@ def _caller(run: "AgentRun") -> Caller:
 async def _allowed_tools(space: WorkerSpace, agent: Agent) -> set[str]:
     """Return what the agent may use: of its own list, what each of its ancestors may use too."""
     allowed, seen = set(agent.tools), {agent.id}
-    while agent.parent_agent_id not in (None, space.root_id, *seen):
+    while allowed and agent.parent_agent_id not in (None, space.root_id, *seen):
         try:
             agent = await space.cache.get(agent.parent_agent_id or 0)
         except AgentNotFound:  # `root`, of a project that had no agents when the space began
