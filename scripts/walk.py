@@ -18,13 +18,16 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from aiohttp import web
 
@@ -49,8 +52,11 @@ BACKGROUND = {
 # Work that background tasks may start: back in the walk.
 FOREGROUND = {"artel.runs.host:Host._drain"}
 SPACE_CLASS = "WorkerSpace"
+MODEL_CLIENTS = "artel.brain."
 WAIT_SECONDS = 30.0
 START_SECONDS = 5.0
+
+T = TypeVar("T")
 
 _in_background = contextvars.ContextVar("in_background", default=False)
 
@@ -88,7 +94,7 @@ class Walk:
     functions: dict[str, dict[str, None]] = field(default_factory=dict)
     entries: Counter[str] = field(default_factory=Counter)
     to_model: int | None = None  # counted modules when the model is called for the first time
-    chain: list[str] = field(default_factory=list)  # those of them whose functions wait for the model then
+    chain: list[str] = field(default_factory=list)  # the modules of the call stack then, each time that it enters one
 
     @property
     def counted(self) -> list[str]:
@@ -117,8 +123,13 @@ class Walk:
 
     def chain_text(self, mark: str = "") -> str:
         """Return the call chain to the model, each file between marks; empty if there is none."""
-        files = ", ".join(f"{mark}{_file(module)}{mark}" for module in self.chain)
-        return f"The call chain to the model has {len(self.chain)} modules: {files}." if files else ""
+        if not self.chain:
+            return ""
+        modules = list(dict.fromkeys(self.chain))
+        files = ", ".join(f"{mark}{_file(module)}{mark}" for module in modules)
+        again = [f"{mark}{_file(module)}{mark}" for module in modules if self.chain.count(module) > 1]
+        left = f"It enters again what it left: {', '.join(again)}." if again else "It enters none again that it left."
+        return f"The call chain to the model has {len(modules)} modules: {files}. {left}"
 
     def rows(self) -> Iterator[tuple[str, str, list[str], int]]:
         """Yield number, file, functions and repeated entries of every module."""
@@ -160,6 +171,7 @@ class Tracer:
         self._lock = threading.Lock()
         self._is_following = False
         self._walk: Walk | None = None
+        self._chains: WeakKeyDictionary[asyncio.Task[Any], list[str]] = WeakKeyDictionary()
 
     def install(self) -> None:
         """Trace this thread and those that are started from now on."""
@@ -183,17 +195,43 @@ class Tracer:
         """Record nothing more."""
         self._walk, self._is_following = None, False
 
-    def model_called(self) -> None:
-        """Note that the model was called."""
-        if self._walk is not None and self._walk.to_model is None:
-            self._walk.to_model = len(self._walk.counted)
-            self._walk.chain = [module for module in self._walk.counted if self._active[module]]
+    def make_task(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        coroutine: Coroutine[Any, Any, T] | Generator[Any, None, T],
+        **options: Any,
+    ) -> asyncio.Task[T]:
+        """Create a task of an event loop; remember the call stack of the task that creates it."""
+        task: asyncio.Task[T] = asyncio.Task(coroutine, loop=loop, **options)
+        creator = asyncio.current_task() if asyncio._get_running_loop() is loop else None  # noqa: SLF001
+        if creator is not None:
+            stack = [frame.f_code for frame, _ in traceback.walk_stack(None)]
+            self._chains[task] = self._chains.get(creator, []) + self._modules(reversed(stack))
+        return task
+
+    def model_called(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Note that the model was called, and the call stack of the task that waits for it."""
+        if self._walk is None or self._walk.to_model is not None:
+            return
+        self._walk.to_model = len(self._walk.counted)
+        for task in asyncio.all_tasks(loop):
+            modules = self._modules(_awaited(task.get_coro()))
+            if any(module.startswith(MODEL_CLIENTS) for module in modules):
+                whole = [module for module in self._chains.get(task, []) + modules if not _is_uncounted(module)]
+                self._walk.chain = [module for module, _ in groupby(whole)]
+
+    def _modules(self, codes: Iterable[CodeType]) -> list[str]:
+        """Return the modules of our functions among these, in order."""
+        functions = [self._function(code) for code in codes]
+        return [function.module for function in functions if function is not None]
+
+    def _function(self, code: CodeType) -> Function | None:
+        return self._known[code] if code in self._known else self._known.setdefault(code, Function.of(code))
 
     def _profile(self, frame: FrameType, event: str, _argument: Any) -> None:
         if event not in {"call", "return"}:
             return
-        code = frame.f_code
-        function = self._known[code] if code in self._known else self._known.setdefault(code, Function.of(code))
+        function = self._function(frame.f_code)
         if function is None:
             return
         if event == "call" and frame.f_lasti <= function.start:
@@ -221,6 +259,13 @@ class Tracer:
                 self._active[function.module] -= 1
 
 
+def _awaited(coroutine: Any) -> Iterator[CodeType]:
+    """Yield the code of a suspended coroutine and of those that it waits for, outermost first."""
+    while inspect.iscoroutine(coroutine):
+        yield coroutine.cr_code
+        coroutine = coroutine.cr_await
+
+
 def _public(names: list[str]) -> list[str]:
     return [name for name in names if not re.search(r"(^|\.)_(?!_)", name)]
 
@@ -239,11 +284,12 @@ class ScriptedModel:
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
+        self.server_loop: asyncio.AbstractEventLoop
         self.file_call: Walk | None = None
 
     async def __call__(self, request: ModelRequest, http: web.BaseRequest) -> web.StreamResponse:
         if self.file_call is None:
-            self.tracer.model_called()
+            self.tracer.model_called(self.server_loop)
         if request.schema_name == "plan":
             plan = [
                 {"id": "1", "agent": "agent_researcher", "description": "Collect the facts.", "depends_on": []},
@@ -431,6 +477,8 @@ def _serve(folder: Path, model_server: ModelServer) -> dict[str, Walk]:
     failures: list[BaseException] = []
 
     async def run() -> None:
+        model.server_loop = asyncio.get_running_loop()
+        model.server_loop.set_task_factory(tracer.make_task)
         container = await Container.open(settings)
 
         def send(url: str) -> None:
