@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from tests import running
 from tests.connecting import Connecting, connecting
-from tests.depth import IS_DEEP
+from tests.depth import IS_DEEP, by_depth
 from tests.model_server import ByMark, ModelServer
 from tests.nursery import Nursery
 from tests.people import Person, close_clients
@@ -22,8 +22,9 @@ from tests.requirements import RequirementIndex, RequirementReport, mark_propert
 from tests.running import Server, artel, clean_environment
 from tests.services import ServiceRun
 
-# No deadlines: durations are measured by `make bench`, because tests may run on a busy machine.
-settings.register_profile("artel", deadline=None)
+# No deadlines: durations are measured by `make bench`, because tests may run on a busy machine. `make test` tries the
+# same cases every time, so that a change fails for its own faults only; `make test-deep` tries new ones.
+settings.register_profile("artel", deadline=None, derandomize=not IS_DEEP, max_examples=by_depth(50, 100))
 settings.load_profile("artel")
 
 JWT_SECRET = "a-secret-of-the-tests-that-is-long-enough"
