@@ -16,6 +16,7 @@ from artel.auth.jwks import KeySet
 from artel.auth.login import Login
 from artel.auth.passwords import Passwords
 from artel.auth.secret import load_or_make_secret
+from artel.auth.service import AccountService
 from artel.auth.tokens import Tokens
 from artel.brain.model_rules import ModelRules
 from artel.brain.router import BrainRouter
@@ -93,6 +94,7 @@ class Container:
     workflows: WorkflowService
     agents: AgentService
     projects: ProjectService
+    accounts: AccountService
 
     @classmethod
     async def open(cls, settings: Settings) -> "Container":
@@ -239,6 +241,7 @@ class Container:
             workflows=WorkflowService(database, chat),
             agents=AgentService(space_services, brain, space_rpc),
             projects=ProjectService(space_services, rules, space_rpc, spaces, connector_connections),
+            accounts=AccountService(database, storage),
         )
 
     def is_busy(self) -> bool:

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from artel.paths.errors import FileMissing, OutsideWorkspace, PathError, WriteFailed
 from artel.paths.policy import Parts
 from artel.task_workspaces import stamps
+from artel.task_workspaces.agent_files import MAX_GENERATIONS, owner_of
 from artel.task_workspaces.errors import ChangedSinceRead, QuotaExceeded, WorkspaceBusy, WorkspaceNotAssigned
-from artel.task_workspaces.owner import MAX_GENERATIONS, owner_of
 from artel.task_workspaces.service import TaskWorkspaces
 from artel.task_workspaces.task_workspace import Info, Quota, TaskWorkspace
 from tests.depth import by_depth

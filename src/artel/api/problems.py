@@ -14,6 +14,7 @@ from starlette.routing import Match
 from artel.contract.http import FieldError, Problem
 from artel.errors import ArtelError, Kind
 from artel.logs import get_logger
+from artel.paths.errors import PathError
 from artel.text import encodable
 
 MEDIA_TYPE = "application/problem+json"
@@ -32,6 +33,12 @@ STATUS = {
     Kind.UNAVAILABLE: 503,
     Kind.FAILED: 502,
     Kind.TIMED_OUT: 504,
+}
+_PATH_STATUS = {
+    "file_not_found": 404,
+    "workspace_not_assigned": 404,
+    "path_traversal_blocked": 403,
+    "permission_denied": 403,
 }
 _CODES = {
     400: "malformed_request",
@@ -95,6 +102,11 @@ def install_problem_handlers(app: FastAPI, routes: Sequence[APIRoute]) -> None:
         assert isinstance(error, ArtelError)  # noqa: S101 - the type that the handler is registered for
         return problem_of(request.scope, error)
 
+    async def path_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, PathError)  # noqa: S101
+        code = "file_not_found" if error.code == "invalid_path" else error.code  # an impossible name has no file
+        return problem(request.scope, _PATH_STATUS.get(code, 409), code, error.message)
+
     async def validation_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)  # noqa: S101
         # Only locations and messages: the input itself may contain a password or invalid Unicode.
@@ -117,6 +129,7 @@ def install_problem_handlers(app: FastAPI, routes: Sequence[APIRoute]) -> None:
         return problem(request.scope, status, _CODES.get(status, "http_error"), detail, headers=headers)
 
     app.add_exception_handler(ArtelError, artel_error)
+    app.add_exception_handler(PathError, path_error)
     app.add_exception_handler(RequestValidationError, validation_error)
     app.add_exception_handler(HTTPException, http_error)
 

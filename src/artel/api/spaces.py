@@ -13,7 +13,6 @@ from artel.api.problems import documented
 from artel.contract.http import Page
 from artel.contract.spaces import AgentFiguresAnswer, AgentStatusAnswer, Alert, SpaceHealth, SpaceState
 from artel.events.project_log import last_project_event
-from artel.spaces.resets import audited_reset
 
 router = APIRouter(prefix="/my/projects/{project_id}", tags=["worker space"], responses=documented(401, 404, 422, 503))
 
@@ -43,9 +42,7 @@ async def show_health(project_id: ProjectId, user: CurrentUser, services: Servic
 @router.post("/space/reset")
 async def reset_space(project_id: ProjectId, user: CurrentUser, services: Services) -> SpaceState:
     """Stop all tasks at once and restart the worker space. Memories and your files are not touched."""
-    reset = partial(services.space_rpc.ask, user, project_id, "reset")
-    await audited_reset(services.database, user, project_id, "user", reset, user.user_id)
-    return await show_space(project_id, user, services)
+    return await services.projects.reset_space(user, project_id)
 
 
 @router.post("/space/cleanup", status_code=status.HTTP_204_NO_CONTENT)

@@ -1,9 +1,6 @@
 """Read-only endpoints for an agent's task workspace."""
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import asdict
-from datetime import datetime
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
@@ -14,12 +11,8 @@ from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, ProjectI
 from artel.api.problems import documented
 from artel.contract.http import Page
 from artel.contract.workspace import WorkspaceFile, WorkspaceInfo, WorkspaceRecord
-from artel.errors import ArtelError, Kind
 from artel.paths.beneath import Entry
-from artel.paths.errors import PathError
-from artel.task_workspaces.owner import find_assignment
-from artel.task_workspaces.service import TaskWorkspaces
-from artel.task_workspaces.task_workspace import TaskWorkspace
+from artel.task_workspaces.agent_files import AgentFiles
 
 T = TypeVar("T")
 
@@ -43,68 +36,18 @@ _CONTENT: dict[int | str, dict[str, Any]] = {
 }
 
 
-class WorkspaceRefused(ArtelError):
-    """Access to a path of a task workspace failed."""
-
-    def __init__(self, problem: PathError) -> None:
-        super().__init__(problem.message)
-        # An impossible name is reported as a missing file.
-        self.code = "file_not_found" if problem.code == "invalid_path" else problem.code
-        self.kind = {
-            "file_not_found": Kind.NOT_FOUND,
-            "workspace_not_assigned": Kind.NOT_FOUND,
-            "path_traversal_blocked": Kind.FORBIDDEN,
-            "permission_denied": Kind.FORBIDDEN,
-        }.get(self.code, Kind.CONFLICT)
+async def _agent_files(project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services) -> AgentFiles:
+    return AgentFiles(services.database, services.workspaces, services.storage, user, project_id, agent_id)
 
 
-class WorkspaceReader:
-    """Reads the task workspace of an agent in a thread."""
-
-    def __init__(self, workspaces: TaskWorkspaces, owner_id: int, created_at: datetime) -> None:
-        self.owner_id = owner_id
-        self.workspace = workspaces.of(owner_id)
-        self._workspaces = workspaces
-        self._created_at = created_at
-
-    async def read(self, function: Callable[[TaskWorkspace], T]) -> T:
-        """Return the result of a function on the workspace; translate PathError."""
-        try:
-            return await asyncio.to_thread(function, self.workspace)
-        except PathError as problem:
-            raise WorkspaceRefused(problem) from None
-
-    async def record(self) -> WorkspaceRecord:
-        """Return the record of the workspace."""
-        record = await asyncio.to_thread(self._workspaces.record, self.owner_id, self._created_at)
-        return WorkspaceRecord(**asdict(record))
-
-
-async def _workspace(
-    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services
-) -> WorkspaceReader:
-    try:
-        owner_id, created_at = await services.database.read(find_assignment, user, project_id, agent_id)
-    except PathError as problem:
-        raise WorkspaceRefused(problem) from None
-    return WorkspaceReader(services.workspaces, owner_id, created_at)
-
-
-Workspace = Annotated[WorkspaceReader, Depends(_workspace)]
+Workspace = Annotated[AgentFiles, Depends(_agent_files)]
 
 
 @router.get("")
 async def get_workspace(workspace: Workspace) -> WorkspaceInfo:
     """Show size and number of files of the agent's task workspace; zeros before the first write."""
-    info = await workspace.read(TaskWorkspace.info)
-    return WorkspaceInfo(
-        agent_id=workspace.owner_id,
-        file_count=info.file_count,
-        dir_count=info.dir_count,
-        total_size=info.total_size,
-        last_modified=info.last_modified,
-        record=await workspace.record(),
-    )
+    info, record = await workspace.info(), await workspace.record()
+    return WorkspaceInfo(agent_id=record.workspace_id, **asdict(info), record=WorkspaceRecord.model_validate(record))
 
 
 @router.get("/files")
@@ -112,7 +55,7 @@ async def list_workspace_files(
     workspace: Workspace, path: Folder = ".", recursive: Recursive = False, limit: Limit = 50, offset: Offset = 0
 ) -> Page[WorkspaceFile]:
     """List a folder of the agent's task workspace, sorted by name."""
-    found = await workspace.read(lambda files: files.list(path, recursive=recursive))
+    found = await workspace.run(lambda files: files.list(path, recursive=recursive))
     items = [_file(entry) for entry in found.entries[offset : offset + limit]]
     return Page(items=items, total=len(found.entries), limit=limit, offset=offset)
 
@@ -120,7 +63,7 @@ async def list_workspace_files(
 @router.get("/files/{path:path}", response_class=Response, responses=_CONTENT)
 async def get_workspace_file(workspace: Workspace, path: FilePath) -> Response:
     """Download a file of the agent's task workspace; it is never shown as a page, because agents wrote it."""
-    data = (await workspace.read(lambda files: files.read(path))).data
+    data = (await workspace.run(lambda files: files.read(path))).data
     name = quote(path.rstrip("/").rsplit("/", 1)[-1], safe="")
     return Response(
         data,

@@ -1,14 +1,18 @@
 """Creation and deletion of projects, with everything outside the database that belongs to them."""
 
 import asyncio
+from functools import partial
 
 from artel.approvals.transactions import delete_project
 from artel.auth.principal import Principal
 from artel.connector_gateway.connections import ConnectorConnections
 from artel.contract.http import NewProject, ProjectWithAgents
-from artel.errors import SpaceUnavailable
+from artel.contract.spaces import SpaceState
+from artel.errors import ProjectNotFound, SpaceUnavailable
 from artel.logs import get_logger
 from artel.projects.transactions import ProjectRules, create_project
+from artel.spaces.leases import owner_of_project
+from artel.spaces.resets import Initiator, audited_reset
 from artel.spaces.services import SpaceServices
 from artel.spaces.space_rpc import SpaceRpc
 from artel.spaces.spaces import Spaces
@@ -17,7 +21,7 @@ log = get_logger(__name__)
 
 
 class ProjectService:
-    """Creates and deletes projects; `spaces` is None in a process that runs no worker spaces."""
+    """Creates and deletes projects and resets their spaces; `spaces` is None in a process that runs none."""
 
     def __init__(
         self,
@@ -53,3 +57,19 @@ class ProjectService:
         await asyncio.to_thread(services.workspaces.remove, deleted_agents)
         services.hub.notify_all_of(user)
         services.signals.project_changed(project_id)
+
+    async def reset_space(self, user: Principal, project_id: int) -> SpaceState:
+        """Stop all tasks of the user's project at once and restart its worker space."""
+        await self._reset(user, project_id, "user", user)
+        return SpaceState.model_validate(await self._space_rpc.ask(user, project_id, "state"))
+
+    async def reset_space_as_administrator(self, administrator: Principal, project_id: int) -> None:
+        """Reset the worker space of any user's project."""
+        owner_id = await self._services.database.read(owner_of_project, project_id)
+        if owner_id is None:
+            raise ProjectNotFound("Project not found")
+        await self._reset(Principal(owner_id), project_id, "administrator", administrator)
+
+    async def _reset(self, owner: Principal, project_id: int, initiator: Initiator, by: Principal) -> None:
+        reset = partial(self._space_rpc.ask, owner, project_id, "reset")
+        await audited_reset(self._services.database, owner, project_id, initiator, reset, by.user_id)

@@ -10,9 +10,9 @@ from artel.projects.transactions import project_settings
 from artel.runs.children import AgentFamily
 from artel.runs.memory_tools import memory_tools
 from artel.runs.task import Waiting
-from artel.runs.task_files import AgentFiles
 from artel.runs.user_files import Caller, RunFiles, RunNotes
 from artel.spaces.worker_space import WorkerSpace
+from artel.task_workspaces.agent_files import AgentFiles
 from artel.tools.consent import Consent
 from artel.tools.family import SpawnAgent
 from artel.tools.files import file_tools
@@ -45,7 +45,10 @@ async def toolbox_of(run: "AgentRun", files: RunFiles) -> Toolbox:
     allowed = await _allowed_tools(space, agent)
     if not allowed:
         return Toolbox()
-    task_files = AgentFiles(space.services, space.principal, space.project_id, agent.id)
+    services = space.services
+    task_files = AgentFiles(
+        services.database, services.workspaces, services.storage, space.principal, space.project_id, agent.id
+    )
     tools: list[Tool] = [
         *task_file_tools(task_files),
         SpawnAgent(AgentFamily(run)),
