@@ -1,8 +1,12 @@
-"""Where tasks of a plan stand when the user wants no more while some of them run."""
+"""The tasks of a running plan: the user stops it, a task fails, or the budget is used up."""
+
+from dataclasses import replace
 
 from artel.brain.brain import Usage
+from artel.budgets.repository import Budget
 from artel.budgets.spending import Spending
 from artel.contract.events import TaskFailed
+from artel.contract.parked_run import ParkedRun
 from artel.plans.plan import TaskStatus, WorkflowTask
 from artel.plans.task_run import TaskBoard
 from artel.runs.task import ExecutionResult
@@ -39,6 +43,18 @@ def _task(name: str, depends_on: list[str], number: int) -> WorkflowTask:
         started_at=None,
         finished_at=None,
     )
+
+
+def waiting(**needs: int | None) -> TaskBoard:
+    """Return a board whose tasks wait for budget, and one task that is ready."""
+    tasks = board(ready="", **dict.fromkeys(needs, ""))
+    for name, micros in needs.items():
+        tasks.put(replace(tasks[name], status=TaskStatus.WAITING, parked=ParkedRun(needs_micros=micros)))
+    return tasks
+
+
+def affordable(tasks: TaskBoard, limit: int, spent: int, reserved: int = 0) -> list[str]:
+    return [task.id for task in tasks.affordable(Budget("b", 1, "plan", "w", limit, spent, reserved))]
 
 
 def failed() -> ExecutionResult:
@@ -95,3 +111,26 @@ def test_dependents_of_failed_task_get_failure_events() -> None:
     assert aborted == ("b", "c")
     assert [event.task_id for event in events if isinstance(event, TaskFailed)] == ["a", "b", "c"]
     assert tasks["c"].status is TaskStatus.ABORTED
+
+
+def test_tasks_resume_while_budget_is_enough() -> None:
+    assert affordable(waiting(a=60, b=60, c=30), 100, 5) == ["a", "c"]
+    assert affordable(waiting(a=60, b=60, c=30), 100, 5, 60) == ["c"]
+
+
+def test_task_with_unknown_cost_resumes_unless_budget_is_spent() -> None:
+    assert affordable(waiting(a=None), 100, 100) == ["a"]
+    assert affordable(waiting(a=None), 100, 101) == []
+
+
+def test_task_without_budget_is_not_retried_until_something_changes() -> None:
+    tasks = waiting(a=10)
+
+    assert affordable(tasks, 100, 5) == ["a"]
+    assert affordable(tasks, 100, 5) == []
+    assert affordable(tasks, 100, 6) == ["a"]
+    tasks.begin("ready", goes_on=False)
+    tasks.end("ready", failed())
+    assert affordable(tasks, 100, 6) == ["a"]
+    assert affordable(tasks, 200, 6) == ["a"]
+    assert affordable(tasks, 200, 6) == []

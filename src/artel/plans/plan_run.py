@@ -25,7 +25,7 @@ from artel.plans import transactions as records
 from artel.plans.merge import PlanEnd, memories_of
 from artel.plans.plan import TaskStatus, Workflow, WorkflowTask
 from artel.plans.proposal import budget_approval, tool_request
-from artel.plans.task_run import LackOfMoney, PlanListener, TaskBoard, TaskVoice, room_for_task, task_text, went_on
+from artel.plans.task_run import PlanListener, TaskBoard, TaskVoice, room_for_task, task_text, went_on
 from artel.plans.transactions import Begun, TaskEnd
 from artel.projects.transactions import project_settings
 from artel.retry import Backoff
@@ -82,7 +82,6 @@ class PlanRun:
         asked = begun.decision
         is_open = asked is not None and asked.kind == "budget" and asked.status is ApprovalStatus.PENDING
         self._asked_for_money: str | None = asked.id if asked and is_open else None
-        self._lack = LackOfMoney()
         self._deadlines: dict[str, float] = {}  # of tasks that have begun, and don't wait for the user
         self._is_closing = False  # the space: what is not begun goes on in the next one
         parked = next((task.parked for task in begun.tasks if task.parked), None)
@@ -156,16 +155,9 @@ class PlanRun:
                 self._go_on(asked[approval_id], {approval.arguments_hash: decision_of(approval)})
             if self._asked_for_money in decided:
                 await self._has_decided_about_money(decided[self._asked_for_money])
-        if not self._asked_for_money:
-            await self._go_on_with_money()
-
-    async def _go_on_with_money(self) -> None:
-        """Let tasks go on for whose next calls enough is left, or is again."""
-        waiting = self._board.waiting_for_money
-        if waiting:
+        if not self._asked_for_money and self._board.waiting_for_budget:
             budget = await self._services.database.read(records.budget_of, self._space.principal, self._workflow)
-            ended = sum(task.status.is_terminal for task in self._board.all)
-            for task in self._lack.enough_for(waiting, budget, ended):
+            for task in self._board.affordable(budget):
                 self._go_on(task, {})
 
     async def _has_decided_about_money(self, approval: Approval) -> None:
@@ -336,7 +328,7 @@ class PlanRun:
         budget = None
         if self._asked_for_money:
             asked.append(self._asked_for_money)
-        elif self._board.waiting_for_money:
+        elif self._board.waiting_for_budget:
             left = [task for task in self._board.all if not task.status.is_terminal]
             spent, seconds = self._board.spending.micros, self._limits.approval_seconds
             budget = budget_approval(self._turn, self._workflow, left, spent, seconds)

@@ -229,36 +229,37 @@ class TaskBoard:
         self._tasks = {task.id: task for task in tasks}
         self._progress = graph_of(tasks).progress()
         self._ready: list[str] = []
+        self._budget_when_resumed: dict[str, tuple[int, int, int]] = {}  # limit, spent and ended tasks, by task
 
     def __getitem__(self, task_id: str) -> WorkflowTask:
         return self._tasks[task_id]
 
     def put(self, task: WorkflowTask) -> None:
-        """Note where a task stands now."""
+        """Replace a task."""
         self._tasks[task.id] = task
 
     @property
     def all(self) -> list[WorkflowTask]:
-        """All tasks, as they were planned."""
+        """All tasks, in the order of the plan."""
         return list(self._tasks.values())
 
     @property
     def waiting(self) -> list[WorkflowTask]:
-        """Those that wait for the user."""
+        """The tasks that wait for an approval or for budget."""
         return [task for task in self._tasks.values() if task.status is TaskStatus.WAITING]
 
     @property
-    def waiting_for_money(self) -> list[WorkflowTask]:
-        """Those that wait because their next call may cost more than is left, not because of something they ask."""
+    def waiting_for_budget(self) -> list[WorkflowTask]:
+        """The tasks that wait because their next call may cost more than is left, not because of an approval."""
         return [task for task in self.waiting if not (task.parked and task.parked.approval_id)]
 
     @property
     def is_single(self) -> bool:
-        """Whether there is one task, whose words are the answer."""
+        """Whether there is one task, whose result is the answer."""
         return len(self._tasks) == 1
 
     def go_on(self) -> None:
-        """Go on through the graph: over what was done before, up to what may be begun now."""
+        """Collect the tasks that have become ready, past those that have ended."""
         while ready := self._progress.ready():
             for task_id in ready:
                 task = self._tasks[task_id]
@@ -270,14 +271,14 @@ class TaskBoard:
                     self._ready.append(task_id)
 
     def take_ready(self) -> list[WorkflowTask]:
-        """Return what may be begun now, once."""
+        """Return the tasks that have become ready since the last call."""
         ready, self._ready = self._ready, []
         return [self._tasks[task_id] for task_id in ready]
 
     def begin(self, task_id: str, *, goes_on: bool) -> WorkflowTask | None:
-        """Note that a task has its slot, and return how it runs now; None if it was stopped while it waited for one.
+        """Mark a task that has its slot as running and return it; None if it was stopped meanwhile.
 
-        From now on it is not stopped, though it is not stored yet that it runs.
+        From now on `stop` leaves it alone, though it is not stored yet that it runs.
         """
         task = self._tasks[task_id]
         if task.status.is_terminal:
@@ -292,17 +293,32 @@ class TaskBoard:
         self._tasks[task_id] = running
         return running
 
-    def stop(self, code: str, why: str) -> Iterator[WorkflowTask]:
-        """End, one by one, what does not run; what runs, or has begun meanwhile, may finish."""
+    def affordable(self, budget: Budget) -> list[WorkflowTask]:
+        """Return the tasks that wait for budget and can be resumed with what is left of it.
+
+        None is returned twice for the same limit, cost and number of ended tasks, so that the user is asked instead.
+        """
+        state = budget.limit_micros, budget.spent_micros, sum(task.status.is_terminal for task in self._tasks.values())
+        left, found = budget.left_micros, []
+        for task in self.waiting_for_budget:
+            needs = (task.parked.needs_micros or 0) if task.parked else 0
+            if needs <= left and self._budget_when_resumed.get(task.id) != state:
+                left -= needs
+                self._budget_when_resumed[task.id] = state
+                found.append(task)
+        return found
+
+    def stop(self, code: str, error: str) -> Iterator[WorkflowTask]:
+        """Cancel the tasks that don't run, one by one; those that run, or start meanwhile, may finish."""
         self._ready.clear()
         for task_id in self._tasks:
             task = self._tasks[task_id]
             if task.status in (TaskStatus.PENDING, TaskStatus.WAITING):
-                self._tasks[task_id] = replace(task, status=TaskStatus.CANCELLED, error_code=code, error=why)
+                self._tasks[task_id] = replace(task, status=TaskStatus.CANCELLED, error_code=code, error=error)
                 yield self._tasks[task_id]
 
     def count(self, task_id: str, usage: Usage) -> None:
-        """Count what an attempt has cost, for the task and for the workflow."""
+        """Add the usage of an attempt to the task and to the workflow."""
         if not usage.calls:
             return
         task = self._tasks[task_id]
@@ -313,58 +329,34 @@ class TaskBoard:
     def end(
         self, task_id: str, result: ExecutionResult, seconds: float | None = None
     ) -> tuple[WorkflowTask, tuple[str, ...], list[EventData]]:
-        """Give a task its end; answer it with the seconds it took, what can't be begun because of it, and what is told.
+        """End a task; return it, the ids of the dependants that are aborted with it, and the events of all of them.
 
-        Those that need a task which was done begin when `done` is called.
+        The dependants of a completed task become ready when `done` is called.
         """
         self.count(task_id, result.usage)
         task = replace(self._tasks[task_id], seconds=seconds)
         aborted: tuple[str, ...] = ()
-        told: list[EventData]
+        events: list[EventData]
         if result.success:
             text = storable(result.response)
             task = replace(task, status=TaskStatus.COMPLETED, result=text, error=None, error_code=None)
-            told = [TaskCompleted(task_id=task_id, result=text, duration=round(result.seconds, 3))]
+            events = [TaskCompleted(task_id=task_id, result=text, duration=round(result.seconds, 3))]
         else:
             status = TaskStatus.TIMEOUT if result.error_type is ErrorType.TIMEOUT else TaskStatus.FAILED
             code, error = result.error_code or "agent_failed", storable(result.error or "The agent failed.")
             task = replace(task, status=status, error_code=code, error=error)
             dependants = self._progress.failed(task_id)
-            aborted = tuple(one for one in dependants if not self._tasks[one].status.is_terminal)
-            told = [TaskFailed(task_id=task_id, code=code, error=error), *self._abort(aborted, task_id)]
+            aborted = tuple(name for name in dependants if not self._tasks[name].status.is_terminal)
+            events = [TaskFailed(task_id=task_id, code=code, error=error), *self._abort(aborted, no_result(task_id))]
         self._tasks[task_id] = task
-        return task, aborted, told
+        return task, aborted, events
 
     def done(self, task_id: str) -> None:
-        """Let those begin that need this task's result: it is stored."""
+        """Make the dependants of a completed task ready: its result is stored."""
         self._progress.done(task_id)
 
-    def _abort(self, aborted: Sequence[str], because_of: str) -> list[EventData]:
-        why = no_result(because_of)
-        for one in aborted:
-            self._tasks[one] = replace(
-                self._tasks[one], status=TaskStatus.ABORTED, error_code=DEPENDENCY_FAILED, error=why
-            )
-        return [TaskFailed(task_id=one, code=DEPENDENCY_FAILED, error=why) for one in aborted]
-
-
-class LackOfMoney:
-    """Says for which tasks there is enough now; none is tried twice as things stand, so that the user is asked once."""
-
-    def __init__(self) -> None:
-        self._tried: dict[str, tuple[int, int, int]] = {}  # how things stood when a task went on
-
-    def enough_for(self, waiting: Sequence[WorkflowTask], budget: Budget, ended: int) -> list[WorkflowTask]:
-        """Return those of the waiting tasks that may go on at once, with how many tasks have ended by now.
-
-        Others have cost less than they might, or the limit was raised.
-        """
-        stands = budget.limit_micros, budget.spent_micros, ended
-        left, found = budget.left_micros, []
-        for task in waiting:
-            needs = (task.parked.needs_micros or 0) if task.parked else 0
-            if needs <= left and self._tried.get(task.id) != stands:
-                left -= needs
-                self._tried[task.id] = stands
-                found.append(task)
-        return found
+    def _abort(self, task_ids: Sequence[str], error: str) -> list[EventData]:
+        for task_id in task_ids:
+            task = self._tasks[task_id]
+            self.put(replace(task, status=TaskStatus.ABORTED, error_code=DEPENDENCY_FAILED, error=error))
+        return [TaskFailed(task_id=task_id, code=DEPENDENCY_FAILED, error=error) for task_id in task_ids]
