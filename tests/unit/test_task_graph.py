@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artel.plans.plan import MAX_PROBLEMS, MAX_TASKS, PlanInvalid, PlannedTask, TaskGraph
+from artel.plans.plan import MAX_PROBLEMS, MAX_TASKS, PlanInvalid, PlannedTask, Progress, TaskGraph
 from tests.depth import by_depth
 
 AGENTS = ("coder", "writer")
@@ -38,7 +38,7 @@ def graphs(draw: st.DrawFn) -> TaskGraph:
 @settings(max_examples=by_depth(150, 1000))
 @given(graphs(), st.randoms(use_true_random=False))
 def test_every_task_runs_once_after_its_dependencies(planned: TaskGraph, chance: random.Random) -> None:
-    progress = planned.progress()
+    progress = Progress(planned)
     running: list[str] = []
     done: list[str] = []
     while not progress.is_over:
@@ -57,7 +57,7 @@ def test_every_task_runs_once_after_its_dependencies(planned: TaskGraph, chance:
 @given(graphs(), st.data())
 def test_exactly_the_dependents_of_failed_task_are_aborted(planned: TaskGraph, data: st.DataObject) -> None:
     doomed = data.draw(st.sets(st.sampled_from(sorted(planned.tasks))))
-    progress = planned.progress()
+    progress = Progress(planned)
     begun: set[str] = set()
     aborted: set[str] = set()
     while ready := progress.ready():

@@ -155,7 +155,7 @@ class TaskGraph:
     @cached_property
     def order(self) -> tuple[str, ...]:
         """The task ids in topological order."""
-        return tuple(self._sorter().static_order())
+        return tuple(self.sorter().static_order())
 
     def dependants(self, task_id: str) -> frozenset[str]:
         """Return the tasks that depend on this one, directly or not."""
@@ -172,10 +172,6 @@ class TaskGraph:
             start = max((finished[needed] for needed in self.tasks[task_id].depends_on), default=0.0)
             finished[task_id] = start + seconds.get(task_id, 0.0)
         return max(finished.values(), default=0.0)
-
-    def progress(self) -> "Progress":
-        """Return the progress of a run that has not started yet."""
-        return Progress(self)
 
     def text(self) -> str:
         """Return the graph as text, for terminals and models."""
@@ -196,7 +192,8 @@ class TaskGraph:
             lines += [f"    {names[needed]} --> {names[task.id]}" for needed in task.depends_on]
         return "\n".join(lines)
 
-    def _sorter(self) -> "TopologicalSorter[str]":
+    def sorter(self) -> "TopologicalSorter[str]":
+        """Return a new sorter of the tasks by their dependencies."""
         return TopologicalSorter({task.id: task.depends_on for task in self.tasks.values()})
 
 
@@ -205,7 +202,7 @@ class Progress:
 
     def __init__(self, graph: TaskGraph) -> None:
         self._graph = graph
-        self._sorter = graph._sorter()  # noqa: SLF001 - same module
+        self._sorter = graph.sorter()
         self._sorter.prepare()
         self._ended: set[str] = set()
         self._aborted: set[str] = set()

@@ -38,20 +38,20 @@ class WorkflowRepository(TenantRepository):
         return _workflow(row)
 
     def is_worked_on_by(self, workflow_id: str, turn_id: str) -> bool:
-        """Return whether a workflow is not over, and it is this turn that works on it."""
+        """Return whether a workflow is open, and this turn works on it."""
         row = self._run(self._standing, workflow=workflow_id).one_or_none()
         return row is not None and row.turn_id == turn_id and not WorkflowStatus(row.status).is_terminal
 
     def of_turn(self, turn_id: str) -> Workflow | None:
-        """Return the workflow that a turn works on, if it does."""
+        """Return the workflow of a turn, if it has one."""
         row = self.connection.execute(self._select().where(workflows.c.turn_id == turn_id)).one_or_none()
         return _workflow(row) if row else None
 
     def begun(self, project_id: int) -> set[str]:
-        """Return which workflows of a project have begun to be carried out, and are not over."""
-        begun = workflows.c.project_id == project_id, workflows.c.started_at.is_not(None)
-        asked = self._select(workflows.c.id).where(*begun, workflows.c.finished_at.is_(None))
-        return set(self.connection.execute(asked).scalars())
+        """Return the ids of a project's workflows that were started and have not finished."""
+        started = workflows.c.project_id == project_id, workflows.c.started_at.is_not(None)
+        statement = self._select(workflows.c.id).where(*started, workflows.c.finished_at.is_(None))
+        return set(self.connection.execute(statement).scalars())
 
     def of_timeline(self, session_id: str, rank: int) -> tuple[Select[Any], int]:
         """Return the keys of the session's plans for its timeline, and how many there are."""
@@ -59,26 +59,26 @@ class WorkflowRepository(TenantRepository):
         return self._ranked(rank).where(*planned), self._count(*planned)
 
     def by_ids(self, ids: Sequence[str]) -> list[Workflow]:
-        """Return some workflows."""
-        found = self._select().where(workflows.c.id.in_(ids))
-        return [_workflow(row) for row in self.connection.execute(found)] if ids else []
+        """Return these workflows."""
+        statement = self._select().where(workflows.c.id.in_(ids))
+        return [_workflow(row) for row in self.connection.execute(statement)] if ids else []
 
     def of_session(self, session_id: str) -> list[str]:
         """Return the ids of all workflows of a session."""
-        asked = self._select(workflows.c.id).where(workflows.c.session_id == session_id)
-        return list(self.connection.execute(asked).scalars())
+        statement = self._select(workflows.c.id).where(workflows.c.session_id == session_id)
+        return list(self.connection.execute(statement).scalars())
 
     def page(self, conditions: Sequence[ColumnElement[bool]], limit: int, offset: int) -> list[Workflow]:
-        """Return some workflows, newest first."""
-        asked = self._select().where(*conditions).order_by(workflows.c.created_at.desc(), workflows.c.id.desc())
-        return [_workflow(row) for row in self.connection.execute(asked.limit(limit).offset(offset))]
+        """Return a page of workflows, newest first."""
+        statement = self._select().where(*conditions).order_by(workflows.c.created_at.desc(), workflows.c.id.desc())
+        return [_workflow(row) for row in self.connection.execute(statement.limit(limit).offset(offset))]
 
     def count(self, conditions: Sequence[ColumnElement[bool]]) -> int:
-        """Return how many there are."""
+        """Return the number of workflows."""
         return self._count(*conditions)
 
     def move(self, workflow_id: str, before: Iterable[WorkflowStatus], **values: Any) -> bool:
-        """Change a workflow if it stands where it should; say whether it did."""
+        """Change a workflow if its status is one of `before`; return whether it was."""
         return self._transition(values, before, id=workflow_id)
 
     def note_spent(self, workflow_id: str, spent_micros: int) -> None:
@@ -87,9 +87,9 @@ class WorkflowRepository(TenantRepository):
         self.connection.execute(self._update({"spent_micros": spent_micros}).where(*less))
 
     def unapproved_micros(self, session_id: str) -> int:
-        """Return what plans of a session have cost that nobody was asked about."""
-        unasked = workflows.c.session_id == session_id, workflows.c.approved_at.is_(None)
-        spent = self._select(func.coalesce(func.sum(workflows.c.spent_micros), 0)).where(*unasked)
+        """Return the cost of a session's plans that the user was not asked about."""
+        unapproved = workflows.c.session_id == session_id, workflows.c.approved_at.is_(None)
+        spent = self._select(func.coalesce(func.sum(workflows.c.spent_micros), 0)).where(*unapproved)
         return int(self.connection.execute(spent).scalar_one())
 
 
@@ -100,12 +100,12 @@ class TaskRepository(TenantRepository):
 
     @prepared
     def _done_by(cls) -> Select[Any]:  # noqa: N805
-        told = TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.TIMEOUT
+        ended = TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.TIMEOUT
         columns = tasks.c.status, tasks.c.usage, tasks.c.started_at, tasks.c.finished_at, tasks.c.seconds
         return (
             cls._prepare_select(*columns)
             .where(tasks.c.project_id == bindparam("project"), tasks.c.agent_id == bindparam("agent"))
-            .where(tasks.c.finished_at > bindparam("since"), or_(*(tasks.c.status == one for one in told)))
+            .where(tasks.c.finished_at > bindparam("since"), or_(*(tasks.c.status == status for status in ended)))
             .order_by(tasks.c.finished_at.desc())
             .limit(bindparam("most"))
         )
@@ -115,9 +115,8 @@ class TaskRepository(TenantRepository):
         self._add([_stored({name: getattr(task, name) for name in WorkflowTask.__slots__}) for task in planned])
 
     def of(self, workflow_id: str) -> list[WorkflowTask]:
-        """Return the tasks of a workflow, as they were planned."""
-        asked = self._select().where(tasks.c.workflow_id == workflow_id).order_by(tasks.c.number)
-        return [_task(row) for row in self.connection.execute(asked)]
+        """Return the tasks of a workflow, in the order of the plan."""
+        return self.of_many([workflow_id])
 
     @prepared
     def _standing(cls) -> Select[Any]:  # noqa: N805
@@ -134,15 +133,15 @@ class TaskRepository(TenantRepository):
 
     def of_many(self, workflow_ids: Collection[str]) -> list[WorkflowTask]:
         """Return the tasks of some workflows."""
-        asked = self._select().where(tasks.c.workflow_id.in_(list(workflow_ids))).order_by(tasks.c.number)
-        return [_task(row) for row in self.connection.execute(asked)]
+        statement = self._select().where(tasks.c.workflow_id.in_(list(workflow_ids))).order_by(tasks.c.number)
+        return [_task(row) for row in self.connection.execute(statement)]
 
     def move(self, workflow_id: str, task_id: str, before: Iterable[TaskStatus], **values: Any) -> bool:
-        """Change a task if it stands where it should; say whether it did."""
+        """Change a task if its status is one of `before`; return whether it was."""
         return self._transition(_stored(values), before, workflow_id=workflow_id, id=task_id)
 
     def end_unfinished(self, workflow_id: str, running: TaskStatus, code: str, error: str) -> list[WorkflowTask]:
-        """End every task that has no end: those that ran as `running`, others as cancelled. Answer how they were."""
+        """End the unfinished tasks: those that run as `running`, others as cancelled. Return how they were before."""
         now = datetime.now(UTC)
         unfinished = [task for task in self.of(workflow_id) if not task.status.is_terminal]
         for task in unfinished:
@@ -153,11 +152,11 @@ class TaskRepository(TenantRepository):
         return unfinished
 
     def remove(self, workflow_id: str) -> None:
-        """Forget the tasks of a plan that another takes the place of."""
+        """Remove the tasks of a workflow, whose plan is replaced."""
         self.connection.execute(self._delete().where(tasks.c.workflow_id == workflow_id))
 
     def done_by(self, project_id: int, agent_id: int, since: datetime, most: int) -> list[Any]:
-        """Return the last tasks that an agent has done, or failed to do, newest first, with what they took."""
+        """Return the last tasks that an agent has completed or failed, newest first."""
         return self._run(self._done_by, project=project_id, agent=agent_id, since=since, most=most).all()
 
 
@@ -168,24 +167,20 @@ class PlanCacheRepository(TenantRepository):
 
     def get(self, project_id: int, key: str, hours: float) -> dict[str, Any] | None:
         """Return the plan for a key, unless it is too old."""
-        young = datetime.now(UTC) - timedelta(hours=hours)
-        known = plan_cache.c.project_id == project_id, plan_cache.c.key == key, plan_cache.c.created_at > young
-        row = self.connection.execute(self._select().where(*known)).one_or_none()
+        oldest = datetime.now(UTC) - timedelta(hours=hours)
+        fresh = plan_cache.c.project_id == project_id, plan_cache.c.key == key, plan_cache.c.created_at > oldest
+        row = self.connection.execute(self._select().where(*fresh)).one_or_none()
         plan: dict[str, Any] | None = row.plan if row else None
         return plan
 
     def put(self, project_id: int, key: str, plan: dict[str, Any], hours: float, most: int) -> None:
-        """Keep a plan; those that are too old are forgotten, and the oldest ones when there are too many."""
-        old = datetime.now(UTC) - timedelta(hours=hours)
-        here = plan_cache.c.project_id == project_id
-        self.connection.execute(
-            self._delete().where(here, (plan_cache.c.created_at <= old) | (plan_cache.c.key == key))
-        )
-        kept = self.connection.execute(
-            self._select(plan_cache.c.key).where(here).order_by(plan_cache.c.created_at.desc()).offset(most - 1)
-        )
-        too_many = [row.key for row in kept]
-        self.connection.execute(self._delete().where(here, plan_cache.c.key.in_(too_many)))
+        """Store a plan; remove expired ones, and the oldest ones if there are more than `most`."""
+        expired = plan_cache.c.created_at <= datetime.now(UTC) - timedelta(hours=hours)
+        in_project = plan_cache.c.project_id == project_id
+        self.connection.execute(self._delete().where(in_project, expired | (plan_cache.c.key == key)))
+        newest_first = self._select(plan_cache.c.key).where(in_project).order_by(plan_cache.c.created_at.desc())
+        surplus = list(self.connection.execute(newest_first.offset(most - 1)).scalars())
+        self.connection.execute(self._delete().where(in_project, plan_cache.c.key.in_(surplus)))
         entry = {"project_id": project_id, "key": key, "plan": plan, "created_at": datetime.now(UTC)}
         self._insert_unless_exists(entry)  # the same request may be planned twice at once
 
