@@ -36,7 +36,7 @@ MADE_OF_VARIABLES = {
     "artel.brain.demo.chat",
     "artel.brain.demo.plans",
     "artel.brain.demo.review",
-    "artel.brain.demo.tools",
+    "artel.brain.demo.user_words",
 }
 _WHOLE = frozenset({"match", "fullmatch"})
 _PARTS = frozenset({"search", "sub", "subn", "split", "findall", "finditer"})

@@ -18,8 +18,7 @@ from artel.auth.passwords import Passwords
 from artel.auth.secret import load_or_make_secret
 from artel.auth.service import AccountService
 from artel.auth.tokens import Tokens
-from artel.brain.model_rules import ModelRules
-from artel.brain.router import BrainRouter
+from artel.brain.router import BrainRouter, ModelRules
 from artel.budgets.money import micros
 from artel.bus.bus import Bus
 from artel.connector_gateway.connections import ConnectorConnections

@@ -17,10 +17,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from artel.brain import litellm_client
-from artel.brain.answers import Answer
 from artel.brain.brain import Brain, Completion, Message, Request, Schema, ToolCall, ToolSchema, Usage
-from artel.brain.demo import DemoBrain
-from artel.brain.dialect import body_of
+from artel.brain.demo.demo_brain import DemoBrain
 from artel.brain.errors import (
     ModelAnswerCut,
     ModelAnswerInvalid,
@@ -32,11 +30,11 @@ from artel.brain.errors import (
 )
 from artel.brain.litellm_client import LiteLLM
 from artel.brain.openai_compatible import OpenAICompatible
+from artel.brain.openai_format import Answer, EventParser, body_of
 from artel.brain.prices import cost
 from artel.brain.providers import PROVIDERS
 from artel.brain.retries import RetryingBrain
 from artel.brain.router import BrainRouter
-from artel.brain.sse import EventParser
 from tests.model_server import Behaviour, Cut, Fail, Hang, ModelServer, Raw, Say, Tool
 
 pytestmark = pytest.mark.anyio
@@ -704,10 +702,10 @@ async def test_call_is_unbilled_only_if_the_model_did_not_start(
 
 
 async def test_unreachable_server_and_passed_deadline_are_unbilled(
-    new_client: Callable[..., Brain], models: ModelServer
+    new_client: Callable[..., Brain], brain: Brain
 ) -> None:
     assert (await failure_of(new_client("http://127.0.0.1:9/v1"), ask())).unbilled
-    assert (await failure_of(new_client(models.url), ask(deadline=time.monotonic() - 1))).unbilled
+    assert (await failure_of(brain, ask(deadline=time.monotonic() - 1))).unbilled
 
 
 async def test_concurrent_answers_are_not_mixed_up(brain: Brain, models: ModelServer) -> None:
@@ -782,6 +780,16 @@ async def test_refusal_in_the_middle_of_an_answer_may_be_billed(direct: OpenAICo
     assert (type(failure), failure.unbilled) == (ModelRefused, False)
 
 
+async def test_surrogate_pair_may_be_split_between_chunks(direct: OpenAICompatible, models: ModelServer) -> None:
+    chunks = [{"choices": [{"index": 0, "delta": {"content": half}}]} for half in ("\ud83d", "\ude00")]
+    events = b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks)
+    models.script(Raw(events + b"data: [DONE]\n\n", "text/event-stream"))
+
+    completion = await direct.complete(ask(), Sink())
+
+    assert completion.content == "\ud83d\ude00"
+
+
 async def test_a_redirect_is_not_followed(direct: OpenAICompatible, models: ModelServer) -> None:
     models.script(Fail(307, headers={"Location": f"{models.url}/elsewhere"}))
 
@@ -852,7 +860,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 
 @given(st.lists(JSON, max_size=5))
 def test_any_document_is_an_answer_or_a_clear_error(documents: list[Any]) -> None:
-    answer = Answer()
+    answer = Answer("gpt-4o")
     try:
         text = "".join(answer.take(document) for document in documents)
     except ModelAnswerInvalid:
@@ -887,7 +895,8 @@ async def test_demo_brain_returns_structured_answers(schema: Schema) -> None:
 
 
 async def test_the_demo_brain_keeps_the_deadline() -> None:
-    assert type(await failure_of(DemoBrain(), ask(deadline=time.monotonic() - 1))) is ModelTimedOut
+    brain = RetryingBrain(lambda _model: DemoBrain())
+    assert type(await failure_of(brain, ask(deadline=time.monotonic() - 1))) is ModelTimedOut
 
 
 async def answer_of(env: dict[str, str], model: str) -> Completion:

@@ -12,7 +12,7 @@ from artel.agent_loop.loop import AnswerEmpty, Run, run_loop
 from artel.agent_loop.parking import State
 from artel.agent_loop.task import AgentSpec, LoopResult, LoopSettings, Tally
 from artel.brain.brain import Message
-from artel.brain.demo import DemoBrain
+from artel.brain.demo.demo_brain import DemoBrain
 from artel.brain.errors import ModelRefused, ModelTimedOut
 from artel.brain.openai_compatible import OpenAICompatible
 from artel.brain.retries import RetryingBrain

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from artel.agent_loop.context import Said
-from artel.brain.demo import DemoBrain
+from artel.brain.demo.demo_brain import DemoBrain
 from artel.brain.router import BrainRouter
 from artel.plans.planner import AgentBrief, Planner, Wish, one_task
 from tests.model_server import Fail, Hang, ModelServer, Say

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artel.brain.brain import Completion, Message, Request, Schema, ToolCall, ToolSchema
-from artel.brain.demo import DemoBrain
-from artel.brain.demo.arithmetic import NoSum, find_sum, work_out
-from artel.brain.demo.demo_brain import _WORDS
+from artel.brain.demo.chat import NoSum, find_sum, work_out
+from artel.brain.demo.demo_brain import _WORDS, DemoBrain
 from artel.brain.structured import load_jsonschema
 from artel.plans.plan import WorkflowTask
 from artel.plans.task_run import task_text

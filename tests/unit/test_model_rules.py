@@ -4,8 +4,7 @@ import pytest
 
 from artel.brain import prices
 from artel.brain.errors import ModelNotAllowed
-from artel.brain.model_rules import ModelRules
-from artel.brain.router import BrainRouter
+from artel.brain.router import BrainRouter, ModelRules
 
 
 @pytest.mark.anyio

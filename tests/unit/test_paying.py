@@ -17,8 +17,7 @@ from artel.brain.errors import (
     ModelTimedOut,
     ModelUnavailable,
 )
-from artel.brain.paying import PaidBrain
-from artel.brain.retries import RetryingBrain
+from artel.brain.retries import PaidBrain, RetryingBrain
 from artel.errors import BudgetExceeded
 
 pytestmark = pytest.mark.anyio

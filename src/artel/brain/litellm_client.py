@@ -7,24 +7,20 @@ import os
 import re
 import threading
 import warnings
-from functools import partial
 from typing import Any
 
 from artel.brain import prices
-from artel.brain.answers import Answer
-from artel.brain.brain import Completion, Request, TokenSink, Usage
-from artel.brain.deadline import before_deadline
-from artel.brain.dialect import Dialects, Refused, body_of
-from artel.brain.errors import ModelAnswerCut, ModelAnswerInvalid, ModelError
-from artel.brain.estimate import estimated_tokens
-from artel.brain.failures import ServerError, ServerVariables, explain
+from artel.brain.brain import Request, TokenSink, Usage
+from artel.brain.errors import ModelAnswerCut, ModelAnswerInvalid, ModelError, ServerError, ServerVariables, explain
+from artel.brain.openai_format import Answer, ChatClient, Refused, body_of
 
 MAX_ANSWER_CHARACTERS = 16 * 1024 * 1024
 # The deadline of the request ends a call. The same for all: LiteLLM opens new connections for every other value.
 TIMEOUT_SECONDS = 3600
+KEY_VARIABLE = ServerVariables("OPENAI_API_KEY")
 
 
-class LiteLLM:
+class LiteLLM(ChatClient):
     """A `Brain` for one provider, without retries."""
 
     def __init__(
@@ -32,20 +28,12 @@ class LiteLLM:
         api_key: str | None = None,
         base_url: str | None = None,
         *,
-        variables: ServerVariables = ServerVariables("OPENAI_API_KEY"),  # noqa: B008 - immutable
+        variables: ServerVariables = KEY_VARIABLE,
         max_answer_characters: int = MAX_ANSWER_CHARACTERS,
     ) -> None:
+        super().__init__(variables)
         self._account = {"api_key": api_key, "api_base": base_url}
-        self._variables = variables
         self._max_answer_characters = max_answer_characters
-        self._dialects = Dialects()
-
-    async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
-        """Return the model's answer, or raise a `ModelError`."""
-        async with before_deadline(request):
-            await prices.load()
-            library = await _library()
-            return await self._dialects.ask(request, partial(self._attempt, library, request, stream))
 
     async def close(self) -> None:
         """Close LiteLLM's connections, which the whole process shares; LiteLLM reopens them when needed."""
@@ -53,9 +41,10 @@ class LiteLLM:
             await _imported.close_litellm_async_clients()
             _imported.in_memory_llm_clients_cache.flush_cache()
 
-    async def _attempt(self, library: Any, request: Request, stream: TokenSink | None, refused: Refused) -> Completion:
+    async def _send(self, request: Request, refused: Refused, answer: Answer, stream: TokenSink | None) -> None:
+        await prices.load()
+        library = _imported if _imported is not None else await asyncio.to_thread(_import)
         _silence_warnings()
-        answer = Answer()
         options = body_of(request, request.model, refused, stream=stream is not None)
         try:
             response = await library.acompletion(
@@ -67,47 +56,34 @@ class LiteLLM:
                 _skip_mcp_handler=True,  # else tools need the package mcp, which we don't install
             )
             if stream is None:
-                self._take_whole(response, request, answer)
+                self._take(response, answer)
+                answer.require_begun()
             else:
-                await self._read_stream(response, request, answer, stream)
-        except ModelError as failure:
-            if answer.tokens:
-                failure.usage = _usage(request, *answer.tokens)
-            failure.unbilled = failure.unbilled and not answer.begun
+                await self._read_stream(response, answer, stream)
+        except ModelError:
             raise
         except Exception as failure:  # noqa: BLE001 - LiteLLM raises exceptions of any type
-            explained = _explained(failure, request, self._variables)
-            explained.unbilled = explained.unbilled and not answer.begun
-            raise explained from None
-        content, calls = answer.content, answer.tool_calls
-        tokens = answer.tokens or await estimated_tokens(request, content, calls)
-        finish_reason = answer.finish_reason or ("tool_calls" if calls else "stop")
-        return Completion(content, calls, finish_reason, _usage(request, *tokens))
+            raise _explained(failure, request.model, self._variables) from None
 
-    async def _read_stream(self, response: Any, request: Request, answer: Answer, stream: TokenSink) -> None:
+    async def _read_stream(self, response: Any, answer: Answer, stream: TokenSink) -> None:
         characters = 0
         try:
             async for chunk in response:
-                text = self._take(chunk, request, answer)
+                text = self._take(chunk, answer, characters)
                 characters += len(text)
-                if characters > self._max_answer_characters:
-                    raise _too_long(request, self._max_answer_characters)
                 if text:
                     stream.token(text)
         finally:
             await response.aclose()
         if not _has_finished(response, answer):
-            raise ModelAnswerCut(f"The answer of {request.model} was cut off.")
+            raise answer.cut()
 
-    def _take_whole(self, response: Any, request: Request, answer: Answer) -> None:
-        self._take(response, request, answer)
-        if not answer.begun:
-            raise ModelAnswerInvalid(f"The server of {request.model} sent a response without an answer.")
-
-    def _take(self, part: Any, request: Request, answer: Answer) -> str:
+    def _take(self, part: Any, answer: Answer, characters: int = 0) -> str:
         text = answer.take(part.model_dump())
-        if len(text) > self._max_answer_characters:
-            raise _too_long(request, self._max_answer_characters)
+        if characters + len(text) > self._max_answer_characters:
+            raise ModelAnswerInvalid(
+                f"The answer of {answer.model} is longer than {self._max_answer_characters} characters."
+            )
         return text
 
 
@@ -120,27 +96,18 @@ def _has_finished(response: Any, answer: Answer) -> bool:
 _PROVIDER_REASONS = ("received_finish_reason", "intermittent_finish_reason")
 
 
-def _usage(request: Request, input_tokens: int, output_tokens: int) -> Usage:
-    cost = prices.cost(request.model, input_tokens, output_tokens)
-    return Usage(request.model, input_tokens, output_tokens, cost, calls=1)
-
-
-def _too_long(request: Request, limit: int) -> ModelAnswerInvalid:
-    return ModelAnswerInvalid(f"The answer of {request.model} is longer than {limit} characters.")
-
-
-def _explained(failure: Exception, request: Request, variables: ServerVariables) -> ModelError:
+def _explained(failure: Exception, model: str, variables: ServerVariables) -> ModelError:
     if type(failure).__name__ == "MidStreamFallbackError":
-        return ModelAnswerCut(f"The answer of {request.model} was cut off.")
+        return ModelAnswerCut(f"The answer of {model} was cut off.")
     status = getattr(failure, "status_code", None)
     if not isinstance(status, int):
-        return ModelAnswerInvalid(f"The answer of {request.model} can't be parsed ({type(failure).__name__}).")
+        return ModelAnswerInvalid(f"The answer of {model} can't be parsed ({type(failure).__name__}).")
     body = getattr(failure, "body", None)
     document = body if isinstance(body, dict) else {"message": str(failure)}
     headers = getattr(failure, "litellm_response_headers", None) or {}
-    explained = explain(ServerError.read(status, document, headers), request.model, variables)
+    explained = explain(ServerError.read(status, document, headers), model, variables)
     if type(failure).__name__ == "UnsupportedParamsError":  # LiteLLM raises it before it sends anything
-        explained.usage = Usage(request.model)
+        explained.usage = Usage(model)
     explained.unbilled = explained.unbilled or _was_not_connected(failure)
     return explained
 
@@ -171,10 +138,6 @@ def _silence_warnings() -> None:
 
 
 _LITELLM_MODULES = re.compile(r"litellm\.")
-
-
-async def _library() -> Any:
-    return _imported if _imported is not None else await asyncio.to_thread(_import)
 
 
 def _import() -> Any:

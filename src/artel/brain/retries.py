@@ -1,15 +1,15 @@
-"""Retries with backoff, the fallback model, and the total usage of all attempts."""
+"""Model calls within a deadline and a budget, with retries and a fallback model."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from artel.brain.brain import Brain, Completion, Message, Request, TokenSink, Usage
-from artel.brain.deadline import seconds_left
-from artel.brain.errors import ContextTooLarge, ModelAnswerInvalid, ModelError
-from artel.brain.paying import complete_paid, may_replace
+from artel.brain import prices
+from artel.brain.brain import Brain, BudgetGuard, Completion, Message, Request, TokenSink, Usage
+from artel.brain.errors import ContextTooLarge, ModelAnswerInvalid, ModelError, ModelTimedOut
 from artel.brain.structured import SchemaMismatch, parsed_answer
-from artel.brain.window import fit_to_model
+from artel.brain.window import estimated_tokens, fit_to_model
 from artel.logs import get_logger
 from artel.retry import Backoff
 
@@ -17,10 +17,28 @@ RETRIES = 2
 BACKOFF = Backoff(0.5)
 # Of the remaining time: a model that hangs must leave time for its fallback.
 SHARE_BEFORE_FALLBACK = 2 / 3
+# Servers count tokens differently, so the reservation has a margin.
+INPUT_MARGIN = 1.3
+INPUT_EXTRA = 50
 
 _REPAIR = "That is not what was asked for: {problem}. Answer again, with the JSON document only."
 
 log = get_logger(__name__)
+
+
+class PaidBrain:
+    """Wraps a brain and reserves the cost of every call with a budget guard."""
+
+    def __init__(self, brain: Brain, budget_guard: BudgetGuard) -> None:
+        self._brain = brain
+        self._budget_guard = budget_guard
+
+    async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
+        """Return the model's answer, as long as the budget allows its calls."""
+        return await self._brain.complete(replace(request, budget_guard=self._budget_guard), stream)
+
+    async def close(self) -> None:
+        """Do nothing: the caller closes the wrapped brain."""
 
 
 class RetryingBrain:
@@ -49,13 +67,13 @@ class RetryingBrain:
         """Do nothing: the owner of the brains closes them."""
 
     async def _ask_each_model(self, request: Request, attempts: "_Attempts") -> Completion:
-        if request.fallback_model is None or not may_replace(request, request.fallback_model):
+        if request.fallback_model is None or not _may_replace(request, request.fallback_model):
             return await self._ask(request, attempts)
-        sooner = request.deadline - seconds_left(request) * (1 - SHARE_BEFORE_FALLBACK)
+        sooner = request.deadline - _seconds_left(request) * (1 - SHARE_BEFORE_FALLBACK)
         try:
             return await self._ask(replace(request, deadline=sooner), attempts)
         except ModelError as error:
-            if seconds_left(request) <= 0:
+            if _seconds_left(request) <= 0:
                 raise
             failure = error
             log.warning("model_replaced", model=request.model, by=request.fallback_model, error=failure.detail)
@@ -87,11 +105,11 @@ class RetryingBrain:
         for retry in range(RETRIES + 1):
             attempts.begin()
             try:
-                completion = await complete_paid(brain, request, attempts.stream)
+                completion = await _complete_paid(brain, request, attempts.stream)
             except ModelError as failure:
                 attempts.add(failure.usage or Usage(request.model, calls=1))
-                pause = self._pause(failure, retry)
-                if not failure.transient or retry == RETRIES or pause >= seconds_left(request):
+                pause = max(BACKOFF.seconds(retry), failure.retry_after or 0)  # at least what the server demands
+                if not failure.transient or retry == RETRIES or pause >= _seconds_left(request):
                     raise
                 log.warning("model_retried", model=request.model, error=failure.detail, pause_seconds=pause)
                 await self._sleep(pause)
@@ -99,10 +117,6 @@ class RetryingBrain:
                 attempts.add(completion.usage)
                 return completion
         raise AssertionError("the last attempt returns or raises")
-
-    def _pause(self, failure: ModelError, retry: int) -> float:
-        """Return the seconds to wait: exponential backoff with jitter, but at least what the server demands."""
-        return max(BACKOFF.seconds(retry), failure.retry_after or 0)
 
 
 class _Attempts:
@@ -122,6 +136,68 @@ class _Attempts:
     def add(self, usage: Usage) -> None:
         """Add the usage of an attempt."""
         self.spent = self.spent.plus(usage) if self.spent.calls else usage
+
+
+async def _complete_paid(brain: Brain, request: Request, stream: TokenSink | None) -> Completion:
+    """Reserve the maximum cost of a call, make it, and record its actual cost."""
+    guard = request.budget_guard
+    most = None if guard is None else await _max_cost(request)
+    if guard is None or not most:  # models that are free or have no known price need no budget
+        return await _complete_in_time(brain, request, stream)
+    name = await guard.reserve(most)
+    spent: float | None = None  # unknown unless the call reports it
+    try:
+        completion = await _complete_in_time(brain, request, stream)
+        spent = completion.usage.cost_usd
+    except ModelError as failure:
+        if failure.usage is not None:
+            spent = failure.usage.cost_usd
+        elif failure.unbilled:
+            spent = 0.0
+        else:  # the model may have written up to max_tokens
+            failure.usage = Usage(request.model, cost_usd=most, calls=1)
+        raise
+    finally:
+        await guard.settle(name, spent)
+    return completion
+
+
+async def _complete_in_time(brain: Brain, request: Request, stream: TokenSink | None) -> Completion:
+    """Make one call; cancel it and raise ModelTimedOut when the deadline passes."""
+    late = ModelTimedOut(f"{request.model} did not finish its answer in time.")
+    left = _seconds_left(request)
+    if left <= 0:
+        late.unbilled = True  # no request was sent
+        raise late
+    try:
+        async with asyncio.timeout(left) as limit:
+            return await brain.complete(request, stream)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise late from None
+
+
+def _seconds_left(request: Request) -> float:
+    return request.deadline - time.monotonic()
+
+
+async def _max_cost(request: Request) -> float | None:
+    """Return the maximum cost of a call; None if it is free or the price is unknown."""
+    if not prices.cost(request.model, 1, 1):
+        return None
+    input_tokens, _ = await estimated_tokens(request, "", ())
+    return prices.cost(request.model, int(input_tokens * INPUT_MARGIN) + INPUT_EXTRA, request.max_tokens)
+
+
+def _may_replace(request: Request, model: str) -> bool:
+    """Return whether a fallback model may replace the model of the request.
+
+    With a budget, a model without a known price may only replace another one without a known price.
+    """
+    if request.budget_guard is None:
+        return True
+    return prices.cost(model, 0, 0) is not None or prices.cost(request.model, 0, 0) is None
 
 
 def _repair_request(request: Request, completion: Completion, problem: SchemaMismatch) -> Request:

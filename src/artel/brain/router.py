@@ -1,19 +1,45 @@
-"""Chooses the brain for each model, as the environment configures it."""
+"""Chooses the brain for each model, as the environment configures it, and enforces which models agents may use."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Literal
 from urllib.parse import urlsplit
 
+from artel.brain import prices
 from artel.brain.brain import Brain, Completion, Request, TokenSink
-from artel.brain.demo import DemoBrain
-from artel.brain.errors import ModelRefused
-from artel.brain.failures import ServerVariables
+from artel.brain.demo.demo_brain import DemoBrain
+from artel.brain.errors import ModelNotAllowed, ModelRefused, ServerVariables
 from artel.brain.litellm_client import LiteLLM
-from artel.brain.model_rules import ModelRules
 from artel.brain.openai_compatible import OPENAI_URL, OpenAICompatible
 from artel.brain.providers import OPENAI, PROVIDERS, Provider, provider_of
 from artel.brain.retries import RetryingBrain
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRules:
+    """Glob patterns of models that agents may use; `unpriced` are allowed without a known price.
+
+    Models that the operator configured (for planning, as fallback) are always allowed.
+    """
+
+    allowed: Sequence[str] = ("*",)
+    unpriced: Sequence[str] = ("*",)
+    chosen: Sequence[str] = ()
+
+    def require(self, model: str) -> None:
+        """Raise ModelNotAllowed unless an agent may use the model."""
+        if model in self.chosen:
+            return
+        if not _matches(model, self.allowed):
+            raise ModelNotAllowed(
+                f"The model {model} is not allowed on this server. Choose one that matches: {', '.join(self.allowed)}."
+            )
+        if not _matches(model, self.unpriced) and not prices.is_known(model):
+            raise ModelNotAllowed(
+                f"The price of the model {model} is unknown, so no budget can limit it. Choose a model with a "
+                "known price, or ask an administrator to allow this one (setting models_unpriced)."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +149,10 @@ class _Renamed:
 
     async def close(self) -> None:
         await self.client.close()
+
+
+def _matches(model: str, globs: Sequence[str]) -> bool:
+    return any(fnmatchcase(model, glob) for glob in globs)
 
 
 def _variables(provider: Provider) -> ServerVariables:

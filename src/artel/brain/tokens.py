@@ -11,7 +11,7 @@ import re
 import threading
 from binascii import a2b_base64
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
 # Long texts are counted in pieces, because long runs of one character take more than linear time.
@@ -98,11 +98,7 @@ def _counter(name: str) -> Counter:
     # No special tokens, so that no user text is treated as one.
     encoding = Encoding(name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
     ranks.clear()  # the encoding has its own copy: saves 18 MB
-    return partial(_count, encoding.encode_ordinary)
-
-
-def _count(encode: Callable[[str], list[int]], text: str) -> int:
-    return len(encode(text))
+    return lambda text: len(encoding.encode_ordinary(text))
 
 
 def _guess(text: str) -> int:

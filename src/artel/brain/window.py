@@ -9,7 +9,8 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from artel.brain import prices
 from artel.brain.brain import Message, Part, Request, ToolCall, ToolSchema
@@ -18,6 +19,8 @@ from artel.brain.tokens import Counter, count_tokens, is_exact, is_ready
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+T = TypeVar("T")
 
 # Overhead of the chat format, rounded up.
 TOKENS_PER_MESSAGE = 4
@@ -52,9 +55,30 @@ async def fit_to_model(request: Request) -> Request:
     size = _count_request(request, _bytes)
     if size <= room:  # a token has at least one byte, so this fits without being counted
         return request
-    if is_ready(request.model) and size <= INLINE_BYTES:
-        return fit(request, window, lambda text: count_tokens(text, request.model))
-    return await asyncio.to_thread(fit, request, window, lambda text: count_tokens(text, request.model))
+    return await _counted(partial(fit, request, window), request.model, size)
+
+
+async def estimated_tokens(request: Request, content: str, calls: tuple[ToolCall, ...]) -> tuple[int, int]:
+    """Return input and output tokens of a call whose server does not report them."""
+    size = _count_request(request, _bytes) + len(content) + sum(len(call.arguments) for call in calls)
+    return await _counted(partial(_estimate, request, content, calls), request.model, size)
+
+
+async def _counted(work: Callable[[Counter], T], model: str, size: int) -> T:
+    """Return the result of work that counts tokens; long texts, and the first ones of a model, take a thread."""
+    counter = partial(count_tokens, model=model)
+    return work(counter) if size <= INLINE_BYTES and is_ready(model) else await asyncio.to_thread(work, counter)
+
+
+def _estimate(request: Request, content: str, calls: tuple[ToolCall, ...], count: Counter) -> tuple[int, int]:
+    def count_calls(calls: tuple[ToolCall, ...]) -> int:
+        return sum(count(f"{call.name}{call.arguments}") for call in calls)  # they can hold a whole file
+
+    tokens = TOKENS_PER_MESSAGE * len(request.messages)
+    tokens += sum(count(message.content) + count_calls(message.tool_calls) for message in request.messages)
+    tokens += count(str(request.response_format.schema)) if request.response_format else 0
+    tokens += sum(count(f"{tool.name}{tool.description}{tool.parameters}") for tool in request.tools)
+    return tokens, count(content) + count_calls(calls)
 
 
 def window_of(model: str) -> int | None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from artel.agent_loop.context import MAX_HISTORY_MESSAGES, Said
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.brain.brain import Brain, Usage
-from artel.brain.paying import PaidBrain
+from artel.brain.retries import PaidBrain
 from artel.brain.tokens import count_tokens
 from artel.budgets.guard import ProjectBudgetGuard
 from artel.budgets.money import dollars

@@ -11,7 +11,7 @@ from artel.agent_loop.context import Said
 from artel.agent_loop.parking import Parked
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.brain.brain import Brain, BudgetGuard
-from artel.brain.paying import PaidBrain
+from artel.brain.retries import PaidBrain
 from artel.brain.tokens import count_tokens
 from artel.budgets.guard import BUDGET, NEEDS_MICROS, PlanBudgetGuard
 from artel.budgets.spending import Shares, Spending, Spent, used_before, with_used

@@ -17,7 +17,7 @@ from artel.agent_loop.context import MAX_HISTORY_TOKENS, Said
 from artel.auth.principal import Principal
 from artel.brain import prices
 from artel.brain.brain import ToolSchema
-from artel.brain.paying import INPUT_EXTRA, INPUT_MARGIN
+from artel.brain.retries import INPUT_EXTRA, INPUT_MARGIN
 from artel.brain.tokens import count_tokens
 from artel.budgets.money import micros, micros_or_none
 from artel.contract.http import Agent

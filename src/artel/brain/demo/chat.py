@@ -1,14 +1,18 @@
-"""Small talk: greetings, what to try, how to configure a real model, and earlier messages."""
+"""Replies by rules: greetings, what to try, small sums, earlier messages, and summaries of tool results."""
 
 # ruff: noqa: RUF001 - Russian and Chinese have letters and signs that look like others
 
+import ast
+import json
+import operator
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
-from artel.brain.brain import Message, ToolSchema
-from artel.brain.demo.arithmetic import NoSum, find_sum, work_out
-from artel.brain.demo.tools import missing_tool
-from artel.brain.demo.user_words import Language, language_of
+from artel.brain.brain import Message, ToolCall, ToolSchema
+from artel.brain.demo.user_words import Language, language_of, missing_tool
 from artel.text import one_line
 
 QUOTED_CHARACTERS = 140
@@ -59,6 +63,35 @@ _UNKNOWN_EN = (
         "ask “how do I add a real model?”. Meanwhile, try {one}."
     ),
 )
+
+MAX_TEXT = 1000
+MAX_CHARACTERS = 100
+MAX_EXPONENT = 64
+MAX_VALUE = 10**30
+
+# Typed signs and their Python operators; the escapes are the cross, the dot, the obelus and the minus.
+_SIGNS = str.maketrans({"\u00d7": "*", "\u00b7": "*", "\u00f7": "/", "\u2212": "-", "^": "**"})
+_QUESTION = re.compile(
+    r"(?i)^\s*(?:(?:hey|please|ok|and|so|what(?:'s| is| are)|how much (?:is|are)|calculate|compute|work out"
+    r"|сколько будет|посчитай|计算)[,:]?\s*)*"
+)
+_SUM = re.compile(r"[-+\s(]*\d[\d.\s()]*(?:(?:\*\*?|//?|[-+%])[-+\s(]*\d[\d.\s()]*)+")
+_DATE = re.compile(r"\d+-\d+-\d+")
+_OPERATIONS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
+}
+
+# Tool results are only quoted, never read as commands.
+SHOWN_ENTRIES = 12
+SHOWN_LINES = 8
+SHOWN_CHARACTERS = 400
+
+# Keys under which a result holds its data.
+_WRAPPERS = ("data", "result", "output", "entries", "files", "matches", "items", "content")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +165,7 @@ def _how_to(_talk: _Talk) -> str:
 def _remembered(talk: _Talk) -> str:
     if not talk.before:
         return "This is the first thing that you have said in this conversation, as far as I can see."
-    lines = [f"- {_short(text)}" for text in talk.before[-REMEMBERED:]]
+    lines = [f"- {_quoted(text)}" for text in talk.before[-REMEMBERED:]]
     first = "You said:" if len(talk.before) <= REMEMBERED else f"The last {REMEMBERED} things that you said:"
     return "\n".join([first, *lines])
 
@@ -168,10 +201,10 @@ def _unknown(talk: _Talk) -> str:
     if not talk.text:
         return f"Your message is empty. Try {talk.tries}."
     if talk.language in _UNKNOWN:
-        return _UNKNOWN[talk.language].format(text=_short(talk.text), tries=talk.tries)
+        return _UNKNOWN[talk.language].format(text=_quoted(talk.text), tries=talk.tries)
     # Vary the wording by the length of the conversation.
     return _UNKNOWN_EN[len(talk.before) % len(_UNKNOWN_EN)].format(
-        text=_short(talk.text), role=talk.role, tries=talk.tries, one=talk.tries.split(", ")[0]
+        text=_quoted(talk.text), role=talk.role, tries=talk.tries, one=talk.tries.split(", ")[0]
     )
 
 
@@ -213,5 +246,163 @@ def _role(messages: tuple[Message, ...]) -> str:
     return found[1].strip() if found else "this agent"
 
 
-def _short(text: str) -> str:
+def _quoted(text: str) -> str:
     return one_line(text.rstrip().rstrip("."), QUOTED_CHARACTERS)
+
+
+class NoSum(ValueError):
+    """The expression can't be evaluated; the text says why."""
+
+
+def find_sum(text: str) -> str | None:
+    """Return the expression in the text, if the text asks for nothing else."""
+    if len(text) > MAX_TEXT:
+        return None
+    rest = _QUESTION.sub("", text, count=1).rstrip(" =?.!")
+    is_sum = _SUM.fullmatch(rest.translate(_SIGNS)) and not _DATE.fullmatch(rest)
+    return rest if is_sum else None
+
+
+def work_out(text: str) -> str:
+    """Return the value of an expression, formatted; raise NoSum if it can't be evaluated."""
+    if len(text) > MAX_CHARACTERS:
+        raise NoSum("it is too long for me")
+    try:
+        value = _value(ast.parse(text.translate(_SIGNS).strip(), mode="eval").body)
+    except SyntaxError:
+        raise NoSum("it is not written as a sum") from None
+    except ZeroDivisionError:
+        raise NoSum("it divides by zero") from None
+    return str(value.numerator) if value.denominator == 1 else f"{float(value):.10g}"
+
+
+def _value(node: ast.expr) -> Fraction:
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return _bounded(Fraction(str(number)))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand)
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return _value(operand)
+        case ast.BinOp(left=left, op=ast.Pow(), right=right):
+            return _power(_value(left), _value(right))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
+            return _bounded(_OPERATIONS[type(op)](_value(left), _value(right)))
+    raise NoSum("it is more than a small sum")
+
+
+def _power(base: Fraction, exponent: Fraction) -> Fraction:
+    if exponent.denominator != 1 or abs(exponent) > MAX_EXPONENT:
+        raise NoSum("its exponent is more than I can do")
+    return _bounded(base ** int(exponent))
+
+
+def _bounded(value: Fraction) -> Fraction:
+    if max(abs(value.numerator), value.denominator) > MAX_VALUE:
+        raise NoSum("its numbers are too large for me")
+    return value
+
+
+def summary(messages: tuple[Message, ...], results: list[Message]) -> str:
+    """Return a summary of the results of the last tool calls."""
+    calls = {call.id: call for message in messages for call in message.tool_calls}
+    return "\n\n".join(_describe(calls.get(result.tool_call_id or ""), result.content) for result in results)
+
+
+def _describe(call: ToolCall | None, content: str) -> str:
+    name = call.name if call else "the tool"
+    data, error = _unwrap(content)
+    if error is not None:
+        return f"That did not work. {name} says: {one_line(error, SHOWN_CHARACTERS)}"
+    subject = _subject(call)
+    if "list" in name:
+        return _describe_list(subject, data)
+    if "search" in name:
+        return _describe_search(subject, data)
+    if "write" in name or "edit" in name:
+        return f"Done: {subject or 'it'} is written."
+    if "delete" in name:
+        return f"Done: {subject or 'it'} is gone."
+    return _describe_text(subject or name, data)
+
+
+def _unwrap(content: str) -> tuple[Any, str | None]:
+    """Return the data of a result, and its error if it has one."""
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):
+        return content, None
+    while isinstance(value, dict):
+        error = value.get("error")
+        if error or value.get("success") is False:
+            return None, error if isinstance(error, str) else json.dumps(error or "it failed", ensure_ascii=False)
+        inner = next((key for key in _WRAPPERS if key in value), None)
+        if inner is None:
+            break
+        value = value[inner]
+    return value, None
+
+
+def _subject(call: ToolCall | None) -> str:
+    """Return the subject of a call: a path, a pattern or a command."""
+    try:
+        arguments = json.loads(call.arguments) if call else {}
+    except ValueError:
+        return ""
+    if not isinstance(arguments, dict):
+        return ""
+    values = (arguments.get("path") if "content" in arguments else None, *arguments.values())
+    return next((one_line(str(value), 80) for value in values if value), "")
+
+
+def _describe_list(subject: str, data: Any) -> str:
+    names = _lines(data)
+    where = "the folder" if subject in ("", ".") else subject
+    if not names:
+        return f"There is nothing in {where} yet."
+    return f"In {where} I see {_counted(len(names), 'entry', 'entries')}:\n{_bullets(names)}"
+
+
+def _describe_search(subject: str, data: Any) -> str:
+    lines = _lines(data)
+    if not lines:
+        return f"Nothing found for “{subject}”."
+    return f"“{subject}” is found {_counted(len(lines), 'time', 'times')}:\n{_bullets(lines)}"
+
+
+def _describe_text(subject: str, data: Any) -> str:
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    lines = text.splitlines()
+    if not text.strip():
+        return f"{subject} is empty."
+    beginning = "\n".join(lines[:SHOWN_LINES])
+    ending = "\n…" if len(lines) > SHOWN_LINES or len(beginning) > SHOWN_CHARACTERS else ""
+    quoted = "\n".join(f"> {line}" for line in (beginning[:SHOWN_CHARACTERS] + ending).splitlines())
+    return f"{subject} has {_counted(len(lines), 'line', 'lines')}. It begins:\n{quoted}"
+
+
+def _lines(data: Any) -> list[str]:
+    if isinstance(data, str):
+        return [line for line in data.splitlines() if line.strip()]
+    if isinstance(data, dict):
+        return [f"{key}: {value}" for key, value in data.items()]
+    return [_entry(item) for item in data] if isinstance(data, Iterable) else [str(data)]
+
+
+def _entry(item: Any) -> str:
+    if not isinstance(item, dict):
+        return str(item)
+    name = next((str(item[key]) for key in ("path", "name", "file") if item.get(key)), json.dumps(item))
+    line, text = item.get("line") or item.get("line_number"), item.get("text") or item.get("snippet")
+    return f"{name}{f':{line}' if line else ''}{f' {text}' if text else ''}"
+
+
+def _bullets(lines: list[str]) -> str:
+    shown = [f"- {one_line(line, 100)}" for line in lines[:SHOWN_ENTRIES]]
+    if len(lines) > SHOWN_ENTRIES:
+        shown.append(f"- … and {len(lines) - SHOWN_ENTRIES} more")
+    return "\n".join(shown)
+
+
+def _counted(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"

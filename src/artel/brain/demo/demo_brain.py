@@ -6,14 +6,10 @@ import re
 from itertools import takewhile
 
 from artel.brain.brain import Completion, Message, Request, TokenSink, ToolCall, Usage
-from artel.brain.deadline import before_deadline
-from artel.brain.demo.arithmetic import find_sum
-from artel.brain.demo.chat import reply
-from artel.brain.demo.results import summary
+from artel.brain.demo.chat import find_sum, reply, summary
+from artel.brain.demo.plans import structured_answer
 from artel.brain.demo.review import Review
-from artel.brain.demo.structures import structured_answer
-from artel.brain.demo.tools import missing_tool, wanted_call
-from artel.brain.demo.user_words import Conversation, parse_conversation
+from artel.brain.demo.user_words import Conversation, missing_tool, parse_conversation, wanted_call
 from artel.brain.demo.work import Work
 
 MODEL = "demo"
@@ -30,19 +26,18 @@ class DemoBrain:
 
     async def complete(self, request: Request, stream: TokenSink | None = None) -> Completion:
         """Return the answer, streamed word by word."""
-        async with before_deadline(request):
-            conversation = parse_conversation(request.messages)
-            if request.response_format is not None:
-                value = structured_answer(request.response_format, conversation.messages)
-                text = json.dumps(value, ensure_ascii=False)
-                await self._write([text], stream)
-                return Completion(text, (), "stop", _usage(request, text), parsed=value)
-            script = _script(conversation, request)
-            call = _next_call(script, conversation, request)
-            if call is not None:
-                return Completion("", (call,), "tool_calls", _usage(request, call.arguments))
-            text = script.text(conversation.results) if script else _text(conversation, request)
-            return await self._answer(text, request, stream)
+        conversation = parse_conversation(request.messages)
+        if request.response_format is not None:
+            value = structured_answer(request.response_format, conversation.messages)
+            text = json.dumps(value, ensure_ascii=False)
+            await self._write([text], stream)
+            return Completion(text, (), "stop", _usage(request, text), parsed=value)
+        script = _script(conversation, request)
+        call = _next_call(script, conversation, request)
+        if call is not None:
+            return Completion("", (call,), "tool_calls", _usage(request, call.arguments))
+        text = script.text(conversation.results) if script else _text(conversation, request)
+        return await self._answer(text, request, stream)
 
     async def close(self) -> None:
         """Do nothing: no connection is open."""

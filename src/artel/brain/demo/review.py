@@ -103,36 +103,9 @@ _TEST_SEARCHES = {
 }
 MAX_TEST_SEARCHES = 2  # a whole review must fit into the ten tool calls of a task
 _TEST_FILE = re.compile(r"(?i)(?:^|[_.-])tests?(?:[_.-]|$)|tests?\.\w{1,5}$")
-_CODE = frozenset(
-    [
-        "py",
-        "js",
-        "ts",
-        "tsx",
-        "jsx",
-        "go",
-        "rs",
-        "java",
-        "kt",
-        "c",
-        "h",
-        "cpp",
-        "hpp",
-        "cs",
-        "rb",
-        "php",
-        "swift",
-        "scala",
-        "sh",
-        "ex",
-        "exs",
-        "lua",
-        "r",
-        "jl",
-        "dart",
-        "vue",
-    ]
-)
+_CODE = re.compile(
+    r"\.?(?:py|[jt]sx?|go|rs|java|kt|[ch]|[ch]pp|cs|rb|php|swift|scala|sh|exs?|lua|r|jl|dart|vue)"
+)  # the ending of a file name
 # Results may have been cut to fit a model's window, so entries are parsed one by one.
 _ENTRY = re.compile(r'"path": "([^"\\]{1,1024})", "type": "(file|directory)", "size": (\d{1,15})')
 _MATCH = re.compile(r'"path": "([^"\\]{1,1024})", "line": (\d{1,9}), "text": "((?:[^"\\]|\\.){0,2000})"')
@@ -310,7 +283,7 @@ class Review:
                 if problem and "connector" in problem:
                     return None, [words["no_folder"]]
                 if problem:
-                    found.append(words["failed"].format(error=_short(problem)))
+                    found.append(words["failed"].format(error=one_line(problem, LINE_CHARACTERS)))
                     break
             else:
                 found.append(_REPORTS[part](answers, words, self.language))
@@ -406,7 +379,11 @@ def _readme_report(answers: Sequence[str], words: Mapping[str, str], language: L
     lacks = [section for section in sections.values() if section not in has]
     lines = [words["readme"].format(name=name, lines=len(text.splitlines()), headings=len(headings))]
     if headings:
-        lines.append(words["headings"].format(names="; ".join(_short(heading) for heading in headings[:SHOWN])))
+        lines.append(
+            words["headings"].format(
+                names="; ".join(one_line(heading, LINE_CHARACTERS) for heading in headings[:SHOWN])
+            )
+        )
     if has:
         lines.append(words["has"].format(sections=", ".join(has)))
     if lacks:
@@ -417,7 +394,7 @@ def _readme_report(answers: Sequence[str], words: Mapping[str, str], language: L
 def _tests(answers: Sequence[str], words: Mapping[str, str], _language: Language) -> str:
     files = [path for path, kind, _ in _entries(answers[0]) if kind == "file"]
     tests = [path for path in files if _TEST_FILE.search(_name(path))]
-    code = sum(_kind(path).removeprefix(".") in _CODE for path in files if path not in tests)
+    code = sum(_CODE.fullmatch(_kind(path)) is not None for path in files if path not in tests)
     matches = _matches(answers[1:], _TESTS)
     found = len(matches)
     if not tests and not found:
@@ -458,7 +435,7 @@ def _matches(results: Sequence[str], wanted: re.Pattern[str]) -> list[tuple[str,
         for path, line, escaped in _MATCH.findall(text):
             content = escaped.replace('\\"', '"')
             if wanted.search(content):
-                lines[path, int(line)] = _short(content)
+                lines[path, int(line)] = one_line(content, LINE_CHARACTERS)
     return [(path, line, text) for (path, line), text in sorted(lines.items())]
 
 
@@ -499,7 +476,3 @@ def _size(number: int) -> str:
     if number < KILOBYTE:
         return f"{number} B"
     return f"{number / KILOBYTE:.1f} kB" if number < KILOBYTE**2 else f"{number / KILOBYTE**2:.1f} MB"
-
-
-def _short(text: str) -> str:
-    return one_line(text, LINE_CHARACTERS)
