@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection, Row, Select, bindparam
 
 from artel.contract.connector import DEAD_SECONDS, Hello
 from artel.db.tables import connectors
-from artel.db.tenant import Tenant, TenantRepository
+from artel.db.tenant import Tenant, TenantRepository, prepared
 from artel.errors import OtherConnector
 from artel.projects.repository import ProjectRepository
 
@@ -34,10 +34,15 @@ class ConnectorRepository(TenantRepository):
 
     table = connectors
 
+    @prepared
+    def _online(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select().where(
+            connectors.c.project_id == bindparam("project"), connectors.c.expires_at > bindparam("now")
+        )
+
     def get(self, project_id: int) -> OnlineConnector | None:
         """Return the connector that serves a project now."""
-        is_online = connectors.c.project_id == project_id, connectors.c.expires_at > datetime.now(UTC)
-        row = self.connection.execute(self._select().where(*is_online)).one_or_none()
+        row = self._run(self._online, project=project_id, now=datetime.now(UTC)).one_or_none()
         return _connector_of(row) if row else None
 
     def put(self, connector: OnlineConnector) -> None:

@@ -21,6 +21,10 @@ class ProjectRepository(TenantRepository):
         columns = projects.c.settings, cls._of_owner(users.c.monthly_micros).label("user_micros")
         return cls._prepare_select(*columns).where(projects.c.id == bindparam("project"))
 
+    @prepared
+    def _by_id(cls) -> Select[Any]:  # noqa: N805
+        return cls._prepare_select().where(projects.c.id == bindparam("project"))
+
     def add(self, new: NewProject, *, is_default: bool) -> Project:
         """Add a project."""
         now = datetime.now(UTC)
@@ -48,7 +52,7 @@ class ProjectRepository(TenantRepository):
 
     def get(self, project_id: int) -> Project:
         """Return the project or raise ProjectNotFound."""
-        row = self.connection.execute(self._select().where(projects.c.id == project_id)).one_or_none()
+        row = self._run(self._by_id, project=project_id).one_or_none()
         if row is None:
             raise ProjectNotFound("Project not found")
         return _project(row)
@@ -77,4 +81,4 @@ class ProjectRepository(TenantRepository):
 
 
 def _project(row: Row[Any]) -> Project:
-    return Project.model_validate(row._mapping)  # noqa: SLF001 - the public name of a row's mapping
+    return Project.model_validate(row, from_attributes=True)
