@@ -10,7 +10,7 @@ import pytest
 from artel.agent_loop.context import Said
 from artel.brain.demo.demo_brain import DemoBrain
 from artel.brain.router import BrainRouter
-from artel.plans.planner import AgentBrief, Planner, Wish, one_task
+from artel.plans.planner import AgentBrief, Planner, PlannerInput, one_task
 from tests.model_server import Fail, Hang, ModelServer, Say
 
 pytestmark = pytest.mark.anyio
@@ -19,7 +19,7 @@ AGENTS = (
     AgentBrief("agent_coder", "developer", "You write code.", ("python",)),
     AgentBrief("agent_writer", "writer", "You write texts."),
 )
-WISH = Wish("Find out how it works, then write it down and add tests.", AGENTS)
+INPUT = PlannerInput("Find out how it works, then write it down and add tests.", AGENTS)
 DIAMOND = [("a", ""), ("b", "a"), ("c", "a"), ("d", "b c")]
 
 
@@ -53,7 +53,7 @@ async def planner(model: ModelServer) -> AsyncIterator[Planner]:
 async def test_a_model_plans_over_the_agents_of_the_project(planner: Planner, model: ModelServer) -> None:
     model.script(plan(*DIAMOND))
 
-    made = await planner.plan(WISH)
+    made = await planner.plan(INPUT)
 
     assert made.planned_by == "model"
     assert [(task.id, task.depends_on) for task in made.graph.tasks.values()] == [
@@ -65,7 +65,7 @@ async def test_a_model_plans_over_the_agents_of_the_project(planner: Planner, mo
     assert made.usage.calls == 1
     [request] = model.asked
     assert request.schema_name == "plan"
-    assert request.text == WISH.text
+    assert request.text == INPUT.text
     instructions = request.body["messages"][0]["content"]
     assert '"name": "agent_coder", "role": "developer"' in instructions
     assert request.body["max_tokens"] == 4_000
@@ -90,12 +90,12 @@ async def test_invalid_plan_is_repaired_once_with_its_problems(
 ) -> None:
     model.script(bad, plan(("a", "")))
 
-    made = await planner.plan(WISH)
+    made = await planner.plan(INPUT)
 
     assert (made.planned_by, list(made.graph.tasks)) == ("model", ["a"])
     assert made.usage.calls == 2
     assert mistake in json.dumps(model.asked[1].body["messages"], ensure_ascii=False)
-    assert model.asked[1].text == WISH.text
+    assert model.asked[1].text == INPUT.text
 
 
 @pytest.mark.parametrize("bad", [plan(("a", "a")), Say("nonsense"), plan(("a", ""), agent="agent_nobody")])
@@ -104,7 +104,7 @@ async def test_two_invalid_plans_fall_back_to_one_task_for_best_agent(
 ) -> None:
     model.script(bad, bad)
 
-    made = await planner.plan(Wish("Please write python code.", AGENTS))
+    made = await planner.plan(PlannerInput("Please write python code.", AGENTS))
 
     assert made.planned_by == "fallback"
     [task] = made.graph.tasks.values()
@@ -116,7 +116,7 @@ async def test_two_invalid_plans_fall_back_to_one_task_for_best_agent(
 async def test_refusing_model_falls_back_to_one_task(planner: Planner, model: ModelServer) -> None:
     model.script(Fail(401))
 
-    made = await planner.plan(WISH)
+    made = await planner.plan(INPUT)
 
     assert made.planned_by == "fallback"
     assert len(made.graph) == 1
@@ -127,7 +127,7 @@ async def test_planning_has_a_timeout(planner: Planner, model: ModelServer, monk
     model.script(Hang())
     begun = time.monotonic()
 
-    made = await planner.plan(WISH)
+    made = await planner.plan(INPUT)
 
     assert made.planned_by == "fallback"
     assert time.monotonic() - begun < 5
@@ -136,19 +136,19 @@ async def test_planning_has_a_timeout(planner: Planner, model: ModelServer, monk
 async def test_revision_prompt_contains_old_plan_and_feedback(planner: Planner, model: ModelServer) -> None:
     model.script(plan(("a", "")))
 
-    await planner.plan(Wish(WISH.text, AGENTS, old_plan=one_task(WISH), feedback='Rather "two" tasks'))
+    await planner.plan(PlannerInput(INPUT.text, AGENTS, old_plan=one_task(INPUT), feedback='Rather "two" tasks'))
 
     told = json.dumps(model.asked[0].body["messages"], ensure_ascii=False)
     assert "Rather" in told
     assert "wants another one" in told
-    assert model.asked[0].text == WISH.text
+    assert model.asked[0].text == INPUT.text
 
 
 async def test_planner_prompt_contains_history_that_fits(planner: Planner, model: ModelServer) -> None:
     history = [Said("user", "too long", 5_000), Said("user", "My name is Ada.", 5), Said("assistant", "Hello Ada.", 4)]
     model.script(plan(("a", "")))
 
-    await planner.plan(Wish("Do it.", AGENTS, history))
+    await planner.plan(PlannerInput("Do it.", AGENTS, history))
 
     assert [message["content"] for message in model.asked[0].body["messages"][1:]] == [
         "My name is Ada.",
@@ -161,7 +161,7 @@ def test_same_request_has_same_cache_key() -> None:
     before = [Said("user", "Hello", 1)]
 
     def key(text: str = "Write a long report.", agents: Any = AGENTS, said: Any = ()) -> str:
-        return Wish(text, agents, said).key
+        return PlannerInput(text, agents, said).key
 
     once_more = [Said("user", "Write a  long report.", 5), Said("assistant", "There it is.", 5)]
     assert key() == key("Write  a long\nreport.", said=once_more)
@@ -174,7 +174,7 @@ def test_same_request_has_same_cache_key() -> None:
 
 
 async def test_the_demo_brain_plans_too() -> None:
-    made = await Planner(DemoBrain(), "demo").plan(WISH)
+    made = await Planner(DemoBrain(), "demo").plan(INPUT)
 
     assert made.planned_by == "model"
     assert len(made.graph) > 1

@@ -12,7 +12,7 @@ from artel.brain.errors import ModelUnavailable
 from artel.brain.router import BrainRouter
 from artel.brain.tokens import count_tokens
 from artel.plans.merge import merged
-from artel.plans.planner import AgentBrief, Planner, Wish
+from artel.plans.planner import AgentBrief, Planner, PlannerInput
 from tests.model_server import Fail, ModelServer, Say
 from tests.unit.test_task_prompt import task
 from tests.windows import Windowed
@@ -103,7 +103,7 @@ async def test_a_planner_with_a_small_window_plans(brain: BrainRouter, model: Mo
     agents.append(AgentBrief("agent_coder", "developer"))
     said = [Said("user", "talk " * 400, 400) for _ in range(5)]
 
-    plan = await Planner(brain, "gpt-4").plan(Wish("word " * 1_500, agents, said))
+    plan = await Planner(brain, "gpt-4").plan(PlannerInput("word " * 1_500, agents, said))
 
     assert (plan.planned_by, refused(model)) == ("model", [])
 

@@ -24,7 +24,7 @@ from artel.plans import transactions as records
 from artel.plans.merge import end_turn
 from artel.plans.plan import PlanInvalid, TaskGraph, Workflow, WorkflowStatus
 from artel.plans.plan_run import PlanRun
-from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, Wish, read_tasks, spare_busy_agents
+from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, PlannerInput, read_tasks, spare_busy_agents
 from artel.plans.pricing import Habits, PlanEstimate, before, habits, price, told_tokens
 from artel.plans.proposal import Proposal
 from artel.plans.transactions import Begun, MonthTooShort
@@ -117,23 +117,23 @@ class _OrchestratedTurn:
         return await self._propose(proposal)
 
     async def _planned(self, feedback: str) -> tuple[Plan, str | None]:
-        wish = await self._wish(feedback)
-        plan, key = await self._planned_for(wish, feedback)
-        graph = spare_busy_agents(plan.graph, wish)
+        planner_input = await self._planner_input(feedback)
+        plan, key = await self._planned_for(planner_input, feedback)
+        graph = spare_busy_agents(plan.graph, planner_input)
         if graph is plan.graph:
             return plan, key
         return replace(plan, graph=graph), None  # not kept for the next time, when others may be busy
 
-    async def _planned_for(self, wish: Wish, feedback: str) -> tuple[Plan, str | None]:
-        key = wish.key
+    async def _planned_for(self, planner_input: PlannerInput, feedback: str) -> tuple[Plan, str | None]:
+        key = planner_input.key
         if not feedback:
             known = await self._services.database.read(
                 records.cached_plan, self._space.principal, self._space.project_id, key
             )
-            if known is not None and (graph := _still_good(known, wish.agents)):
+            if known is not None and (graph := _still_good(known, planner_input.agents)):
                 return Plan(graph, "cache", Usage(self._planner_model)), None
         planner = Planner(self._paid_brain(), self._planner_model, self._services.fallback_model)
-        plan = await self._while_space_is_there(planner.plan(wish))
+        plan = await self._while_space_is_there(planner.plan(planner_input))
         log.info("planned", by=plan.planned_by, tasks=len(plan.graph), problems=plan.problems)
         return plan, key if plan.planned_by == "model" and not feedback else None
 
@@ -175,7 +175,7 @@ class _OrchestratedTurn:
     def _pay(self, amount: int) -> None:
         self._paid += amount
 
-    async def _wish(self, feedback: str) -> Wish:
+    async def _planner_input(self, feedback: str) -> PlannerInput:
         agents = self._begun.agents
         known = await self._habits()
         briefs = [
@@ -195,7 +195,7 @@ class _OrchestratedTurn:
         old = records.graph_of(self._begun.tasks) if feedback else None
         place = self._space.principal, self._space.project_id
         has_folder = await self._services.database.read(find_connector, *place) is not None
-        return Wish(self._workflow.request, briefs, self._before(), old, feedback, has_folder)
+        return PlannerInput(self._workflow.request, briefs, self._before(), old, feedback, has_folder)
 
     async def _habits(self) -> Mapping[str, Habits]:
         """Return what the agents usually do; looked up once."""

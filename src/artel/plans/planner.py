@@ -69,12 +69,12 @@ class AgentBrief:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PlannerInput:
     """The input of the planner: the request, the conversation before it, and the agents of the project."""
 
     text: str
     agents: Sequence[AgentBrief]
-    said: Sequence[Said] = ()
+    history: Sequence[Said] = ()
     old_plan: TaskGraph | None = None
     feedback: str = ""
     has_folder: bool = False
@@ -88,8 +88,9 @@ class Wish:
         """
         text = " ".join(self.text.split())
         history, is_same = [], False
-        for message in self.said:
-            is_same = " ".join(message.content.split()) == text if message.role == "user" else is_same
+        for message in self.history:
+            if message.role == "user":
+                is_same = " ".join(message.content.split()) == text
             if not is_same:
                 history.append(message.content)
         agents = [(agent.name, agent.role, agent.about, *agent.capabilities, *agent.tools) for agent in self.agents]
@@ -118,10 +119,10 @@ class Planner:
         self._model = model
         self._fallback_model = fallback_model
 
-    async def plan(self, wish: Wish) -> Plan:
+    async def plan(self, planner_input: PlannerInput) -> Plan:
         """Return a plan within PLAN_SECONDS: retry an invalid one once, then fall back to a plan of one task."""
-        names = [agent.name for agent in wish.agents]
-        messages = _messages(wish)
+        names = [agent.name for agent in planner_input.agents]
+        messages = _messages(planner_input)
         request = Request(
             self._model,
             messages,
@@ -143,7 +144,9 @@ class Planner:
                 invalid_answer, problems = "", (failure.detail,)
             except ModelError as failure:
                 log.warning("not_planned", reason=failure.detail)
-                return Plan(one_task(wish), "fallback", plus(usage, failure.usage), (*problems, failure.detail))
+                return Plan(
+                    one_task(planner_input), "fallback", plus(usage, failure.usage), (*problems, failure.detail)
+                )
             else:
                 usage = plus(usage, answer.usage)
                 try:
@@ -154,36 +157,38 @@ class Planner:
             repair = Message("system", f"{_MEND}\n{json.dumps(quoted, ensure_ascii=False)}", part="note")
             request = replace(request, messages=(*messages[:-1], repair, messages[-1]))
         log.warning("plans_invalid", problems=problems)
-        return Plan(one_task(wish), "fallback", usage, problems)
+        return Plan(one_task(planner_input), "fallback", usage, problems)
 
 
-def spare_busy_agents(graph: TaskGraph, wish: Wish) -> TaskGraph:
+def spare_busy_agents(graph: TaskGraph, planner_input: PlannerInput) -> TaskGraph:
     """Return the plan with the tasks of agents at capacity reassigned to free agents.
 
     A substitute has the same role, or else a capability in common. Agents that the request names, and those without a
     substitute, keep their tasks.
     """
-    agents = {agent.name: agent for agent in wish.agents}
-    free = [agent for agent in wish.agents if agent.status not in (AT_CAPACITY, IN_ERROR)]
+    agents = {agent.name: agent for agent in planner_input.agents}
+    free = [agent for agent in planner_input.agents if agent.status not in (AT_CAPACITY, IN_ERROR)]
 
     def substitute(name: str) -> str:
         busy = agents.get(name)
-        if busy is None or busy.status != AT_CAPACITY or name in wish.text:
+        if busy is None or busy.status != AT_CAPACITY or name in planner_input.text:
             return name
         candidates = [agent for agent in free if agent.role == busy.role]
         candidates = candidates or [agent for agent in free if set(agent.capabilities) & set(busy.capabilities)]
         return candidates[0].name if candidates else name
 
     tasks = [replace(task, agent=substitute(task.agent)) for task in graph.tasks.values()]
-    if tasks == list(graph.tasks.values()):
-        return graph
-    return TaskGraph(tasks)
+    return graph if tasks == list(graph.tasks.values()) else TaskGraph(tasks)
 
 
-def one_task(wish: Wish) -> TaskGraph:
+def one_task(planner_input: PlannerInput) -> TaskGraph:
     """Return the fallback plan: one task for the best-matching agent."""
-    best = best_agent(wish.text, wish.agents)
-    description = wish.text if len(wish.text) <= MAX_DESCRIPTION_CHARACTERS else "Answer the user's last message."
+    best = best_agent(planner_input.text, planner_input.agents)
+    description = (
+        planner_input.text
+        if len(planner_input.text) <= MAX_DESCRIPTION_CHARACTERS
+        else "Answer the user's last message."
+    )
     return TaskGraph([PlannedTask("1", best.name, description)])
 
 
@@ -227,22 +232,22 @@ def plan_schema(agents: Sequence[str]) -> Schema:
     )
 
 
-def _messages(wish: Wish) -> tuple[Message, ...]:
-    agents = "\n".join(json.dumps(_agent_json(agent), ensure_ascii=False) for agent in wish.agents)
-    folder = _FOLDER if wish.has_folder else _NO_FOLDER
+def _messages(planner_input: PlannerInput) -> tuple[Message, ...]:
+    agents = "\n".join(json.dumps(_agent_json(agent), ensure_ascii=False) for agent in planner_input.agents)
+    folder = _FOLDER if planner_input.has_folder else _NO_FOLDER
     messages = [Message("system", f"{_TASK}\n\n{_AGENTS}\n{agents}\n\n{folder}")]
     left = HISTORY_TOKENS
     history: list[Message] = []
-    for message in reversed(wish.said):
+    for message in reversed(planner_input.history):
         left -= message.tokens
         if left < 0:
             break
         history.append(Message(message.role, message.content, part="history"))
     messages += reversed(history)
-    if wish.old_plan is not None:
-        quoted = {"plan": wish.old_plan.text(), "feedback": wish.feedback[:MAX_FEEDBACK]}
+    if planner_input.old_plan is not None:
+        quoted = {"plan": planner_input.old_plan.text(), "feedback": planner_input.feedback[:MAX_FEEDBACK]}
         messages.append(Message("system", f"{_REVISE}\n{json.dumps(quoted, ensure_ascii=False)}"))
-    return (*messages, Message("user", wish.text))
+    return (*messages, Message("user", planner_input.text))
 
 
 def _agent_json(agent: AgentBrief) -> dict[str, Any]:
