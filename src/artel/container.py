@@ -15,6 +15,7 @@ from artel.approvals.service import ApprovalService
 from artel.auth.jwks import KeySet
 from artel.auth.login import Login
 from artel.auth.passwords import Passwords
+from artel.auth.principal import Principal
 from artel.auth.secret import load_or_make_secret
 from artel.auth.service import AccountService
 from artel.auth.tokens import Tokens
@@ -29,6 +30,15 @@ from artel.db import schema
 from artel.db.engine import Database
 from artel.db.tenant import Tenant
 from artel.events.event_pulse import EventPulse
+from artel.events.hints import (
+    MemoriesChanged,
+    ProjectChanged,
+    QuestionOver,
+    SessionChanged,
+    TurnParked,
+    TurnStopped,
+    WorkWaiting,
+)
 from artel.events.hub import EventHub, Readers
 from artel.events.project_log import read_project_events
 from artel.events.session_log import read_events
@@ -39,7 +49,7 @@ from artel.plans.orchestrator import Orchestrator
 from artel.plans.service import WorkflowService
 from artel.projects.service import ProjectService
 from artel.projects.transactions import ProjectRules
-from artel.runs.host import Host
+from artel.runs.host import Host, Job
 from artel.sessions.service import SessionService
 from artel.settings import Settings
 from artel.spaces import leases
@@ -53,7 +63,8 @@ from artel.task_workspaces.service import TaskWorkspaces
 from artel.task_workspaces.storage_quota import StorageQuota
 from artel.task_workspaces.task_workspace import Quota
 from artel.turns.service import ChatService
-from artel.turns.waiters import TurnWaiters
+from artel.turns.transactions import TurnAccepted
+from artel.turns.waiters import Ended, TurnWaiters
 from artel.vector_index.providers import MemorySettings, make_embedder, make_store
 
 log = get_logger(__name__)
@@ -143,7 +154,7 @@ class Container:
         signals = Signals(hub, project_hub, None if alone else bus)
         turn_waiters = TurnWaiters()
         brain = BrainRouter(os.environ, model_rules(settings))
-        project_events, process_id = ProjectEventWriter(database, signals), uuid7()
+        project_events, process_id = ProjectEventWriter(database), uuid7()
         connector_connections = ConnectorConnections(
             database, process_id, project_events.add, settings.max_connectors_per_user
         )
@@ -197,6 +208,7 @@ class Container:
             host = Host(space_services, spaces, Orchestrator(settings.planner_model), host_id)
             signals.add(host)
         signals.add(TurnWaiterSignals(turn_waiters))
+        send_hints(space_services, host)
         for close in (cache.close, brain.close, hub.close, project_hub.close, project_events.close, relay.close):
             opened.push_async_callback(close)
         rules = ProjectRules(
@@ -236,7 +248,7 @@ class Container:
             opened=opened,
             chat=chat,
             sessions=SessionService(space_services, settings.search_seconds),
-            approvals=ApprovalService(space_services, chat, settings.planner_model),
+            approvals=ApprovalService(space_services, settings.planner_model),
             workflows=WorkflowService(database, chat),
             agents=AgentService(space_services, brain, space_rpc),
             projects=ProjectService(space_services, rules, space_rpc, spaces, connector_connections),
@@ -267,6 +279,23 @@ class Container:
         self.passwords.close()
         self.signals.close()
         await self.opened.aclose()
+
+
+def send_hints(services: SpaceServices, host: Host | None) -> None:
+    """Connect the hints of committed transactions with those who wait for them."""
+    on_commit, signals = services.database.on_commit, services.signals
+    on_commit(SessionChanged, lambda hint: signals.session_changed(hint.session_id))
+    on_commit(ProjectChanged, lambda hint: signals.project_changed(hint.project_id))
+    on_commit(TurnStopped, lambda hint: signals.cancelled(hint.turn_id))
+    on_commit(QuestionOver, lambda hint: services.relay.stop_asking(Principal(hint.user_id), [hint]))
+    on_commit(MemoriesChanged, lambda _: services.memories.wake())
+    on_commit(TurnParked, lambda hint: services.turn_waiters.parked(hint.turn_id))
+    on_commit(Ended, services.turn_waiters.tell)
+    on_commit(WorkWaiting, lambda hint: signals.work(hint.project_id))
+    on_commit(TurnAccepted, lambda hint: signals.work(hint.turn.project_id))
+    if host is not None:
+        on_commit(WorkWaiting, lambda hint: host.work(hint.project_id))
+        on_commit(TurnAccepted, lambda hint: host.take(Job(hint.principal, hint.turn, hint.text)))
 
 
 class TurnWaiterSignals:

@@ -11,8 +11,9 @@ from artel.ids import uuid7
 from artel.projects.transactions import ProjectRules
 from artel.sessions.message_repository import StoredMessage
 from artel.sessions.transactions import create_session
+from artel.turns.end import Outcome, end_turn
 from artel.turns.repository import TurnRepository
-from artel.turns.transactions import AgentAtWork, NewTurn, Outcome, TurnOver, accept_message, finish_turn, start_turn
+from artel.turns.transactions import AgentAtWork, NewTurn, TurnOver, accept_message, start_turn
 from artel.turns.turn import Turn, TurnStatus
 
 RULES = ProjectRules(max_projects=10, max_agents=10, planner_model="gpt-4o")
@@ -35,7 +36,7 @@ class ChatUser:
         return NewTurn(uuid7(), uuid7(), content, 1, str(self.agent_id), key)
 
     async def accept(self, session_id: str, new: NewTurn | None = None) -> Turn:
-        return await self.database.run(accept_message, self.user, session_id, new or self.message())
+        return await self.database.of(self.user).run(accept_message, session_id, new or self.message())
 
     async def start(self, session_id: str, turn_id: str) -> bool:
         return await self.history(session_id, turn_id) is not None
@@ -44,14 +45,15 @@ class ChatUser:
         turn = await self.turn(session_id, turn_id)
         agent = AgentAtWork(self.agent_id, "agent_coder", "idle", "processing")
         try:
-            return (await self.database.run(start_turn, self.user, turn, agent, 10)).messages
+            return (await self.database.of(self.user).run(start_turn, turn, agent, 10)).messages
         except TurnOver:
             return None
 
     async def finish(self, session_id: str, turn_id: str, outcome: Outcome | None = None) -> bool:
         agent = AgentAtWork(self.agent_id, "agent_coder", "processing", "idle")
+        turn = await self.turn(session_id, turn_id)
         try:
-            await self.database.run(finish_turn, self.user, session_id, turn_id, agent, outcome or answer("Hi"))
+            await self.database.of(self.user).run(end_turn, turn, replace(outcome or answer("Hi"), agent=agent))
         except TurnOver:
             return False
         return True

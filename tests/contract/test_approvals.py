@@ -18,6 +18,7 @@ from artel.runs.user_files import Caller, RunFiles
 from artel.spaces import leases
 from artel.tools.consent import Decision
 from artel.tools.policy import Policy
+from artel.turns.end import cancel_turn
 from artel.turns.tool_calls import list_calls
 from artel.turns.transactions import MAX_UNFINISHED, TurnOver
 from artel.turns.turn import TurnStatus
@@ -57,7 +58,7 @@ async def parked(chat: ChatUser, seconds: float = 300, **details: Any) -> Approv
         decided_at=None,
         used_at=None,
     )
-    await chat.database.run(approvals.park_turn, chat.user, turn, PARKED, approval, None, None)
+    await chat.database.of(chat.user).run(approvals.park_turn, turn, PARKED, approval)
     assert (await chat.turn(session, turn.id)).status is TurnStatus.WAITING
     return approval
 
@@ -67,7 +68,7 @@ async def stands(chat: ChatUser, approval: Approval) -> ApprovalStatus:
 
 
 async def decide(chat: ChatUser, approval: Approval, decision: str = "approve") -> Approval:
-    return await chat.database.run(approvals.decide, chat.user, approval.id, decision, "", "once")
+    return await chat.database.of(chat.user).run(approvals.decide, approval.id, decision, "", "once")
 
 
 async def test_of_all_who_end_the_waiting_at_once_one_wins(chat: ChatUser) -> None:
@@ -75,8 +76,8 @@ async def test_of_all_who_end_the_waiting_at_once_one_wins(chat: ChatUser) -> No
         approval = await parked(chat)
         ends = [
             *(decide(chat, approval, decision) for decision in ("approve", "reject", "approve")),
-            *(chat.database.run(approvals.expire, chat.user, approval.id) for _ in range(2)),
-            chat.database.run(approvals.cancel_turn, chat.user, approval.session_id, approval.turn_id, uuid7(), 1),
+            *(chat.database.of(chat.user).run(approvals.expire, approval.id) for _ in range(2)),
+            chat.database.of(chat.user).run(cancel_turn, approval.session_id, approval.turn_id),
         ]
 
         outcomes = await asyncio.gather(*ends, return_exceptions=True)
@@ -128,7 +129,7 @@ async def test_nobody_decides_after_the_time_is_over_even_before_the_clock_has_l
         await decide(chat, approval)
 
     assert await stands(chat, approval) is ApprovalStatus.PENDING
-    await chat.database.run(approvals.expire, chat.user, approval.id)
+    await chat.database.of(chat.user).run(approvals.expire, approval.id)
     assert (await chat.turn(approval.session_id, approval.turn_id)).status is TurnStatus.QUEUED
 
 
@@ -141,7 +142,7 @@ async def test_a_warning_comes_once_a_minute_before_the_end(chat: ChatUser) -> N
         return {one.approval_id for one in found}
 
     assert await due() == {soon.id, over.id}
-    await chat.database.run(approvals.warn, chat.user, soon.id)
+    await chat.database.of(chat.user).run(approvals.warn, soon.id)
     assert await due() == {over.id}
     [warning] = [event for event in await chat.events(soon.session_id) if event.type == "approval_timeout_warning"]
     assert 0 < warning.data["seconds_left"] <= 50
@@ -151,11 +152,11 @@ async def test_a_warning_comes_once_a_minute_before_the_end(chat: ChatUser) -> N
 async def test_only_what_expired_is_asked_for_again_and_once(chat: ChatUser) -> None:
     approval = await parked(chat)
     with pytest.raises(ApprovalDecided):
-        await chat.database.run(approvals.ask_again, chat.user, approval.id, uuid7(), uuid7())
-    await chat.database.run(approvals.expire, chat.user, approval.id)
+        await chat.database.of(chat.user).run(approvals.ask_again, approval.id, uuid7(), uuid7())
+    await chat.database.of(chat.user).run(approvals.expire, approval.id)
 
     outcomes = await asyncio.gather(
-        *(chat.database.run(approvals.ask_again, chat.user, approval.id, uuid7(), uuid7()) for _ in range(4)),
+        *(chat.database.of(chat.user).run(approvals.ask_again, approval.id, uuid7(), uuid7()) for _ in range(4)),
         return_exceptions=True,
     )
 
@@ -170,9 +171,9 @@ async def test_only_what_expired_is_asked_for_again_and_once(chat: ChatUser) -> 
 async def test_what_is_asked_again_is_bound_to_what_was_shown(chat: ChatUser) -> None:
     shown: dict[str, Any] = {"diff": "+x", "old_sha256": "", "new_sha256": "b" * 64}
     approval = await parked(chat, **shown, ask_id="q1", where="terminal", grant="*")
-    await chat.database.run(approvals.expire, chat.user, approval.id)
+    await chat.database.of(chat.user).run(approvals.expire, approval.id)
 
-    again = await chat.database.run(approvals.ask_again, chat.user, approval.id, uuid7(), uuid7())
+    again = await chat.database.of(chat.user).run(approvals.ask_again, approval.id, uuid7(), uuid7())
 
     assert again.details.shown() == shown
 
@@ -203,15 +204,15 @@ async def test_a_call_that_makes_no_sense_uses_no_approval_up_and_is_noted(chat:
 
 async def test_what_is_asked_for_again_counts_like_a_message(chat: ChatUser) -> None:
     approval = await parked(chat)
-    await chat.database.run(approvals.expire, chat.user, approval.id)
+    await chat.database.of(chat.user).run(approvals.expire, approval.id)
     more = [await chat.accept(approval.session_id) for _ in range(MAX_UNFINISHED - 1)]
 
     with pytest.raises(SessionBusy):
-        await chat.database.run(approvals.ask_again, chat.user, approval.id, uuid7(), uuid7())
+        await chat.database.of(chat.user).run(approvals.ask_again, approval.id, uuid7(), uuid7())
 
     assert await stands(chat, approval) is ApprovalStatus.EXPIRED
     assert await chat.finish(approval.session_id, more[-1].id)
-    await chat.database.run(approvals.ask_again, chat.user, approval.id, uuid7(), uuid7())
+    await chat.database.of(chat.user).run(approvals.ask_again, approval.id, uuid7(), uuid7())
     with pytest.raises(SessionBusy):
         await chat.accept(approval.session_id)
 
@@ -222,7 +223,7 @@ async def test_what_was_decided_about_an_earlier_call_is_over(chat: ChatUser) ->
     turn = await chat.turn(approval.session_id, approval.turn_id)
     assert await chat.start(approval.session_id, approval.turn_id)
     again = replace(approval, id=uuid7(), arguments_hash="1" * 64, status=ApprovalStatus.PENDING)
-    await chat.database.run(approvals.park_turn, chat.user, turn, PARKED, again, None, None)
+    await chat.database.of(chat.user).run(approvals.park_turn, turn, PARKED, again)
     await decide(chat, again)
 
     known = await chat.database.read(approvals.decisions, chat.user, approval.turn_id)

@@ -16,9 +16,11 @@ from artel.budgets.repository import Budget, BudgetRepository, Reservation
 from artel.contract.http import NewProject
 from artel.db import schema
 from artel.db.engine import Database
+from artel.db.tx import Tx
 from artel.ids import uuid7
 from artel.projects.transactions import create_project
-from artel.turns.transactions import TurnOver, finish_turn
+from artel.turns.end import end_turn
+from artel.turns.transactions import TurnOver
 from tests.actors.chat_user import RULES, ChatUser, answer
 from tests.deadlines import POLL_SECONDS
 
@@ -97,8 +99,10 @@ async def payer(upgraded_database: Callable[[], str]) -> AsyncIterator[Payer]:
 async def test_nothing_is_reserved_for_ending_turn(payer: Payer) -> None:
     budget_guard = await payer.begin()
 
+    turn = await payer.turn(payer.session_id, payer.turn_id)
+
     def end(connection: Connection) -> None:
-        finish_turn(connection, payer.user, payer.session_id, payer.turn_id, None, answer("Hi"))
+        end_turn(Tx(connection, payer.user), turn, answer("Hi"))
 
     async with payer.held(end) as commit:
         reserving = asyncio.get_running_loop().create_task(budget_guard.reserve(0.1))
@@ -113,7 +117,7 @@ async def test_nothing_is_reserved_for_ending_turn(payer: Payer) -> None:
 async def test_nothing_is_reserved_for_session_being_deleted(payer: Payer) -> None:
     budget_guard = await payer.begin()
 
-    async with payer.held(lambda c: delete_session(c, payer.user, payer.session_id)) as commit:
+    async with payer.held(lambda c: delete_session(Tx(c, payer.user), payer.session_id)) as commit:
         reserving = asyncio.get_running_loop().create_task(budget_guard.reserve(0.1))
         await payer.has_done_or_waits(reserving)
         commit()
@@ -133,7 +137,7 @@ async def test_open_reservation_counts_as_spent_when_turn_ends(payer: Payer, end
         if end == "finished":
             ending = asyncio.ensure_future(payer.finish(payer.session_id, payer.turn_id))
         else:
-            ending = asyncio.ensure_future(payer.database.run(delete_session, payer.user, payer.session_id))
+            ending = asyncio.ensure_future(payer.database.of(payer.user).run(delete_session, payer.session_id))
         await payer.has_done_or_waits(ending)
         commit()
         await ending

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, delete, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from artel.auth.principal import Principal
 from artel.db import engine, schema, tables
 from artel.db.engine import Database
+from artel.db.tx import Tx
 from artel.errors import ArtelError, DatabaseUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -137,6 +139,65 @@ async def test_cancelling_the_caller_does_not_stop_the_transaction(database: Dat
     again = Database(database.engine.url.render_as_string(hide_password=False))
     assert await again.read(all_numbers) == {1: 0, 2: 0}
     await again.close()
+
+
+async def test_hints_are_sent_after_the_commit_and_before_the_caller_goes_on(database: Database) -> None:
+    sent: list[object] = []
+
+    def fail(_hint: str) -> None:
+        raise ValueError("an error of one handler is not the others'")
+
+    database.on_commit(int, sent.append)
+    database.on_commit(str, fail)
+
+    def write(tx: Tx, number: int) -> int:
+        add(tx.connection, number)
+        for hint in ("bad", number, number, 2.5):  # nobody wants the last one
+            tx.after_commit(hint)
+        return len(sent)
+
+    assert await database.of(Principal(1)).run(write, 7) == 0
+    assert sent == [7]
+
+
+async def test_hints_of_a_transaction_that_fails_are_not_sent(database: Database) -> None:
+    sent: list[int] = []
+    database.on_commit(int, sent.append)
+    await database.run(add, 2)
+
+    def write(tx: Tx, number: int) -> None:
+        tx.after_commit(number)
+        add(tx.connection, number)
+        if number == 3:
+            raise RuntimeError("in the middle")
+
+    # SQLite runs them together first, and again one by one after the database error of the second.
+    outcomes = await asyncio.gather(
+        *(database.of(Principal(1)).run(write, number) for number in (1, 2, 3, 4)), return_exceptions=True
+    )
+
+    assert [isinstance(outcome, Exception) for outcome in outcomes] == [False, True, True, False]
+    assert sorted(sent) == [1, 4]
+
+
+async def test_hints_are_sent_although_the_caller_was_cancelled(database: Database) -> None:
+    started, go_on, sent = threading.Event(), threading.Event(), asyncio.Event()
+    database.on_commit(int, lambda _: sent.set())
+
+    def slow(tx: Tx) -> None:
+        started.set()
+        assert go_on.wait(10)
+        tx.after_commit(1)
+
+    caller = asyncio.create_task(database.of(Principal(1)).run(slow))
+    await asyncio.to_thread(started.wait, 10)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert not sent.is_set()
+    go_on.set()
+
+    await asyncio.wait_for(sent.wait(), 10)
 
 
 async def test_concurrent_writers_all_succeed(database: Database) -> None:

@@ -14,13 +14,14 @@ from artel.auth.principal import Principal
 from artel.contract.http import AgentChanges, NewAgent, NewProject, NewSession
 from artel.db import schema
 from artel.db.engine import Database
+from artel.db.lease import LeaseLost
 from artel.ids import uuid7
 from artel.projects.transactions import ProjectRules, create_project
 from artel.sessions.transactions import create_session
 from artel.spaces import leases
 from artel.spaces.leases import Acquired, SpaceElsewhere
-from artel.turns.lease import LeaseLost
-from artel.turns.transactions import AgentAtWork, NewTurn, Outcome, accept_message, finish_turn, note_events, start_turn
+from artel.turns.end import Outcome, end_turn
+from artel.turns.transactions import AgentAtWork, NewTurn, accept_message, note_events, start_turn
 from artel.turns.turn import Turn, TurnStatus
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("backend", ["postgres"], indirect=True, scope="session")]
@@ -49,7 +50,7 @@ class Hosts:
             create_session, self.user, uuid7(), NewSession(project_id=self.project_id), RULES
         )
         new = NewTurn(uuid7(), uuid7(), "Hello", 1, str(self.agent_id))
-        return await self.database.run(accept_message, self.user, session.session_id, new, lambda *_: None)
+        return await self.database.of(self.user).run(accept_message, session.session_id, new, lambda *_: None)
 
     async def count(self, table: str) -> int:
         count: int = await self.database.read(lambda c: c.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())  # noqa: S608
@@ -90,19 +91,19 @@ async def test_a_host_that_has_lost_its_space_writes_nothing(hosts: Hosts) -> No
     stale = (await hosts.acquire("first")).lease
     turn, waiting = await hosts.turn(), await hosts.turn()
     agent = AgentAtWork(hosts.agent_id, "agent_coder", "idle", "processing")
-    await hosts.database.run(start_turn, hosts.user, turn, agent, 10, stale)
+    await hosts.database.of(hosts.user, stale).run(start_turn, turn, agent, 10)
     await hosts.live("first", OVER)
     await hosts.live("second")
     await hosts.acquire("second")
     events = await hosts.count("events")
-    outcome = Outcome(TurnStatus.COMPLETED, uuid7(), "Late", 1, None)
+    outcome = Outcome(TurnStatus.COMPLETED, uuid7(), "Late", 1, None, agent=agent)
 
     with pytest.raises(LeaseLost):
-        await hosts.database.run(start_turn, hosts.user, waiting, agent, 10, stale)
+        await hosts.database.of(hosts.user, stale).run(start_turn, waiting, agent, 10)
     with pytest.raises(LeaseLost):
-        await hosts.database.run(note_events, hosts.user, turn, [agent.change], stale)
+        await hosts.database.of(hosts.user, stale).run(note_events, turn, [agent.change])
     with pytest.raises(LeaseLost):
-        await hosts.database.run(finish_turn, hosts.user, turn.session_id, turn.id, agent, outcome, stale)
+        await hosts.database.of(hosts.user, stale).run(end_turn, turn, outcome)
     await hosts.database.run(leases.release_space, stale)  # has no effect either
 
     assert await hosts.count("events") == events
@@ -155,5 +156,5 @@ async def test_every_change_of_an_agent_raises_the_version_that_a_turn_begins_wi
 
     turn = await hosts.turn()
     lease = (await hosts.acquire("first")).lease
-    started = await hosts.database.run(start_turn, hosts.user, turn, None, 10, lease)
+    started = await hosts.database.of(hosts.user, lease).run(start_turn, turn, None, 10)
     assert started.config_version == before + 4

@@ -11,6 +11,7 @@ import pytest
 from artel.agent_loop.parking import State, dump_state
 from artel.approvals.approval import ApprovalStatus
 from artel.approvals.repository import ApprovalRepository
+from artel.approvals.transactions import tool_request
 from artel.auth.accounts import create_account
 from artel.brain.brain import Message, ToolCall
 from artel.contract.approval_details import BudgetDetails
@@ -20,7 +21,7 @@ from artel.db import schema
 from artel.db.engine import Database
 from artel.plans import transactions as records
 from artel.plans.plan import TaskStatus, WorkflowTask
-from artel.plans.proposal import plan_approval, tool_request
+from artel.plans.proposal import plan_approval
 from artel.plans.repository import TaskRepository
 from artel.plans.transactions import Begun
 from artel.projects.transactions import create_project
@@ -43,7 +44,7 @@ class Run:
     task: WorkflowTask
 
     async def step(self, step: Callable[..., Any], *what: Any) -> Any:
-        return await self.chat.database.run(step, self.chat.user, self.turn, *what, None)
+        return await self.chat.database.of(self.chat.user).run(step, self.turn, *what)
 
     async def told(self) -> list[str]:
         return [event.type for event in await self.chat.events(self.turn.session_id)]
@@ -68,7 +69,7 @@ async def run(upgraded_database: Callable[[], str]) -> AsyncIterator[Run]:
     chat = ChatUser(database, user, project.id, agent.id)
     session = await chat.session()
     turn = await chat.accept(session, replace(chat.message(), target=None))
-    begun = await database.run(records.begin, user, turn, 10, None)
+    begun = await database.of(user).run(records.begin, turn, 10, None)
     task = WorkflowTask(
         workflow_id=begun.workflow.id,
         id="a",
@@ -103,7 +104,7 @@ async def test_a_task_that_begins_to_wait_is_stored_and_told_once(run: Run) -> N
     approval = tool_approval(run.turn, run.task.agent_id, Question(call.name, {"path": "x"}), 300)
     parked = ParkedRun(state=dump_state(state), seconds=0.1234567, approval_id=approval.id)
     waits = replace(run.task, status=TaskStatus.WAITING, parked=parked)
-    step = records.park_task, waits, approval, [tool_request(approval, waits)], (5, False)
+    step = records.park_task, waits, approval, [tool_request(approval, waits.id)], (5, False)
 
     await run.step(*step)
     await run.step(*step)

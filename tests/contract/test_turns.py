@@ -16,12 +16,9 @@ from artel.sessions.message_repository import StoredMessage
 from artel.sessions.repository import SessionRepository
 from artel.sessions.transactions import create_session, delete_session
 from artel.turns import transactions
+from artel.turns.end import end_turn
 from artel.turns.repository import TurnRepository
-from artel.turns.transactions import (
-    accept_message,
-    finish_turn,
-    start_turn,
-)
+from artel.turns.transactions import accept_message, start_turn
 from artel.turns.turn import TurnStatus
 from tests.actors.chat_user import RULES, ChatUser, answer, failure
 
@@ -158,11 +155,11 @@ async def test_another_users_session_can_be_neither_written_nor_read(chat: ChatU
     before = await chat.events(session)
 
     with pytest.raises(SessionNotFound):
-        await chat.database.run(accept_message, stranger, session, chat.message())
+        await chat.database.of(stranger).run(accept_message, session, chat.message())
     with pytest.raises(SessionNotFound):
-        await chat.database.run(start_turn, stranger, turn, None, 10)
+        await chat.database.of(stranger).run(start_turn, turn, None, 10)
     with pytest.raises(SessionNotFound):
-        await chat.database.run(finish_turn, stranger, session, turn.id, None, answer("mine"))
+        await chat.database.of(stranger).run(end_turn, turn, answer("mine"))
     with pytest.raises(SessionNotFound):
         await chat.database.read(read_events, stranger, session, 0, 100)
     with pytest.raises(TurnNotFound):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from artel.cli import main as command_line
-from artel.db.engine import Database
+from artel.db.engine import Database, UserDatabase
 from artel.runs.direct_turn import DirectTurn
 from artel.turns import service as turns
 
@@ -22,7 +22,7 @@ Points = tuple[str | None, str | None]
 OF_TURNS: dict[str, Points] = {
     "accept_message": (None, "accepted"),
     "start_turn": ("before_start", "started"),
-    "finish_turn": ("before_finish", "finished"),
+    "end_turn": ("before_finish", "finished"),
     "cancel_turn": ("cancelling", "cancelled"),
 }
 OF_PLANS: dict[str, Points] = {
@@ -35,7 +35,6 @@ OF_PLANS: dict[str, Points] = {
     "park_task": ("before_waiting", "task_waits"),
     "park_run": ("before_parking", "parked"),
     "use": ("before_use", "used"),
-    "_finish": ("before_last", "answered"),
     "retry": ("before_retry", "retried"),
     "_reserve": (None, "reserved"),
     "settle": ("before_settling", None),
@@ -78,9 +77,14 @@ class Mortality:
 
 def make_mortal(mortality: Mortality) -> None:
     """Wrap the functions that have kill points."""
-    run = Database.run
+    Database.run = _mortal_run(mortality, Database.run)  # type: ignore[method-assign]
+    UserDatabase.run = _mortal_run(mortality, UserDatabase.run)  # type: ignore[method-assign]
+    DirectTurn._finish = _passing(mortality, "answer_received", DirectTurn._finish)  # type: ignore[method-assign]
+    turns._answer = _passing(mortality, "before_answer", turns._answer)
 
-    async def mortal_run(self: Database, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+
+def _mortal_run(mortality: Mortality, run: Callable[..., Any]) -> Callable[..., Any]:
+    async def mortal_run(self: object, transaction: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         before, after = TRANSACTIONS.get(getattr(transaction, "__name__", ""), (None, None))
 
         def mortal_transaction(*with_connection: Any, **named: Any) -> Any:
@@ -92,9 +96,7 @@ def make_mortal(mortality: Mortality) -> None:
         mortality.passed(after)
         return result
 
-    Database.run = mortal_run  # type: ignore[method-assign]
-    DirectTurn._finish = _passing(mortality, "answer_received", DirectTurn._finish)  # type: ignore[method-assign]
-    turns._answer = _passing(mortality, "before_answer", turns._answer)
+    return mortal_run
 
 
 def _passing(mortality: Mortality, point: str, function: Callable[..., Any]) -> Callable[..., Any]:

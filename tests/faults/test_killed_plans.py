@@ -75,8 +75,8 @@ WAITING = [
 ]
 ENDING = [
     Point("merge_called", ["diamond", "wide"], 2),
-    Point("before_last", ["single", "diamond"], 2),
-    Point("answered", ["single", "diamond"], 2),
+    Point("before_finish", ["single", "diamond"], 2),
+    Point("finished", ["single", "diamond"], 2),
     Point("cancelling", ["cancelled", "single"]),
     Point("cancelled", ["cancelled", "diamond"]),
     Point("before_retry", ["failing", "single"]),

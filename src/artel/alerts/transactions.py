@@ -7,28 +7,28 @@ from artel.auth.principal import Principal
 from artel.contract.events import AlertRaised, AlertResolved
 from artel.contract.http import Page
 from artel.contract.spaces import Alert
-from artel.events.project_log import ProjectLog
+from artel.db.tx import Tx
+from artel.events.project_log import write_project_events
 from artel.projects.repository import ProjectRepository
 
 
-def raise_alert(connection: Connection, principal: Principal, alert: Alert, subject: str) -> bool:
+def raise_alert(tx: Tx, alert: Alert, subject: str) -> bool:
     """Raise an alert unless it is already open; return whether it was new."""
-    log = ProjectLog(connection, principal, alert.project_id)
-    repository = AlertRepository(connection, principal)
+    repository = AlertRepository(tx)
     if repository.is_open(alert.project_id, alert.kind, subject):
         return False
     repository.add(alert, subject)
     repository.trim(alert.project_id)
-    log.write(AlertRaised(alert_id=alert.id, kind=alert.kind, severity=alert.severity, message=alert.message))
+    event = AlertRaised(alert_id=alert.id, kind=alert.kind, severity=alert.severity, message=alert.message)
+    write_project_events(tx, alert.project_id, [event])
     return True
 
 
-def resolve_alert(connection: Connection, principal: Principal, project_id: int, kind: str, subject: str) -> bool:
+def resolve_alert(tx: Tx, project_id: int, kind: str, subject: str) -> bool:
     """Mark an alert as resolved; return whether there was one."""
-    log = ProjectLog(connection, principal, project_id)
-    if not AlertRepository(connection, principal).resolve(project_id, kind, subject):
+    if not AlertRepository(tx).resolve(project_id, kind, subject):
         return False
-    log.write(AlertResolved(kind=kind, subject=subject))
+    write_project_events(tx, project_id, [AlertResolved(kind=kind, subject=subject)])
     return True
 
 

@@ -4,19 +4,28 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select
+from sqlalchemy import ColumnElement, Row, Select, bindparam
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.contract.approval_details import load_details
 from artel.db.tables import approvals
-from artel.db.tenant import TenantRepository
+from artel.db.tenant import TenantRepository, prepared
+from artel.db.tx import Tx
 from artel.errors import ApprovalNotFound
+from artel.events.hints import QuestionOver
 
 
 class ApprovalRepository(TenantRepository):
     """Approvals of one user."""
 
     table = approvals
+
+    @prepared
+    def _withdraw(cls) -> ReturningUpdate[Any]:  # noqa: N805
+        values = {"status": ApprovalStatus.WITHDRAWN, "decided_at": bindparam("now")}
+        pending = approvals.c.turn_id == bindparam("turn"), approvals.c.status == ApprovalStatus.PENDING
+        return cls._prepare_update(**values).where(*pending).returning(*approvals.c)
 
     def add(self, approval: Approval) -> None:
         """Ask."""
@@ -85,12 +94,15 @@ class ApprovalRepository(TenantRepository):
         return [_approval(row) for row in self.connection.execute(self._select().where(*asked))]
 
     def withdraw(self, turn_id: str) -> list[Approval]:
-        """Ask no more for a turn; return what was asked."""
-        pending = self.of_turn(turn_id, ApprovalStatus.PENDING)
-        asked = approvals.c.turn_id == turn_id, approvals.c.status == ApprovalStatus.PENDING
-        values = {"status": ApprovalStatus.WITHDRAWN, "decided_at": datetime.now(UTC)}
-        self.connection.execute(self._update(values).where(*asked))
-        return pending
+        """Withdraw and return the pending approvals of a turn."""
+        return [_approval(row) for row in self._run(self._withdraw, turn=turn_id, now=datetime.now(UTC))]
+
+
+def stop_asking(tx: Tx, approvals: Iterable[Approval]) -> None:
+    """Make connectors stop asking, after the commit, what needs no answer any more."""
+    for approval in approvals:
+        if approval.ask_id:
+            tx.after_commit(QuestionOver(tx.principal.user_id, approval.project_id, approval.ask_id))
 
 
 def _with(status: str | None, session_id: str | None) -> list[ColumnElement[bool]]:

@@ -15,7 +15,6 @@ from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.plans.commands import ask_plan_again, decide_plan
 from artel.spaces.services import SpaceServices
-from artel.turns.service import ChatService
 
 MAX_PENDING_DECISIONS = 100
 ONLY_WITH_A_PLAN = (
@@ -29,10 +28,9 @@ log = get_logger(__name__)
 class ApprovalService:
     """Lists approvals, takes decisions and resumes the runs that wait for them."""
 
-    def __init__(self, services: SpaceServices, chat: ChatService, planner_model: str) -> None:
+    def __init__(self, services: SpaceServices, planner_model: str) -> None:
         self._services = services
         self._database = services.database
-        self._chat = chat
         self._planner_model = planner_model
         self._storing: set[asyncio.Task[None]] = set()
 
@@ -54,14 +52,13 @@ class ApprovalService:
         if not starts_plan and (new.changes.tasks or new.instruction.strip()):
             raise PlanNotPossible(ONLY_WITH_A_PLAN)
         if approval.kind == "tool":
-            decided = await self._database.run(
-                approvals.decide, user, approval_id, new.decision, new.feedback, new.changes.holds
+            decided = await self._database.of(user).run(
+                approvals.decide, approval_id, new.decision, new.feedback, new.changes.holds
             )
         else:
-            decided = await self._database.run(
-                decide_plan, user, approval_id, new.decision, new.feedback, new.instruction, new.changes.tasks
+            decided = await self._database.of(user).run(
+                decide_plan, approval_id, new.decision, new.feedback, new.instruction, new.changes.tasks
             )
-        self._chat.resume(decided.session_id, decided.project_id)
         if ask_id := decided.ask_id:
             decision = Decided(ask_id=ask_id, decision=new.decision, feedback=new.feedback)
             await self._services.relay.notify_answered(user, decided.project_id, decision)
@@ -71,12 +68,11 @@ class ApprovalService:
         """Reopen an expired approval."""
         expired = await self._database.read(approvals.get_approval, user, approval_id)
         if expired.kind == "tool":
-            approval = await self._database.run(approvals.ask_again, user, approval_id, uuid7(), uuid7())
+            approval = await self._database.of(user).run(approvals.ask_again, approval_id, uuid7(), uuid7())
         else:
             await prices.load()
             again = partial(ask_plan_again, is_demo=self._services.is_demo)
-            approval = await self._database.run(again, user, approval_id, uuid7(), self._planner_model)
-        self._services.signals.session_changed(approval.session_id)
+            approval = await self._database.of(user).run(again, approval_id, uuid7(), self._planner_model)
         return _state(approval)
 
     def decided_at_connector(self, user: Principal, project_id: int, decided: Decided) -> None:
@@ -90,13 +86,11 @@ class ApprovalService:
 
     async def _store(self, user: Principal, project_id: int, decided: Decided) -> None:
         try:
-            approval = await self._database.run(
-                approvals.decide_asked, user, project_id, decided.ask_id, decided.decision, decided.feedback
+            await self._database.of(user).run(
+                approvals.decide_asked, project_id, decided.ask_id, decided.decision, decided.feedback
             )
         except ArtelError as failure:  # already decided elsewhere, or no run waits for it
             log.info("decision_not_taken", project_id=project_id, reason=failure.detail)
-            return
-        self._chat.resume(approval.session_id, approval.project_id)
 
 
 def _state(approval: Approval) -> ApprovalState:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from artel.agent_memory import changes
 from artel.approvals.approval import Approval, ApprovalStatus
-from artel.approvals.repository import ApprovalRepository
+from artel.approvals.repository import ApprovalRepository, stop_asking
 from artel.auth.principal import Principal
 from artel.budgets.repository import BudgetRepository, settle_project, settle_turn
 from artel.contract.events import (
@@ -21,47 +21,40 @@ from artel.contract.events import (
 )
 from artel.contract.http import Page
 from artel.contract.parked_run import ParkedRun, SingleCall
+from artel.db.tx import Tx
 from artel.errors import ApprovalDecided
+from artel.events.hints import TurnParked, WorkWaiting
 from artel.events.session_log import SessionLog
 from artel.plans.repository import WorkflowRepository
 from artel.sessions import transactions as sessions
 from artel.sessions.repository import SessionRepository
-from artel.turns import cancel
-from artel.turns.lease import Lease, require_lease
 from artel.turns.repository import TurnRepository
-from artel.turns.transactions import Outcome, TurnOver, finish_turn, refuse_if_busy
+from artel.turns.transactions import TurnOver, add_turn
 from artel.turns.turn import Mode, Turn, TurnStatus
 
 WARN_SECONDS = 60
 
 
 def park_turn(
-    connection: Connection,
-    principal: Principal,
-    turn: Turn,
-    parked: ParkedRun,
-    approval: Approval,
-    change: AgentStatusChanged | None,
-    lease: Lease | None,
+    tx: Tx, turn: Turn, parked: ParkedRun, approval: Approval, change: AgentStatusChanged | None = None
 ) -> None:
-    """Let a turn wait for the user: its run is kept as it is, and asked for; raise TurnOver if it has ended."""
-    approvals = ApprovalRepository(connection, principal)
+    """Park a turn and its run until the user decides; raise TurnOver if it has ended."""
+    approvals = ApprovalRepository(tx)
     if approvals.has(approval.id):
-        return  # it was stored before, and the word of that got lost
-    require_lease(connection, principal, turn.project_id, lease)
-    happened: list[EventData] = [_request(approval)]
+        return  # it was committed before, and the answer got lost
+    happened: list[EventData] = [tool_request(approval, turn.id)]
     if change is not None:
         happened.append(change)
-    log = SessionLog(connection, principal, turn.session_id, len(happened))
-    if not TurnRepository(connection, principal).park(turn.session_id, turn.id, parked):
+    log = SessionLog(tx, turn.session_id, len(happened))
+    if not TurnRepository(tx).park(turn.session_id, turn.id, parked):
         raise TurnOver
     approvals.add(approval)
     log.write(turn.id, *happened)
+    tx.after_commit(TurnParked(turn.id))
 
 
 def decide(
-    connection: Connection,
-    principal: Principal,
+    tx: Tx,
     approval_id: str,
     decision: str,
     feedback: str,
@@ -70,11 +63,10 @@ def decide(
     at_connector: bool = False,
 ) -> Approval:
     """Take the user's decision, and let the run go on; raise if it was decided before, or nobody waits any more."""
-    approvals = ApprovalRepository(connection, principal)
-    approval = approvals.get(approval_id)
+    approvals = ApprovalRepository(tx)
     now = datetime.now(UTC)
-    log = SessionLog(connection, principal, approval.session_id, 1)
-    approval = approvals.get(approval_id)  # under the session's row nobody changes it any more
+    log = SessionLog(tx, approvals.get(approval_id).session_id, 1)
+    approval = approvals.get(approval_id)  # nobody changes it while the session is locked
     if approval.status is not ApprovalStatus.PENDING or approval.expires_at <= now:
         raise ApprovalDecided(_why_not(approval))
     if decision == "approve" and approval.tool_details.where == "terminal" and not at_connector:
@@ -82,42 +74,42 @@ def decide(
     status = ApprovalStatus.APPROVED if decision == "approve" else ApprovalStatus.REJECTED
     if not approval.tool_details.grant:
         holds = "once"  # nobody was shown what else it would hold for
-    turns = TurnRepository(connection, principal)
+    turns = TurnRepository(tx)
     if not turns.unpark(approval.session_id, approval.turn_id) and not _runs(turns, approval):
         raise ApprovalDecided("The turn does not wait any more.")
     approvals.move(
         approval_id, [ApprovalStatus.PENDING], status, feedback=feedback, holds=holds, decided_at=now, expires_at=now
     )
     log.write(approval.turn_id, ApprovalResolved(approval_id=approval_id, decision=decision, feedback=feedback))
+    tx.after_commit(WorkWaiting(approval.project_id))
     return approvals.get(approval_id)
 
 
-def decide_asked(
-    connection: Connection, principal: Principal, project_id: int, ask_id: str, decision: str, feedback: str
-) -> Approval:
+def decide_asked(tx: Tx, project_id: int, ask_id: str, decision: str, feedback: str) -> Approval:
     """Take a decision that the user made at the connector, which knows its question by a name of its own."""
-    approval = ApprovalRepository(connection, principal).asked_as(project_id, ask_id)
-    return decide(connection, principal, approval.id, decision, feedback, "once", at_connector=True)
+    approval = ApprovalRepository(tx).asked_as(project_id, ask_id)
+    return decide(tx, approval.id, decision, feedback, "once", at_connector=True)
 
 
-def expire(connection: Connection, principal: Principal, approval_id: str) -> Approval:
+def expire(tx: Tx, approval_id: str) -> Approval:
     """Let a run go on that nobody has decided about in time; raise if somebody has."""
-    approvals = ApprovalRepository(connection, principal)
+    approvals = ApprovalRepository(tx)
     approval = approvals.get(approval_id)
-    log = SessionLog(connection, principal, approval.session_id, 1)
+    log = SessionLog(tx, approval.session_id, 1)
     now = datetime.now(UTC)
     if not approvals.move(approval_id, [ApprovalStatus.PENDING], ApprovalStatus.EXPIRED, decided_at=now):
         raise ApprovalDecided(_why_not(approval))
-    TurnRepository(connection, principal).unpark(approval.session_id, approval.turn_id)
+    TurnRepository(tx).unpark(approval.session_id, approval.turn_id)
     log.write(approval.turn_id, ApprovalTimeout(approval_id=approval_id))
+    stop_asking(tx, [approval])
     return approval
 
 
-def warn(connection: Connection, principal: Principal, approval_id: str) -> Approval:
+def warn(tx: Tx, approval_id: str) -> Approval:
     """Tell that somebody should decide soon."""
-    approvals = ApprovalRepository(connection, principal)
+    approvals = ApprovalRepository(tx)
     approval = approvals.get(approval_id)
-    log = SessionLog(connection, principal, approval.session_id, 1)
+    log = SessionLog(tx, approval.session_id, 1)
     now = datetime.now(UTC)
     if not approvals.move(approval_id, [ApprovalStatus.PENDING], ApprovalStatus.PENDING, warned_at=now):
         raise ApprovalDecided(_why_not(approval))
@@ -126,20 +118,18 @@ def warn(connection: Connection, principal: Principal, approval_id: str) -> Appr
     return approval
 
 
-def ask_again(connection: Connection, principal: Principal, approval_id: str, new_id: str, turn_id: str) -> Approval:
+def ask_again(tx: Tx, approval_id: str, new_id: str, turn_id: str) -> Approval:
     """Ask once more what nobody has answered in time.
 
     The run has gone on without it, so the call gets a turn of its own, which counts like any other: when it is approved
     it is made, and no model is asked.
     """
-    approvals = ApprovalRepository(connection, principal)
+    approvals = ApprovalRepository(tx)
     expired = approvals.get(approval_id)
-    log = SessionLog(connection, principal, expired.session_id, 1)
+    log = SessionLog(tx, expired.session_id, 1)
     now = datetime.now(UTC)
     if not approvals.move(approval_id, [ApprovalStatus.EXPIRED], ApprovalStatus.WITHDRAWN):
         raise ApprovalDecided("Only an approval that has expired can be asked for again, and once.")
-    turns = TurnRepository(connection, principal)
-    refuse_if_busy(turns.count_unfinished(expired.project_id, expired.session_id, None)[0])
     again = replace(
         expired,
         id=new_id,
@@ -152,26 +142,12 @@ def ask_again(connection: Connection, principal: Principal, approval_id: str, ne
         decided_at=None,
         expires_at=now + timedelta(seconds=expired.seconds),
     )
-    turn = Turn(
-        id=turn_id,
-        session_id=expired.session_id,
-        project_id=expired.project_id,
-        number=log.first,
-        mode=Mode.DIRECT,
-        agent_id=expired.agent_id,
-        status=TurnStatus.WAITING,
-        error_code=None,
-        error=None,
-        usage=None,
-        context=None,
-        created_at=now,
-        started_at=None,
-        finished_at=None,
-        parked=ParkedRun(single=SingleCall(tool=expired.tool, arguments=expired.arguments)),
-    )
-    turns.add(turn, None, expired.arguments_hash)
+    ids = turn_id, expired.session_id, expired.project_id
+    parked = ParkedRun(single=SingleCall(tool=expired.tool, arguments=expired.arguments))
+    turn = Turn(*ids, log.first, Mode.DIRECT, expired.agent_id, TurnStatus.WAITING, now, parked=parked)
+    add_turn(tx, turn, expired.arguments_hash)
     approvals.add(again)
-    log.write(turn_id, _request(again))
+    log.write(turn_id, tool_request(again, turn_id))
     return again
 
 
@@ -189,48 +165,25 @@ def decisions(connection: Connection, principal: Principal, turn_id: str) -> Seq
     return [approval for approval in every[-1:] if approval.status in decided]
 
 
-def cancel_turn(
-    connection: Connection,
-    principal: Principal,
-    session_id: str,
-    turn_id: str,
-    message_id: str,
-    tokens: int,
-    partial: str = "",
-) -> tuple[Turn, Sequence[Approval]]:
-    """Cancel a turn, and ask no more for it; return it, and what was asked."""
-    turn = cancel.cancel_turn(connection, principal, session_id, turn_id, message_id, tokens, partial)
-    return turn, ApprovalRepository(connection, principal).withdraw(turn_id)
+def delete_session(tx: Tx, session_id: str) -> None:
+    """Delete a session and everything in it.
 
-
-def end_turn(
-    connection: Connection, principal: Principal, turn: Turn, outcome: Outcome, lease: Lease | None
-) -> Sequence[Approval]:
-    """End a turn that waits or runs, and ask no more for it; return what was asked. Raise TurnOver if it has ended."""
-    finish_turn(connection, principal, turn.session_id, turn.id, None, outcome, lease)
-    return ApprovalRepository(connection, principal).withdraw(turn.id)
-
-
-def delete_session(connection: Connection, principal: Principal, session_id: str) -> Sequence[Approval]:
-    """Delete a session with everything that was said in it; return what was asked in it.
-
-    What its calls have spent of the project's month stays spent; the budgets of its plans go with them.
+    What its calls have spent of the project's month stays spent; the budgets of its plans are deleted with them.
     """
-    project_id = SessionLog(connection, principal, session_id, 0).project_id
-    turns = TurnRepository(connection, principal)
+    project_id = SessionLog(tx, session_id).project_id
+    turns = TurnRepository(tx)
     running = turns.next(session_id)
     if running is not None:
-        turns.lock(running.id)  # its calls reserve nothing any more
-        settle_turn(connection, principal, running.id)
-    plans = WorkflowRepository(connection, principal).of_session(session_id)
-    BudgetRepository(connection, principal).remove_of_plans(project_id, plans)
-    asked = ApprovalRepository(connection, principal).of_session(session_id)
-    sessions.delete_session(connection, principal, session_id)
-    return asked
+        turns.lock(running.id)  # so that its calls reserve nothing any more
+        settle_turn(tx.connection, tx.principal, running.id)
+    plans = WorkflowRepository(tx).of_session(session_id)
+    BudgetRepository(tx).remove_of_plans(project_id, plans)
+    stop_asking(tx, ApprovalRepository(tx).of_session(session_id))
+    sessions.delete_session(tx.connection, tx.principal, session_id)
 
 
 def delete_project(connection: Connection, principal: Principal, project_id: int) -> list[int]:
-    """Delete a project with everything in it; return which agents went. What its calls may cost counts as spent."""
+    """Delete a project and everything in it; return its agents. What its calls may cost counts as spent."""
     settle_project(connection, principal, project_id)
     return changes.delete_project(connection, principal, project_id)
 
@@ -268,10 +221,11 @@ def _runs(turns: TurnRepository, approval: Approval) -> bool:
     return turns.get(approval.session_id, approval.turn_id).status in (TurnStatus.RUNNING, TurnStatus.QUEUED)
 
 
-def _request(approval: Approval) -> ToolRequest:
+def tool_request(approval: Approval, task_id: str) -> ToolRequest:
+    """Return the event that asks the user about a tool call of a task; the task of a direct turn is the turn."""
     return ToolRequest(
         approval_id=approval.id,
-        task_id=approval.turn_id,
+        task_id=task_id,
         agent_id=approval.agent_id or 0,
         tool=approval.tool,
         arguments=approval.arguments,

@@ -12,10 +12,10 @@ from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.approvals import NewUndo, UndoneFile
 from artel.contract.connector import Result, UndoCall
 from artel.db.engine import Database
+from artel.db.lease import current_epoch
 from artel.errors import ArtelError, ConnectorUnreachable, UndoRefused
 from artel.logs import get_logger
 from artel.text import storable
-from artel.turns.lease import current_epoch
 from artel.turns.repository import TurnRepository
 from artel.turns.tool_calls import ERROR_CHARACTERS, UNDO, ToolCallRow, finish_call, note_call, status_of
 

@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
@@ -12,12 +12,17 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError
 
+from artel.auth.principal import Principal
 from artel.db.attempts import run
+from artel.db.lease import LeaseRepository
 from artel.db.sqlite_writer import SqliteWriter
+from artel.db.tx import Lease, Tx
 from artel.errors import DatabaseUnavailable
+from artel.logs import get_logger
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Hint = TypeVar("Hint")
 
 MAX_WAITING = 2_000  # transactions queued in this process; more are refused (backpressure)
 SQLITE_READERS = 2  # more would only contend for the interpreter lock
@@ -25,6 +30,8 @@ SEARCHERS = 2
 STEPS_PER_CHECK = 1_000  # of SQLite's virtual machine, between two checks of the deadline
 QUERY_CANCELED = "57014"
 LOCK_WAIT_SECONDS = 10
+
+log = get_logger(__name__)
 
 
 class Database:
@@ -49,6 +56,7 @@ class Database:
             self._threads = ThreadPoolExecutor(connections, "db")
             self._searcher, self._search_threads = self._reader, ThreadPoolExecutor(SEARCHERS, "db-search")
         self._waiting = 0
+        self._handlers: dict[type, list[Callable[[Any], None]]] = {}
 
     @property
     def engine(self) -> Engine:
@@ -57,14 +65,22 @@ class Database:
 
     async def run(self, transaction: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a transaction that may write; it completes even if the caller is cancelled."""
-        self._refuse_if_full()
+        return await self._outcome(self._write(lambda connection: transaction(connection, *args, **kwargs)))
 
-        def bound(connection: Connection) -> T:
-            return transaction(connection, *args, **kwargs)
+    def of(self, principal: Principal, lease: Lease | None = None) -> "UserDatabase":
+        """Return the transactions of one user; with a lease, of a host of the user's worker space."""
+        return UserDatabase(self, principal, lease)
 
-        if self._sqlite_writer is not None:
-            return await self._outcome(self._sqlite_writer.submit(bound))
-        return await self._outcome(self._on_thread(self._writer, bound))
+    async def run_and_announce(self, transaction: Callable[[Connection], tuple[T, Sequence[object]]]) -> T:
+        """Run a transaction that also returns hints, and send them to their handlers after the commit."""
+        future = self._write(transaction)
+        # Called before the caller resumes, and even if it was cancelled.
+        future.add_done_callback(self._announce)
+        return (await self._outcome(future))[0]
+
+    def on_commit(self, kind: type[Hint], handler: Callable[[Hint], None]) -> None:
+        """Call a handler in the event loop for each hint of a class, after its transaction has been committed."""
+        self._handlers.setdefault(kind, []).append(handler)
 
     async def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a read-only transaction; all its statements see the same snapshot of the database."""
@@ -103,6 +119,22 @@ class Database:
         loop = asyncio.get_running_loop()
         return loop.run_in_executor(threads or self._threads, in_context, run, engine.begin, transaction)
 
+    def _write(self, transaction: Callable[[Connection], T]) -> asyncio.Future[T]:
+        self._refuse_if_full()
+        if self._sqlite_writer is not None:
+            return self._sqlite_writer.submit(transaction)
+        return self._on_thread(self._writer, transaction)
+
+    def _announce(self, future: asyncio.Future[tuple[Any, Sequence[object]]]) -> None:
+        if future.cancelled() or future.exception() is not None:
+            return
+        for hint in future.result()[1]:
+            for handler in self._handlers.get(type(hint), ()):
+                try:
+                    handler(hint)
+                except Exception:
+                    log.exception("hint_not_sent", hint=type(hint).__name__)
+
     async def _outcome(self, future: asyncio.Future[T]) -> T:
         self._waiting += 1
         future.add_done_callback(self._done)
@@ -112,6 +144,26 @@ class Database:
         self._waiting -= 1
         if not future.cancelled():
             future.exception()  # mark as retrieved, also when the caller was cancelled
+
+
+class UserDatabase:
+    """Transactions of one user. A host's begin with the fencing check of its lease, or raise LeaseLost."""
+
+    def __init__(self, database: Database, principal: Principal, lease: Lease | None) -> None:
+        self._database = database
+        self._principal = principal
+        self._lease = lease
+
+    async def run(self, transaction: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a transaction and send its hints after the commit; it completes even if the caller is cancelled."""
+
+        def attempt(connection: Connection) -> tuple[T, Sequence[object]]:
+            tx = Tx(connection, self._principal, self._lease)
+            if self._lease is not None:
+                tx.agents_version = LeaseRepository(tx).share(self._lease)
+            return transaction(tx, *args, **kwargs), tx.hints
+
+        return await self._database.run_and_announce(attempt)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, overload
 
 from sqlalchemy import (
     ColumnElement,
@@ -28,6 +28,7 @@ from sqlalchemy.sql.dml import UpdateBase
 from artel.db.dialect import insert_into
 from artel.db.prepared import Rows, Statement
 from artel.db.tables import users
+from artel.db.tx import Tx
 from artel.errors import NotAuthenticated
 
 
@@ -68,9 +69,15 @@ class TenantRepository:
 
     table: ClassVar[Table]
 
-    def __init__(self, connection: Connection, tenant: Tenant) -> None:
-        self.connection = connection
-        self.tenant = tenant
+    @overload
+    def __init__(self, tx: Tx, /) -> None: ...
+    @overload
+    def __init__(self, connection: Connection, tenant: Tenant, /) -> None: ...
+    def __init__(self, scope: Tx | Connection, tenant: Tenant | None = None, /) -> None:
+        self.connection, owner = (scope.connection, scope.principal) if isinstance(scope, Tx) else (scope, tenant)
+        if owner is None:
+            raise ValueError("rows have an owner")
+        self.tenant: Tenant = owner
 
     @classmethod
     def _prepare_select(cls, *columns: ColumnElement[Any]) -> Select[Any]:

@@ -10,7 +10,9 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from artel.contract.events import EventData, StoredEvent
 from artel.db.tables import project_events, projects
 from artel.db.tenant import Tenant, TenantRepository, prepared
+from artel.db.tx import Tx
 from artel.errors import ProjectNotFound
+from artel.events.hints import ProjectChanged
 
 MAX_EVENTS = 10_000  # per project; older ones are deleted in batches of `TRIM_EVERY`
 TRIM_EVERY = 1_000
@@ -99,27 +101,14 @@ class ProjectEventRepository(TenantRepository):
         self.connection.execute(self._delete().where(*old))
 
 
-class ProjectLog:
-    """Writes a transaction's events to the stream of a project."""
-
-    def __init__(self, connection: Connection, tenant: Tenant, project_id: int) -> None:
-        self._numbers = ProjectNumberRepository(connection, tenant)
-        self._events = ProjectEventRepository(connection, tenant)
-        self._project_id = project_id
-
-    def write(self, *happened: EventData) -> None:
-        """Add events."""
-        last = self._numbers.take(self._project_id, len(happened))
-        self._events.add(self._project_id, last - len(happened) + 1, happened)
-        if last // TRIM_EVERY != (last - len(happened)) // TRIM_EVERY:
-            self._events.trim(self._project_id, last)
-
-
-def write_project_events(
-    connection: Connection, tenant: Tenant, project_id: int, happened: Sequence[EventData]
-) -> None:
+def write_project_events(tx: Tx, project_id: int, happened: Sequence[EventData]) -> None:
     """Add events to the stream of a project."""
-    ProjectLog(connection, tenant, project_id).write(*happened)
+    last = ProjectNumberRepository(tx).take(project_id, len(happened))
+    rows = ProjectEventRepository(tx)
+    rows.add(project_id, last - len(happened) + 1, happened)
+    if last // TRIM_EVERY != (last - len(happened)) // TRIM_EVERY:
+        rows.trim(project_id, last)
+    tx.after_commit(ProjectChanged(project_id))
 
 
 def read_project_events(

@@ -16,7 +16,9 @@ from artel.contract.approvals import TaskChange
 from artel.contract.events import TaskProgress
 from artel.contract.parked_run import ParkedRun
 from artel.db.tables import workflows
+from artel.db.tx import Tx
 from artel.errors import ApprovalDecided, PlanNotPossible, SessionNotFound, WorkflowNotOver
+from artel.events.hints import WorkWaiting
 from artel.events.session_log import SessionLog
 from artel.plans import transactions as records
 from artel.plans.plan import PlanInvalid, PlannedTask, TaskGraph, TaskStatus, Workflow, WorkflowStatus, WorkflowTask
@@ -27,14 +29,12 @@ from artel.projects.repository import ProjectRepository
 from artel.projects.transactions import get_project, project_settings
 from artel.sessions.message_repository import MessageRepository
 from artel.sessions.repository import SessionRepository
-from artel.turns.repository import TurnRepository
-from artel.turns.transactions import refuse_if_busy
+from artel.turns.transactions import add_turn
 from artel.turns.turn import Mode, Turn, TurnStatus
 
 
 def decide_plan(
-    connection: Connection,
-    principal: Principal,
+    tx: Tx,
     approval_id: str,
     decision: str,
     feedback: str,
@@ -42,21 +42,21 @@ def decide_plan(
     changes: Sequence[TaskChange],
 ) -> Approval:
     """Take the user's decision about a plan, with what they change of it; a plan that can't be run is refused."""
-    approval = ApprovalRepository(connection, principal).get(approval_id)
-    decided = approvals.decide(connection, principal, approval_id, decision, feedback, "once")
-    workflow = WorkflowRepository(connection, principal).get(approval.arguments["workflow_id"])
+    approval = ApprovalRepository(tx).get(approval_id)
+    decided = approvals.decide(tx, approval_id, decision, feedback, "once")
+    workflow = WorkflowRepository(tx).get(approval.arguments["workflow_id"])
     if decision == "approve" and approval.kind == "plan":
         if changes:
-            _change(connection, principal, workflow, changes)
+            _change(tx, workflow, changes)
         if instruction.strip():
-            _update(connection, principal, workflow.id, instruction=instruction.strip())
+            _update(tx, workflow.id, instruction=instruction.strip())
     return decided
 
 
-def _change(connection: Connection, principal: Principal, workflow: Workflow, changes: Sequence[TaskChange]) -> None:
-    rows = TaskRepository(connection, principal)
+def _change(tx: Tx, workflow: Workflow, changes: Sequence[TaskChange]) -> None:
+    rows = TaskRepository(tx)
     tasks = rows.of(workflow.id)
-    agents = {agent.name: agent.id for agent in get_project(connection, principal, workflow.project_id).team}
+    agents = {agent.name: agent.id for agent in get_project(tx.connection, tx.principal, workflow.project_id).team}
     graph = changed_graph(records.graph_of(tasks), changes, list(agents))
     before = {task.id: task for task in tasks}
     rows.remove(workflow.id)
@@ -73,7 +73,7 @@ def _change(connection: Connection, principal: Principal, workflow: Workflow, ch
             for number, task in enumerate(graph.tasks.values(), 1)
         ]
     )
-    _update(connection, principal, workflow.id, planned_by="user")
+    _update(tx, workflow.id, planned_by="user")
 
 
 def changed_graph(graph: TaskGraph, changes: Sequence[TaskChange], agents: Sequence[str]) -> TaskGraph:
@@ -111,36 +111,34 @@ def _without(task: PlannedTask, gone: PlannedTask) -> PlannedTask:
     return replace(task, depends_on=tuple(dict.fromkeys([*needed, *gone.depends_on])))
 
 
-def ask_plan_again(
-    connection: Connection, principal: Principal, approval_id: str, turn_id: str, planner_model: str, *, is_demo: bool
-) -> Approval:
+def ask_plan_again(tx: Tx, approval_id: str, turn_id: str, planner_model: str, *, is_demo: bool) -> Approval:
     """Ask once more about a plan that nobody decided about in time: at today's price, without planning again."""
-    rows = ApprovalRepository(connection, principal)
+    rows = ApprovalRepository(tx)
     expired = rows.get(approval_id)
     if expired.kind == "budget":
         raise ApprovalDecided("What was done is the answer. Try the rest again: POST /my/workflows/{id}/retry")
-    log = SessionLog(connection, principal, expired.session_id, 1)
-    workflow = WorkflowRepository(connection, principal).get(expired.arguments["workflow_id"])
+    log = SessionLog(tx, expired.session_id, 1)
+    workflow = WorkflowRepository(tx).get(expired.arguments["workflow_id"])
     if workflow.turn_id != expired.turn_id:
         raise ApprovalDecided("The workflow was taken up again since.")
     if not workflow.status.is_terminal:
         raise ApprovalDecided("The turn that asked has not ended yet. Try again in a moment.")
     if not rows.move(approval_id, [ApprovalStatus.EXPIRED], ApprovalStatus.WITHDRAWN):
         raise ApprovalDecided("Only an approval that has expired can be asked for again, and once.")
-    turn = _new_turn(connection, principal, workflow, turn_id, log.first, TurnStatus.WAITING)
-    tasks = TaskRepository(connection, principal).of(workflow.id)
-    agents = list(get_project(connection, principal, workflow.project_id).team)
+    turn = _new_turn(tx, workflow, turn_id, log.first, TurnStatus.WAITING)
+    tasks = TaskRepository(tx).of(workflow.id)
+    agents = list(get_project(tx.connection, tx.principal, workflow.project_id).team)
     graph = records.graph_of(tasks)
     try:
         TaskGraph.checked(list(graph.tasks.values()), [agent.name for agent in agents])
     except PlanInvalid as invalid:
         raise PlanNotPossible(" ".join(invalid.problems)) from None
-    known = habits(connection, principal, workflow.project_id, agents, is_demo=is_demo)
-    said = MessageRepository(connection, principal).conversation(workflow.session_id, turn.number, MAX_HISTORY_MESSAGES)
+    known = habits(tx.connection, tx.principal, workflow.project_id, agents, is_demo=is_demo)
+    said = MessageRepository(tx).conversation(workflow.session_id, turn.number, MAX_HISTORY_MESSAGES)
     told = told_tokens(said, workflow.request, graph)
     estimate = price(graph, agents, known, told, planner_model, is_demo=is_demo).plus(workflow.spent_micros)
-    settings = project_settings(connection, principal, workflow.project_id)
-    short = shortage(connection, principal, workflow, estimate.high_micros - workflow.spent_micros)
+    settings = project_settings(tx.connection, tx.principal, workflow.project_id)
+    short = shortage(tx.connection, tx.principal, workflow, estimate.high_micros - workflow.spent_micros)
     if short is not None:
         short.refuse_if_used_up()
     asked = plan_approval(
@@ -151,42 +149,42 @@ def ask_plan_again(
         plan_details(estimate, short, expired.plan_details.graph, expired.plan_details.changed),
         PlanLimits.of(settings).approval_seconds,
     )
-    _reopen(connection, principal, workflow, tasks, turn_id, WorkflowStatus.AWAITING_APPROVAL)
-    _update(connection, principal, workflow.id, estimate=estimate.to_json())
+    _reopen(tx, workflow, tasks, turn_id, WorkflowStatus.AWAITING_APPROVAL)
+    _update(tx, workflow.id, estimate=estimate.to_json())
     for task_id, one in estimate.tasks.items():
-        TaskRepository(connection, principal).move(workflow.id, task_id, TaskStatus, estimate=asdict(one))
+        TaskRepository(tx).move(workflow.id, task_id, TaskStatus, estimate=asdict(one))
     rows.add(asked)
     log.write(turn_id, plan_request(asked))
     return asked
 
 
-def retry(connection: Connection, principal: Principal, workflow_id: str, turn_id: str) -> Workflow:
+def retry(tx: Tx, workflow_id: str, turn_id: str) -> Workflow:
     """Let a workflow that is over go on: what succeeded is kept, the rest is done again, within what was agreed."""
-    rows = WorkflowRepository(connection, principal)
+    rows = WorkflowRepository(tx)
     workflow = rows.get(workflow_id)
-    log = SessionLog(connection, principal, workflow.session_id, 0)
+    log = SessionLog(tx, workflow.session_id, 0)
     workflow = rows.get(workflow_id)  # under the session's row nobody changes it any more
     if not workflow.status.is_terminal:
         raise WorkflowNotOver("The workflow goes on. Cancel it first, or wait for its end.")
     if workflow.status is WorkflowStatus.COMPLETED:
         raise WorkflowNotOver("Everything of this workflow was done. There is nothing to try again.")
-    log.expect(1)
-    tasks = TaskRepository(connection, principal).of(workflow_id)
-    _new_turn(connection, principal, workflow, turn_id, log.first, TurnStatus.QUEUED)
-    if decided := _not_heeded(connection, principal, workflow):
-        ApprovalRepository(connection, principal).move(decided.id, [decided.status], decided.status, turn_id=turn_id)
+    tasks = TaskRepository(tx).of(workflow_id)
+    _new_turn(tx, workflow, turn_id, log.first, TurnStatus.QUEUED)
+    if decided := _not_heeded(tx, workflow):
+        ApprovalRepository(tx).move(decided.id, [decided.status], decided.status, turn_id=turn_id)
         status = WorkflowStatus.AWAITING_APPROVAL
     else:  # nobody agreed to a plan that was not approved, or never made: it begins from the beginning
         status = WorkflowStatus.RUNNING if workflow.started_at and tasks else WorkflowStatus.PLANNING
-    _reopen(connection, principal, workflow, tasks, turn_id, status)
+    _reopen(tx, workflow, tasks, turn_id, status)
     again = TaskProgress(task_id=turn_id, state="queued", elapsed_seconds=0.0, phase="retry", workflow_id=workflow_id)
     log.write(turn_id, again)
+    tx.after_commit(WorkWaiting(workflow.project_id))
     return rows.get(workflow_id)
 
 
-def _not_heeded(connection: Connection, principal: Principal, workflow: Workflow) -> Approval | None:
+def _not_heeded(tx: Tx, workflow: Workflow) -> Approval | None:
     """Return what the user has decided just before the server died, so that nothing came of it: it still holds."""
-    asked = ApprovalRepository(connection, principal).of_turn(workflow.turn_id, *ApprovalStatus)
+    asked = ApprovalRepository(tx).of_turn(workflow.turn_id, *ApprovalStatus)
     last = next((one for one in reversed(asked) if one.kind != "tool"), None)
     if last is None or workflow.error_code != "interrupted":
         return None
@@ -239,48 +237,28 @@ def workflow_of_turn(connection: Connection, principal: Principal, turn_id: str)
 
 
 def _reopen(
-    connection: Connection,
-    principal: Principal,
+    tx: Tx,
     workflow: Workflow,
     tasks: Sequence[WorkflowTask],
     turn_id: str,
     status: WorkflowStatus,
 ) -> None:
-    rows = TaskRepository(connection, principal)
+    rows = TaskRepository(tx)
     for task in tasks:
         if task.status is not TaskStatus.COMPLETED:
             again: dict[str, object] = {"attempts": 0, "error": None, "error_code": None, "parked": None}
             again |= {"started_at": None, "finished_at": None, "status": TaskStatus.PENDING}
             rows.move(workflow.id, task.id, TaskStatus, **again)
     values = {"status": status, "turn_id": turn_id, "error": None, "error_code": None, "finished_at": None}
-    _update(connection, principal, workflow.id, **values)
+    _update(tx, workflow.id, **values)
 
 
-def _new_turn(
-    connection: Connection, principal: Principal, workflow: Workflow, turn_id: str, number: int, status: TurnStatus
-) -> Turn:
-    turns = TurnRepository(connection, principal)
-    refuse_if_busy(turns.count_unfinished(workflow.project_id, workflow.session_id, None)[0])
-    turn = Turn(
-        id=turn_id,
-        session_id=workflow.session_id,
-        project_id=workflow.project_id,
-        number=number,
-        mode=Mode.ORCHESTRATED,
-        agent_id=None,
-        status=status,
-        error_code=None,
-        error=None,
-        usage=None,
-        context=None,
-        created_at=datetime.now(UTC),
-        started_at=None,
-        finished_at=None,
-        parked=ParkedRun(workflow_id=workflow.id),
-    )
-    turns.add(turn, None, workflow.id)
-    return turn
+def _new_turn(tx: Tx, workflow: Workflow, turn_id: str, number: int, status: TurnStatus) -> Turn:
+    ids = turn_id, workflow.session_id, workflow.project_id
+    parked = ParkedRun(workflow_id=workflow.id)
+    turn = Turn(*ids, number, Mode.ORCHESTRATED, None, status, datetime.now(UTC), parked=parked)
+    return add_turn(tx, turn, workflow.id)
 
 
-def _update(connection: Connection, principal: Principal, workflow_id: str, **values: object) -> None:
-    WorkflowRepository(connection, principal).move(workflow_id, WorkflowStatus, **values)
+def _update(tx: Tx, workflow_id: str, **values: object) -> None:
+    WorkflowRepository(tx).move(workflow_id, WorkflowStatus, **values)

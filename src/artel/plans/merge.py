@@ -5,8 +5,7 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from artel.agent_memory.repository import NewMemory
@@ -19,15 +18,16 @@ from artel.contract.http import Agent
 from artel.db.attempts import patiently
 from artel.errors import BudgetExceeded
 from artel.logs import get_logger
-from artel.plans.plan import TaskStatus, Workflow, WorkflowStatus, WorkflowTask
+from artel.plans.plan import TaskStatus, Workflow, WorkflowTask
 from artel.plans.pricing import MERGE_TOKENS
 from artel.plans.task_run import PlanListener, TaskBoard, TaskVoice, shortened
-from artel.plans.transactions import DEPENDENCY_FAILED, AgentMemory, _finish
+from artel.plans.transactions import DEPENDENCY_FAILED
 from artel.spaces.worker_space import WorkerSpace
 from artel.text import one_line, storable
 from artel.tools.consent import NeedsApproval
-from artel.turns.transactions import AgentAtWork, Outcome, TurnOver
-from artel.turns.turn import Mode, Turn, TurnStatus
+from artel.turns.end import Outcome, end_turn
+from artel.turns.transactions import AgentAtWork, TurnOver
+from artel.turns.turn import Turn, TurnStatus
 from artel.turns.waiters import Ended
 
 MERGE_SECONDS = 60.0
@@ -41,6 +41,14 @@ _TASK = (
 )
 
 log = get_logger(__name__)
+
+
+async def store_end(space: WorkerSpace, turn: Turn, outcome: Outcome) -> Ended | None:
+    """End a turn and its workflow; return None if another process ended the turn first."""
+    try:
+        return await patiently(lambda: space.database.run(end_turn, turn, outcome), "answer")
+    except TurnOver:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,8 @@ class PlanEnd:
         await self.listener.written()
         text = storable(text)
         spending, hub = self.board.spending, self.space.services.hub
+        single = self.board.all[0] if self.board.is_single else None
+        agent = self.agents.get(single.agent) if single and not code else None
         outcome = Outcome(
             status,
             self.message_id,
@@ -97,75 +107,26 @@ class PlanEnd:
             asdict(spending.usage) if spending.usage.calls else None,
             time.monotonic() - self.began,
             error_code=code,
-            mode=Mode.ORCHESTRATED,
             partial=hub.partial_answer(self.turn.session_id, self.turn.id) if code else "",
             shares=spending.shares.to_json(),
+            agent=AgentAtWork(agent.id, agent.name, "", "") if agent else None,
+            memories=self._memories(text, code),
+            spent=spending.spent,
         )
-        workflow = replace(
-            self.workflow,
-            status=WorkflowStatus(status),
-            answer=None if code else text,
-            error_code=code,
-            error=text if code else None,
-            spent_micros=spending.micros,
-            price_unknown=spending.price_unknown,
-        )
-        single = self.board.all[0] if self.board.is_single else None
-        agent = self.agents.get(single.agent) if single and not code else None
-        return await end_turn(self.space, self.turn, outcome, workflow, agent, self._memories(text, code))
+        return await store_end(self.space, self.turn, outcome)
 
-    def _memories(self, text: str, code: str | None) -> list[AgentMemory]:
+    def _memories(self, text: str, code: str | None) -> dict[int, list[NewMemory]]:
         """Return a memory of the request and the answer for every agent that completed a task."""
         if code is not None:
-            return []
+            return {}
         done = dict.fromkeys(task.agent for task in self.board.all if task.status is TaskStatus.COMPLETED)
         content = f"User: {self.workflow.request}\nAnswer: {text}"
         source = _source(self.workflow)
-        return [  # each memory has its own id
-            AgentMemory(
-                agent.id, NewMemory(content, "conversation", success=True, task_id=self.turn.id, metadata=source)
-            )
+        return {  # each memory has its own id
+            agent.id: [NewMemory(content, "conversation", success=True, task_id=self.turn.id, metadata=source)]
             for agent in (self.agents[name] for name in done if name in self.agents)
             if agent.memory
-        ]
-
-
-async def end_turn(
-    space: WorkerSpace,
-    turn: Turn,
-    outcome: Outcome,
-    workflow: Workflow | None,
-    agent: Agent | None = None,
-    memories: Sequence[AgentMemory] = (),
-) -> Ended | None:
-    """End a turn and its workflow; return None if another process ended the turn first."""
-    services = space.services
-    at_work = AgentAtWork(agent.id, agent.name, "", "") if agent else None
-    finish = partial(
-        services.database.run, _finish, space.principal, turn, outcome, workflow, at_work, memories, space.lease
-    )
-    try:
-        finished_at, withdrawn = await patiently(finish, "answer")
-    except TurnOver:
-        return None
-    services.relay.stop_asking(space.principal, withdrawn)
-    services.signals.session_changed(turn.session_id)
-    if memories:
-        services.memories.wake()
-    return Ended(
-        session_id=turn.session_id,
-        turn_id=turn.id,
-        mode=turn.mode,
-        status=outcome.status,
-        message_id=outcome.message_id,
-        agent_id=agent.id if agent else None,
-        agent=agent.name if agent else None,
-        content=outcome.content,
-        context=outcome.context or [],
-        usage=outcome.usage or {},
-        duration_ms=turn.duration_until(finished_at),
-        error_code=outcome.error_code,
-    )
+        }
 
 
 def memories_of(workflow: Workflow, task: WorkflowTask, agent: Agent | None) -> list[NewMemory]:

@@ -21,7 +21,7 @@ from artel.errors import BudgetExceeded
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.plans import transactions as records
-from artel.plans.merge import end_turn
+from artel.plans.merge import store_end
 from artel.plans.plan import PlanInvalid, TaskGraph, Workflow, WorkflowStatus
 from artel.plans.plan_run import PlanRun
 from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, PlannerInput, read_tasks, spare_busy_agents
@@ -30,8 +30,9 @@ from artel.plans.proposal import Proposal
 from artel.plans.transactions import Begun, MonthTooShort
 from artel.runs.approval_factory import required
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
-from artel.turns.transactions import Outcome, TurnOver
-from artel.turns.turn import Mode, Turn, TurnStatus
+from artel.turns.end import Outcome
+from artel.turns.transactions import TurnOver
+from artel.turns.turn import Turn, TurnStatus
 from artel.turns.waiters import Ended
 
 MAX_REVISIONS = 10
@@ -59,15 +60,8 @@ class Orchestrator:
         if not space.accepts_tasks:
             raise SpaceClosed
         try:
-            begun = await space.services.database.run(
-                records.begin,
-                space.principal,
-                turn,
-                MAX_HISTORY_MESSAGES,
-                space.lease,
-                space.services.user_monthly_micros,
-            )
-            space.services.signals.session_changed(turn.session_id)
+            micros = space.services.user_monthly_micros
+            begun = await space.database.run(records.begin, turn, MAX_HISTORY_MESSAGES, micros)
             return await _OrchestratedTurn(space, turn, begun, self._planner_model).run()
         except TurnOver:
             return None
@@ -106,7 +100,7 @@ class _OrchestratedTurn:
             plan, key = await self._planned(feedback)
         except BudgetExceeded as short:
             usage = Usage(self._planner_model, cost_usd=dollars(self._paid), calls=1)
-            await self._services.database.run(records.note_planned, self._space.principal, self._workflow, usage)
+            await self._services.database.of(self._space.principal).run(records.note_planned, self._workflow, usage)
             return await self._end(TurnStatus.FAILED, short.detail, short.code)
         except _PlannedElsewhere:
             return None
@@ -160,9 +154,7 @@ class _OrchestratedTurn:
 
     async def _goes_on_elsewhere(self) -> None:
         spent = self._workflow.spent_micros + self._paid, self._workflow.price_unknown
-        step = self._space.principal, self._turn, self._workflow, spent, self._space.lease
-        await patiently(lambda: self._services.database.run(records.requeue, *step), "run")
-        self._services.signals.work(self._turn.project_id)
+        await patiently(lambda: self._space.database.run(records.requeue, self._turn, self._workflow, spent), "run")
 
     def _paid_brain(self) -> Brain:
         """Return a brain whose calls the project pays for, if it has a budget."""
@@ -239,23 +231,22 @@ class _OrchestratedTurn:
         return Proposal(plan, estimate, ids, limits.approval_seconds, asks, key, changes)
 
     async def _propose(self, proposal: Proposal) -> Ended | None:
-        place = self._space.principal, self._turn, self._workflow, proposal, self._space.lease
         try:
-            self._workflow, tasks, approval = await self._services.database.run(records.store_plan, *place)
+            self._workflow, tasks, approval = await self._space.database.run(
+                records.store_plan, self._turn, self._workflow, proposal
+            )
         except BudgetExceeded as short:
-            await self._services.database.run(
-                records.note_planned, self._space.principal, self._workflow, proposal.plan.usage
+            await self._services.database.of(self._space.principal).run(
+                records.note_planned, self._workflow, proposal.plan.usage
             )
             return await self._end(TurnStatus.FAILED, short.detail, short.code)
         self._begun = replace(self._begun, tasks=tasks)
-        self._services.signals.session_changed(self._turn.session_id)
         if approval is not None:
             self._waits(approval)
             return None
         return await self._carry_out(self._workflow)
 
     def _waits(self, approval: Approval) -> None:
-        self._services.turn_waiters.parked(self._turn.id)
         self._services.project_events.add(self._space.principal, self._space.project_id, required(approval))
 
     # After a decision
@@ -289,9 +280,10 @@ class _OrchestratedTurn:
                     await self._plans_again()
                     return await self._propose(replace(proposal, changes=dearer))
                 changed = proposal.estimate
-        place = self._space.principal, self._turn, self._workflow, decision, self._space.lease
         try:
-            started = await self._services.database.run(records.start_approved, *place, changed)
+            started = await self._space.database.run(
+                records.start_approved, self._turn, self._workflow, decision, changed
+            )
         except MonthTooShort:
             await self._plans_again()
             plan = Plan(graph, cast("PlannedBy", self._workflow.planned_by), Usage(self._planner_model))
@@ -312,9 +304,7 @@ class _OrchestratedTurn:
 
     async def _plans_again(self) -> None:
         """Tell that the plan is not the last word."""
-        place = self._space.principal, self._turn, self._workflow, self._space.lease
-        self._workflow = await self._services.database.run(records.plan_again, *place)
-        self._services.signals.session_changed(self._turn.session_id)
+        self._workflow = await self._space.database.run(records.plan_again, self._turn, self._workflow)
 
     # Doing
 
@@ -334,10 +324,9 @@ class _OrchestratedTurn:
             asdict(usage) if usage.calls else None,
             time.monotonic() - self._began,
             error_code=code,
-            mode=Mode.ORCHESTRATED,
             shares=Shares.before(self._turn).to_json(),
         )
-        return await end_turn(self._space, self._turn, outcome, None)
+        return await store_end(self._space, self._turn, outcome)
 
 
 def changed(old: TaskGraph, new: TaskGraph) -> list[str]:

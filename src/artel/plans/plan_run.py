@@ -10,6 +10,7 @@ from typing import Any
 from artel.agent_loop.context import Said
 from artel.agent_loop.parking import Parked
 from artel.approvals.approval import Approval, ApprovalStatus
+from artel.approvals.transactions import tool_request
 from artel.brain.brain import Brain, BudgetGuard
 from artel.brain.retries import PaidBrain
 from artel.brain.tokens import count_tokens
@@ -24,7 +25,7 @@ from artel.logs import get_logger
 from artel.plans import transactions as records
 from artel.plans.merge import PlanEnd, memories_of
 from artel.plans.plan import TaskStatus, Workflow, WorkflowTask
-from artel.plans.proposal import budget_approval, tool_request
+from artel.plans.proposal import budget_approval
 from artel.plans.task_run import PlanListener, TaskBoard, TaskVoice, room_for_task, task_text, went_on
 from artel.plans.transactions import Begun, TaskEnd
 from artel.projects.transactions import project_settings
@@ -35,7 +36,8 @@ from artel.runs.task import ExecutionResult, Start, Task, Waiting
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.tools.consent import Decision, Question
 from artel.tools.policy import Policy, PolicySettings
-from artel.turns.transactions import AgentAtWork, TurnOver, note_usage
+from artel.turns.end import note_usage
+from artel.turns.transactions import AgentAtWork, TurnOver
 from artel.turns.turn import Turn
 from artel.turns.waiters import Ended
 
@@ -166,8 +168,9 @@ class PlanRun:
         if approval.status is not ApprovalStatus.APPROVED:
             await self._stop()
             return
-        place = self._space.principal, self._turn, self._workflow, approval, self._space.lease
-        started: Workflow | None = await self._services.database.run(records.start_approved, *place)
+        started: Workflow | None = await self._space.database.run(
+            records.start_approved, self._turn, self._workflow, approval
+        )
         self._workflow = started or self._workflow
 
     def _go_on(self, task: WorkflowTask, decisions: Mapping[str, Decision]) -> None:
@@ -280,7 +283,6 @@ class PlanRun:
         await self._store(records.end_task, TaskEnd(task, told, self._spent, aborted, memories))
         if result.success:
             self._board.done(task_id)  # others begin when it is stored, not before
-            self._services.memories.wake()
 
     def _status_after(self, agent: Agent) -> EventData:
         status = self._space.bus.status(agent.id).value
@@ -303,7 +305,7 @@ class PlanRun:
             question = replace(parked.question, details=parked.question.details.model_copy(update=ids))
             approval = tool_approval(self._turn, task.agent_id, question, await self._seconds_for(question))
             update["approval_id"] = approval.id
-            told.append(tool_request(approval, task))
+            told.append(tool_request(approval, task.id))
         if agent is not None:
             told.append(self._status_after(agent))
         task = replace(task, status=TaskStatus.WAITING, parked=parked.run.model_copy(update=update))
@@ -333,11 +335,10 @@ class PlanRun:
             spent, seconds = self._board.spending.micros, self._limits.approval_seconds
             budget = budget_approval(self._turn, self._workflow, left, spent, seconds)
         turn = with_used(self._turn, self._board.spending.usage, self._board.spending.shares)
-        step = self._space.principal, turn, self._workflow, asked, budget, self._spent, self._space.lease
-        if not await patiently(lambda: self._services.database.run(records.park_run, *step), "run"):
+        if not await patiently(
+            lambda: self._space.database.run(records.park_run, turn, self._workflow, asked, budget, self._spent), "run"
+        ):
             return False
-        self._services.signals.session_changed(self._turn.session_id)
-        self._services.turn_waiters.parked(self._turn.id)
         if budget is not None:
             self._services.project_events.add(self._space.principal, self._space.project_id, required(budget))
         return True
@@ -346,9 +347,7 @@ class PlanRun:
         """Leave the rest to the next worker space, which begins where this one ends."""
         await self._listener.written()
         turn = with_used(self._turn, self._board.spending.usage, self._board.spending.shares)
-        step = self._space.principal, turn, self._workflow, self._spent, self._space.lease
-        await patiently(lambda: self._services.database.run(records.requeue, *step), "run")
-        self._services.signals.work(self._turn.project_id)
+        await patiently(lambda: self._space.database.run(records.requeue, turn, self._workflow, self._spent), "run")
 
     # The end
 
@@ -382,9 +381,9 @@ class PlanRun:
         """Store what was used in a turn that somebody else has ended."""
         spending = self._board.spending
         if spending.usage.calls:
-            place = self._space.principal, self._turn.session_id, self._turn.id
             used = asdict(spending.usage), spending.shares.to_json()
-            await self._services.database.run(note_usage, *place, *used)
+            database = self._services.database.of(self._space.principal)
+            await database.run(note_usage, self._turn.session_id, self._turn.id, *used)
 
     def _worked(self, task_id: str) -> float:
         """Return the seconds that a task which runs has taken, all its tries together, without waiting for the user."""
@@ -404,9 +403,7 @@ class PlanRun:
 
     async def _store(self, step: Callable[..., None], *what: Any) -> None:
         """Make one step in the database, and tell everybody."""
-        place = self._space.principal, self._turn, *what, self._space.lease
-        await patiently(lambda: self._services.database.run(step, *place), "task")
-        self._services.signals.session_changed(self._turn.session_id)
+        await patiently(lambda: self._space.database.run(step, self._turn, *what), "task")
 
     async def _cancel_running(self) -> None:
         for work in self._running:

@@ -9,7 +9,7 @@ from artel.approvals.approval import Approval
 from artel.budgets.money import dollars
 from artel.budgets.month import Shortage
 from artel.contract.approval_details import BudgetDetails, PlanDetails, PricedDetails
-from artel.contract.events import PlanRequest, TaskPlanCreated, ToolRequest
+from artel.contract.events import PlanRequest, TaskPlanCreated
 from artel.plans.plan import TaskGraph, TaskStatus, Workflow, WorkflowTask
 from artel.plans.planner import Plan, task_to_json
 from artel.plans.pricing import PlanEstimate
@@ -183,17 +183,3 @@ def budget_approval(
         for task in left
     ]
     return plan_approval(turn, workflow, tasks, limit, details, seconds, kind="budget")
-
-
-def tool_request(approval: Approval, task: WorkflowTask) -> ToolRequest:
-    """Return the event that asks in the session."""
-    return ToolRequest(
-        approval_id=approval.id,
-        task_id=task.id,
-        agent_id=task.agent_id or 0,
-        tool=approval.tool,
-        arguments=approval.arguments,
-        risk=approval.risk,
-        details=approval.details.shown(),
-        expires_at=approval.expires_at,
-    )

@@ -4,15 +4,13 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, func, or_
+from sqlalchemy import ColumnElement, Row, Select, bindparam, func, or_
 
-from artel.auth.principal import Principal
-from artel.contract.events import EventData, TaskCancelled, TaskFailed
 from artel.contract.parked_run import ParkedRun
 from artel.db.tables import plan_cache, tasks, workflows
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import WorkflowNotFound
-from artel.plans.plan import OPEN, OPEN_TASKS, TaskStatus, Workflow, WorkflowStatus, WorkflowTask
+from artel.plans.plan import OPEN_TASKS, TaskStatus, Workflow, WorkflowStatus, WorkflowTask
 
 
 class WorkflowRepository(TenantRepository):
@@ -203,35 +201,3 @@ def _stored(values: dict[str, Any]) -> dict[str, Any]:
     """Return values of a task as the database stores them."""
     parked: ParkedRun | None = values.get("parked")
     return values | {"parked": parked.dump()} if parked else values
-
-
-def end_workflow_of(
-    connection: Connection, principal: Principal, turn_id: str, status: str, code: str | None, text: str
-) -> tuple[str | None, list[EventData]]:
-    """End the workflow of an ended turn and its unfinished tasks; idempotent.
-
-    Return the workflow's id, or None if it had ended before, and the events of its tasks. Completed tasks stay, so
-    that a retry continues from there.
-    """
-    workflow = WorkflowRepository(connection, principal).of_turn(turn_id)
-    if workflow is None or workflow.status.is_terminal:
-        return None, []
-    ended = WorkflowRepository(connection, principal).move(
-        workflow.id,
-        OPEN,
-        status=WorkflowStatus(status),
-        error_code=code,
-        error=text if code else None,
-        finished_at=datetime.now(UTC),
-    )
-    if not ended:
-        return None, []
-    tasks = TaskRepository(connection, principal)
-    failed = TaskStatus.CANCELLED if status == WorkflowStatus.CANCELLED else TaskStatus.FAILED
-    events: list[EventData] = []
-    for task in tasks.end_unfinished(workflow.id, failed, code or "interrupted", text):
-        if task.status is TaskStatus.RUNNING and failed is TaskStatus.FAILED:
-            events.append(TaskFailed(task_id=task.id, code=code or "interrupted", error=text))
-        elif task.status is not TaskStatus.PENDING:
-            events.append(TaskCancelled(task_id=task.id))
-    return workflow.id, events

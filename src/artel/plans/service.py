@@ -52,8 +52,7 @@ class WorkflowService:
 
     async def retry(self, user: Principal, workflow_id: str) -> WorkflowState:
         """Retry the tasks that did not succeed; the others keep their results."""
-        workflow = await self._database.run(commands.retry, user, workflow_id, uuid7())
-        self._chat.resume(workflow.session_id, workflow.project_id)
+        await self._database.of(user).run(commands.retry, workflow_id, uuid7())
         return await self.show(user, workflow_id)
 
 

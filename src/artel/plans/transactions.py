@@ -20,7 +20,9 @@ from artel.budgets.spending import Spent
 from artel.contract.events import EventData, TaskProgress
 from artel.contract.http import Agent
 from artel.contract.parked_run import ParkedRun
+from artel.db.tx import Tx
 from artel.errors import WorkflowNotFound
+from artel.events.hints import MemoriesChanged, TurnParked, WorkWaiting
 from artel.events.session_log import SessionLog
 from artel.ids import uuid7
 from artel.plans.plan import (
@@ -38,9 +40,8 @@ from artel.plans.proposal import Proposal, approval_of, plan_created, plan_reque
 from artel.plans.repository import PlanCacheRepository, TaskRepository, WorkflowRepository
 from artel.projects.transactions import get_project, project_settings
 from artel.sessions.message_repository import StoredMessage
-from artel.turns.lease import Lease, require_lease
 from artel.turns.repository import TurnRepository
-from artel.turns.transactions import AgentAtWork, Outcome, TurnOver, finish_turn, start_turn
+from artel.turns.transactions import TurnOver, start_turn
 from artel.turns.turn import Turn, TurnStatus
 
 CACHE_HOURS = 24.0
@@ -65,9 +66,9 @@ class Begun:
     month: Month | None  # what limits calls of the project in this month, if anything does
 
 
-def add_workflow(connection: Connection, principal: Principal, turn: Turn, workflow_id: str, request: str) -> None:
+def add_workflow(tx: Tx, turn: Turn, workflow_id: str, request: str) -> None:
     """Store that a turn asks for a plan; in the transaction that accepts its message."""
-    WorkflowRepository(connection, principal).add(
+    WorkflowRepository(tx).add(
         Workflow(
             id=workflow_id,
             project_id=turn.project_id,
@@ -94,32 +95,30 @@ def add_workflow(connection: Connection, principal: Principal, turn: Turn, workf
 
 
 def begin(
-    connection: Connection,
-    principal: Principal,
+    tx: Tx,
     turn: Turn,
     history: int,
-    lease: Lease | None,
     default_user_micros: int | None = None,
 ) -> Begun:
     """Mark the turn as running, and answer everything that it takes to go on; raise TurnOver if it is not its turn."""
-    started = start_turn(connection, principal, turn, None, history, lease, default_user_micros)
-    rows = WorkflowRepository(connection, principal)
+    started = start_turn(tx, turn, None, history, default_user_micros)
+    rows = WorkflowRepository(tx)
     workflow = rows.of_turn(turn.id)
     if workflow is None:  # an older version has accepted it
-        add_workflow(connection, principal, turn, uuid7(), started.messages[-1].content if started.messages else "")
+        add_workflow(tx, turn, uuid7(), started.messages[-1].content if started.messages else "")
         workflow = rows.of_turn(turn.id)
     if workflow is None:
         raise WorkflowNotFound("Workflow not found")
     if workflow.status is WorkflowStatus.PLANNING:
-        SessionLog(connection, principal, turn.session_id, 1).write(turn.id, planning(workflow, turn.id))
-    asked = ApprovalRepository(connection, principal).of_turn(turn.id, *ApprovalStatus)
+        SessionLog(tx, turn.session_id, 1).write(turn.id, planning(workflow, turn.id))
+    asked = ApprovalRepository(tx).of_turn(turn.id, *ApprovalStatus)
     plans = [one for one in asked if one.kind != "tool"]
     return Begun(
         workflow=workflow,
-        tasks=TaskRepository(connection, principal).of(workflow.id),
+        tasks=TaskRepository(tx).of(workflow.id),
         said=started.messages,
-        agents=list(get_project(connection, principal, turn.project_id).team),
-        limits=PlanLimits.of(project_settings(connection, principal, turn.project_id)),
+        agents=list(get_project(tx.connection, tx.principal, turn.project_id).team),
+        limits=PlanLimits.of(project_settings(tx.connection, tx.principal, turn.project_id)),
         decision=plans[-1] if plans else None,
         month=started.month,
     )
@@ -133,18 +132,18 @@ def planning(workflow: Workflow, turn_id: str) -> TaskProgress:
 
 
 def plan_again(
-    connection: Connection, principal: Principal, turn: Turn, workflow: Workflow, lease: Lease | None
+    tx: Tx,
+    turn: Turn,
+    workflow: Workflow,
 ) -> Workflow:
     """Note that another plan is being made; raise TurnOver if the turn has ended."""
-    require_lease(connection, principal, turn.project_id, lease)
-    log = SessionLog(connection, principal, turn.session_id, 0)
-    rows = WorkflowRepository(connection, principal)
+    log = SessionLog(tx, turn.session_id, 0)
+    rows = WorkflowRepository(tx)
     now_stands = rows.get(workflow.id)
     if now_stands.turn_id != turn.id or now_stands.status.is_terminal:
         raise TurnOver
     if now_stands.status is not WorkflowStatus.PLANNING:
         rows.move(workflow.id, OPEN, status=WorkflowStatus.PLANNING)
-        log.expect(1)
         log.write(turn.id, planning(workflow, turn.id))
     return replace(now_stands, status=WorkflowStatus.PLANNING)
 
@@ -166,29 +165,26 @@ def cached_plan(connection: Connection, principal: Principal, project_id: int, k
 
 
 def store_plan(
-    connection: Connection,
-    principal: Principal,
+    tx: Tx,
     turn: Turn,
     workflow: Workflow,
     proposal: Proposal,
-    lease: Lease | None,
 ) -> tuple[Workflow, list[WorkflowTask], Approval | None]:
     """Store a plan; the run may begin, or the turn waits for the user. Raise TurnOver if the turn has ended.
 
     A plan that the project's month may not pay for to its end is always asked about; if nothing is left it is refused.
     """
-    require_lease(connection, principal, turn.project_id, lease)
     plan_id, now = uuid7(), datetime.now(UTC)
-    log = SessionLog(connection, principal, turn.session_id, 0)
-    turns = TurnRepository(connection, principal)
+    log = SessionLog(tx, turn.session_id, 0)
+    turns = TurnRepository(tx)
     if turns.get(turn.session_id, turn.id).status.is_terminal:
         raise TurnOver
     tasks = task_rows(workflow, proposal)
-    rows = TaskRepository(connection, principal)
+    rows = TaskRepository(tx)
     rows.remove(workflow.id)
     rows.add(tasks)
     spent, unknown = spent_on(workflow, proposal.plan.usage.cost_usd, proposal.plan.usage.calls)
-    short = shortage(connection, principal, workflow, proposal.estimate.high_micros - spent)
+    short = shortage(tx.connection, tx.principal, workflow, proposal.estimate.high_micros - spent)
     if short is not None:
         short.refuse_if_used_up()
     asks = proposal.asks or short is not None
@@ -196,7 +192,6 @@ def store_plan(
     told: list[EventData] = [plan_created(plan_id, workflow, proposal)]
     if approval is not None:
         told.append(plan_request(approval))
-    log.expect(len(told))
     values: dict[str, Any] = {
         "plan_id": plan_id,
         "planned_by": proposal.plan.planned_by,
@@ -206,33 +201,32 @@ def store_plan(
     }
     if approval is not None:
         values |= {"status": WorkflowStatus.AWAITING_APPROVAL, "started_at": None}  # nobody has agreed to it
-        ApprovalRepository(connection, principal).add(approval)
+        ApprovalRepository(tx).add(approval)
         if not turns.park(turn.session_id, turn.id, _parked(turn, workflow)):
             raise TurnOver
+        tx.after_commit(TurnParked(turn.id))
     else:
-        values |= _started(connection, principal, workflow, proposal.estimate.high_micros, spent, now)
-    WorkflowRepository(connection, principal).move(workflow.id, OPEN, **values)
+        values |= _started(tx, workflow, proposal.estimate.high_micros, spent, now)
+    WorkflowRepository(tx).move(workflow.id, OPEN, **values)
     if proposal.cache_key is not None:
-        cache = PlanCacheRepository(connection, principal)
+        cache = PlanCacheRepository(tx)
         cache.put(turn.project_id, proposal.cache_key, proposal.plan.to_json(), CACHE_HOURS, MAX_CACHED)
     log.write(turn.id, *told)
     return replace(workflow, **values), tasks, approval
 
 
-def note_planned(connection: Connection, principal: Principal, workflow: Workflow, usage: Usage) -> None:
+def note_planned(tx: Tx, workflow: Workflow, usage: Usage) -> None:
     """Record the planning cost of a plan that is not stored."""
     spent, unknown = spent_on(workflow, usage.cost_usd, usage.calls)
     values = {"spent_micros": spent, "price_unknown": unknown}
-    WorkflowRepository(connection, principal).move(workflow.id, OPEN, **values)
+    WorkflowRepository(tx).move(workflow.id, OPEN, **values)
 
 
 def start_approved(
-    connection: Connection,
-    principal: Principal,
+    tx: Tx,
     turn: Turn,
     workflow: Workflow,
     approval: Approval,
-    lease: Lease | None,
     changed: PlanEstimate | None = None,
 ) -> Workflow | None:
     """Begin, or go on with, what the user has approved: only now is the approval used. None if it was before.
@@ -240,26 +234,25 @@ def start_approved(
     A plan that the user has changed is held to its own price, which is no more than what they were shown. Raise
     MonthTooShort if less is left of the project's month by now, and they were not told so.
     """
-    require_lease(connection, principal, turn.project_id, lease)
-    SessionLog(connection, principal, turn.session_id, 0)
-    now_stands = WorkflowRepository(connection, principal).get(workflow.id)
+    SessionLog(tx, turn.session_id, 0)
+    now_stands = WorkflowRepository(tx).get(workflow.id)
     if now_stands.turn_id != turn.id or now_stands.status.is_terminal:
         raise TurnOver
     now = datetime.now(UTC)
     approved = [ApprovalStatus.APPROVED]
-    if not ApprovalRepository(connection, principal).move(approval.id, approved, ApprovalStatus.USED, used_at=now):
+    if not ApprovalRepository(tx).move(approval.id, approved, ApprovalStatus.USED, used_at=now):
         return None
     limit = changed.high_micros if changed else int(approval.arguments["limit_micros"])
     if approval.kind == "plan" and approval.plan_details.month_left is None:
-        short = shortage(connection, principal, workflow, limit - now_stands.spent_micros)
+        short = shortage(tx.connection, tx.principal, workflow, limit - now_stands.spent_micros)
         if short is not None:
             raise MonthTooShort
-    values = _started(connection, principal, workflow, limit, now_stands.spent_micros, now) | {"approved_at": now}
+    values = _started(tx, workflow, limit, now_stands.spent_micros, now) | {"approved_at": now}
     if changed is not None:
         values |= {"estimate": changed.to_json()}
         for task_id, estimate in changed.tasks.items():
-            TaskRepository(connection, principal).move(workflow.id, task_id, OPEN_TASKS, estimate=asdict(estimate))
-    WorkflowRepository(connection, principal).move(workflow.id, OPEN, **values)
+            TaskRepository(tx).move(workflow.id, task_id, OPEN_TASKS, estimate=asdict(estimate))
+    WorkflowRepository(tx).move(workflow.id, OPEN, **values)
     return replace(workflow, **values)
 
 
@@ -277,61 +270,56 @@ def decided(connection: Connection, principal: Principal, turn_id: str) -> dict[
 
 
 def requeue(
-    connection: Connection,
-    principal: Principal,
+    tx: Tx,
     turn: Turn,
     workflow: Workflow,
     spent: Spent,
-    lease: Lease | None,
 ) -> None:
     """Let a turn that runs go on later, in another worker space; raise TurnOver if it has ended."""
-    require_lease(connection, principal, turn.project_id, lease)
-    SessionLog(connection, principal, turn.session_id, 0)
-    if _was_left(connection, principal, turn):
+    SessionLog(tx, turn.session_id, 0)
+    if _was_left(tx, turn):
         return
-    if not TurnRepository(connection, principal).requeue(turn.session_id, turn.id, _parked(turn, workflow)):
+    if not TurnRepository(tx).requeue(turn.session_id, turn.id, _parked(turn, workflow)):
         raise TurnOver
+    tx.after_commit(WorkWaiting(turn.project_id))
     values = {"spent_micros": spent[0], "price_unknown": spent[1]}
-    WorkflowRepository(connection, principal).move(workflow.id, OPEN, **values)
+    WorkflowRepository(tx).move(workflow.id, OPEN, **values)
 
 
 def park_run(
-    connection: Connection,
-    principal: Principal,
+    tx: Tx,
     turn: Turn,
     workflow: Workflow,
     waiting: Sequence[str],
     budget: Approval | None,
     spent: Spent,
-    lease: Lease | None,
 ) -> bool:
     """Let the turn wait, for decisions or for more money; say whether it does: a decision may have come just now."""
-    require_lease(connection, principal, turn.project_id, lease)
-    log = SessionLog(connection, principal, turn.session_id, 0)
-    if _was_left(connection, principal, turn):
+    log = SessionLog(tx, turn.session_id, 0)
+    if _was_left(tx, turn):
         return True
-    approvals = ApprovalRepository(connection, principal)
+    approvals = ApprovalRepository(tx)
     pending = {one.id for one in approvals.of_turn(turn.id, ApprovalStatus.PENDING)}
     if set(waiting) - pending:
         return False
-    if not TurnRepository(connection, principal).park(turn.session_id, turn.id, _parked(turn, workflow)):
+    if not TurnRepository(tx).park(turn.session_id, turn.id, _parked(turn, workflow)):
         raise TurnOver
+    tx.after_commit(TurnParked(turn.id))
     values: dict[str, Any] = {"spent_micros": spent[0], "price_unknown": spent[1]}
     if budget is not None:
         values["status"] = WorkflowStatus.AWAITING_APPROVAL
         needs = int(budget.arguments["limit_micros"]) - spent[0]
-        if short := shortage(connection, principal, workflow, needs):
+        if short := shortage(tx.connection, tx.principal, workflow, needs):
             budget = replace(budget, details=budget.details.model_copy(update={"month_left": short.month_left}))
         approvals.add(budget)
-        log.expect(1)
         log.write(turn.id, plan_request(budget))
-    WorkflowRepository(connection, principal).move(workflow.id, OPEN, **values)
+    WorkflowRepository(tx).move(workflow.id, OPEN, **values)
     return True
 
 
-def _was_left(connection: Connection, principal: Principal, turn: Turn) -> bool:
+def _was_left(tx: Tx, turn: Turn) -> bool:
     """Return whether a run has left its turn before, and nobody heard of it: only a run lets its turn wait or queue."""
-    now_stands = TurnRepository(connection, principal).get(turn.session_id, turn.id).status
+    now_stands = TurnRepository(tx).get(turn.session_id, turn.id).status
     return now_stands in (TurnStatus.WAITING, TurnStatus.QUEUED)
 
 
@@ -341,22 +329,6 @@ def budget_of(connection: Connection, principal: Principal, workflow: Workflow) 
     if own is None:
         raise WorkflowNotFound("The workflow has no budget: it was not begun.")
     return own
-
-
-def end_workflow(connection: Connection, principal: Principal, workflow: Workflow) -> None:
-    """Give a workflow its end; in the transaction that ends its turn."""
-    names = ("status", "answer", "error_code", "error", "spent_micros", "price_unknown")
-    values = {name: getattr(workflow, name) for name in names}
-    ended = WorkflowRepository(connection, principal).move(workflow.id, OPEN, **values, finished_at=datetime.now(UTC))
-    if not ended:
-        raise TurnOver
-
-
-def note_spent(connection: Connection, principal: Principal, workflow: Workflow) -> None:
-    """Record the final cost of a workflow from its budget, which includes lost calls."""
-    own = BudgetRepository(connection, principal).find(workflow.project_id, "plan", workflow.id)
-    if own is not None:
-        WorkflowRepository(connection, principal).note_spent(workflow.id, own.spent_micros)
 
 
 def graph_of(tasks: Sequence[WorkflowTask]) -> TaskGraph:
@@ -377,11 +349,9 @@ def _parked(turn: Turn, workflow: Workflow) -> ParkedRun:
     return ParkedRun(workflow_id=workflow.id, usage=turn.parked.usage, shares=turn.parked.shares)
 
 
-def _started(
-    connection: Connection, principal: Principal, workflow: Workflow, limit: int, spent: int, now: datetime
-) -> dict[str, Any]:
+def _started(tx: Tx, workflow: Workflow, limit: int, spent: int, now: datetime) -> dict[str, Any]:
     """Open the plan's budget, planning paid out of it, or let it have more; return how the workflow changes."""
-    rows = BudgetRepository(connection, principal)
+    rows = BudgetRepository(tx)
     known = rows.find(workflow.project_id, "plan", workflow.id)
     if known is None:
         rows.add(Budget(uuid7(), workflow.project_id, "plan", workflow.id, limit, spent, 0))
@@ -403,16 +373,14 @@ def no_result(task_id: str) -> str:
 
 
 def start_task(
-    connection: Connection,
-    principal: Principal,
+    tx: Tx,
     turn: Turn,
     task: WorkflowTask,
     told: Sequence[EventData],
-    lease: Lease | None,
 ) -> None:
     """Mark a task as running; raise TurnOver if the turn has ended."""
     values = {"status": task.status, "attempts": task.attempts, "parked": None, "started_at": task.started_at}
-    _change_task(connection, principal, turn, task, values, told, lease)
+    _change_task(tx, turn, task, values, told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,100 +394,68 @@ class TaskEnd:
     memories: Sequence[NewMemory] = ()
 
 
-def end_task(connection: Connection, principal: Principal, turn: Turn, end: TaskEnd, lease: Lease | None) -> None:
+def end_task(
+    tx: Tx,
+    turn: Turn,
+    end: TaskEnd,
+) -> None:
     """Store what became of a task."""
     now, task = datetime.now(UTC), end.task
     names = ("status", "usage", "cost_micros", "result", "error_code", "error", "seconds")
     values = {name: getattr(task, name) for name in names}
     values |= {"finished_at": now, "parked": None}
-    if not _change_task(connection, principal, turn, task, values, end.told, lease):
+    if not _change_task(tx, turn, task, values, end.told):
         return
-    _note_spent(connection, principal, task.workflow_id, end.spent)
-    rows = TaskRepository(connection, principal)
+    _note_spent(tx, task.workflow_id, end.spent)
+    rows = TaskRepository(tx)
     gone: dict[str, Any] = {"status": TaskStatus.ABORTED, "error_code": DEPENDENCY_FAILED, "finished_at": now}
     gone |= {"error": no_result(task.id)}
     for one in end.aborted:
         rows.move(task.workflow_id, one, OPEN_TASKS, **gone)
     if end.memories and task.agent_id is not None:
-        remember(connection, principal, turn.project_id, task.agent_id, end.memories)
+        remember(tx.connection, tx.principal, turn.project_id, task.agent_id, end.memories)
+        tx.after_commit(MemoriesChanged())
 
 
 def park_task(
-    connection: Connection,
-    principal: Principal,
+    tx: Tx,
     turn: Turn,
     task: WorkflowTask,
     approval: Approval | None,
     told: Sequence[EventData],
     spent: Spent,
-    lease: Lease | None,
 ) -> None:
     """Let a task wait for the user; the turn goes on as long as others have something to do."""
     values = {"status": TaskStatus.WAITING, "parked": task.parked, "usage": task.usage, "cost_micros": task.cost_micros}
-    if not _change_task(connection, principal, turn, task, values, told, lease):
+    if not _change_task(tx, turn, task, values, told):
         return
-    _note_spent(connection, principal, task.workflow_id, spent)
+    _note_spent(tx, task.workflow_id, spent)
     if approval is not None:
-        ApprovalRepository(connection, principal).add(approval)
+        ApprovalRepository(tx).add(approval)
 
 
 def _change_task(
-    connection: Connection,
-    principal: Principal,
+    tx: Tx,
     turn: Turn,
     task: WorkflowTask,
     values: Mapping[str, Any],
     told: Sequence[EventData],
-    lease: Lease | None,
 ) -> bool:
     """Change a task of a turn that goes on; False if it was changed so before, and nobody heard of it."""
-    require_lease(connection, principal, turn.project_id, lease)
-    log = SessionLog(connection, principal, turn.session_id, 0)
-    if not WorkflowRepository(connection, principal).is_worked_on_by(task.workflow_id, turn.id):
+    log = SessionLog(tx, turn.session_id, 0)
+    if not WorkflowRepository(tx).is_worked_on_by(task.workflow_id, turn.id):
         raise TurnOver
-    rows = TaskRepository(connection, principal)
+    rows = TaskRepository(tx)
     now = rows.standing(task.workflow_id, task.id)
     if all(now[name] == values[name] for name in now if name in values):
         return False
     if not rows.move(task.workflow_id, task.id, OPEN_TASKS, **values):
         raise TurnOver
     if told:
-        log.expect(len(told))
         log.write(turn.id, *told)
     return True
 
 
-def _note_spent(connection: Connection, principal: Principal, workflow_id: str, spent: Spent) -> None:
+def _note_spent(tx: Tx, workflow_id: str, spent: Spent) -> None:
     values = {"spent_micros": spent[0], "price_unknown": spent[1]}
-    WorkflowRepository(connection, principal).move(workflow_id, OPEN, **values)
-
-
-@dataclass(frozen=True, slots=True)
-class AgentMemory:
-    """A memory of a turn to store for an agent."""
-
-    agent_id: int
-    memory: NewMemory
-
-
-def _finish(
-    connection: Connection,
-    principal: Principal,
-    turn: Turn,
-    outcome: Outcome,
-    workflow: Workflow | None,
-    agent: AgentAtWork | None,
-    memories: Sequence[AgentMemory],
-    lease: Lease | None,
-) -> tuple[datetime, Sequence[Approval]]:
-    """Return when the turn ended, and its withdrawn approvals."""
-    require_lease(connection, principal, turn.project_id, lease)
-    SessionLog(connection, principal, turn.session_id, 0)  # lock order: session, then workflow
-    if workflow is not None:
-        end_workflow(connection, principal, workflow)
-    ended = finish_turn(connection, principal, turn.session_id, turn.id, agent, outcome, lease)
-    if workflow is not None:
-        note_spent(connection, principal, workflow)
-    for item in memories:
-        remember(connection, principal, turn.project_id, item.agent_id, [item.memory])
-    return ended, ApprovalRepository(connection, principal).withdraw(turn.id)
+    WorkflowRepository(tx).move(workflow_id, OPEN, **values)

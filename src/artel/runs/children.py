@@ -27,6 +27,8 @@ from artel.contract.events import (
 )
 from artel.contract.http import Agent, NewAgent
 from artel.contract.parked_run import ParkedRun
+from artel.db.lease import LeaseRepository
+from artel.db.tx import Lease
 from artel.errors import AgentNotFound, ArtelError, LimitReached
 from artel.ids import uuid7
 from artel.logs import get_logger
@@ -37,7 +39,6 @@ from artel.spaces.services import FamilyLimits
 from artel.tools.consent import NeedsApproval
 from artel.tools.family import Brief, ChildResult
 from artel.tools.tool import ToolResult
-from artel.turns.lease import Lease, require_lease
 from artel.turns.transactions import AgentAtWork
 
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ def child_for(
 ) -> Agent:
     """Return the child that is to do a task: the one that is named, or a new one. One transaction."""
     ProjectRepository(connection, principal).lock(project_id)  # nobody counts, adds or deletes agents meanwhile
-    require_lease(connection, principal, project_id, lease)
+    if lease is not None:  # after the project: lock order
+        LeaseRepository(connection, principal).share(lease)
     agents = AgentRepository(connection, principal)
     parent, parents = agents.get(project_id, parent_id), agents.parents(project_id)
     if brief.child is not None:

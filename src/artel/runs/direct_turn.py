@@ -3,9 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
-from datetime import datetime
-from functools import partial
+from dataclasses import asdict, replace
 from typing import Any
 
 from artel.agent_loop.context import MAX_HISTORY_MESSAGES, Said
@@ -33,14 +31,8 @@ from artel.runs.task import ErrorType, ExecutionResult, Start, Task, Waiting
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.tools.policy import Policy, PolicySettings
 from artel.tools.tool import ToolResult
-from artel.turns.transactions import (
-    AgentAtWork,
-    Outcome,
-    TurnOver,
-    finish_turn,
-    note_usage,
-    start_turn,
-)
+from artel.turns.end import Outcome, end_turn, note_usage
+from artel.turns.transactions import AgentAtWork, TurnOver, start_turn
 from artel.turns.turn import Turn, TurnStatus
 from artel.turns.waiters import Ended
 
@@ -135,17 +127,10 @@ class DirectTurn:
     async def _start(self, agent: Agent, at_work: AgentAtWork) -> Start:
         if not self._space.accepts_tasks:
             raise SpaceClosed
-        started = await self._services.database.run(
-            start_turn,
-            self._space.principal,
-            self._turn,
-            at_work,
-            MAX_HISTORY_MESSAGES,
-            self._space.lease,
-            self._services.user_monthly_micros,
+        started = await self._space.database.run(
+            start_turn, self._turn, at_work, MAX_HISTORY_MESSAGES, self._services.user_monthly_micros
         )
         self._started = True
-        self._services.signals.session_changed(self._turn.session_id)
         self._notes.open()
         await self._space.cache.note_version(started.config_version)
         budget_guard = None
@@ -174,12 +159,11 @@ class DirectTurn:
         run = parked.run.model_copy(update={"message_id": self._message_id, "usage": usage})
         change = AgentAtWork(agent.id, agent.name, "processing", space.bus.status(agent.id).value).change
         approval = tool_approval(turn, who_asks(run), parked.question, 0)
-        database, place = self._services.database, (space.principal, turn, run)
 
         async def store() -> Approval:
-            settings = await database.read(project_settings, space.principal, space.project_id)
+            settings = await self._services.database.read(project_settings, space.principal, space.project_id)
             asked = due(approval, Policy(PolicySettings.of(settings)).seconds(parked.question.risk))
-            await database.run(park_turn, *place, asked, change, space.lease)
+            await space.database.run(park_turn, turn, run, asked, change)
             return asked
 
         try:
@@ -191,48 +175,23 @@ class DirectTurn:
         except DatabaseUnavailable:  # it is ended as soon as the database is back
             self._services.relay.stop_asking(space.principal, [approval])
             raise
-        self._services.signals.session_changed(turn.session_id)
-        self._services.turn_waiters.parked(turn.id)
         self._services.project_events.add(space.principal, space.project_id, required(approval))
 
     async def _finish(self, agent: Agent | None, result: ExecutionResult, seconds: float) -> Ended | None:
         await self._notes.written()
         turn = self._turn
-        outcome = self._outcome(result, seconds)
         at_work = None
         if agent is not None:
             old = "processing" if self._started else "idle"
             at_work = AgentAtWork(agent.id, agent.name, old, self._space.bus.status(agent.id).value)
         remembers = agent is not None and agent.memory and not (turn.parked and turn.parked.single)
-        memories = _memories(turn, self._text, result) if remembers and result.success else []
+        memories = {agent.id: _memories(turn, self._text, result)} if agent and remembers and result.success else {}
+        outcome = replace(self._outcome(result, seconds), agent=at_work, memories=memories)
         try:
-            finished_at = await self._store(at_work, outcome, memories)
+            return await patiently(lambda: self._space.database.run(end_turn, turn, outcome), "answer")
         except TurnOver:
             await self._note_usage()
             return None
-        self._services.signals.session_changed(turn.session_id)
-        if memories:
-            self._services.memories.wake()
-        return Ended(
-            session_id=turn.session_id,
-            turn_id=turn.id,
-            mode=turn.mode,
-            status=outcome.status,
-            message_id=outcome.message_id,
-            agent_id=agent.id if agent else turn.agent_id,
-            agent=agent.name if agent else None,
-            content=outcome.content,
-            context=outcome.context or [],
-            usage=outcome.usage or {},
-            duration_ms=turn.duration_until(finished_at),
-            error_code=outcome.error_code,
-        )
-
-    async def _store(self, at_work: AgentAtWork | None, outcome: Outcome, memories: list[NewMemory]) -> datetime:
-        """Store the end of the turn."""
-        place = self._space.principal, self._turn.session_id, self._turn.id
-        store = partial(self._services.database.run, finish_turn, *place, at_work, outcome, self._space.lease, memories)
-        return await patiently(store, "answer")
 
     def _outcome(self, result: ExecutionResult, seconds: float) -> Outcome:
         hub = self._services.hub
@@ -259,8 +218,8 @@ class DirectTurn:
 
     async def _note_usage(self) -> None:
         if self._tally.usage.calls:
-            place = self._space.principal, self._turn.session_id, self._turn.id
-            await self._services.database.run(note_usage, *place, asdict(self._tally.usage))
+            database = self._services.database.of(self._space.principal)  # its space may be another host's by now
+            await database.run(note_usage, self._turn.session_id, self._turn.id, asdict(self._tally.usage))
 
     def _show_others(self) -> None:
         self._shown = time.monotonic()

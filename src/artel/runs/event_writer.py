@@ -3,10 +3,10 @@
 import asyncio
 
 from artel.contract.events import EventData
+from artel.db.lease import LeaseLost
 from artel.errors import ArtelError
 from artel.logs import get_logger
 from artel.spaces.worker_space import WorkerSpace
-from artel.turns.lease import LeaseLost
 from artel.turns.transactions import TurnOver, note_events
 from artel.turns.turn import Turn
 
@@ -46,10 +46,7 @@ class EventWriter:
         try:
             while self._waiting:
                 events, self._waiting = self._waiting, []
-                await self._space.services.database.run(
-                    note_events, self._space.principal, self._turn, events, self._space.lease
-                )
-                self._space.services.signals.session_changed(self._turn.session_id)
+                await self._space.database.run(note_events, self._turn, events)
         except (ArtelError, TurnOver, LeaseLost) as failure:
             log.info("events_not_written", turn_id=self._turn.id, reason=repr(failure))
         finally:

@@ -3,19 +3,18 @@
 import asyncio
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
 
 import structlog
 from sqlalchemy import Connection
 
-from artel.approvals.transactions import end_turn
 from artel.auth.principal import Principal
-from artel.brain.tokens import count_tokens
+from artel.db.lease import LeaseLost
+from artel.db.tx import Lease
 from artel.errors import ArtelError, DatabaseUnavailable, ProjectNotFound, SessionNotFound
-from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.runs.direct_turn import DirectTurn
 from artel.sessions.message_repository import MessageRepository
@@ -30,11 +29,11 @@ from artel.spaces.space_rpc import SpaceRpc
 from artel.spaces.spaces import Spaces
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.turns.drafts import save_drafts
-from artel.turns.lease import Lease, LeaseLost
+from artel.turns.end import Outcome, end_turn
 from artel.turns.repository import TurnRepository
-from artel.turns.transactions import Outcome, TurnOver
+from artel.turns.transactions import TurnOver
 from artel.turns.turn import Turn, TurnStatus
-from artel.turns.waiters import Ended, read_ended
+from artel.turns.waiters import Ended, get_turn, read_ended
 
 PULSE_SECONDS = 1.0
 STOP_SECONDS = 5.0
@@ -233,7 +232,6 @@ class Host:
                 lane.look = True  # another process was first, or other turns come first
             else:
                 log.info("turn_ended", mode=turn.mode, status=ended.status, duration_ms=ended.duration_ms)
-                self._services.turn_waiters.tell(ended)
         except asyncio.CancelledError:
             await self._was_cancelled(job)
         except Exception as failure:  # noqa: BLE001 - no error may stop the next turn
@@ -314,12 +312,8 @@ class Host:
         lease = space.lease if space else None
         if lease is None and self._host_id is not None:
             return  # the new owner of the space finds the turn
-        try:
-            ended = await _end(self._services, job.principal, turn.session_id, turn.id, code, message, lease)
-        except (TurnOver, ArtelError, LeaseLost):
-            return
-        self._services.signals.session_changed(turn.session_id)
-        self._services.turn_waiters.tell(ended)
+        with suppress(TurnOver, ArtelError, LeaseLost):
+            await _end(self._services, job.principal, turn.session_id, turn.id, code, message, lease)
 
     # Drafts of unfinished answers
 
@@ -448,12 +442,10 @@ async def _fail_interrupted(
         try:
             if only_running and not await services.database.read(_is_running, principal, session_id, turn_id):
                 continue
-            ended = await _end(services, principal, session_id, turn_id, "interrupted", INTERRUPTED, lease)
+            await _end(services, principal, session_id, turn_id, "interrupted", INTERRUPTED, lease)
         except (TurnOver, ArtelError, LeaseLost):
             continue
         log.info("turn_interrupted", user_id=user_id, session_id=session_id, turn_id=turn_id)
-        services.signals.session_changed(session_id)
-        services.turn_waiters.tell(ended)
 
 
 async def _end(
@@ -464,28 +456,10 @@ async def _end(
     code: str,
     text: str,
     lease: Lease | None,
-) -> Ended:
-    turn = await services.database.read(lambda c: TurnRepository(c, principal).get(session_id, turn_id))
-    partial = services.hub.partial_answer(session_id, turn_id)
-    outcome = Outcome(
-        TurnStatus.FAILED, uuid7(), text, count_tokens(text), None, error_code=code, mode=turn.mode, partial=partial
-    )
-    withdrawn = await services.database.run(end_turn, principal, turn, outcome, lease)
-    services.relay.stop_asking(principal, withdrawn)
-    return Ended(
-        session_id=session_id,
-        turn_id=turn_id,
-        mode=turn.mode,
-        status=outcome.status,
-        message_id=outcome.message_id,
-        agent_id=turn.agent_id,
-        agent=None,
-        content=text,
-        context=[],
-        usage={},
-        duration_ms=turn.duration_until(datetime.now(UTC)),
-        error_code=code,
-    )
+) -> None:
+    turn = await services.database.read(get_turn, principal, session_id, turn_id)
+    outcome = Outcome.failure(TurnStatus.FAILED, code, text, services.hub.partial_answer(session_id, turn_id))
+    await services.database.of(principal, lease).run(end_turn, turn, outcome)
 
 
 def _is_running(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> bool:

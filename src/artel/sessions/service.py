@@ -45,10 +45,8 @@ class SessionService:
         ids = [uuid7() for _ in range(fork.MAX_FORKED)]
         size = await self._database.read(fork.size_of_fork, user, session_id, message_id)
         await self._services.storage.take(user, size)
-        return await self._database.run(fork.fork_session, user, session_id, message_id, uuid7(), ids)
+        return await self._database.of(user).run(fork.fork_session, session_id, message_id, uuid7(), ids)
 
     async def delete(self, user: Principal, session_id: str) -> None:
         """Delete a session and its messages."""
-        questions = await self._database.run(delete_session, user, session_id)
-        self._services.relay.stop_asking(user, questions)
-        self._services.signals.session_changed(session_id)
+        await self._database.of(user).run(delete_session, session_id)

@@ -51,12 +51,11 @@ class AlertWatch:
             raised_at=datetime.now(UTC),
             resolved_at=None,
         )
-        if await self._services.database.run(raise_alert, space.principal, alert, finding.subject):
+        if await self._services.database.of(space.principal).run(raise_alert, alert, finding.subject):
             log.warning("alert_raised", kind=finding.kind, project_id=space.project_id, message=finding.message)
             self._services.figures.alerted(finding.kind)
-            self._services.signals.project_changed(space.project_id)
 
     async def _resolve(self, space: WorkerSpace, kind: str, subject: str) -> None:
-        if await self._services.database.run(resolve_alert, space.principal, space.project_id, kind, subject):
+        database = self._services.database.of(space.principal)
+        if await database.run(resolve_alert, space.project_id, kind, subject):
             log.info("alert_resolved", kind=kind, project_id=space.project_id)
-            self._services.signals.project_changed(space.project_id)

@@ -23,17 +23,14 @@ class ApprovalClock:
         now = datetime.now(UTC)
         soon = now + timedelta(seconds=WARN_SECONDS)
         for due in await self._services.database.read(leases.due_approvals, now, soon):
-            principal = Principal(due.user_id)
+            database = self._services.database.of(Principal(due.user_id))
             try:
                 if due.expires_at <= now:
-                    expired = await self._services.database.run(expire, principal, due.approval_id)
-                    self._services.relay.stop_asking(principal, [expired])
+                    await database.run(expire, due.approval_id)
                     log.info("approval_expired", approval_id=due.approval_id, session_id=due.session_id)
                 else:
-                    await self._services.database.run(warn, principal, due.approval_id)
+                    await database.run(warn, due.approval_id)
             except (ApprovalDecided, ApprovalNotFound):  # decided in the meantime
                 continue
             except ArtelError as failure:  # one failure must not block the others
                 log.warning("approval_not_ended", approval_id=due.approval_id, reason=failure.detail)
-                continue
-            self._services.signals.session_changed(due.session_id)

@@ -13,9 +13,9 @@ from sqlalchemy.exc import IntegrityError
 
 from artel.db.dialect import insert_into
 from artel.db.tables import approvals, hosts, projects, sessions, space_calls, spaces, turns
+from artel.db.tx import Lease
 from artel.errors import ProjectNotFound
 from artel.spaces.space_calls import SpaceCall
-from artel.turns.lease import Lease
 
 MAX_WORK = 1_000
 WARN_ONLY_LONGER_SECONDS = 90  # shorter approvals get no warning

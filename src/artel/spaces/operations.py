@@ -1,12 +1,11 @@
 """Operations on worker spaces for the API; each returns JSON, because another process may run the space."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from artel.approvals.transactions import end_turn
 from artel.auth.principal import Principal
-from artel.brain.tokens import count_tokens
 from artel.contract.spaces import (
     AgentFiguresAnswer,
     AgentStatusAnswer,
@@ -16,14 +15,13 @@ from artel.contract.spaces import (
     SpaceState,
 )
 from artel.errors import ArtelError
-from artel.ids import uuid7
 from artel.spaces.services import SpaceServices
 from artel.spaces.spaces import Spaces
 from artel.spaces.worker_space import WorkerSpace
+from artel.turns.end import Outcome, end_turn
 from artel.turns.repository import TurnRepository
-from artel.turns.transactions import Outcome, TurnOver
+from artel.turns.transactions import TurnOver
 from artel.turns.turn import TurnStatus
-from artel.turns.waiters import read_ended
 
 RESET = "The worker space was reset before this was answered. Send the message again."
 
@@ -108,25 +106,11 @@ async def reset_space(services: SpaceServices, space: WorkerSpace) -> int:
     principal = space.principal
     left = await services.database.read(lambda c: TurnRepository(c, principal).unfinished(space.project_id))
     for turn in reversed(left):  # queued turns first, so that none starts when the one before it is cancelled
-        outcome = Outcome(
-            TurnStatus.CANCELLED,
-            uuid7(),
-            RESET,
-            count_tokens(RESET),
-            None,
-            error_code="space_reset",
-            mode=turn.mode,
-            partial=services.hub.partial_answer(turn.session_id, turn.id),
-        )
-        try:
-            withdrawn = await services.database.run(end_turn, principal, turn, outcome, space.lease)
-        except (TurnOver, ArtelError):
-            continue
-        services.signals.session_changed(turn.session_id)
-        services.signals.cancelled(turn.id)
-        services.relay.stop_asking(principal, withdrawn)
-        if ended := await services.database.read(read_ended, principal, turn.session_id, turn.id):
-            services.turn_waiters.tell(ended)
+        partial = services.hub.partial_answer(turn.session_id, turn.id)
+        with suppress(TurnOver, ArtelError):
+            await space.database.run(
+                end_turn, turn, Outcome.failure(TurnStatus.CANCELLED, "space_reset", RESET, partial)
+            )
     await space.reset()
     return len(left)
 

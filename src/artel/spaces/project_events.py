@@ -7,7 +7,6 @@ from artel.contract.events import AgentStatusChanged, EventData
 from artel.db.engine import Database
 from artel.errors import ArtelError
 from artel.events.project_log import write_project_events
-from artel.events.signals import Signals
 from artel.logs import get_logger
 
 GATHER_SECONDS = 0.05
@@ -19,9 +18,8 @@ log = get_logger(__name__)
 class ProjectEventWriter:
     """Queues events of projects and writes them in batches; losing some in a crash is harmless."""
 
-    def __init__(self, database: Database, signals: Signals) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._signals = signals
         self._waiting: dict[tuple[Principal, int], list[EventData]] = {}
         self._count = 0
         self._writing: asyncio.Task[None] | None = None
@@ -51,9 +49,7 @@ class ProjectEventWriter:
             waiting, self._waiting, self._count = self._waiting, {}, 0
             for (principal, project_id), events in waiting.items():
                 try:
-                    await self._database.run(write_project_events, principal, project_id, events)
+                    await self._database.of(principal).run(write_project_events, project_id, events)
                 except ArtelError as failure:  # the project was deleted, or the database is unavailable
                     log.info("project_events_not_written", project_id=project_id, reason=failure.detail)
-                    continue
-                self._signals.project_changed(project_id)
         self._writing = None

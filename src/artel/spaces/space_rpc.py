@@ -7,6 +7,7 @@ from typing import Any
 
 from artel.auth.principal import Principal
 from artel.db.engine import Database
+from artel.db.lease import LeaseLost
 from artel.errors import ArtelError, Kind, SpaceUnavailable
 from artel.events.signals import Signals
 from artel.ids import uuid7
@@ -18,7 +19,6 @@ from artel.spaces.operations import carry_out
 from artel.spaces.services import SpaceServices
 from artel.spaces.space_calls import SpaceCall
 from artel.spaces.spaces import Spaces
-from artel.turns.lease import LeaseLost
 
 ANSWER_SECONDS = 10.0
 SLOW_SECONDS = 45.0  # deregistering waits until the agent's tasks are drained

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from artel.auth.principal import Principal
 from artel.brain import prices
 from artel.brain.tokens import count_tokens
+from artel.db.tx import Lease
 from artel.errors import ProjectNotFound
 from artel.gc_tuning import freeze_startup_objects
 from artel.projects.repository import ProjectRepository
 from artel.spaces.leases import acquire_space, release_space
 from artel.spaces.services import SpaceServices
 from artel.spaces.worker_space import WorkerSpace
-from artel.turns.lease import Lease
 
 
 class Spaces:

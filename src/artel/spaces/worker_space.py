@@ -15,6 +15,7 @@ from artel.agent_memory.repository import NewMemory, StoredMemory
 from artel.agents import transactions as agent_rows
 from artel.auth.principal import Principal
 from artel.contract.http import Agent
+from artel.db.tx import Lease
 from artel.errors import AgentNotFound, ArtelError, DatabaseUnavailable, TaskStopped
 from artel.logs import get_logger
 from artel.projects.repository import ProjectRepository
@@ -26,7 +27,6 @@ from artel.spaces.agents_md import Guidance
 from artel.spaces.chat_figures import SpaceFigures
 from artel.spaces.services import SpaceServices
 from artel.tools.policy import RateLimit
-from artel.turns.lease import Lease
 from artel.vector_index.store import EVERYTHING, Filter
 
 ENSURE_SECONDS = 5.0
@@ -102,6 +102,7 @@ class WorkerSpace:
         self.user_prefix = f"user{principal.user_id}_project{project_id}"
         self.services = services
         self.lease = lease
+        self.database = services.database.of(principal, lease)  # for transactions of this host
         self.figures = SpaceFigures()
         self.bus = AgentBus(partial(services.project_events.agent_changed, principal, project_id))
         self.cache = AgentCache(self.user_prefix, self._load, services.shared_cache, max_size=services.cached_agents)

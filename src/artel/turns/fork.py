@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 from artel.auth.principal import Principal
 from artel.contract.events import EventData, MessageCompleted, MessageCreated
 from artel.contract.http import Session
+from artel.db.tx import Tx
 from artel.errors import LimitReached
 from artel.events.session_log import SessionLog
 from artel.projects.repository import ProjectRepository
@@ -16,20 +17,17 @@ from artel.sessions.repository import SessionRepository
 MAX_FORKED = 1_000
 
 
-def fork_session(
-    connection: Connection, principal: Principal, session_id: str, message_id: str, new_id: str, ids: list[str]
-) -> Session:
+def fork_session(tx: Tx, session_id: str, message_id: str, new_id: str, ids: list[str]) -> Session:
     """Create a session with copies of the messages up to one of them; `ids` are the ids of the copies."""
-    sessions, messages = SessionRepository(connection, principal), MessageRepository(connection, principal)
+    sessions, messages = SessionRepository(tx), MessageRepository(tx)
     source = sessions.get(session_id)
-    ProjectRepository(connection, principal).lock(source.project_id)
+    ProjectRepository(tx).lock(source.project_id)
     rows = messages.up_to(session_id, messages.get(session_id, message_id).number)
     if len(rows) > len(ids):
         raise LimitReached(f"More than {len(ids)} messages can't be copied. Fork at an earlier one.")
     fork = sessions.add(new_id, source.project_id, f"{source.title} (fork)"[-200:])
     copies = _renumbered(rows, ids, new_id)
-    log = SessionLog(connection, principal, new_id, len(copies))
-    log.write(None, *(_event(copy) for copy in copies))
+    SessionLog(tx, new_id, len(copies)).write(None, *(_event(copy) for copy in copies))
     messages.copy(copies)
     return fork
 

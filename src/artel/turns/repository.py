@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, Update, bindparam, func, or_
-from sqlalchemy.sql.dml import ReturningUpdate
 
 from artel.contract.parked_run import ParkedRun
 from artel.db.tables import turns
@@ -67,20 +66,16 @@ class TurnRepository(TenantRepository):
         )
 
     @prepared
-    def _finish(cls) -> ReturningUpdate[Any]:  # noqa: N805
-        return (
-            cls._prepare_update(
-                status=bindparam("new_status"),
-                finished_at=bindparam("now"),
-                usage=bindparam("new_usage", type_=turns.c.usage.type),
-                context=bindparam("new_context", type_=turns.c.context.type),
-                error_code=bindparam("new_error_code"),
-                error=bindparam("new_error"),
-                parked=None,
-            )
-            .where(_in_session(), turns.c.id == bindparam("turn"), _unfinished())
-            .returning(turns.c.number, turns.c.agent_id)
-        )
+    def _finish(cls) -> Update:  # noqa: N805
+        return cls._prepare_update(
+            status=bindparam("new_status"),
+            finished_at=bindparam("now"),
+            usage=bindparam("new_usage", type_=turns.c.usage.type),
+            context=bindparam("new_context", type_=turns.c.context.type),
+            error_code=bindparam("new_error_code"),
+            error=bindparam("new_error"),
+            parked=None,
+        ).where(_in_session(), turns.c.id == bindparam("turn"), _unfinished())
 
     def add(self, turn: Turn, idempotency_key: str | None, request_hash: str) -> None:
         """Insert a turn that is queued, or parked for the user."""
@@ -162,15 +157,11 @@ class TurnRepository(TenantRepository):
         parked = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.status == TurnStatus.WAITING
         return bool(self.connection.execute(self._update({"status": TurnStatus.QUEUED}).where(*parked)).rowcount)
 
-    def finish(
-        self, session_id: str, turn_id: str, status: TurnStatus, now: datetime, **values: Any
-    ) -> Row[Any] | None:
-        """Set the terminal status and return number and agent; None if it was set before (the first writer wins)."""
+    def finish(self, session_id: str, turn_id: str, status: TurnStatus, now: datetime, **values: Any) -> bool:
+        """Set the terminal status; return False if it was set before (the first writer wins)."""
         new = {f"new_{name}": values.get(name) for name in ("usage", "context", "error_code", "error")}
-        row: Row[Any] | None = self._run(
-            self._finish, session=session_id, turn=turn_id, new_status=status, now=now, **new
-        ).one_or_none()
-        return row
+        row = {"session": session_id, "turn": turn_id}
+        return bool(self._run(self._finish, **row, new_status=status, now=now, **new).rowcount)
 
     def note_usage(self, session_id: str, turn_id: str, usage: dict[str, Any]) -> bool:
         """Store the usage of a turn that another process finished; return False if it was stored before."""

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
 
-from artel.approvals.transactions import cancel_turn, pending_of
+from artel.approvals.transactions import pending_of
 from artel.auth.principal import Principal
 from artel.brain.errors import ContextTooLarge
 from artel.brain.tokens import count_tokens, is_ready
@@ -29,14 +29,14 @@ from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.plans.commands import workflow_of_turn
 from artel.plans.transactions import add_workflow
-from artel.runs.host import Host, Job
+from artel.runs.host import Host
 from artel.spaces.agent_figures import ERROR_SECONDS
 from artel.spaces.services import SpaceServices
 from artel.spaces.spaces import Spaces
-from artel.turns.cancel import CANCELLED
+from artel.turns.end import cancel_turn
 from artel.turns.transactions import NewTurn, TurnOver, accept_message, was_accepted
 from artel.turns.turn import Mode, Turn, TurnStatus
-from artel.turns.waiters import Ended, ended_or_waiting, get_turn, message_to_repeat, read_ended
+from artel.turns.waiters import Ended, ended_or_waiting, get_turn, message_to_repeat
 
 LONG_TEXT = 10_000
 POLL_SECONDS = 1.0
@@ -82,18 +82,13 @@ class ChatService:
         is_planned = new.mode is Mode.ORCHESTRATED
         also = partial(add_workflow, workflow_id=uuid7(), request=content) if is_planned else None
         try:
-            turn = await self._database.run(accept_message, user, session_id, new, self._refuse_if_unable, also)
+            turn = await self._database.of(user).run(accept_message, session_id, new, self._refuse_if_unable, also)
         except ArtelError:
             self._services.storage.give_back(user, size)
             raise
         log.info("mode_chosen", session_id=session_id, mode=turn.mode, turn_id=turn.id)
         if turn.id != new.turn_id:
             self._services.storage.give_back(user, size)
-            return turn
-        self._services.signals.session_changed(session_id)
-        if self._host is not None:
-            self._host.take(Job(user, turn, content))
-        self._services.signals.work(turn.project_id)
         return turn
 
     async def retry(self, user: Principal, session_id: str, turn_id: str, key: str | None) -> Turn:
@@ -140,28 +135,11 @@ class ChatService:
 
     async def cancel(self, user: Principal, session_id: str, turn_id: str) -> TurnState:
         """Cancel an unfinished turn and return its state."""
-        services = self._services
-        partial_answer = services.hub.partial_answer(session_id, turn_id)
+        partial_answer = self._services.hub.partial_answer(session_id, turn_id)
         try:
-            turn, questions = await self._database.run(
-                cancel_turn, user, session_id, turn_id, uuid7(), count_tokens(CANCELLED), partial_answer
-            )
+            return _state(await self._database.of(user).run(cancel_turn, session_id, turn_id, partial_answer))
         except TurnOver:  # it ended concurrently
             return await self.show(user, session_id, turn_id)
-        services.signals.session_changed(session_id)
-        services.signals.cancelled(turn_id)
-        services.relay.stop_asking(user, questions)
-        ended = await self._database.read(read_ended, user, session_id, turn_id)
-        if ended is not None:
-            services.turn_waiters.tell(ended)
-        return _state(turn)
-
-    def resume(self, session_id: str, project_id: int) -> None:
-        """Run a turn that waited for the user's decision, or that a transaction queued."""
-        self._services.signals.session_changed(session_id)
-        if self._host is not None:
-            self._host.work(project_id)
-        self._services.signals.work(project_id)
 
     def _refuse_if_unable(self, project_id: int, agent_id: int) -> None:
         """Raise if this process knows that the agent can't take a message now."""

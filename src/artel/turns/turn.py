@@ -45,13 +45,13 @@ class Turn:
     mode: Mode
     agent_id: int | None
     status: TurnStatus
-    error_code: str | None
-    error: str | None
-    usage: dict[str, Any] | None
-    context: list[dict[str, Any]] | None
     created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    error_code: str | None = None
+    error: str | None = None
+    usage: dict[str, Any] | None = None
+    context: list[dict[str, Any]] | None = None
     parked: ParkedRun | None = None  # saved to resume the run after the user decided
     retry_of: str | None = None  # the turn whose message was sent again
 

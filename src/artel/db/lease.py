@@ -1,27 +1,18 @@
-"""Leases of worker spaces, and the fencing check with which every transaction of a host begins."""
+"""The fencing check of worker spaces' leases, with which every transaction of a host begins."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam
 
 from artel.db.tables import spaces
 from artel.db.tenant import Tenant, TenantRepository, prepared
+from artel.db.tx import Lease
 
 
 class LeaseLost(Exception):
     """Another host took the worker space over: this one must not write for it any more."""
 
     is_agents_fault = False
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """A host's lease of a worker space; `epoch` is the fencing token. An embedded server has none."""
-
-    project_id: int
-    owner: str
-    epoch: int
 
 
 class LeaseRepository(TenantRepository):
@@ -58,12 +49,3 @@ class LeaseRepository(TenantRepository):
 def current_epoch(connection: Connection, tenant: Tenant, project_id: int) -> int:
     """Return the epoch of the project's worker space."""
     return LeaseRepository(connection, tenant).epoch(project_id)
-
-
-def require_lease(connection: Connection, tenant: Tenant, project_id: int, lease: Lease | None) -> int:
-    """Raise LeaseLost unless the lease still holds; return the version of the project's agents."""
-    if lease is None:
-        return 0
-    if lease.project_id != project_id:
-        raise LeaseLost
-    return LeaseRepository(connection, tenant).share(lease)

@@ -1,0 +1,52 @@
+"""Hints that transactions send after the commit. A lost hint only costs time: everyone also polls."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChanged:
+    """A session has new events, or was deleted."""
+
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectChanged:
+    """The stream of a project has new events."""
+
+    project_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkWaiting:
+    """A project has a queued turn that no host was given."""
+
+    project_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStopped:
+    """A turn was ended by somebody else than its runner."""
+
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnParked:
+    """A turn waits for the user."""
+
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionOver:
+    """A question to the user needs no answer any more; the connector that shows it too stops asking."""
+
+    user_id: int
+    project_id: int
+    ask_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemoriesChanged:
+    """There are memories to index."""

@@ -1,0 +1,255 @@
+"""The end of a turn: every turn ends here, answered, failed, cancelled or interrupted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from artel.agent_memory.repository import NewMemory
+from artel.agent_memory.transactions import remember
+from artel.agents.repository import AgentRepository
+from artel.approvals.repository import ApprovalRepository, stop_asking
+from artel.brain.tokens import count_tokens
+from artel.budgets.repository import BudgetRepository, settle_turn
+from artel.budgets.usage import Share, UsageRepository
+from artel.contract.events import (
+    EventData,
+    MessageCompleted,
+    TaskCancelled,
+    TaskCompleted,
+    TaskFailed,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+)
+from artel.db.tx import Tx
+from artel.errors import AgentNotFound
+from artel.events.hints import MemoriesChanged, TurnStopped
+from artel.events.session_log import SessionLog
+from artel.ids import uuid7
+from artel.plans.plan import OPEN, TaskStatus, WorkflowStatus
+from artel.plans.repository import TaskRepository, WorkflowRepository
+from artel.sessions.message_repository import MessageRepository
+from artel.text import storable
+from artel.turns.drafts import MAX_CHARACTERS, DraftRepository
+from artel.turns.repository import TurnRepository
+from artel.turns.transactions import AgentAtWork, TurnOver
+from artel.turns.turn import Mode, Turn, TurnStatus
+from artel.turns.waiters import Ended
+
+CANCELLED = "You stopped this."
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a turn: an answer, or an error."""
+
+    status: TurnStatus
+    message_id: str
+    content: str
+    tokens: int
+    usage: dict[str, Any] | None
+    duration: float = 0.0
+    error_code: str | None = None
+    context: list[dict[str, Any]] | None = None
+    partial: str = ""  # streamed before a failure; if empty, the stored draft is used
+    shares: Sequence[Share] = ()  # usage per agent; if empty, all of it is the turn's agent's
+    has_draft: bool = True  # False: no draft can be stored, so none is looked up
+    agent: AgentAtWork | None = None  # who answered
+    memories: Mapping[int, Sequence[NewMemory]] = field(default_factory=dict)  # to store, by agent
+    spent: tuple[int, bool] | None = None  # by the run of a plan: micros, and whether a price is unknown
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is an error instead of an answer."""
+        return self.error_code is not None
+
+    @classmethod
+    def failure(cls, status: TurnStatus, code: str, text: str, partial: str = "") -> "Outcome":
+        """Return the outcome of a turn that somebody else than its runner ends."""
+        return cls(status, uuid7(), text, count_tokens(text), None, error_code=code, partial=partial)
+
+
+def end_turn(tx: Tx, turn: Turn, outcome: Outcome) -> Ended:
+    """End a turn with its workflow, tasks, approvals and reservations; raise TurnOver if it has ended before."""
+    now, agent, is_direct = datetime.now(UTC), outcome.agent, turn.mode is Mode.DIRECT
+    message = MessageCompleted(
+        message_id=outcome.message_id,
+        role="system" if outcome.failed else "assistant",
+        content=outcome.content,
+        agent_id=agent.id if agent else None,
+        status="failed" if outcome.failed else "ok",
+        error_code=outcome.error_code,
+    )
+    happened: list[EventData] = [message]
+    if agent is not None and is_direct:  # tasks of plans write it themselves
+        happened.append(agent.change)
+    log = SessionLog(tx, turn.session_id, len(happened) + (2 if is_direct else 1))
+    error = outcome.content if outcome.failed else None
+    values = {"usage": outcome.usage, "context": outcome.context, "error_code": outcome.error_code, "error": error}
+    if not TurnRepository(tx).finish(turn.session_id, turn.id, outcome.status, now, **values):
+        raise TurnOver
+    settle_turn(tx.connection, tx.principal, turn.id)
+    happened += [_task_end(turn, outcome)] if is_direct else _end_workflow(tx, turn, outcome)
+    number = log.first
+    if cut_off := _cut_off(tx, turn, outcome):
+        happened.insert(0, cut_off)
+        name = _name_of(tx, turn.project_id, cut_off.agent_id)
+        _add_message(tx, turn, number, cut_off, name, count_tokens(cut_off.content))
+        number += 1
+    log.write(turn.id, *happened, _turn_end(outcome))
+    _add_message(tx, turn, number, message, agent.name if agent else None, outcome.tokens)
+    if outcome.usage:
+        _add_usage(tx, turn, outcome.usage, outcome.shares, now, agent)
+    for agent_id, memories in outcome.memories.items():
+        remember(tx.connection, tx.principal, turn.project_id, agent_id, memories)
+        tx.after_commit(MemoriesChanged())
+    stop_asking(tx, ApprovalRepository(tx).withdraw(turn.id))
+    if outcome.status is TurnStatus.CANCELLED:
+        tx.after_commit(TurnStopped(turn.id))
+    ended = Ended(
+        session_id=turn.session_id,
+        turn_id=turn.id,
+        mode=turn.mode,
+        status=outcome.status,
+        message_id=outcome.message_id,
+        agent_id=agent.id if agent else turn.agent_id,
+        agent=agent.name if agent else None,
+        content=outcome.content,
+        context=outcome.context or [],
+        usage=outcome.usage or {},
+        duration_ms=turn.duration_until(now),
+        error_code=outcome.error_code,
+    )
+    tx.after_commit(ended)
+    return ended
+
+
+def cancel_turn(tx: Tx, session_id: str, turn_id: str, partial: str = "") -> Turn:
+    """Cancel an unfinished turn and return it; a finished one stays as it is.
+
+    `partial` is the text streamed so far, as far as this process has it.
+    """
+    turns = TurnRepository(tx)
+    turn = turns.get(session_id, turn_id)
+    if not turn.status.is_terminal:
+        # The usage from before it was parked; a running turn reports its own.
+        used = turn.parked if turn.status is not TurnStatus.RUNNING else None
+        outcome = replace(
+            Outcome.failure(TurnStatus.CANCELLED, "cancelled", CANCELLED, partial),
+            usage=used.usage.model_dump() if used and used.usage else None,
+            shares=[share.model_dump() for share in used.shares] if used else (),
+        )
+        end_turn(tx, turn, outcome)
+    return turns.get(session_id, turn_id)
+
+
+def note_usage(tx: Tx, session_id: str, turn_id: str, usage: dict[str, Any], shares: Sequence[Share] = ()) -> None:
+    """Store the usage of a turn that another process finished."""
+    turns = TurnRepository(tx)
+    if turns.note_usage(session_id, turn_id, usage):
+        turn = turns.get(session_id, turn_id)
+        _add_usage(tx, turn, usage, shares, turn.finished_at or datetime.now(UTC))
+
+
+def _add_usage(
+    tx: Tx, turn: Turn, usage: dict[str, Any], shares: Sequence[Share], now: datetime, agent: AgentAtWork | None = None
+) -> None:
+    if not shares:
+        agent_id = agent.id if agent else turn.agent_id
+        name = agent.name if agent else _name_of(tx, turn.project_id, agent_id) or ""
+        shares = [{"agent_id": agent_id, "agent": name, "usage": usage}]
+    UsageRepository(tx).add(turn.project_id, turn.session_id, turn.id, now, shares)
+
+
+def _cut_off(tx: Tx, turn: Turn, outcome: Outcome) -> MessageCompleted | None:
+    """Return what was streamed of the answer before the turn failed, if anything; delete its draft."""
+    if not outcome.failed and not outcome.has_draft:
+        return None
+    draft = DraftRepository(tx).take(turn.id)
+    content = storable((outcome.partial or draft)[:MAX_CHARACTERS])
+    if not outcome.failed or not content.strip():
+        return None
+    return MessageCompleted(
+        message_id=uuid7(),
+        role="assistant",
+        content=content,
+        agent_id=outcome.agent.id if outcome.agent else turn.agent_id,
+        status="cut_off",
+        error_code=outcome.error_code,
+    )
+
+
+def _add_message(tx: Tx, turn: Turn, number: int, message: MessageCompleted, agent: str | None, tokens: int) -> None:
+    MessageRepository(tx).add(
+        {
+            "id": message.message_id,
+            "project_id": turn.project_id,
+            "session_id": turn.session_id,
+            "number": number,
+            "turn_number": turn.number,
+            "turn_id": turn.id,
+            "role": message.role,
+            "content": message.content,
+            "agent_id": message.agent_id,
+            "agent": agent,
+            "status": message.status,
+            "error_code": message.error_code,
+            "tokens": tokens,
+        }
+    )
+
+
+def _name_of(tx: Tx, project_id: int, agent_id: int | None) -> str | None:
+    """Return the name of an agent; None if it was deleted."""
+    try:
+        return None if agent_id is None else AgentRepository(tx).get(project_id, agent_id).name
+    except AgentNotFound:
+        return None
+
+
+def _end_workflow(tx: Tx, turn: Turn, outcome: Outcome) -> list[EventData]:
+    """End the workflow that a turn works on, record its cost, and return the events of its unfinished tasks.
+
+    Completed tasks stay, so that a retry continues from there.
+    """
+    rows = WorkflowRepository(tx)
+    workflow = rows.of_turn(turn.id)
+    if workflow is None:
+        return []
+    code, text = outcome.error_code, outcome.content
+    values: dict[str, Any] = {"status": WorkflowStatus(outcome.status), "error_code": code}
+    values |= {"error": text if code else None, "finished_at": datetime.now(UTC)}
+    if outcome.spent is not None:
+        values |= {"answer": None if code else text}
+        values |= {"spent_micros": outcome.spent[0], "price_unknown": outcome.spent[1]}
+    if not rows.move(workflow.id, OPEN, **values):
+        return []
+    status = TaskStatus.CANCELLED if outcome.status is TurnStatus.CANCELLED else TaskStatus.FAILED
+    events: list[EventData] = []
+    for task in TaskRepository(tx).end_unfinished(workflow.id, status, code or "interrupted", text):
+        if task.status is TaskStatus.RUNNING and status is TaskStatus.FAILED:
+            events.append(TaskFailed(task_id=task.id, code=code or "interrupted", error=text))
+        elif task.status is not TaskStatus.PENDING:
+            events.append(TaskCancelled(task_id=task.id))
+    # The budget knows more than the run: it includes lost calls.
+    if budget := BudgetRepository(tx).find(turn.project_id, "plan", workflow.id):
+        rows.note_spent(workflow.id, budget.spent_micros)
+    return events
+
+
+def _task_end(turn: Turn, outcome: Outcome) -> EventData:
+    """Return the event for the end of a direct turn's only task."""
+    if outcome.error_code is None:
+        return TaskCompleted(task_id=turn.id, result=outcome.content, duration=outcome.duration)
+    if outcome.status is TurnStatus.CANCELLED:
+        return TaskCancelled(task_id=turn.id)
+    return TaskFailed(task_id=turn.id, code=outcome.error_code, error=outcome.content)
+
+
+def _turn_end(outcome: Outcome) -> EventData:
+    if outcome.error_code is None:
+        return TurnCompleted(status=outcome.status, usage=outcome.usage or {})
+    if outcome.status is TurnStatus.CANCELLED:
+        return TurnCancelled(status=outcome.status)
+    return TurnFailed(status=outcome.status, code=outcome.error_code, error=outcome.content)
