@@ -40,7 +40,7 @@ def machine(upgraded_database: Callable[[], str], model: ModelServer, tmp_path: 
         tmp_path,
         ARTEL_DATABASE_URL=upgraded_database(),
         ARTEL_JWT_SECRET=JWT_SECRET,
-        ARTEL_HOST_LEASE_SECONDS="2",
+        ARTEL_HOST_LEASE_SECONDS="5",  # long enough for a busy machine to renew it
         OPENAI_BASE_URL=model.url,
         OPENAI_API_KEY="none",
     )

@@ -135,7 +135,7 @@ def test_after_crash_running_turns_fail_once_and_queued_turns_run(
     start_server: StartServer, model: ModelServer, script: ByMark, mark: str
 ) -> None:
     script[f"{mark} 0"] = hold = Hold(word="Well, ")
-    settings = with_model(model) | {"ARTEL_HOST_LEASE_SECONDS": "2"}
+    settings = with_model(model) | {"ARTEL_HOST_LEASE_SECONDS": "5"}
     crashing = start_server(**settings)
     person = Person.register(crashing.url)
     project = person.project()
