@@ -1,6 +1,5 @@
 """Retry with exponential backoff and jitter."""
 
-import asyncio
 import math
 import random
 import time
@@ -38,6 +37,8 @@ async def retry(
     seconds: float = math.inf,
 ) -> T:
     """Run an idempotent operation, again after each `failure`, which is noted; after `seconds` raise the failure."""
+    import asyncio  # takes 25 ms to import, which `artel chat` does not need
+
     deadline = time.monotonic() + seconds
     attempt = 0
     while True:

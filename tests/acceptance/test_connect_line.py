@@ -478,7 +478,7 @@ def test_take_over_never_signals_a_process_that_reuses_the_id_of_a_killed_connec
         try:
             lock.write_text(json.dumps(json.loads(lock.read_text()) | {"pid": stranger.pid}))
 
-            assert not state.is_held()
+            assert state.holder() is None
             assert not state.signal_holder_to_leave()
             assert stranger.poll() is None
         finally:
@@ -491,9 +491,9 @@ def test_lock_file_has_the_process_id_while_the_lock_is_held(state: StateFolder)
 
     with state.connector_lock():
         assert json.loads(lock.read_text())["pid"] == os.getpid()
-        assert state.is_held()
+        assert state.holder() is not None
 
-    assert (lock.read_bytes(), state.is_held()) == (b"", False)
+    assert (lock.read_bytes(), state.holder()) == (b"", None)
 
 
 @pytest.mark.req("CLI-01.9")
@@ -508,7 +508,7 @@ async def test_take_over_waits_for_a_holder_that_has_not_written_its_process_id_
             assert not taking.done()
         await taking
 
-        assert state.is_held()
+        assert state.holder() is not None
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from artel.cli.markdown_screen import MarkdownPrinter, end_of_blocks, split_bloc
 from artel.cli.output import visible
 from artel.cli.questions import ToolQuestion
 from artel.client.api_client import ApiClient
-from artel.client.conversation import Conversation, LastSessions
+from artel.client.conversation import Conversation
 from artel.client.sse import ServerEvent
 from artel.client.turn import Answer, Turn
 
@@ -134,7 +134,7 @@ class NoConversation(Conversation):
     """A conversation with a server that can't be reached."""
 
     def __init__(self) -> None:
-        super().__init__(ApiClient("http://127.0.0.1:1"), {"session_id": "s", "project_id": 1}, LastSessions())
+        super().__init__(ApiClient("http://127.0.0.1:1"), {"session_id": "s", "project_id": 1})
 
 
 def test_answer_waits_for_the_end_of_all_tasks(capsys: pytest.CaptureFixture[str]) -> None:

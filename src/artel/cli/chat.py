@@ -47,9 +47,9 @@ def chat(
     content = "" if interactive else _content(message)
     with connect(server) as client:
         # Imported here because httpx takes 0.1 s to import, which `artel --help` should not need.
-        from artel.client.conversation import Conversation, LastSessions
+        from artel.client.conversation import Conversation
 
-        conversation = Conversation.open(client, project, session, new=new, last_sessions=LastSessions())
+        conversation = Conversation.open(client, project, session, new=new)
         if interactive:
             _converse(conversation, agent, folder, connect_folder=not no_folder)
         else:

@@ -26,11 +26,8 @@ OUTCOMES = {
 }
 
 
-class WrongCommand(ArtelError):
+class WrongCommand(ArtelError, kind=Kind.INVALID, code="wrong_command"):
     """A chat command that can't be run as typed."""
-
-    kind = Kind.INVALID
-    code = "wrong_command"
 
 
 def show_sessions(conversation: "Conversation") -> None:
@@ -73,12 +70,12 @@ def undo_last(conversation: "Conversation") -> str:
         if call["tool"] == "undo":
             undone.add(call["turn_id"])
         elif call["turn_id"] not in undone:
-            return "\n".join(_outcome(file) for file in conversation.undo(call["turn_id"])) or "Nothing was put back."
+            outcomes = [
+                f"{visible(file['path'], keep='')} {OUTCOMES.get(file['outcome'], 'was put back')}."
+                for file in conversation.undo(call["turn_id"])
+            ]
+            return "\n".join(outcomes) or "Nothing was put back."
     raise WrongCommand("This session has no changes to undo.")
-
-
-def _outcome(file: dict[str, Any]) -> str:
-    return f"{visible(file['path'], keep='')} {OUTCOMES.get(file['outcome'], 'was put back')}."
 
 
 def last_changes(conversation: "Conversation") -> Iterable[tuple[str, str]]:
@@ -129,7 +126,6 @@ def _task(task: dict[str, Any]) -> str:
 
 
 def rename(conversation: "Conversation", title: str) -> str:
-    """Rename the session; return a confirmation."""
     if not title:
         raise WrongCommand("Missing title: /rename TITLE")
     return f"Renamed the session to {one_line(conversation.rename(title))}."
@@ -153,7 +149,6 @@ def copy_last(conversation: "Conversation", out: TextIO) -> str:
 
 
 def cost(conversation: "Conversation") -> str:
-    """Return the cost and tokens of the session and its last turn."""
     messages = conversation.messages(MAX_MESSAGES)
     turn_ids = list(dict.fromkeys(message["turn_id"] for message in messages if message["turn_id"]))
     usages = [conversation.turn(turn_id)["usage"] or {} for turn_id in turn_ids]

@@ -4,7 +4,6 @@ prompt_toolkit takes 0.2 s to import, so import this module only for a chat in a
 """
 
 import json
-import os
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
@@ -19,7 +18,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.shortcuts import CompleteStyle
 
 from artel.cli.output import visible
-from artel.client.credentials import write_private
+from artel.client.credentials import append_private, write_private
 from artel.connector.state_folder import StateFolder
 from artel.errors import ArtelError
 
@@ -106,12 +105,9 @@ class BoundedHistory(History):
         """Append an entry; ignore write errors, so that the chat still works."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            try:
-                os.fchmod(descriptor, 0o600)
-                os.write(descriptor, f"{json.dumps(string[:MAX_ENTRY_CHARACTERS])}\n".encode())
-            finally:
-                os.close(descriptor)
+            self._path.touch(mode=0o600)
+            self._path.chmod(0o600)  # also if it is older
+            append_private(self._path, f"{json.dumps(string[:MAX_ENTRY_CHARACTERS])}\n")
         except OSError:
             return
 
@@ -135,7 +131,6 @@ class _ChatCompleter(Completer):
         self._files = FileNames(_folder(conversation, folder))
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002
-        """Yield the completions of the word before the cursor."""
         before = document.text_before_cursor
         word = before[max(before.rfind(space) for space in " \n\t") + 1 :]
         for candidate in islice(self._candidates(before, word), MAX_CANDIDATES):
@@ -162,7 +157,7 @@ def _folder(conversation: "Conversation", default: Path) -> Path:
     """Return the folder that is connected to the project on this machine, else the default."""
     for state in StateFolder.all():
         is_ours = (state.server, state.project_id) == (conversation.api.server, conversation.project_id)
-        if is_ours and state.is_held():
+        if is_ours and state.holder() is not None:
             return state.workspace
     return default
 

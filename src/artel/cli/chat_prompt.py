@@ -62,12 +62,14 @@ class ChatPrompt:
         self._is_smart = is_smart_terminal()
         self._commands: dict[str, Callable[[str], None]] = {
             "help": lambda _: _say(HELP),
-            "agents": lambda _: self._show_agents(),
+            "agents": lambda _: table(
+                self._conversation.agents(), ("name", "role", "model"), False, "This project has no agents."
+            ),
             "sessions": lambda _: chat_commands.show_sessions(self._conversation),
             "resume": self._resume,
             "new": lambda _: self._new_session(),
             "history": self._show_history,
-            "cancel": lambda _: self._cancel(),
+            "cancel": lambda _: _say("Cancelled." if self._conversation.cancel_last() else "Nothing is running."),
             "retry": lambda _: self._retry(),
             "undo": lambda _: _say(chat_commands.undo_last(self._conversation)),
             "diff": lambda _: self._show_changes(),
@@ -125,8 +127,10 @@ class ChatPrompt:
     def _talk_to(self, agent: str | None, text: str) -> None:
         if text:
             self._send_to(agent, text)
-        elif agent is not None and not self._has_agent(agent):
-            raise unknown_agent(self._conversation, agent)
+        elif agent is not None:
+            names = ((found["name"], str(found["id"])) for found in self._conversation.agents())
+            if not any(agent in (name, name.removeprefix("agent_"), number) for name, number in names):
+                raise unknown_agent(self._conversation, agent)
         self._agent = agent
 
     def _send_to(self, agent: str | None, text: str) -> None:
@@ -146,13 +150,6 @@ class ChatPrompt:
             in_chat=True,
             asks=can_ask(),
         )
-
-    def _has_agent(self, name: str) -> bool:
-        agents = self._conversation.agents()
-        return any(name in (a["name"], a["name"].removeprefix("agent_"), str(a["id"])) for a in agents)
-
-    def _show_agents(self) -> None:
-        table(self._conversation.agents(), ("name", "role", "model"), False, "This project has no agents.")
 
     def _new_session(self) -> None:
         self._conversation = self._conversation.new_session()
@@ -196,9 +193,6 @@ class ChatPrompt:
         else:
             _say(message["content"], is_smart=True)
         typer.echo("")
-
-    def _cancel(self) -> None:
-        _say("Cancelled." if self._conversation.cancel_last() else "Nothing is running.")
 
 
 def _first_word(text: str) -> tuple[str, str]:

@@ -176,7 +176,9 @@ class ChatScreen:
             self._ask(turn, turn.approval)
         if turn.answer.text and not self._silent and (turn.answer.complete or self._can_stream(turn)):
             self._status.clear()
-            self._print_author(turn)
+            if self._is_in_chat and not self._has_name:
+                print_name(self._author(turn), is_smart=self._is_smart)
+                self._has_name = True
             self._printer.show(turn.answer)
         if self._status.enabled and not turn.ended and self._printer.at_line_start:
             self._status.wait_for(self._progress(turn))
@@ -225,11 +227,6 @@ class ChatScreen:
             return turn.plan.is_over
         needs_name = self._is_in_chat and (self._direct or turn.plan is not None)
         return turn.agent_id is not None or not needs_name
-
-    def _print_author(self, turn: "Turn") -> None:
-        if self._is_in_chat and not self._has_name:
-            print_name(self._author(turn), is_smart=self._is_smart)
-        self._has_name = True
 
     def _ask(self, turn: "Turn", approval: dict[str, Any]) -> None:
         approval_id = str(approval.get("approval_id"))

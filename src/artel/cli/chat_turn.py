@@ -11,7 +11,7 @@ from artel.cli.output import json_text, one_line, show
 from artel.cli.plan_screen import print_workflow
 from artel.cli.questions import can_ask
 from artel.client.api_client import ServerRefused
-from artel.client.conversation import Conversation, LastSessions, NoSuchAgent
+from artel.client.conversation import Conversation, NoSuchAgent
 from artel.client.plan import Plan
 from artel.client.turn import Turn
 from artel.client.turn_stream import OUTCOMES, TurnStream
@@ -73,7 +73,6 @@ def unknown_agent(conversation: Conversation, name: str) -> NoSuchAgent:
 
 
 def turn_as_json(conversation: Conversation, turn: Turn) -> dict[str, Any]:
-    """Return the turn as `--json` prints it."""
     return {
         "session_id": conversation.session_id,
         "turn_id": turn.id,
@@ -141,7 +140,7 @@ def follow(client: "ApiClient", path: str, *, as_json: bool) -> ExitCode:
 
 
 def _conversation(client: "ApiClient", workflow: dict[str, Any]) -> Conversation:
-    return Conversation.open(client, None, workflow["session_id"], new=False, last_sessions=LastSessions())
+    return Conversation.open(client, None, workflow["session_id"])
 
 
 def _screen(conversation: Conversation, *, direct: bool, as_json: bool) -> ChatScreen:

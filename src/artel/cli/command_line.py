@@ -69,7 +69,6 @@ class QuickGroup(TyperGroup):
 
 
 def command_group(text: str) -> typer.Typer:
-    """Return a group of commands with a help text."""
     return typer.Typer(help=text, no_args_is_help=True, cls=QuickGroup)
 
 

@@ -49,11 +49,9 @@ class PlainScreen:
         self._about = about
 
     def begin(self, take: TakeAnswer) -> None:  # noqa: ARG002 - there is no input
-        """Print the folder, the project and the mode."""
         self._print(self._about)
 
     def say(self, sentence: str) -> None:
-        """Print a sentence."""
         self._print(sentence)
 
     def show(self, report: Report) -> None:
@@ -62,7 +60,6 @@ class PlainScreen:
             self._print(_line(report), "" if report.is_ok else "yellow")
 
     def ask(self, question: "Question") -> None:
-        """Print that a call waits for an approval elsewhere."""
         agent = question.proposal.agent or "an agent"
         self._print(f"{agent} wants to {_wanted(question)}: answer in the browser or in `artel chat`")
 

@@ -131,7 +131,7 @@ def undo(
     from artel.connector.errors import NothingToUndo
 
     directory = folder or Path.cwd()
-    found = [(state, change) for state in _states(directory) for change in _changes(state)]
+    found = _find_changes(directory)
     if list_changes:
         _list([change for _, change in found], as_json)
         return
@@ -145,26 +145,26 @@ def undo(
         raise NothingToUndo(f"There is nothing to {'redo' if again else 'undo'}{target}. See: artel undo --list")
     state = max(chosen, key=lambda pair: pair[1].at)[0]
     undone = _undone(state, turn, path, again=again)
-    _show_outcome(undone, as_json)
+    rows = [{"path": file.path, "turn": file.turn, "outcome": file.outcome, "error": file.error} for file in undone]
+    show({"files": rows}, as_json, "\n".join(f"{visible(file.text, keep='')}." for file in undone))
     if not all(file.outcome in ("restored", "removed") for file in undone):
         raise typer.Exit(1)
 
 
-def _states(directory: Path) -> "list[StateFolder]":
+def _find_changes(directory: Path) -> "list[tuple[StateFolder, Change]]":
+    """Return what can be undone or redone in a connected folder, for each of its connectors."""
     from artel.connector.errors import NothingToUndo
     from artel.connector.state_folder import StateFolder
+    from artel.connector.undo_store import UndoStore
 
+    found: list[tuple[StateFolder, Change]] = []
     states = StateFolder.serving(directory)
     if not states:
         raise NothingToUndo(f"{directory} is not in a connected folder. Choose one: --folder DIR")
-    return states
-
-
-def _changes(state: "StateFolder") -> "list[Change]":
-    from artel.connector.undo_store import UndoStore
-
-    with state.change_lock():
-        return UndoStore(state.path / "undo").changes()
+    for state in states:
+        with state.change_lock():
+            found += [(state, change) for change in UndoStore(state.path / "undo").changes()]
+    return found
 
 
 def _undone(state: "StateFolder", turn: str | None, path: str | None, *, again: bool) -> "list[Undone]":
@@ -210,11 +210,6 @@ def _list(changes: "list[Change]", as_json: bool) -> None:
         for change, at in zip(changes, moments, strict=True)
     ]
     table(rows, ("turn", "file", "at", "undone"), as_json, "There is nothing to undo.")
-
-
-def _show_outcome(undone: "list[Undone]", as_json: bool) -> None:
-    rows = [{"path": file.path, "turn": file.turn, "outcome": file.outcome, "error": file.error} for file in undone]
-    show({"files": rows}, as_json, "\n".join(f"{visible(file.text, keep='')}." for file in undone))
 
 
 # Grants

@@ -273,7 +273,6 @@ class ChatFolder:
         return f"Folder  {message}" if message else ""
 
     def stop(self) -> None:
-        """Disconnect the folder."""
         if self._process is not None:
             end_connector(self._process)
         self._errors.close()

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 DEADLINE_SECONDS = 10
 MAX_PROJECTS = 10  # whose connector is checked
+ADD_A_MODEL = "none is configured, the demo brain answers", "docs/how-to/models.md explains how to add one"
+SECTIONS = {"server": "The server you use", "machine": "This machine, if you run a server here"}
 
 
 class Verdict(StrEnum):
-    """The result of a check."""
-
     OK = "ok"
     WARNING = "warning"
     FAILED = "failed"
@@ -33,8 +33,6 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of the check of one part."""
-
     part: str
     verdict: Verdict
     detail: str
@@ -42,7 +40,16 @@ class Finding:
     section: str = "machine"  # or "server": the server of the login
 
 
-SECTIONS = {"server": "The server you use", "machine": "This machine, if you run a server here"}
+def _ok(part: str, detail: str, section: str = "machine") -> Finding:
+    return Finding(part, Verdict.OK, detail, section=section)
+
+
+def _warning(part: str, detail: str, advice: str, section: str = "machine") -> Finding:
+    return Finding(part, Verdict.WARNING, detail, advice, section)
+
+
+def _failed(part: str, detail: str, advice: str) -> Finding:
+    return Finding(part, Verdict.FAILED, detail, advice)
 
 
 def doctor(as_json: AsJson = False) -> None:
@@ -50,20 +57,15 @@ def doctor(as_json: AsJson = False) -> None:
     findings = [*_examine_server(), *_examine()]
     if as_json:
         typer.echo(json_text([asdict(finding) for finding in findings]))
-    else:
-        for section, title in SECTIONS.items():
-            typer.echo(title)
-            for finding in findings:
-                if finding.section == section:
-                    _print(finding)
+    for section, title in SECTIONS.items() if not as_json else ():
+        typer.echo(title)
+        for finding in findings:
+            if finding.section == section:
+                say(f"  {finding.verdict:8} {finding.part:14} {finding.detail}", below=26)
+                if finding.advice:
+                    say(f"{'':25} → {finding.advice}", below=28)
     if any(finding.verdict is Verdict.FAILED for finding in findings):
         raise typer.Exit(ExitCode.FAILED)
-
-
-def _print(finding: Finding) -> None:
-    say(f"  {finding.verdict:8} {finding.part:14} {finding.detail}", below=26)
-    if finding.advice:
-        say(f"{'':25} → {finding.advice}", below=28)
 
 
 def _examine_server() -> Iterator[Finding]:
@@ -78,31 +80,29 @@ def _examine_server() -> Iterator[Finding]:
             version = client.call("GET", "/healthz")["version"]
     except (ArtelError, KeyError, TypeError) as error:
         detail = error.detail if isinstance(error, ArtelError) else f"{url} is not an Artel server"
-        yield Finding("server", Verdict.WARNING, detail, "artel up starts one, artel login chooses another", "server")
+        yield _warning("server", detail, "artel up starts one, artel login chooses another", "server")
         return
-    yield Finding("server", Verdict.OK, f"{url}, version {version}", section="server")
+    yield _ok("server", f"{url}, version {version}", "server")
     try:
         with ApiClient(url, credentials.token(url)) as client:
             yield from _examine_login(client)
     except ArtelError as error:
-        yield Finding("account", Verdict.WARNING, error.detail, f"artel login --server {url}", "server")
+        yield _warning("account", error.detail, f"artel login --server {url}", "server")
 
 
 def _examine_login(client: "ApiClient") -> Iterator[Finding]:
     account = client.call("GET", "/auth/me")
     role = ", administrator" if account["is_admin"] else ""
-    yield Finding("account", Verdict.OK, f"{account['email'] or account['user_id']}{role}", section="server")
+    yield _ok("account", f"{account['email'] or account['user_id']}{role}", "server")
     if account.get("demo"):
-        advice = "docs/how-to/models.md explains how to add one"
-        yield Finding("its models", Verdict.WARNING, "none is configured, the demo brain answers", advice, "server")
+        yield _warning("its models", *ADD_A_MODEL, "server")
     else:
-        yield Finding("its models", Verdict.OK, "configured", section="server")
+        yield _ok("its models", "configured", "server")
     for project in client.all_items("/my/projects")[:MAX_PROJECTS]:
         connector = client.call("GET", f"/my/projects/{project['id']}/connector")
-        folder = (
-            f"{connector['workspace_name']} ({connector['mode']})" if connector["online"] else "no folder connected"
-        )
-        yield Finding("project", Verdict.OK, f"{project['id']} ({project['name']}): {folder}", section="server")
+        workspace = f"{connector['workspace_name']} ({connector['mode']})"
+        folder = workspace if connector["online"] else "no folder connected"
+        yield _ok("project", f"{project['id']} ({project['name']}): {folder}", "server")
 
 
 def _examine() -> Iterator[Finding]:
@@ -112,48 +112,40 @@ def _examine() -> Iterator[Finding]:
     from artel.settings import load_settings, unknown_variables
 
     for name in unknown_variables(os.environ):
-        yield Finding(name, Verdict.WARNING, "is not a setting of Artel", "docs/reference/settings.md lists them")
+        yield _warning(name, "is not a setting of Artel", "docs/reference/settings.md lists them")
     try:
         settings = load_settings()
     except ArtelError as error:
-        yield Finding("settings", Verdict.FAILED, error.detail, "fix it in the environment or in artel.yaml")
+        yield _failed("settings", error.detail, "fix it in the environment or in artel.yaml")
         return
     configure_logs(settings.log_format, "error")
-    yield Finding("settings", Verdict.OK, "read")
+    yield _ok("settings", "read")
     yield _data_folder(settings)
     yield _port(settings)
     if settings.hosts is None:
-        yield Finding(
-            "host names",
-            Verdict.WARNING,
-            "requests with any host name are accepted",
-            'set ARTEL_ALLOWED_HOSTS to the host names of this server, like ["artel.example.org"]',
-        )
+        advice = 'set ARTEL_ALLOWED_HOSTS to the host names of this server, like ["artel.example.org"]'
+        yield _warning("host names", "requests with any host name are accepted", advice)
     yield from asyncio.run(_services(settings))
     yield _models()
     yield _memory(settings)
     if not settings.is_embedded and settings.jwt_secret is None:
-        yield Finding(
-            "tokens",
-            Verdict.WARNING,
-            "the secret is in this machine's data folder",
-            "set ARTEL_JWT_SECRET to the same value on every server that shares the database",
-        )
+        advice = "set ARTEL_JWT_SECRET to the same value on every server that shares the database"
+        yield _warning("tokens", "the secret is in this machine's data folder", advice)
 
 
 def _data_folder(settings: "Settings") -> Finding:
     folder = settings.data_dir
     if not folder.exists():
-        return Finding("data folder", Verdict.OK, f"{folder} will be created on first start")
+        return _ok("data folder", f"{folder} will be created on first start")
     if not os.access(folder, os.W_OK | os.X_OK):
-        return Finding("data folder", Verdict.FAILED, f"{folder} can't be written to", "set ARTEL_DATA_DIR to another")
+        return _failed("data folder", f"{folder} can't be written to", "set ARTEL_DATA_DIR to another")
     secret, database = folder / "jwt_secret", settings.sqlite_file
     for file in (secret, database):
         if not file or not file.exists() or not _is_open_to_others(file):
             continue
         if file == secret or _is_open_to_others(file.parent):
-            return Finding("data folder", Verdict.FAILED, f"others can read {file}", f"chmod 600 {file}")
-    return Finding("data folder", Verdict.OK, str(folder))
+            return _failed("data folder", f"others can read {file}", f"chmod 600 {file}")
+    return _ok("data folder", str(folder))
 
 
 def _is_open_to_others(path: Path) -> bool:
@@ -161,17 +153,15 @@ def _is_open_to_others(path: Path) -> bool:
 
 
 def _port(settings: "Settings") -> Finding:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    family, address = socket.AF_INET6 if ":" in settings.host else socket.AF_INET, f"{settings.host}:{settings.port}"
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((settings.host, settings.port))
         except OSError as failure:
-            detail = f"{settings.host}:{settings.port}: {failure.strerror}"
-            return Finding(
-                "address", Verdict.WARNING, detail, "fine if Artel is running; else set ARTEL_PORT to another"
-            )
-    return Finding("address", Verdict.OK, f"{settings.host}:{settings.port} is free")
+            advice = "fine if Artel is running; else set ARTEL_PORT to another"
+            return _warning("address", f"{address}: {failure.strerror}", advice)
+    return _ok("address", f"{address} is free")
 
 
 def _models() -> Finding:
@@ -179,10 +169,9 @@ def _models() -> Finding:
 
     brain = BrainRouter(os.environ).describe()
     if brain.mode == "demo":
-        advice = "docs/how-to/models.md explains how to add one"
-        return Finding("models", Verdict.WARNING, "none is configured, the demo brain answers", advice)
+        return _warning("models", *ADD_A_MODEL)
     names = [f"{item.name} ({item.address})" if item.address else item.name for item in brain.providers]
-    return Finding("models", Verdict.OK, ", ".join(names))
+    return _ok("models", ", ".join(names))
 
 
 def _memory(settings: "Settings") -> Finding:
@@ -194,23 +183,16 @@ def _memory(settings: "Settings") -> Finding:
         embedder = make_embedder(chosen)
         make_store(chosen, embedder)  # opens no connection, but raises if something is missing
     except ArtelError as error:
-        return Finding("memory", Verdict.FAILED, error.detail, "then check ARTEL_MEMORY_PROVIDER and ARTEL_EMBEDDING_…")
-    where = "" if settings.qdrant_url or settings.memory_provider != "qdrant" else ", in the process"
-    if where and not settings.is_embedded:
-        return Finding(
-            "memory",
-            Verdict.WARNING,
-            f"{settings.memory_provider}{where}, which is for one process",
-            "set ARTEL_QDRANT_URL if several servers share the database",
-        )
+        return _failed("memory", error.detail, "then check ARTEL_MEMORY_PROVIDER and ARTEL_EMBEDDING_…")
+    is_in_process = settings.memory_provider == "qdrant" and not settings.qdrant_url
+    name = f"{settings.memory_provider}{', in the process' if is_in_process else ''}"
+    if is_in_process and not settings.is_embedded:
+        advice = "set ARTEL_QDRANT_URL if several servers share the database"
+        return _warning("memory", f"{name}, which is for one process", advice)
     if embedder.dimensions:
-        return Finding("memory", Verdict.OK, f"{settings.memory_provider}{where}, embeddings by {embedder.name}")
-    return Finding(
-        "memory",
-        Verdict.WARNING,
-        f"{settings.memory_provider}{where}, keyword search only",
-        "to search memories by meaning, run: artel memory install-embeddings",
-    )
+        return _ok("memory", f"{name}, embeddings by {embedder.name}")
+    advice = "to search memories by meaning, run: artel memory install-embeddings"
+    return _warning("memory", f"{name}, keyword search only", advice)
 
 
 async def _services(settings: "Settings") -> list[Finding]:
@@ -220,28 +202,32 @@ async def _services(settings: "Settings") -> list[Finding]:
 
     from artel.settings import without_password
 
-    parts: list[tuple[str, SecretStr | None, str, Callable[[Settings], Awaitable[str]]]] = [
-        ("database", SecretStr(settings.sqlalchemy_url), "ARTEL_DATABASE_URL", _check_database),
+    async def check_database(_url: str) -> str:
+        return await _check_database(settings)
+
+    parts: list[tuple[str, SecretStr | None, str, Callable[[str], Awaitable[str]]]] = [
+        ("database", SecretStr(settings.sqlalchemy_url), "ARTEL_DATABASE_URL", check_database),
         ("bus", settings.bus_url, "ARTEL_BUS_URL", _check_bus),
         ("cache", settings.redis_url, "ARTEL_REDIS_URL", _check_redis),
         ("vectors", settings.qdrant_url, "ARTEL_QDRANT_URL", _check_qdrant),
         ("issuer", settings.jwks_url, "ARTEL_JWKS_URL", _check_issuer),
     ]
     findings = []
-    for part, url, variable, check in parts:
-        if url is None:
+    for part, secret, variable, check in parts:
+        if secret is None:
             continue
-        address = without_password(url.get_secret_value())
+        url = secret.get_secret_value()
+        address = without_password(url)
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
-                findings.append(Finding(part, Verdict.OK, f"{address}: {await check(settings)}"))
+                findings.append(_ok(part, f"{address}: {await check(url)}"))
         except ArtelError as error:
-            findings.append(Finding(part, Verdict.FAILED, f"{address}: {error.detail}", f"then check {variable}"))
+            findings.append(_failed(part, f"{address}: {error.detail}", f"then check {variable}"))
         except TimeoutError:
-            findings.append(Finding(part, Verdict.FAILED, f"{address}: no answer", f"is it running? check {variable}"))
+            findings.append(_failed(part, f"{address}: no answer", f"is it running? check {variable}"))
         except Exception as failure:  # noqa: BLE001 - report whatever a client library raises
             detail = f"{address}: {type(failure).__name__}"
-            findings.append(Finding(part, Verdict.FAILED, detail, f"is it running, and is {variable} right?"))
+            findings.append(_failed(part, detail, f"is it running, and is {variable} right?"))
     return findings
 
 
@@ -263,39 +249,32 @@ async def _check_database(settings: "Settings") -> str:
     return f"answers, schema {revision}"
 
 
-async def _check_bus(settings: "Settings") -> str:
+async def _check_bus(url: str) -> str:
     import aio_pika
 
-    assert settings.bus_url  # noqa: S101 - only called when it is set
-    connection = await aio_pika.connect(settings.bus_url.get_secret_value(), timeout=DEADLINE_SECONDS)
+    connection = await aio_pika.connect(url, timeout=DEADLINE_SECONDS)
     await connection.close()
     return "answers"
 
 
-async def _check_redis(settings: "Settings") -> str:
+async def _check_redis(url: str) -> str:
     import redis.asyncio
 
-    assert settings.redis_url  # noqa: S101 - only called when it is set
-    client = redis.asyncio.from_url(settings.redis_url.get_secret_value(), socket_connect_timeout=5)
-    try:
+    async with redis.asyncio.from_url(url, socket_connect_timeout=5) as client:
         await client.ping()
-    finally:
-        await client.aclose()
     return "answers"
 
 
-async def _check_qdrant(settings: "Settings") -> str:
+async def _check_qdrant(url: str) -> str:
     import httpx
 
-    assert settings.qdrant_url  # noqa: S101 - only called when it is set
     async with httpx.AsyncClient(timeout=5) as client:
-        response = await client.get(f"{settings.qdrant_url.get_secret_value().rstrip('/')}/readyz")
+        response = await client.get(f"{url.rstrip('/')}/readyz")
         response.raise_for_status()
     return "answers"
 
 
-async def _check_issuer(settings: "Settings") -> str:
+async def _check_issuer(url: str) -> str:
     from artel.auth.jwks import KeySet
 
-    assert settings.jwks_url  # noqa: S101 - only called when it is set
-    return f"publishes {await KeySet(settings.jwks_url.get_secret_value()).fetch()} keys"
+    return f"publishes {await KeySet(url).fetch()} keys"

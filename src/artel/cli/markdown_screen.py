@@ -136,7 +136,6 @@ class MarkdownPrinter:
 
 
 def print_markdown(out: Console, text: str) -> None:
-    """Print a whole text."""
     for number, block in enumerate(split_blocks(text)):
         if number:
             out.print()

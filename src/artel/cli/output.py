@@ -29,7 +29,11 @@ _NAME = re.compile(r" {2,}\S.{0,30}? {2,}|\s*")  # of a list entry, with the spa
 
 def visible(text: str, keep: str = "\n\t") -> str:
     r"""Return the text with hidden characters escaped, except those in `keep` (`keep=""` for a name or a path)."""
-    return HIDDEN_PATTERN.sub(lambda found: _shown(found, keep), text)
+
+    def shown(found: re.Match[str]) -> str:
+        return found[0] if found[0] in keep or is_emoji_style(found) else escaped(found[0])
+
+    return HIDDEN_PATTERN.sub(shown, text)
 
 
 def one_line(text: str, most: int | None = None) -> str:
@@ -57,10 +61,6 @@ def json_text(data: Any, indent: int | None = 2) -> str:
     """Return data as JSON with hidden characters escaped."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
     return HIDDEN_PATTERN.sub(lambda found: found[0] if found[0] == "\n" else json.dumps(found[0])[1:-1], text)
-
-
-def _shown(found: re.Match[str], keep: str) -> str:
-    return found[0] if found[0] in keep or is_emoji_style(found) else escaped(found[0])
 
 
 def say(text: str, *, err: bool = False, below: int | None = None) -> None:

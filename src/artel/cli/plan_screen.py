@@ -49,7 +49,6 @@ def at_most(dollars: float) -> str:
 
 
 def estimated(workflow: Mapping[str, Any]) -> str:
-    """Return the estimated cost of a workflow."""
     return price(workflow["estimated_cost"], workflow["estimated_cost_high"])
 
 
@@ -122,7 +121,11 @@ class PlanScreen:
                 self._describe(plan)
         elif self._watched and not plan.is_single:
             for task in plan.tasks.values():
-                self._show_status(task)
+                before = self._printed_statuses.get(task.id, "pending")
+                is_restart = task.status == "running" and before != "pending"
+                if task.status not in (before, "pending", "waiting") and not is_restart:
+                    self._printed_statuses[task.id] = task.status
+                    self._say(f"  {one_line(task.id)}  {_status(task)}")
 
     def show_whole(self, plan: "Plan", changed: Sequence[str]) -> None:
         """Print a plan that needs an approval, unless `show` did, and its changes since the last one."""
@@ -143,14 +146,6 @@ class PlanScreen:
     def _describe(self, plan: "Plan") -> None:
         self.was_shown = True
         self._say(plan_text(plan))
-
-    def _show_status(self, task: "PlanTask") -> None:
-        before = self._printed_statuses.get(task.id, "pending")
-        is_restart = task.status == "running" and before != "pending"
-        if task.status == before or task.status in ("pending", "waiting") or is_restart:
-            return
-        self._printed_statuses[task.id] = task.status
-        self._say(f"  {one_line(task.id)}  {_status(task)}")
 
 
 def _status(task: "PlanTask") -> str:

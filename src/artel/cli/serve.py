@@ -38,62 +38,69 @@ def up(
     as_json: AsJson = False,
 ) -> None:
     """Start Artel on this machine for you and this folder, and print a login link."""
-
-    async def serve_folder(container: "Container") -> None:
-        from artel.api.server import serve as run_server
-        from artel.auth.accounts import ensure_local_account
-        from artel.auth.logins import Device, LoginKind, make_code
-        from artel.auth.throttle import network_key
-        from artel.cli.connector_process import ConnectorTarget, OwnConnector, folder_problem
-        from artel.connector_gateway.repository import find_connector
-        from artel.projects.transactions import ensure_default_project
-
-        account = await container.database.run(ensure_local_account)
-        project = await container.database.run(ensure_default_project, account.principal, container.project_rules)
-        login = await container.login.begin(account, Device(LoginKind.CLI, "artel up", network_key("127.0.0.1")))
-        token = container.login.token_of(login)
-        code = await container.database.run(make_code, account.user_id, login.expires_at, login.proof)
-        workspace = folder or Path.cwd()
-        problem = "--no-folder" if no_folder else folder_problem(workspace, container.folder.path)
-        if folder is not None and problem is not None:
-            raise typer.BadParameter(f"{folder} can't be connected: {problem}")
-        options = [*(["--read-only"] if read_only else []), *(f"--run={command}" for command in run or ())]
-        connector = OwnConnector(workspace, options, quiet=as_json)
-
-        async def is_free() -> bool:
-            return await container.database.read(find_connector, account.principal, project.id) is None
-
-        def ready(url: str) -> None:
-            is_current = _remember(url, token)
-            holder = None
-            if problem is None:
-                login_connector = partial(_connector_login, container, account)
-                holder = connector.start(ConnectorTarget(url, project.id, login_connector, is_free))
-            link = f"{url}/#code={code}"
-            if as_json:
-                typer.echo(json.dumps({"url": url, "link": link, "token": token, "project_id": project.id}))
-                return
-            say(f"\n  Artel {__version__} is ready.\n")
-            rows = {
-                "Open": link,
-                "Project": f"{visible(project.name, keep='')} ({project.id})",
-                "API": f"{url}/docs",
-                "Data": str(container.folder.path),
-                "Folder": visible(_folder(workspace, problem, holder), keep=""),
-                "Models": _models(container),
-                "Talk": "artel chat, in another terminal",
-            }
-            for name, value in rows.items():
-                say(f"  {name:9} {value}", below=12)
-            new_link = "artel link" if is_current else f"artel link --server {url}"
-            say(f"\n  The link works once, within a minute. For a new one: {new_link}. Ctrl-C stops Artel.\n")
-
-        try:
-            await run_server(container, ready)
-        finally:
-            await connector.stop()
-
+    options = [*(["--read-only"] if read_only else []), *(f"--run={command}" for command in run or ())]
+    serve_folder = partial(_serve_folder, folder=folder, no_folder=no_folder, options=options, as_json=as_json)
     _run(serve_folder, is_personal=True, host="127.0.0.1", port=port, data_dir=data_dir)
+
+
+async def _serve_folder(
+    container: "Container", *, folder: Path | None, no_folder: bool, options: list[str], as_json: bool
+) -> None:
+    """Serve the local account, and connect a folder to its default project when the server is ready."""
+    from artel.api.server import serve as run_server
+    from artel.auth.accounts import ensure_local_account
+    from artel.auth.logins import Device, LoginKind, make_code
+    from artel.auth.throttle import network_key
+    from artel.cli.connector_process import ConnectorTarget, OwnConnector, folder_problem
+    from artel.connector_gateway.repository import find_connector
+    from artel.projects.transactions import ensure_default_project
+
+    account = await container.database.run(ensure_local_account)
+    project = await container.database.run(ensure_default_project, account.principal, container.project_rules)
+    login = await container.login.begin(account, Device(LoginKind.CLI, "artel up", network_key("127.0.0.1")))
+    token = container.login.token_of(login)
+    code = await container.database.run(make_code, account.user_id, login.expires_at, login.proof)
+    workspace = folder or Path.cwd()
+    problem = "--no-folder" if no_folder else folder_problem(workspace, container.folder.path)
+    if folder is not None and problem is not None:
+        raise typer.BadParameter(f"{folder} can't be connected: {problem}")
+    connector = OwnConnector(workspace, options, quiet=as_json)
+
+    async def is_free() -> bool:
+        return await container.database.read(find_connector, account.principal, project.id) is None
+
+    def ready(url: str) -> None:
+        is_current = _remember(url, token)
+        holder = None
+        if problem is None:
+            login_connector = partial(_connector_login, container, account)
+            holder = connector.start(ConnectorTarget(url, project.id, login_connector, is_free))
+        link = f"{url}/#code={code}"
+        if as_json:
+            typer.echo(json.dumps({"url": url, "link": link, "token": token, "project_id": project.id}))
+            return
+        rows = {
+            "Open": link,
+            "Project": f"{visible(project.name, keep='')} ({project.id})",
+            "API": f"{url}/docs",
+            "Data": str(container.folder.path),
+            "Folder": visible(_folder(workspace, problem, holder), keep=""),
+            "Models": _models(container),
+            "Talk": "artel chat, in another terminal",
+        }
+        _print_welcome(rows, "artel link" if is_current else f"artel link --server {url}")
+
+    try:
+        await run_server(container, ready)
+    finally:
+        await connector.stop()
+
+
+def _print_welcome(rows: dict[str, str], new_link: str) -> None:
+    say(f"\n  Artel {__version__} is ready.\n")
+    for name, value in rows.items():
+        say(f"  {name:9} {value}", below=12)
+    say(f"\n  The link works once, within a minute. For a new one: {new_link}. Ctrl-C stops Artel.\n")
 
 
 def serve(

@@ -26,11 +26,8 @@ _KINDS = {
 }
 
 
-class ServerUnreachable(ArtelError):
+class ServerUnreachable(ArtelError, kind=Kind.UNAVAILABLE, code="server_unreachable"):
     """The connection to the server can't be made."""
-
-    kind = Kind.UNAVAILABLE
-    code = "server_unreachable"
 
 
 class ConnectionLost(ServerUnreachable):
@@ -114,13 +111,10 @@ class ApiClient:
 def _refused(response: httpx.Response) -> ServerRefused:
     try:
         problem = response.json()
-        return ServerRefused(response.status_code, problem["code"], problem["detail"], _retry_after(response))
+        seconds = response.headers.get("retry-after", "")
+        retry_after = int(seconds) if seconds.isdecimal() else None
+        return ServerRefused(response.status_code, problem["code"], problem["detail"], retry_after)
     except (ValueError, KeyError, TypeError):
         return ServerRefused(
             response.status_code, "no_artel", f"{response.url} answered {response.status_code}; is it an Artel server?"
         )
-
-
-def _retry_after(response: httpx.Response) -> int | None:
-    seconds = response.headers.get("retry-after", "")
-    return int(seconds) if seconds.isdecimal() else None

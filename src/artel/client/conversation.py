@@ -1,8 +1,8 @@
 """A chat session of the user: its messages, agents, turns, approvals and workflows."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from artel.client.api_client import ApiClient, ServerRefused
@@ -12,54 +12,16 @@ from artel.client.sse import ServerEvent
 from artel.client.turn_stream import FollowStream, RetryStream, TurnStream
 from artel.errors import ArtelError, Kind
 
-MAX_LAST_SESSIONS = 200
+LAST_SESSIONS, MAX_LAST_SESSIONS = "sessions.json", 200
 CHANGING_TOOLS = frozenset({"tool_write_file", "tool_edit_file", "tool_delete_file"})
 
 
-class NoSuchProject(ArtelError):
+class NoSuchProject(ArtelError, kind=Kind.NOT_FOUND, code="project_not_found"):
     """No project, or more than one, has this name."""
 
-    kind = Kind.NOT_FOUND
-    code = "project_not_found"
 
-
-class NoSuchAgent(ArtelError):
+class NoSuchAgent(ArtelError, kind=Kind.NOT_FOUND, code="agent_not_found"):
     """The project has no agent with this name."""
-
-    kind = Kind.NOT_FOUND
-    code = "agent_not_found"
-
-
-class LastSessions:
-    """The last used session per server and project, in the config folder; `artel chat` continues it."""
-
-    def __init__(self, folder: Path | None = None) -> None:
-        self._path = (folder or config_folder()) / "sessions.json"
-
-    def get(self, server: str, project_id: int) -> str | None:
-        """Return the id of the last used session."""
-        return self._read().get(f"{server} {project_id}")
-
-    def remember(self, server: str, project_id: int, session_id: str) -> None:
-        """Store the last used session; ignore write errors, so that the chat still works."""
-        sessions = self._read()
-        key = f"{server} {project_id}"
-        if sessions.get(key) == session_id:
-            return
-        sessions.pop(key, None)
-        sessions[key] = session_id
-        newest = dict(list(sessions.items())[-MAX_LAST_SESSIONS:])
-        try:
-            write_private(self._path, json.dumps(newest, indent=2))
-        except OSError:
-            return
-
-    def _read(self) -> dict[str, str]:
-        try:
-            stored = json.loads(self._path.read_text(encoding="utf-8"))
-            return {str(key): str(session_id) for key, session_id in stored.items()}
-        except (OSError, ValueError, AttributeError):
-            return {}
 
 
 @dataclass
@@ -68,42 +30,36 @@ class Conversation:
 
     api: ApiClient
     session: dict[str, Any]
-    last_sessions: LastSessions
     is_new: bool = False
     _names: dict[int, str] = field(default_factory=dict)
 
     @classmethod
-    def open(
-        cls, api: ApiClient, project: str | None, session_id: str | None, *, new: bool, last_sessions: LastSessions
-    ) -> "Conversation":
+    def open(cls, api: ApiClient, project: str | None, session_id: str | None, *, new: bool = False) -> "Conversation":
         """Open the given session, else the last one of the project, else a new one."""
         if session_id is not None:
-            return cls(api, api.call("GET", f"/my/chat/sessions/{session_id}"), last_sessions)
+            return cls(api, api.call("GET", f"/my/chat/sessions/{session_id}"))
         project_id = find_project_id(api, project)
-        last = None if new or project_id is None else last_sessions.get(api.server, project_id)
+        last = None if new or project_id is None else _last_sessions().get(f"{api.server} {project_id}")
         if last is not None:
             try:
                 session = api.call("GET", f"/my/chat/sessions/{last}")
                 if session["project_id"] == project_id:
-                    return cls(api, session, last_sessions)
+                    return cls(api, session)
             except ServerRefused as refused:
                 if refused.kind not in (Kind.NOT_FOUND, Kind.INVALID):
                     raise
         created = api.call("POST", "/my/chat/sessions", json={} if project_id is None else {"project_id": project_id})
-        return cls(api, created, last_sessions, is_new=True)
+        return cls(api, created, is_new=True)
 
     @property
     def session_id(self) -> str:
-        """The session's id."""
         return str(self.session["session_id"])
 
     @property
     def project_id(self) -> int:
-        """The id of the session's project."""
         return int(self.session["project_id"])
 
     def project_name(self) -> str:
-        """Return the name of the project."""
         return str(self.api.call("GET", f"/my/projects/{self.project_id}")["name"])
 
     def sessions(self, count: int) -> list[dict[str, Any]]:
@@ -113,8 +69,8 @@ class Conversation:
 
     def resume(self, session_id: str) -> "Conversation":
         """Switch to another session of the project; the next `artel chat` continues it."""
-        self.last_sessions.remember(self.api.server, self.project_id, session_id)
-        return Conversation(self.api, self.api.call("GET", f"/my/chat/sessions/{session_id}"), self.last_sessions)
+        self._remember(session_id)
+        return Conversation(self.api, self.api.call("GET", f"/my/chat/sessions/{session_id}"))
 
     def agent_name(self, agent_id: int) -> str:
         """Return the name of an agent, or its number if the name can't be fetched."""
@@ -126,7 +82,6 @@ class Conversation:
         return self._names.setdefault(agent_id, f"agent {agent_id}")
 
     def agents(self) -> list[dict[str, Any]]:
-        """Return the agents of the project."""
         return self.api.all_items(f"/my/projects/{self.project_id}/agents")
 
     def messages(self, count: int) -> list[dict[str, Any]]:
@@ -136,7 +91,7 @@ class Conversation:
 
     def send(self, content: str, agent: str | None) -> TurnStream:
         """Return the stream of a new turn with an agent or the orchestrator; reading its events sends the message."""
-        self.last_sessions.remember(self.api.server, self.project_id, self.session_id)
+        self._remember(self.session_id)
         return TurnStream(self.api, self.session_id, content, agent)
 
     def send_again(self, turn_id: str) -> TurnStream:
@@ -144,7 +99,6 @@ class Conversation:
         return TurnStream(self.api, self.session_id, "", retry_of=turn_id)
 
     def turn(self, turn_id: str) -> dict[str, Any]:
-        """Return the status and the usage of a turn."""
         return dict(self.api.call("GET", f"/my/chat/{self.session_id}/turns/{turn_id}"))
 
     def changes(self, count: int) -> list[dict[str, Any]]:
@@ -154,7 +108,6 @@ class Conversation:
         return [call for call in mine if call["tool"] in CHANGING_TOOLS or call["tool"] == "undo"]
 
     def approval(self, approval_id: str) -> dict[str, Any]:
-        """Return an approval."""
         return dict(self.api.call("GET", f"/my/approvals/{approval_id}"))
 
     def undo(self, turn_id: str) -> list[dict[str, Any]]:
@@ -162,15 +115,12 @@ class Conversation:
         return list(self.api.call("POST", f"/my/projects/{self.project_id}/undo", json={"turn_id": turn_id})["files"])
 
     def set_model(self, agent_id: int, model: str) -> None:
-        """Set the model of an agent."""
         self.api.call("PATCH", f"/my/projects/{self.project_id}/agents/{agent_id}", json={"model": model})
 
     def cancel_last(self) -> bool:
         """Cancel the turn of the newest message; return False if it had already ended."""
-        turn_id = next((message["turn_id"] for message in reversed(self.messages(1))), None)
-        if turn_id is None:
-            return False
-        if self.turn(turn_id)["status"] not in ("queued", "running", "waiting"):
+        turn_id = next((message["turn_id"] for message in self.messages(1)), None)
+        if turn_id is None or self.turn(turn_id)["status"] not in ("queued", "running", "waiting"):
             return False
         try:
             self.api.call("POST", f"/my/chat/{self.session_id}/turns/{turn_id}/cancel")
@@ -195,7 +145,6 @@ class Conversation:
         return [approval_event(approval) for approval in sorted(approvals, key=lambda item: item["kind"] != "tool")]
 
     def workflow(self, workflow_id: str) -> dict[str, Any]:
-        """Return a workflow."""
         return dict(self.api.call("GET", f"/my/workflows/{workflow_id}"))
 
     def last_workflow(self) -> dict[str, Any] | None:
@@ -209,7 +158,6 @@ class Conversation:
         return str(self.session["title"])
 
     def decide(self, approval_id: str, decision: dict[str, Any]) -> None:
-        """Send the user's decision about an approval."""
         self.api.call("POST", f"/my/approvals/{approval_id}/confirm", json=decision)
 
     def is_pending(self, approval_id: str) -> bool:
@@ -227,9 +175,25 @@ class Conversation:
             return ""
 
     def new_session(self) -> "Conversation":
-        """Create another session in the same project."""
         created = self.api.call("POST", "/my/chat/sessions", json={"project_id": self.project_id})
-        return Conversation(self.api, created, self.last_sessions, is_new=True)
+        return Conversation(self.api, created, is_new=True)
+
+    def _remember(self, session_id: str) -> None:
+        """Store the session that the next `artel chat` continues; ignore write errors, so that the chat still works."""
+        sessions, key = _last_sessions(), f"{self.api.server} {self.project_id}"
+        if sessions.pop(key, None) != session_id:
+            newest = list((sessions | {key: session_id}).items())[-MAX_LAST_SESSIONS:]
+            with suppress(OSError):
+                write_private(config_folder() / LAST_SESSIONS, json.dumps(dict(newest), indent=2))
+
+
+def _last_sessions() -> dict[str, str]:
+    """Return the last used session per server and project; none if the file is missing or invalid."""
+    try:
+        stored = json.loads((config_folder() / LAST_SESSIONS).read_text(encoding="utf-8"))
+        return {str(key): str(session_id) for key, session_id in stored.items()}
+    except (OSError, ValueError, AttributeError):
+        return {}
 
 
 def find_project_id(api: ApiClient, name: str | None) -> int | None:

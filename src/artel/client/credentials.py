@@ -33,7 +33,6 @@ class Credentials:
             return cls(path)
 
     def save(self) -> None:
-        """Write the file atomically."""
         write_private(self.path, json.dumps({"current": self.current, "tokens": self.tokens}, indent=2))
 
     def remember(self, server: str, token: str, *, make_current: bool = True) -> None:
@@ -89,7 +88,6 @@ def normal_server(url: str) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Return whether a server is on this machine."""
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
@@ -107,8 +105,17 @@ def write_private(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
+def append_private(path: Path, text: str) -> os.stat_result:
+    """Append a text to a file with mode 0600 in one write; return the file's stat after it."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, text.encode())
+        return os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def config_folder() -> Path:
-    """Return the config folder of the command line."""
     import platformdirs  # slow to import, and not every command needs it
 
     configured = os.environ.get("ARTEL_CONFIG_DIR")

@@ -21,8 +21,6 @@ ENDED = frozenset({"completed", "failed", "aborted", "cancelled", "timeout"})
 
 @dataclass(frozen=True, slots=True)
 class PlanTask:
-    """A task of a plan."""
-
     id: str
     agent: str
     description: str
@@ -34,7 +32,6 @@ class PlanTask:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the task has a final status."""
         return self.status in ENDED
 
 
@@ -74,7 +71,6 @@ class Plan:
 
     @classmethod
     def of_workflow(cls, workflow: Mapping[str, Any]) -> "Plan":
-        """Return the plan of a workflow."""
         is_known = workflow["estimated_cost"] is not None
         return cls(
             str(workflow["id"]),
@@ -91,7 +87,6 @@ class Plan:
 
     @property
     def is_over(self) -> bool:
-        """Whether every task has ended."""
         return all(task.has_ended for task in self.tasks.values())
 
     def apply(self, event: ServerEvent) -> None:
@@ -115,7 +110,6 @@ class Plan:
                 self.tasks[task.id] = replace(task, depends_on=tuple(dict.fromkeys([*needed, *dropped.depends_on])))
 
     def change(self, task_id: str, *, agent: str = "", description: str = "") -> None:
-        """Change the agent or the description of a task."""
         task = self.tasks[task_id]
         self.tasks[task_id] = replace(task, agent=agent or task.agent, description=description or task.description)
 

@@ -83,7 +83,6 @@ class Turn:
 
     @classmethod
     def of_workflow(cls, workflow: Mapping[str, Any]) -> "Turn":
-        """Return the turn of a running workflow."""
         is_planning = workflow["status"] == "planning"
         return cls(
             id=str(workflow["turn_id"]),
@@ -99,7 +98,6 @@ class Turn:
         return self.status in ("completed", "partial")
 
     def apply(self, event: ServerEvent) -> None:
-        """Update the turn with its next event."""
         data = event.data
         self.id = self.id or data.get("turn_id")
         match event.type:
@@ -152,8 +150,9 @@ class Turn:
             self.agent_id = event.data.get("agent_id") or self.agent_id
         if event.type == "tool_called":
             self.answer.tool_calls += 1
-        if event.type in ("approval_resolved", "approval_timeout"):
-            self._clear_approval(event.data.get("approval_id"))
+        is_decided = event.type in ("approval_resolved", "approval_timeout")
+        if is_decided and self.approval and self.approval.get("approval_id") == event.data.get("approval_id"):
+            self.approval = None
         self._update_plan(event)
         if event.type == "task_progress":
             self.is_planning = event.data.get("phase") == "planning"
@@ -164,10 +163,6 @@ class Turn:
     def _update_plan(self, event: ServerEvent) -> None:
         if self.plan is not None:
             self.plan.apply(event)
-
-    def _clear_approval(self, approval_id: str | None) -> None:
-        if self.approval is not None and self.approval.get("approval_id") == approval_id:
-            self.approval = None
 
 
 def _phase(event: ServerEvent) -> str | None:

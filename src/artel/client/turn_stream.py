@@ -92,7 +92,6 @@ class TurnStream:
         return self._sent and failure.kind is Kind.UNAVAILABLE and failure.code not in OUTCOMES
 
     def _connection(self) -> Iterator[ServerEvent]:
-        """Yield the events of one connection."""
         if self.turn_id is None:
             call = self._request
         else:
@@ -146,10 +145,8 @@ class TurnStream:
 class FollowStream(TurnStream):
     """Reads the events of a workflow's turn after an event number; it never cancels the workflow."""
 
-    def __init__(
-        self, api: ApiClient, workflow: Mapping[str, Any], after: int, *, sleep: Callable[[float], None] = time.sleep
-    ) -> None:
-        super().__init__(api, workflow["session_id"], "", sleep=sleep)
+    def __init__(self, api: ApiClient, workflow: Mapping[str, Any], after: int) -> None:
+        super().__init__(api, workflow["session_id"], "")
         self.turn_id = str(workflow["turn_id"])
         self._last = after
         self._sent = True

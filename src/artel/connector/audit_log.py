@@ -1,12 +1,13 @@
 """A rotating log of all calls and their outcomes, as JSON lines."""
 
 import json
-import os
 import threading
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from artel.client.credentials import append_private
 
 MAX_BYTES = 5_000_000
 MAX_FILES = 4
@@ -24,13 +25,7 @@ class AuditLog:
         """Append a line; a full disk is ignored."""
         line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="milliseconds")} | fields, ensure_ascii=True)
         with self._lock, suppress(OSError):
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(descriptor, f"{line}\n".encode())
-                is_full = os.fstat(descriptor).st_size >= self._max_bytes
-            finally:
-                os.close(descriptor)
-            if is_full:
+            if append_private(self._path, f"{line}\n").st_size >= self._max_bytes:
                 self._rotate()
 
     def _rotate(self) -> None:

@@ -172,7 +172,7 @@ class Calls:
             method.removeprefix("workspace/"),
             _name(call, result),
             call.agent,
-            _outcome(result),
+            ("unchanged" if result.more.get("unchanged") else "ok") if result.success else result.code or "failed",
             result.error,
         )
         self._audit.add(
@@ -229,12 +229,6 @@ def _is_encodable(message: Message) -> bool:
     except (UnicodeEncodeError, RecursionError):
         return False
     return True
-
-
-def _outcome(result: Result) -> str:
-    if result.success:
-        return "unchanged" if result.more.get("unchanged") else "ok"
-    return result.code or "failed"
 
 
 def _name(call: Call, result: Result) -> str:

@@ -54,7 +54,6 @@ class NamedCommand:
 
     @property
     def line(self) -> str:
-        """The command as a shell line."""
         return shlex.join(self.words)
 
 
@@ -65,7 +64,6 @@ class Output:
         self._head, self._tail, self._size = bytearray(), bytearray(), 0
 
     def add(self, data: bytes) -> None:
-        """Append output."""
         self._size += len(data)
         room = HEAD_BYTES - len(self._head)
         self._head += data[:room]
@@ -74,7 +72,6 @@ class Output:
 
     @property
     def is_cut(self) -> bool:
-        """Whether a part was dropped."""
         return self._size > len(self._head) + len(self._tail)
 
     @property
@@ -124,7 +121,7 @@ class Commands:
                 self._decider.decide(self._proposal(call, command), call.approval)
                 self._files.stat(".")  # raises if the folder was moved
                 deadline.require()
-                self._calls.attempt(call).record_start()
+                self._calls.record_start(call)
             result = self._result(command, deadline)
             with self._state.change_lock():
                 return self._calls.record_result(call, result)
@@ -132,7 +129,6 @@ class Commands:
             self._free.release()
 
     def stop(self) -> None:
-        """Kill all running commands."""
         for group in list(self._running):
             _kill(group)
 

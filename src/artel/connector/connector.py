@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pydantic import ValidationError
 from websockets.asyncio.client import ClientConnection, connect
@@ -30,7 +30,7 @@ from artel.contract.connector import (
     Welcome,
     request,
 )
-from artel.errors import ArtelError, NotAuthenticated, ProjectNotFound
+from artel.errors import NotAuthenticated, ProjectNotFound
 from artel.retry import Backoff
 
 OPEN_SECONDS = 10.0
@@ -48,7 +48,6 @@ class _Connect(connect):
     """Does not follow redirects: the token is only for the server that the user named."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
-        """Return the exception, so that no redirect is followed."""
         return exc
 
 
@@ -151,16 +150,13 @@ class Connector:
         try:
             message = json.loads(frame)
             if message.get("id") == HELLO and "error" in message:
-                raise self._refused_hello(message["error"])
+                reason, code = str(message["error"]["message"])[:MAX_REASON_CHARACTERS], message["error"].get("code")
+                is_other = code == CLOSE_OTHER_CONNECTOR
+                refused = f"{self._server} refused the connector: {reason}"
+                raise OtherConnector(reason) if is_other else ConnectorRefused(refused)
             return Welcome.model_validate(message["result"])
         except (ValueError, KeyError, TypeError, AttributeError, ValidationError):
             raise ConnectionDead("the server did not send a valid welcome") from None
-
-    def _refused_hello(self, error: dict[str, Any]) -> ArtelError:
-        reason = str(error["message"])[:MAX_REASON_CHARACTERS]
-        if error.get("code") == CLOSE_OTHER_CONNECTOR:
-            return OtherConnector(reason)
-        return ConnectorRefused(f"{self._server} refused the connector: {reason}")
 
     async def _read(self, socket: ClientConnection) -> None:
         """Read frames and answer each in a task of its own."""

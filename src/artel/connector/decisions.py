@@ -66,8 +66,6 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The user's answer to a question."""
-
     approved: bool
     holds: Holds = "once"
     feedback: str = ""
@@ -158,8 +156,8 @@ class Decider:
         mode: Mode,
         grants: Grants,
         questions: Questions,
-        show_question: Callable[[Question], None],
-        hide_question: Callable[[Question], None],
+        show_question: Callable[[Question], object],
+        hide_question: Callable[[Question], object],
     ) -> None:
         self.mode: Mode = mode
         self._grants = grants
@@ -168,7 +166,6 @@ class Decider:
         self._hide_question = hide_question
 
     def require_not_read_only(self) -> None:
-        """Raise CallRefused in mode read-only."""
         if self.mode == "read-only":
             raise CallRefused("read_only", "The user has connected the workspace read-only.")
 

@@ -38,48 +38,29 @@ class Deadline:
         return max(0.0, self._ends_at - time.monotonic())
 
     def require(self) -> None:
-        """Raise TooLate if the deadline has passed."""
         if not self.left:
             raise TooLate
 
 
-class FolderUnsuitable(ArtelError):
+class FolderUnsuitable(ArtelError, kind=Kind.INVALID, code="folder_unsuitable"):
     """The folder can't be a workspace."""
 
-    kind = Kind.INVALID
-    code = "folder_unsuitable"
 
-
-class AlreadyConnected(ArtelError):
+class AlreadyConnected(ArtelError, kind=Kind.CONFLICT, code="already_connected"):
     """Another process on this machine serves the folder for the project."""
 
-    kind = Kind.CONFLICT
-    code = "already_connected"
 
-
-class OtherConnector(ArtelError):
+class OtherConnector(ArtelError, kind=Kind.CONFLICT, code="other_connector"):
     """Another connector serves the project, or has taken over from this one."""
 
-    kind = Kind.CONFLICT
-    code = "other_connector"
 
-
-class ConnectorRefused(ArtelError):
+class ConnectorRefused(ArtelError, kind=Kind.FORBIDDEN, code="connector_refused"):
     """The server refused the connector, and a retry would not help."""
 
-    kind = Kind.FORBIDDEN
-    code = "connector_refused"
+
+class NothingToUndo(ArtelError, kind=Kind.NOT_FOUND, code="nothing_to_undo"):
+    """No change can be undone or redone."""
 
 
-class NothingToUndo(ArtelError):
-    """There is nothing to undo."""
-
-    kind = Kind.NOT_FOUND
-    code = "nothing_to_undo"
-
-
-class NoSuchGrant(ArtelError):
+class NoSuchGrant(ArtelError, kind=Kind.NOT_FOUND, code="grant_not_found"):
     """No grant has this number."""
-
-    kind = Kind.NOT_FOUND
-    code = "grant_not_found"

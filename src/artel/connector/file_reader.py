@@ -1,5 +1,6 @@
 """Carries out `workspace/read`, `workspace/stat` and `workspace/list`."""
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from artel.connector.errors import CallRefused, Deadline
@@ -49,7 +50,6 @@ class Reader:
         )
 
     def stat(self, call: StatCall, _deadline: Deadline) -> Result:
-        """Return type, size and modification time of a path."""
         entry = self._files.stat(call.path, self._rules.reading(call, call.path, is_folder=True))
         result = Result(success=True, **_fields(entry))
         if call.with_sha256 and entry.type == "file":
@@ -70,7 +70,7 @@ class Reader:
             rule,
             recursive=call.recursive,
             hidden=self._rules.hidden(deadline, recursive=call.recursive),
-            keep=Pattern(call.path, call.pattern),
+            keep=pattern_filter(call.path, call.pattern),
         )
         files: list[dict[str, str | int]] = []
         left_out: list[dict[str, str]] = []
@@ -125,20 +125,17 @@ class Reader:
         )
 
 
-class Pattern:
-    """Filter of entries by a glob, matched from the workspace or from the listed folder."""
+def pattern_filter(folder: str, glob: str | None) -> Callable[[Entry], bool]:
+    """Return a filter of entries by a glob, matched from the workspace or from the listed folder."""
+    if glob is not None and len(glob) > MAX_PATTERN:
+        raise CallRefused("failed", "The pattern is too long")
+    depth = len(split_path(folder))
 
-    def __init__(self, folder: str, glob: str | None) -> None:
-        if glob is not None and len(glob) > MAX_PATTERN:
-            raise CallRefused("failed", "The pattern is too long")
-        self._glob = glob
-        self._depth = len(split_path(folder))
-
-    def __call__(self, entry: Entry) -> bool:
-        if not self._glob:
-            return True
+    def is_match(entry: Entry) -> bool:
         parts = tuple(entry.path.split("/"))
-        return matches(parts, (self._glob,)) or matches(parts[self._depth :], (self._glob,))
+        return not glob or matches(parts, (glob,)) or matches(parts[depth:], (glob,))
+
+    return is_match
 
 
 def _fields(entry: Entry) -> dict[str, str | int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from artel.connector.errors import CallRefused, Deadline
-from artel.connector.file_reader import Pattern
+from artel.connector.file_reader import pattern_filter
 from artel.connector.rules import Rules
 from artel.contract.connector import Result, SearchCall
 from artel.paths.beneath import Beneath, Entry, Rule
@@ -61,7 +61,6 @@ class TextMatcher(Matcher):
         self._most = most
 
     def find(self, data: bytes) -> Found:
-        """Return the lines with the text."""
         if self._bytes not in data:  # most files: avoids decoding and splitting
             return []
         lines = enumerate(data.decode(errors="replace").split("\n"), 1)
@@ -93,7 +92,6 @@ class ExpressionMatcher(Matcher):
             raise CallRefused("failed", f"Not a valid regular expression: {ready['error']}")
 
     def find(self, data: bytes) -> Found:
-        """Return the lines that match."""
         return [(number, line) for number, line in self._exchange(b"%d\n" % len(data) + data)]
 
     def stop(self) -> None:
@@ -174,7 +172,7 @@ class Searcher:
 
     def _entries(self, call: SearchCall, deadline: Deadline) -> tuple[list[Entry], bool]:
         """Return the files to search, and whether the list is cut."""
-        rule, keep = self._rules.reading(call, call.path, is_folder=True), Pattern(call.path, call.pattern)
+        rule, keep = self._rules.reading(call, call.path, is_folder=True), pattern_filter(call.path, call.pattern)
         entry = self._files.stat(call.path, rule)
         if entry.type == "file":
             return [entry], False

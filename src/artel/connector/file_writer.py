@@ -1,6 +1,7 @@
 """Carries out `workspace/write`, `workspace/edit`, `workspace/delete` and `workspace/undo`."""
 
 import hashlib
+from functools import partial
 from typing import Any
 
 from artel.connector.decisions import Decider, Proposal, Subject
@@ -113,12 +114,11 @@ class Writer:
         self._confirm(
             call, Proposal(subject, call.agent, shown.text, None, False, old.sha256, old.lost("delete"), shown.notice)
         )
-        attempt = self._calls.attempt(call, "")
 
         def before_delete(parts: Parts) -> None:
             deadline.require()
             self._record_change(call, parts, old, "")
-            attempt.record_start(parts)
+            self._calls.record_start(call, "", parts)
 
         def act() -> Result:
             self._files.delete(call.path, rule.again, if_match=old.sha256 or None, before_delete=before_delete)
@@ -134,7 +134,7 @@ class Writer:
         if changes:
             self._decider.confirm(_undo_proposal(call, changes))
         deadline.require()
-        self._calls.attempt(call).record_start()
+        self._calls.record_start(call)
         undone = undo.carry_out(changes)
         files = [{"path": file.path, "turn_id": file.turn, "outcome": file.outcome} for file in undone]
         failed = [file.text for file in undone if file.outcome not in ("restored", "removed")]
@@ -167,12 +167,11 @@ class Writer:
             self._confirm(call, proposal)
         else:
             _require_shown(call, proposal, self._decider.decide(proposal, call.approval))
-        attempt = self._calls.attempt(call, sha256)
 
         def before_replace(parts: Parts, temporary: str) -> None:
             deadline.require()
             self._record_change(call, parts, old, sha256)
-            attempt.record_start(parts, temporary)
+            self._calls.record_start(call, sha256, parts, temporary)
 
         def act() -> Result:
             written = self._files.write(
@@ -181,7 +180,7 @@ class Writer:
                 rule.again,
                 create_dirs=create_dirs,
                 if_match=old.sha256,
-                before_temporary=attempt.record_temporary,
+                before_temporary=partial(self._calls.record_temporary, call, sha256),
                 before_replace=before_replace,
             )
             return Result(
@@ -197,7 +196,7 @@ class Writer:
     def _unchanged(self, call: WriteCall | EditCall, sha256: str, rule: WriteRule) -> Result:
         """Record and return that the file already has this content, without asking the user."""
         entry = self._files.stat(call.path, rule.again)
-        self._calls.attempt(call, sha256).record_start(rule.names[-1])
+        self._calls.record_start(call, sha256, rule.names[-1])
         result = Result(
             success=True,
             size=entry.size,

@@ -21,7 +21,6 @@ class Grant:
 
     @property
     def text(self) -> str:
-        """The grant as it is shown."""
         return f"{self.kind} {self.name}"
 
 
@@ -58,7 +57,6 @@ class Grants:
             return []
 
     def revoke(self, grant: Grant) -> None:
-        """Remove a lasting grant."""
         with self._lock:
             self._save([lasting for lasting in self.lasting() if lasting != grant])
 
@@ -68,7 +66,6 @@ class Grants:
         return all(matches(name, globs) and not is_protected(name) and not is_secret(name) for name in names)
 
     def may_run(self, command: str) -> bool:
-        """Return whether a command may be run."""
         return Grant("run", command) in self._all()
 
     def _all(self) -> list[Grant]:

@@ -57,9 +57,15 @@ class IdempotentCalls:
             raise CallRefused("unknown", "It is unknown whether this was done before. Check, then decide.")
         return self.record_result(call, Result(success=True, sha256=entry.sha256, **self._about(entry.path)))
 
-    def attempt(self, call: Call, sha256: str | None = None) -> "Attempt":
-        """Return a recorder for one attempt to carry out a call."""
-        return Attempt(self._journal, Entry(call.call_id, fingerprint(call), sha256=sha256))
+    def record_temporary(self, call: Call, sha256: str, parts: Parts, temporary: str) -> None:
+        """Record the temporary file of a change before it is created."""
+        self._journal.record_temporary(_entry(call, sha256, parts), _beside(parts, temporary))
+
+    def record_start(
+        self, call: Call, sha256: str | None = None, parts: Parts = (), temporary: str | None = None
+    ) -> None:
+        """Record that a change is made now; `sha256` is the hash of the file after it."""
+        self._journal.record_start(_entry(call, sha256, parts), temporary and _beside(parts, temporary))
 
     def record_result(self, call: Call, result: Result) -> Result:
         """Record and return the result of a call; a full disk is ignored, since the change was made anyway."""
@@ -92,23 +98,8 @@ class IdempotentCalls:
         return {"size": entry.size, "timestamp": entry.modified.isoformat()}
 
 
-class Attempt:
-    """Records one attempt to change one file; `Beneath` calls its methods."""
-
-    def __init__(self, journal: Journal, entry: Entry) -> None:
-        self._journal = journal
-        self._entry = entry
-
-    def record_temporary(self, parts: Parts, temporary: str) -> None:
-        """Record a temporary file before it is created."""
-        self._journal.record_temporary(self._entry_at(parts), _beside(parts, temporary))
-
-    def record_start(self, parts: Parts = (), temporary: str | None = None) -> None:
-        """Record that the change is made now."""
-        self._journal.record_start(self._entry_at(parts), temporary and _beside(parts, temporary))
-
-    def _entry_at(self, parts: Parts) -> Entry:
-        return Entry(self._entry.call_id, self._entry.what, "/".join(parts), self._entry.sha256)
+def _entry(call: Call, sha256: str | None, parts: Parts) -> Entry:
+    return Entry(call.call_id, fingerprint(call), "/".join(parts), sha256)
 
 
 def _beside(parts: Parts, name: str) -> str:

@@ -48,7 +48,6 @@ class Journal:
         self._rewrite()
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._file)
 
     def find(self, call_id: str) -> Entry | None:

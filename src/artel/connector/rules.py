@@ -140,8 +140,6 @@ class WriteRule:
 
 
 class Rules:
-    """The rules of one workspace."""
-
     def __init__(self, files: Beneath) -> None:
         self._files = files
         self._ignore = ArtelIgnore(files)
@@ -160,7 +158,6 @@ class Rules:
         return rule
 
     def writing(self, call: Call, path: str, *, is_approved: bool) -> WriteRule:
-        """Return the rule for writing."""
         return WriteRule(self._ignore.now(), _project_rule(call, path), path, is_approved=is_approved)
 
     def restoring(self, path: str) -> Rule:

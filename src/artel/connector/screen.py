@@ -22,7 +22,6 @@ class Report:
 
     @property
     def is_ok(self) -> bool:
-        """Whether the call was carried out."""
         return self.outcome in ("ok", "unchanged")
 
 

@@ -53,7 +53,10 @@ async def serve(options: ConnectOptions, screen: Screen) -> None:
         state = StateFolder.of(options.server, options.project_id, options.folder)
         await acquire(state, stack, take_over=options.take_over and parent_pid() is None)
         stack.callback(screen.end)
-        files = stack.enter_context(_opened(options.folder))
+        try:
+            files = stack.enter_context(Beneath(options.folder.resolve()))
+        except OSError as error:
+            raise FolderUnsuitable(f"{options.folder} can't be connected: {error.strerror}") from None
         await _Service(options, screen, state, files, stack).run()
 
 
@@ -91,8 +94,13 @@ class _Service:
             idempotent_calls.remove_temporary_files()
         rules, grants = Rules(files), Grants(state.path / "grants.json")
         self._questions = Questions()
-        show_question, hide_question = self._threadsafe(self._ask), self._threadsafe(screen.settle)
-        self._decider = Decider(options.mode, grants, self._questions, show_question, hide_question)
+        self._decider = Decider(
+            options.mode,
+            grants,
+            self._questions,
+            show_question=lambda question: self._loop.call_soon_threadsafe(self._ask, question),
+            hide_question=lambda question: self._loop.call_soon_threadsafe(screen.settle, question),
+        )
         commands = Commands(list(options.commands), state, files, self._decider, grants, idempotent_calls)
         undo_store = UndoStore(state.path / "undo")
         searcher = Searcher(files, rules)
@@ -108,13 +116,12 @@ class _Service:
         stack.callback(commands.stop)
         stack.callback(searcher.stop)
         self._connector = Connector(
-            options.server, options.token, _hello(options, state), calls, screen.say, self._undelivered
+            options.server, options.token, _hello(options, state, files), calls, screen.say, self._undelivered
         )
         self._sending: set[asyncio.Task[None]] = set()
         self._is_taken_over = False
 
     async def run(self) -> None:
-        """Serve until a signal arrives."""
         self._screen.begin(self._take)
         serving = asyncio.ensure_future(self._connector.run())
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -131,14 +138,6 @@ class _Service:
     def _leave(self, serving: "asyncio.Future[NoReturn]") -> None:
         self._is_taken_over = True
         serving.cancel()
-
-    def _threadsafe(self, function: Callable[[Question], None]) -> Callable[[Question], None]:
-        """Return a function that calls another one in the event loop's thread."""
-
-        def call(question: Question) -> None:
-            self._loop.call_soon_threadsafe(function, question)
-
-        return call
 
     def _ask(self, question: Question) -> None:
         self._screen.ask(question)
@@ -157,14 +156,10 @@ class _Service:
         return [_decided(question, answer) for question, answer in self._questions.answers()]
 
 
-def _opened(folder: Path) -> Beneath:
-    try:
-        return Beneath(folder.resolve())
-    except OSError as error:
-        raise FolderUnsuitable(f"{folder} can't be connected: {error.strerror}") from None
-
-
-def _hello(options: ConnectOptions, state: StateFolder) -> Hello:
+def _hello(options: ConnectOptions, state: StateFolder, files: Beneath) -> Hello:
+    features = [method.removeprefix("workspace/") for method in CALLS]
+    with suppress(PathError):
+        features += [GUIDANCE] if files.stat(GUIDANCE).type == "file" else []
     return Hello(
         protocol=PROTOCOL,
         connector_id=state.connector_id,
@@ -172,20 +167,11 @@ def _hello(options: ConnectOptions, state: StateFolder) -> Hello:
         project_id=options.project_id,
         workspace_name=(state.workspace.name or "/")[:200],
         read_only=options.mode == "read-only",
-        features=[*(method.removeprefix("workspace/") for method in CALLS), *_guidance(options.folder)],
+        features=features,
         mode=options.mode,
         commands={command.name: command.line[:MAX_COMMAND_CHARACTERS] for command in options.commands},
         take_over=options.take_over,
     )
-
-
-def _guidance(folder: Path) -> list[str]:
-    """Return the feature name if the folder has an AGENTS.md."""
-    with _opened(folder) as files:
-        try:
-            return [GUIDANCE] if files.stat(GUIDANCE).type == "file" else []
-        except PathError:
-            return []
 
 
 def _decided(question: Question, answer: Answer) -> Decided:

@@ -79,8 +79,9 @@ class StateFolder:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
+            holder = self.holder() or "another `artel connect` here"
             raise AlreadyConnected(
-                f"{self.workspace} is connected to project {self.project_id} already, by {self._holder_text()}. "
+                f"{self.workspace} is connected to project {self.project_id} already, by {holder}. "
                 "End it there, or take over: --take-over"
             ) from None
         try:
@@ -95,47 +96,36 @@ class StateFolder:
 
     def holder(self) -> str | None:
         """Return a description of the connector that holds this state; None if none does."""
-        return self._holder_text() if self.is_held() else None
-
-    def is_held(self) -> bool:
-        """Return whether the last connector that held the lock is still running."""
-        return self._holder()["pid"] is not None
+        pid, parent = self._holder()
+        if parent:
+            return f"`artel up` (process {parent})"
+        return f"`artel connect` (process {pid})" if pid else None
 
     def signal_holder_to_leave(self) -> bool:
         """Signal the connector that holds this state to end; return whether the signal was sent."""
-        holder = self._holder()
+        pid, _ = self._holder()
         try:
-            if holder["pid"]:
-                os.kill(holder["pid"], LEAVE_SIGNAL)
+            if pid:
+                os.kill(pid, LEAVE_SIGNAL)
                 return True
         except OSError:  # it has just ended, or belongs to another user
             pass
         return False
 
-    def _holder_text(self) -> str:
-        holder = self._holder()
-        if holder["parent"]:
-            return f"`artel up` (process {holder['parent']})"
-        return f"`artel connect` (process {holder['pid']})" if holder["pid"] else "another `artel connect` here"
-
-    def _holder(self) -> dict[str, int | None]:
-        """Return the process ids in the lock file if that process is still running; else None for both.
+    def _holder(self) -> tuple[int | None, int | None]:
+        """Return the connector's process id in the lock file and its parent's, if it is still running; else None.
 
         The id of a killed connector may have been reused, so the process's start time must match the file's.
         """
         try:
             with (self.path / "connect.lock").open("rb") as file:
                 about = json.loads(file.read(MAX_HOLDER_BYTES))
-            numbers = {name: about.get(name) for name in ("pid", "parent")}
-            started = about.get("started")
+            numbers, started = [about.get("pid"), about.get("parent")], about.get("started")
         except (OSError, ValueError, AttributeError):
-            numbers, started = {}, None
-        pid, parent = (
-            number if isinstance(number := numbers.get(name), int) and number > 1 else None
-            for name in ("pid", "parent")
-        )
+            return None, None
+        pid, parent = (number if isinstance(number, int) and number > 1 else None for number in numbers)
         is_same = pid is not None and started is not None and started == _start_of(pid)
-        return {"pid": pid, "parent": parent} if is_same else {"pid": None, "parent": None}
+        return (pid, parent) if is_same else (None, None)
 
     @contextmanager
     def change_lock(self) -> Iterator[None]:

@@ -31,7 +31,6 @@ class Undone:
 
     @property
     def text(self) -> str:
-        """The outcome as it is shown."""
         text = (REDO_TEXTS.get(self.outcome) if self.is_again else None) or OUTCOME_TEXTS.get(self.outcome)
         return f"{self.path} {text or self.error}"
 
@@ -67,7 +66,13 @@ class Undo:
 
     def carry_out(self, changes: list[Change]) -> list[Undone]:
         """Undo changes, or redo those that are undone; return each file's outcome."""
-        return [self._swap(change) for change in changes]
+        undone = []
+        for change in changes:
+            try:
+                undone.append(Undone(change.path, change.turn, self._swap(change), is_again=change.is_undone))
+            except PathError as error:
+                undone.append(Undone(change.path, change.turn, "failed", error.message))
+        return undone
 
     def _is_untouched(self, change: Change) -> bool:
         """Return whether a file is still as the agent left it."""
@@ -78,13 +83,7 @@ class Undo:
         except PathError:
             return False
 
-    def _swap(self, change: Change) -> Undone:
-        try:
-            return Undone(change.path, change.turn, self._put_back(change), is_again=change.is_undone)
-        except PathError as error:
-            return Undone(change.path, change.turn, "failed", error.message)
-
-    def _put_back(self, change: Change) -> Outcome:
+    def _swap(self, change: Change) -> Outcome:
         rule = self._rule(change.path)
         now, mode = None, change.mode
         with suppress(FileMissing):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from artel.client.credentials import write_private
+from artel.client.credentials import append_private, write_private
 
 MAX_TOTAL_BYTES = 200_000_000
 MAX_CHANGES = 5_000
@@ -112,16 +112,8 @@ class UndoStore:
 
     def _save(self, change: Change) -> None:
         self._changes[change.number] = change
-        self._append(change)
-
-    def _append(self, change: Change) -> None:
-        descriptor = os.open(self._list, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(descriptor, f"\n{json.dumps(asdict(change))}\n".encode())
-            about = os.fstat(descriptor)
-            self._seen = about.st_ino, about.st_size
-        finally:
-            os.close(descriptor)
+        about = append_private(self._list, f"\n{json.dumps(asdict(change))}\n")
+        self._seen = about.st_ino, about.st_size
 
     def _refresh(self) -> None:
         try:

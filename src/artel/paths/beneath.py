@@ -63,8 +63,6 @@ def hide_nothing(_parts: Parts, _is_folder: bool) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one operation."""
-
     file_bytes: int = MAX_FILE_BYTES
     entries: int = MAX_ENTRIES
     scanned: int = MAX_SCANNED
@@ -132,7 +130,6 @@ class Beneath:
         self._identity = _identity(os.fstat(self._root))
 
     def close(self) -> None:
-        """Close the folder."""
         os.close(self._root)
 
     def __enter__(self) -> Self:
@@ -243,7 +240,6 @@ class Beneath:
         if_match: str | None = None,
         before_delete: Callable[[Parts], None] = lambda _: None,
     ) -> None:
-        """Delete a file."""
         with _translated_errors(path, WriteDenied, WriteFailed), self._open_target(path, rule) as target:
             if self._replaceable(target, path, if_match) is None:
                 raise FileMissing(path)
@@ -375,7 +371,6 @@ class _Walk:
         self.unread: list[str] = []
 
     def entries(self, descriptor: int, parts: Parts) -> Iterator[Entry]:
-        """Yield the entries of an open folder."""
         for name in self._names(descriptor):
             try:
                 about = os.stat(name, dir_fd=descriptor, follow_symlinks=False)

@@ -12,8 +12,6 @@ class PathError(Exception):
 
 
 class OutsideWorkspace(PathError):
-    """The path leads out of the folder."""
-
     code = "path_traversal_blocked"
 
     def __init__(self) -> None:
@@ -27,8 +25,6 @@ class InvalidPath(PathError):
 
 
 class FileMissing(PathError):
-    """Nothing exists at the path."""
-
     code = "file_not_found"
 
     def __init__(self, path: str) -> None:
@@ -54,8 +50,6 @@ class WriteDenied(PathError):
 
 
 class DeniedByProject(PathError):
-    """The project's rules do not allow agents to access the file."""
-
     code = "refused"
 
     def __init__(self, path: str) -> None:
@@ -73,8 +67,6 @@ class WriteFailed(PathError):
 
 
 class FileChanged(WriteFailed):
-    """The file was changed since the caller read it."""
-
     code = "file_changed"
 
     def __init__(self, path: str) -> None:
@@ -82,8 +74,6 @@ class FileChanged(WriteFailed):
 
 
 class FolderMoved(PathError):
-    """The folder itself was moved, replaced or deleted."""
-
     code = "workspace_gone"
 
     def __init__(self) -> None:

@@ -107,7 +107,6 @@ class _Walker:
         return Opened(os.open(".", flags | os.O_CLOEXEC, dir_fd=self._folders[-1]), tuple(self._names))
 
     def close(self) -> None:
-        """Close all folders."""
         for folder in self._folders:
             os.close(folder)
 
