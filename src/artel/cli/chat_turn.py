@@ -14,7 +14,7 @@ from artel.client.api_client import ServerRefused
 from artel.client.conversation import Conversation, NoSuchAgent
 from artel.client.plan import Plan
 from artel.client.turn import Turn
-from artel.client.turn_stream import OUTCOMES, TurnStream
+from artel.client.turn_stream import OUTCOMES, FollowStream, RetryStream, TurnStream
 
 if TYPE_CHECKING:
     from artel.client.api_client import ApiClient
@@ -107,7 +107,7 @@ def follow_retry(client: "ApiClient", path: str, *, as_json: bool) -> ExitCode:
     workflow = client.call("GET", path)
     conversation = _conversation(client, workflow)
     turn = Turn(plan=Plan.to_retry(workflow) if workflow["tasks"] else None)
-    interrupted = follow_turn(conversation.retry(workflow), turn, _screen(conversation, direct=False, as_json=as_json))
+    interrupted = follow_turn(RetryStream(client, workflow), turn, _screen(conversation, direct=False, as_json=as_json))
     if as_json:
         show(client.call("GET", path), as_json)
     return _exit_code(turn, interrupted=interrupted)
@@ -129,7 +129,7 @@ def follow(client: "ApiClient", path: str, *, as_json: bool) -> ExitCode:
         for event in conversation.pending_requests(workflow):
             turn.apply(event)
             screen.show(turn)
-        follow_turn(conversation.follow(workflow), turn, screen)
+        follow_turn(FollowStream(client, workflow, int(conversation.session["last_event"])), turn, screen)
     except KeyboardInterrupt:
         screen.leave()
         screen.note(f"The workflow continues. To follow it again: artel workflows follow {workflow['id']}")

@@ -9,7 +9,7 @@ from artel.client.api_client import ApiClient, ServerRefused
 from artel.client.credentials import config_folder, write_private
 from artel.client.plan import approval_event
 from artel.client.sse import ServerEvent
-from artel.client.turn_stream import FollowStream, RetryStream, TurnStream
+from artel.client.turn_stream import TurnStream
 from artel.errors import ArtelError, Kind
 
 LAST_SESSIONS, MAX_LAST_SESSIONS = "sessions.json", 200
@@ -129,14 +129,6 @@ class Conversation:
                 return False
             raise
         return True
-
-    def retry(self, workflow: dict[str, Any]) -> RetryStream:
-        """Return the stream of a retried workflow; reading its events starts the retry."""
-        return RetryStream(self.api, workflow)
-
-    def follow(self, workflow: dict[str, Any]) -> FollowStream:
-        """Return the stream of a workflow's events since this session was opened."""
-        return FollowStream(self.api, workflow, int(self.session["last_event"]))
 
     def pending_requests(self, workflow: dict[str, Any]) -> list[ServerEvent]:
         """Return the pending approvals of a workflow as events, tools before the plan."""
