@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Row, Select, bindparam, or_
 from sqlalchemy.exc import IntegrityError
 
 from artel.contract.http import Agent, AgentChanges, NewAgent
-from artel.db.tables import agents
+from artel.db.tables import agents, spaces
 from artel.db.tenant import TenantRepository, prepared
 from artel.errors import AgentNameTaken, AgentNotFound
 
@@ -140,6 +140,23 @@ class AgentRepository(TenantRepository):
         removed = self.connection.execute(self._delete().where(*_listed(project_id), agents.c.id == agent_id))
         if not removed.rowcount:
             raise AgentNotFound("Agent not found")
+
+
+class AgentVersionRepository(TenantRepository):
+    """Versions of the agents of one user's projects: hosts of other processes reload agents when theirs is older.
+
+    A project whose worker space never ran has none.
+    """
+
+    table = spaces
+
+    def raise_version(self, project_id: int) -> None:
+        """Make the host of the space reload its agents before the next turn.
+
+        Lock order: call this before locking an agent's row, because hosts lock the space first.
+        """
+        newer = {"config_version": spaces.c.config_version + 1}
+        self.connection.execute(self._update(newer).where(spaces.c.project_id == project_id))
 
 
 def _listed(project_id: int) -> tuple[ColumnElement[bool], ...]:

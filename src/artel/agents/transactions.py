@@ -4,8 +4,7 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection
 
-from artel.agents.repository import AgentRepository
-from artel.agents.versions import AgentVersionRepository
+from artel.agents.repository import AgentRepository, AgentVersionRepository
 from artel.auth.principal import Principal
 from artel.contract.http import Agent, AgentChanges, NewAgent, Page
 from artel.errors import LimitReached, ToolNotAvailable

@@ -121,18 +121,7 @@ async def list_sessions(
 ) -> Page[LoginSession]:
     """List your logins, most recently used first."""
     total, found = await services.database.read(list_logins, signed_in.account.user_id, limit, offset)
-    items = [
-        LoginSession(
-            id=login.id,
-            kind=login.kind.value,
-            label=login.label,
-            created_at=login.created_at,
-            last_used_at=login.last_used_at,
-            expires_at=login.expires_at,
-            is_current=login.id == signed_in.login_id,
-        )
-        for login in found
-    ]
+    items = [LoginSession.of(login, is_current=login.id == signed_in.login_id) for login in found]
     return Page(items=items, total=total, limit=limit, offset=offset)
 
 
@@ -174,13 +163,7 @@ def _set_cookie(response: Response, request: Request, value: str, seconds: int) 
 
 
 def _account(account: accounts.Account, services: Container) -> Account:
-    return Account(
-        user_id=account.user_id,
-        email=account.email,
-        is_admin=account.is_admin,
-        created_at=account.created_at,
-        demo=not services.brain.configured,
-    )
+    return Account.of(account, demo=not services.brain.configured)
 
 
 def _device(request: Request, kind: LoginKind | None = None) -> Device:

@@ -26,7 +26,6 @@ from artel.contract.chat import (
 from artel.contract.http import MAX_ID, NewSession, Page, Session, SessionChanges
 from artel.contract.timeline import TimelineItem
 from artel.ids import uuid7
-from artel.sessions import history
 from artel.sessions import transactions as sessions
 from artel.turns.turn import Mode, Turn
 
@@ -134,7 +133,7 @@ async def list_messages(
     last: Last = None,
 ) -> Page[ChatMessage]:
     """List messages, oldest first; with `last` only the newest ones."""
-    return await services.database.read(history.list_messages, user, session_id, role, limit, offset, last)
+    return await services.database.read(sessions.list_messages, user, session_id, role, limit, offset, last)
 
 
 @router.get("/my/chat/{session_id}/timeline", responses=documented(404))
@@ -160,7 +159,7 @@ async def follow_session(
 ) -> EventStream:
     """Stream the events of a session, from now or after an event number."""
     services.hub.refuse_if_full(user)
-    newest = await services.database.read(history.last_event, user, session_id)
+    newest = await services.database.read(sessions.last_event, user, session_id)
     start = event_number(after, last_event_id, newest)
     return EventStream(services.hub.follow(user, session_id, start, HEARTBEAT_SECONDS), session_id)
 
@@ -200,7 +199,7 @@ async def list_sessions(
 @sessions_router.get("/{session_id}")
 async def get_session(session_id: SessionId, user: CurrentUser, services: Services) -> SessionWithMessages:
     """Show a session with its latest messages."""
-    return await services.database.read(history.get_session, user, session_id)
+    return await services.database.read(sessions.get_session, user, session_id)
 
 
 @sessions_router.post(

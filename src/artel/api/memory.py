@@ -76,14 +76,14 @@ async def list_memories(
     """List the agent's memories, newest first."""
     where = Filter(type=type, success=success)
     rows, total = await services.database.read(memories.page, user, project_id, agent_id, where, limit, offset)
-    return Page(items=[Memory.model_validate(row) for row in rows], total=total, limit=limit, offset=offset)
+    return Page(items=[Memory.of(row) for row in rows], total=total, limit=limit, offset=offset)
 
 
 @router.post("", status_code=status.HTTP_201_CREATED, responses=documented(400, 409, 413))
 async def add_memory(body: AddMemory, context: Context, user: CurrentUser, services: Services) -> Memory:
     """Add a memory to the agent."""
     await services.storage.take(user, len(body.content.encode()))
-    return Memory.model_validate(await context.add(NewMemory(**dict(body))))
+    return Memory.of(await context.add(NewMemory(**dict(body))))
 
 
 @router.delete("", status_code=status.HTTP_204_NO_CONTENT)
@@ -96,7 +96,7 @@ async def clear_memory(context: Context) -> None:
 async def search_memory(body: SearchMemory, context: Context) -> FoundMemories:
     """Search the agent's memories by meaning and by words."""
     found = await context.search(body.query, body.top_k, _filter(body))
-    return FoundMemories(items=[FoundMemory(**_fields(each.memory), score=each.score) for each in found])
+    return FoundMemories(items=[FoundMemory.of(each.memory, score=each.score) for each in found])
 
 
 @router.get("/stats")
@@ -106,15 +106,10 @@ async def memory_stats(
     """Show statistics of the agent's memory."""
     figures = await services.database.read(memories.stats, user, project_id, agent_id)
     health = await services.memories.health()
-    return MemoryStats(
+    return MemoryStats.of(
+        figures,
         collection=context.collection,
-        count=figures.count,
-        succeeded=figures.succeeded,
         failed=figures.count - figures.succeeded,
-        waiting=figures.waiting,
-        by_type=figures.by_type,
-        oldest=figures.oldest,
-        newest=figures.newest,
         index_ok=health.index_ok,
         embeddings=health.embeddings,
     )
@@ -132,7 +127,7 @@ async def export_memory(
 @router.get("/{memory_id:uuid}")
 async def show_memory(memory_id: UUID, context: Context) -> Memory:
     """Show one memory of the agent."""
-    return Memory.model_validate(await context.get(str(memory_id)))
+    return Memory.of(await context.get(str(memory_id)))
 
 
 @project_router.post("/context/search", responses=documented(400, 413))
@@ -145,9 +140,7 @@ async def search_knowledge(
     knowledge = ProjectKnowledge(services.memories, user, project_id, agents)
     found = await knowledge.search(body.query, body.top_k, _filter(body))
     return KnownMemories(
-        items=[
-            KnownMemory(**_fields(hit.memory), score=hit.score, agent_id=hit.agent_id, agent=hit.agent) for hit in found
-        ]
+        items=[KnownMemory.of(hit.memory, score=hit.score, agent_id=hit.agent_id, agent=hit.agent) for hit in found]
     )
 
 
@@ -157,7 +150,7 @@ async def list_archives(
 ) -> Page[MemoryArchive]:
     """List the archives of the project, newest first."""
     found, total = await services.database.read(memories.list_archives, user, project_id, limit, offset)
-    items = [MemoryArchive.model_validate(archive) for archive in found]
+    items = [MemoryArchive.of(archive) for archive in found]
     return Page(items=items, total=total, limit=limit, offset=offset)
 
 
@@ -176,7 +169,7 @@ async def _lines(read_after: Callable[[str], Awaitable[list[StoredMemory]]]) -> 
     async def lines() -> AsyncIterator[str]:
         page = first
         while page:
-            yield "".join(f"{Memory.model_validate(row).model_dump_json()}\n" for row in page)
+            yield "".join(f"{Memory.of(row).model_dump_json()}\n" for row in page)
             page = await read_after(page[-1].id)
 
     return JsonLines(lines())
@@ -184,7 +177,3 @@ async def _lines(read_after: Callable[[str], Awaitable[list[StoredMemory]]]) -> 
 
 def _filter(body: SearchMemory) -> Filter:
     return Filter(type=body.type, success=body.success, since=body.since, until=body.until)
-
-
-def _fields(memory: StoredMemory) -> dict[str, Any]:
-    return dict(Memory.model_validate(memory))

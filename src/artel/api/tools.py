@@ -57,7 +57,7 @@ async def list_audit(
 ) -> Page[AuditedCall]:
     """List the agents' tool calls, including refused ones, newest first."""
     calls, total = await services.database.read(list_calls, user, project_id, limit, offset, session_id)
-    items = [AuditedCall(**{name: getattr(call, name) for name in AuditedCall.model_fields}) for call in calls]
+    items = [AuditedCall.of(call) for call in calls]
     return Page(items=items, total=total, limit=limit, offset=offset)
 
 

@@ -25,22 +25,10 @@ def _swagger_folder() -> Path:
 
 
 _SWAGGER = _swagger_folder()
+_SCRIPTS = ("app", "basics", "chat", "consent", "plan_card", "plans", "space", "text", "undo", "visible", "docs")
 _ASSETS = {
-    "app.js": _HERE / "app.js",
-    "basics.js": _HERE / "basics.js",
-    "chat.js": _HERE / "chat.js",
-    "consent.js": _HERE / "consent.js",
-    "plan_card.js": _HERE / "plan_card.js",
-    "plans.js": _HERE / "plans.js",
-    "space.js": _HERE / "space.js",
-    "text.js": _HERE / "text.js",
-    "undo.js": _HERE / "undo.js",
-    "visible.js": _HERE / "visible.js",
-    "app.css": _HERE / "app.css",
-    "docs.js": _HERE / "docs.js",
-    "icon.svg": _HERE / "icon.svg",
-    "swagger-ui-bundle.js": _SWAGGER / "swagger-ui-bundle.js",
-    "swagger-ui.css": _SWAGGER / "swagger-ui.css",
+    **{name: _HERE / name for name in (*(f"{script}.js" for script in _SCRIPTS), "app.css", "icon.svg")},
+    **{name: _SWAGGER / name for name in ("swagger-ui-bundle.js", "swagger-ui.css")},
 }
 
 

@@ -47,7 +47,7 @@ Workspace = Annotated[AgentFiles, Depends(_agent_files)]
 async def get_workspace(workspace: Workspace) -> WorkspaceInfo:
     """Show size and number of files of the agent's task workspace; zeros before the first write."""
     info, record = await workspace.info(), await workspace.record()
-    return WorkspaceInfo(agent_id=record.workspace_id, **asdict(info), record=WorkspaceRecord.model_validate(record))
+    return WorkspaceInfo(agent_id=record.workspace_id, **asdict(info), record=WorkspaceRecord.of(record))
 
 
 @router.get("/files")

@@ -94,5 +94,4 @@ class ApprovalService:
 
 
 def _state(approval: Approval) -> ApprovalState:
-    values = {name: getattr(approval, name) for name in ApprovalState.model_fields}
-    return ApprovalState(**values | {"details": approval.details.shown()})
+    return ApprovalState.of(approval, details=approval.details.shown())

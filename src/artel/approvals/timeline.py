@@ -23,9 +23,9 @@ from artel.contract.timeline import (
 )
 from artel.plans.plan import TaskStatus, Workflow
 from artel.plans.repository import TaskRepository, WorkflowRepository
-from artel.sessions.history import shown
 from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.sessions.repository import SessionRepository
+from artel.sessions.transactions import shown
 from artel.text import shorten
 from artel.turns.tool_calls import UNDO, ToolCallRepository, ToolCallRow
 

@@ -55,12 +55,8 @@ def _set_limits(connection: Connection, user_id: int, values: dict[str, int | No
 
 def _user_account(connection: Connection, account: Account) -> UserAccount:
     budget = account.monthly_micros
-    return UserAccount(
-        user_id=account.user_id,
-        email=account.email,
-        is_admin=account.is_admin,
-        created_at=account.created_at,
+    return UserAccount.of(
+        account,
         monthly_budget_usd=budget if budget is None or budget < 0 else dollars(budget),
-        storage_bytes=account.storage_bytes,
         spent_usd=dollars(spent_by(connection, account.principal)),
     )

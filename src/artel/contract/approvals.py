@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from artel.contract.http import Answer
+
 Holds = Literal["once", "session", "always"]
 
 
@@ -40,7 +42,7 @@ class NewDecision(BaseModel):
     changes: ApprovalChanges = Field(default_factory=ApprovalChanges)
 
 
-class ApprovalState(BaseModel):
+class ApprovalState(Answer):
     """An approval and the user's decision."""
 
     id: str
@@ -60,7 +62,7 @@ class ApprovalState(BaseModel):
     decided_at: datetime | None
 
 
-class AuditedCall(BaseModel):
+class AuditedCall(Answer):
     """A tool call in the audit log; contents are stored as size and hash."""
 
     id: str

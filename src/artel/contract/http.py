@@ -182,7 +182,13 @@ class Request(BaseModel):
 class Answer(BaseModel):
     """A response body."""
 
-    model_config = ConfigDict(frozen=True, from_attributes=True)
+    model_config = ConfigDict(frozen=True)
+
+    @classmethod
+    def of(cls, source: object, **values: Any) -> Self:
+        """Return the answer with the attributes of an object, except for the fields whose values are given."""
+        copied = {name: getattr(source, name) for name in cls.model_fields if hasattr(source, name)}
+        return cls(**copied | values)
 
 
 class Page(Answer, Generic[T]):

@@ -2,10 +2,12 @@
 
 from datetime import datetime
 
-from pydantic import BaseModel, Field
+from pydantic import Field
+
+from artel.contract.http import Answer
 
 
-class WorkflowTaskState(BaseModel):
+class WorkflowTaskState(Answer):
     """A task of a workflow; costs are in dollars, null if a price is unknown."""
 
     id: str = Field(examples=["1"])
@@ -24,7 +26,7 @@ class WorkflowTaskState(BaseModel):
     finished_at: datetime | None
 
 
-class WorkflowState(BaseModel):
+class WorkflowState(Answer):
     """A request to the orchestrator: its plan, cost, status and answer."""
 
     id: str

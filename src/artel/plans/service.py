@@ -59,8 +59,8 @@ class WorkflowService:
 def _state(workflow: Workflow, tasks: Sequence[WorkflowTask], approval_id: str | None = None) -> WorkflowState:
     estimate = workflow.estimate or {}
     unknown = bool(estimate.get("unknown_models"))
-    return WorkflowState(
-        **{name: getattr(workflow, name) for name in WorkflowState.model_fields if hasattr(workflow, name)},
+    return WorkflowState.of(
+        workflow,
         tasks=[_task(task) for task in tasks],
         estimated_cost=None if unknown else _dollars(estimate.get("expected_micros")),
         estimated_cost_low=_dollars(estimate.get("low_micros")),
@@ -74,9 +74,8 @@ def _state(workflow: Workflow, tasks: Sequence[WorkflowTask], approval_id: str |
 
 
 def _task(task: WorkflowTask) -> WorkflowTaskState:
-    copied = {name: getattr(task, name) for name in WorkflowTaskState.model_fields if hasattr(task, name)}
     estimated = _dollars((task.estimate or {}).get("expected_micros"))
-    return WorkflowTaskState(**copied, estimated_cost=estimated, cost=_dollars(task.cost_micros))
+    return WorkflowTaskState.of(task, estimated_cost=estimated, cost=_dollars(task.cost_micros))
 
 
 def _shortened(state: WorkflowState) -> WorkflowState:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, bindparam
@@ -40,6 +41,7 @@ class FoundMessage:
     message: StoredMessage
 
 
+_columns = attrgetter(*StoredMessage.__slots__)
 # Optional columns: all rows of one INSERT must have the same columns.
 _DEFAULTS = {"agent_id": None, "agent": None, "status": "ok", "error_code": None, "retry_of": None}
 
@@ -165,18 +167,4 @@ def _in_session(session_id: str, role: str | None) -> tuple[ColumnElement[bool],
 
 
 def _message(row: Row[Any]) -> StoredMessage:
-    return StoredMessage(
-        row.id,
-        row.number,
-        row.turn_number,
-        row.turn_id,
-        row.role,
-        row.content,
-        row.agent_id,
-        row.agent,
-        row.status,
-        row.tokens,
-        row.created_at,
-        row.error_code,
-        row.retry_of,
-    )
+    return StoredMessage(*_columns(row))

@@ -8,7 +8,7 @@ from artel.contract.http import Page, Session
 from artel.db.engine import SEARCHERS
 from artel.errors import SearchTooLong, TooManySearches
 from artel.ids import uuid7
-from artel.sessions import history
+from artel.sessions import transactions as sessions
 from artel.spaces.services import SpaceServices
 from artel.turns import fork
 
@@ -33,7 +33,7 @@ class SessionService:
         seconds = self._search_seconds
         try:
             async with self._searches.lock(user.user_id):
-                return await self._database.read_within(seconds, history.search, user, text, limit, offset)
+                return await self._database.read_within(seconds, sessions.search, user, text, limit, offset)
         except TimeoutError:
             raise SearchTooLong(
                 f"The search timed out after {seconds:g} seconds, because you have very many messages. "

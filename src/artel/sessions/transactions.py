@@ -1,16 +1,20 @@
-"""Operations on sessions; each function is one transaction."""
+"""Operations on sessions and their messages; each function is one transaction."""
 
 from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
+from artel.contract.chat import ChatMessage, Found, SessionWithMessages
 from artel.contract.http import NewSession, Page, Session, SessionChanges
 from artel.errors import LimitReached
 from artel.projects.repository import ProjectRepository
 from artel.projects.transactions import ProjectRules, ensure_default_project
+from artel.sessions.message_repository import MessageRepository, StoredMessage
 from artel.sessions.repository import SessionRepository
 
 DEFAULT_TITLE = "New session"
 MAX_SESSIONS = 100_000
+LATEST_MESSAGES = 20
+EXCERPT_CHARACTERS = 200
 
 
 def create_session(
@@ -52,3 +56,84 @@ def update_session(connection: Connection, principal: Principal, session_id: str
 def delete_session(connection: Connection, principal: Principal, session_id: str) -> None:
     """Delete a session and its messages."""
     SessionRepository(connection, principal).remove(session_id)
+
+
+def get_session(connection: Connection, principal: Principal, session_id: str) -> SessionWithMessages:
+    """Return one session with its latest messages."""
+    sessions = SessionRepository(connection, principal)
+    session, last_event = sessions.get(session_id), sessions.last_event(session_id)
+    latest = MessageRepository(connection, principal).newest(session_id, LATEST_MESSAGES)
+    return SessionWithMessages(**dict(session), last_event=last_event, messages=[shown(m) for m in latest])
+
+
+def list_messages(
+    connection: Connection,
+    principal: Principal,
+    session_id: str,
+    role: str | None,
+    limit: int,
+    offset: int,
+    last: int | None = None,
+) -> Page[ChatMessage]:
+    """Return a page of a session's messages, oldest first; with `last` the newest ones, in order."""
+    SessionRepository(connection, principal).get(session_id)
+    messages = MessageRepository(connection, principal)
+    total = messages.count(session_id, role)
+    if last is None:
+        found = messages.page(session_id, role, limit, offset)
+    else:
+        found = messages.newest(session_id, last, role)
+        limit, offset = last, max(0, total - len(found))
+    return Page(items=[shown(message) for message in found], total=total, limit=limit, offset=offset)
+
+
+def last_event(connection: Connection, principal: Principal, session_id: str) -> int:
+    """Return the number of a session's newest event."""
+    return SessionRepository(connection, principal).last_event(session_id)
+
+
+def search(connection: Connection, principal: Principal, text: str, limit: int, offset: int) -> Page[Found]:
+    """Return a page of the user's sessions and messages that contain the text, sessions first."""
+    sessions, messages = SessionRepository(connection, principal), MessageRepository(connection, principal)
+    title_count, message_count = sessions.count_titled(text), messages.count_containing(text)
+    items = [_found_session(session) for session in sessions.titled(text, limit, offset)]
+    if len(items) < limit:
+        for found in messages.containing(text, limit - len(items), max(0, offset - title_count)):
+            message = found.message
+            items.append(
+                Found(
+                    kind="message",
+                    session_id=found.session_id,
+                    project_id=found.project_id,
+                    message_id=message.id,
+                    role=message.role,
+                    text=_excerpt(message.content, text),
+                    timestamp=message.created_at,
+                )
+            )
+    return Page(items=items, total=title_count + message_count, limit=limit, offset=offset)
+
+
+def _found_session(session: Session) -> Found:
+    return Found(
+        kind="session",
+        session_id=session.session_id,
+        project_id=session.project_id,
+        message_id=None,
+        role=None,
+        text=session.title,
+        timestamp=session.updated_at,
+    )
+
+
+def _excerpt(content: str, text: str) -> str:
+    """Return the part of a message around the text."""
+    position = max(0, content.lower().find(text.lower()))
+    start = max(0, position - EXCERPT_CHARACTERS // 2)
+    excerpt = content[start : start + EXCERPT_CHARACTERS + len(text)]
+    return f"{'…' if start else ''}{excerpt}{'…' if start + len(excerpt) < len(content) else ''}"
+
+
+def shown(message: StoredMessage) -> ChatMessage:
+    """Return a message as the API shows it."""
+    return ChatMessage.of(message, timestamp=message.created_at)

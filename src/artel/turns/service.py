@@ -9,7 +9,7 @@ from artel.approvals.transactions import pending_of
 from artel.auth.principal import Principal
 from artel.brain.errors import ContextTooLarge
 from artel.brain.tokens import count_tokens, is_ready
-from artel.contract.chat import MessageAccepted, MessageResponse, TurnState, Usage
+from artel.contract.chat import MessageAccepted, MessageResponse, TurnState
 from artel.errors import (
     AgentFailed,
     AgentInError,
@@ -192,7 +192,7 @@ class ChatService:
 def _answer(ended: Ended) -> MessageResponse:
     """Return the answer of a finished turn or raise its error."""
     if ended.error_code is None:
-        return MessageResponse.model_validate(ended)
+        return MessageResponse.of(ended)
     error = (
         _ENDS.get(ended.status)
         or _REFUSALS.get(ended.error_code)
@@ -206,5 +206,4 @@ def _answer(ended: Ended) -> MessageResponse:
 
 
 def _state(turn: Turn) -> TurnState:
-    usage = Usage(**turn.usage) if turn.usage else None
-    return TurnState(**{name: getattr(turn, name) for name in TurnState.model_fields} | {"usage": usage})
+    return TurnState.of(turn, usage=turn.usage or None)
