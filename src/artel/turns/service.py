@@ -107,14 +107,7 @@ class ChatService:
             turn, approval_id = await self._database.read(pending_of, user, turn.session_id, turn.id)
         if turn.mode is Mode.ORCHESTRATED:
             workflow_id = await self._database.read(workflow_of_turn, user, turn.id)
-        return MessageAccepted(
-            session_id=turn.session_id,
-            turn_id=turn.id,
-            workflow_id=workflow_id,
-            approval_id=approval_id,
-            mode=turn.mode,
-            status=turn.status,
-        )
+        return MessageAccepted.of(turn, turn_id=turn.id, workflow_id=workflow_id, approval_id=approval_id)
 
     async def events(self, user: Principal, turn: Turn, heartbeat_seconds: float) -> AsyncIterator[Item | None]:
         """Yield the events of one turn until it ends, and None as a heartbeat."""
