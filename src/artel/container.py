@@ -53,7 +53,7 @@ from artel.runs.host import Host, Job
 from artel.sessions.service import SessionService
 from artel.settings import Settings
 from artel.spaces import leases
-from artel.spaces.agent_cache import NoSharedCache, SharedCache
+from artel.spaces.agent_cache import SharedCache
 from artel.spaces.chat_figures import ChatFigures
 from artel.spaces.project_events import ProjectEventWriter
 from artel.spaces.services import AlertLimits, FamilyLimits, SpaceServices, TimeLimits
@@ -340,7 +340,7 @@ async def _open_bus(settings: Settings) -> Bus:
 
 async def _shared_cache(settings: Settings, database: Database) -> SharedCache:
     if settings.redis_url is None:
-        return NoSharedCache()
+        return SharedCache()
     from artel.spaces.redis_cache import RedisCache
 
     return RedisCache(settings.redis_url.get_secret_value(), await database.read(schema.installation_key))

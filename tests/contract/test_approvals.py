@@ -14,10 +14,9 @@ from artel.contract.approval_details import ToolDetails
 from artel.contract.parked_run import ParkedRun, SingleCall
 from artel.errors import ApprovalDecided, ArtelError, SessionBusy
 from artel.ids import uuid7
-from artel.runs.user_files import Caller, RunFiles
+from artel.runs.user_files import RunFiles
 from artel.spaces import leases
 from artel.tools.consent import Decision
-from artel.tools.policy import Policy
 from artel.turns.end import cancel_turn
 from artel.turns.tool_calls import list_calls
 from artel.turns.transactions import MAX_UNFINISHED, TurnOver
@@ -178,16 +177,16 @@ async def test_what_is_asked_again_is_bound_to_what_was_shown(chat: ChatUser) ->
     assert again.details.shown() == shown
 
 
-async def everything_is_allowed() -> Policy:
-    return Policy()
-
-
 async def test_a_call_that_makes_no_sense_uses_no_approval_up_and_is_noted(chat: ChatUser) -> None:
     approval = await parked(chat)
     await decide(chat, approval)
-    caller = Caller(chat.user, chat.project_id, approval.session_id, approval.turn_id, chat.agent_id, "agent_coder")
-    parts: Any = SimpleNamespace(database=chat.database)
-    files = RunFiles(parts, caller, lambda: None, everything_is_allowed)
+    services = SimpleNamespace(database=chat.database)
+    space: Any = SimpleNamespace(
+        services=services, principal=chat.user, project_id=chat.project_id, lease=None, pace=None
+    )
+    agent: Any = SimpleNamespace(id=chat.agent_id, name="agent_coder")
+    task: Any = SimpleNamespace(session_id=approval.session_id, turn_id=approval.turn_id, waiting=None)
+    files = RunFiles(space, agent, task, lambda: None)
 
     result = await files.call_connector(
         "tool_delete_file", "workspace/delete", {"path": 5}, Decision(approval.id, "approved")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from artel.contract.http import Agent
-from artel.spaces.agent_cache import AgentCache, NoSharedCache
+from artel.spaces.agent_cache import AgentCache, SharedCache
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ async def test_an_agent_is_loaded_again_after_five_minutes_and_not_before() -> N
         loaded.append(agent_id)
         return agent(agent_id)
 
-    cache = AgentCache("user1_project1", load, NoSharedCache(), now=lambda: now)
+    cache = AgentCache("user1_project1", load, SharedCache(), now=lambda: now)
     first = await cache.get(7)
     now += 299.9
     assert await cache.get(7) is first
@@ -43,7 +43,7 @@ async def test_the_agent_that_was_used_longest_ago_makes_room_and_that_is_an_ove
         loaded.append(agent_id)
         return agent(agent_id)
 
-    cache = AgentCache("user1_project1", load, NoSharedCache(), now=lambda: now, max_size=2)
+    cache = AgentCache("user1_project1", load, SharedCache(), now=lambda: now, max_size=2)
     for agent_id in (1, 2, 1):
         await cache.get(agent_id)
     assert not cache.overflows

@@ -17,10 +17,10 @@ from artel.contract.http import Agent
 from artel.contract.parked_run import ParkedRun, SingleCall
 from artel.errors import ArtelError, DatabaseUnavailable, ToolFailed
 from artel.logs import get_logger
-from artel.runs.memory_tools import source_of
 from artel.runs.progress_timeout import ProgressTimeout, TimedOut
 from artel.runs.task import TIMEOUT, ErrorType, ExecutionResult, Task, error_type
-from artel.runs.toolbox import toolbox_of, user_files_of
+from artel.runs.toolbox import source_of, toolbox_of
+from artel.runs.user_files import RunFiles
 from artel.spaces.agent_figures import AgentStatus, in_error
 from artel.spaces.worker_space import WorkerSpace
 from artel.tools.consent import NeedsApproval
@@ -114,7 +114,7 @@ class AgentRun:
         began = time.monotonic()
         self.deadline = min(task.deadline, began + limits.task - self._seconds_before)
         self.timeout = ProgressTimeout(task.listener, limits.without_progress, self.deadline)
-        files = user_files_of(self)
+        files = RunFiles(self.space, self.agent, task, self.timeout.alive)
         try:
             async with self.timeout:
                 toolbox = await toolbox_of(self, files)

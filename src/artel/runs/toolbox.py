@@ -1,42 +1,31 @@
-"""The tools of one run: those of the space, those for the user's files, and which of them the agent may use."""
+"""The tools of one run, as far as the agent may use them: task workspace, child agents, memory, the user's files."""
 
 from typing import TYPE_CHECKING
 
+from artel.agent_memory.context_store import Recalled
+from artel.agent_memory.knowledge import ProjectKnowledge
+from artel.agent_memory.repository import NewMemory
 from artel.approvals.transactions import use
 from artel.brain.brain import ToolCall
 from artel.contract.http import Agent
 from artel.errors import AgentNotFound
-from artel.projects.transactions import project_settings
+from artel.projects.transactions import get_project
 from artel.runs.children import AgentFamily
-from artel.runs.memory_tools import memory_tools
 from artel.runs.task import Waiting
-from artel.runs.user_files import Caller, RunFiles, RunNotes
+from artel.runs.user_files import RunFiles
 from artel.spaces.worker_space import WorkerSpace
 from artel.task_workspaces.agent_files import AgentFiles
 from artel.tools.consent import Consent
 from artel.tools.family import SpawnAgent
 from artel.tools.files import file_tools
-from artel.tools.policy import Policy, PolicySettings
+from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead, Recollection
 from artel.tools.task_files import task_file_tools
 from artel.tools.tool import Tool
 from artel.tools.toolbox import Toolbox
+from artel.vector_index.store import Filter
 
 if TYPE_CHECKING:
     from artel.runs.agent_run import AgentRun
-
-
-def user_files_of(run: "AgentRun") -> RunFiles:
-    """Return the user's files as the run sees them."""
-    space = run.space
-
-    async def policy() -> Policy:
-        settings = await space.services.database.read(project_settings, space.principal, space.project_id)
-        return Policy(PolicySettings.of(settings), space.pace)
-
-    files = RunFiles(space.services, _caller(run), run.timeout.alive, policy)
-    if run.task.waiting:
-        files.hashes.update(run.task.waiting.hashes)
-    return files
 
 
 async def toolbox_of(run: "AgentRun", files: RunFiles) -> Toolbox:
@@ -49,26 +38,17 @@ async def toolbox_of(run: "AgentRun", files: RunFiles) -> Toolbox:
     task_files = AgentFiles(
         services.database, services.workspaces, services.storage, space.principal, space.project_id, agent.id
     )
-    tools: list[Tool] = [
-        *task_file_tools(task_files),
-        SpawnAgent(AgentFamily(run)),
-        *memory_tools(space, agent),
-        *file_tools(files),
-    ]
+    tools: list[Tool] = [*task_file_tools(task_files), SpawnAgent(AgentFamily(run))]
+    if agent.memory:
+        own = _AgentMemory(space, agent.id)
+        tools += [MemoryRead(own), ProjectMemoryRead(_ProjectMemory(space)), MemoryWrite(own)]
+    tools += file_tools(files)
 
     async def use_approval(approval_id: str) -> bool:
         return await space.services.database.run(use, space.principal, approval_id)
 
     consent = Consent(waiting.decisions if waiting else {}, use_approval)
-    return Toolbox(
-        tools, allowed, files.policy, consent, RunNotes(space.services, _caller(run)), _resumed_call(waiting)
-    )
-
-
-def _caller(run: "AgentRun") -> Caller:
-    space, task, agent = run.space, run.task, run.agent
-    epoch = space.lease.epoch if space.lease else 0
-    return Caller(space.principal, space.project_id, task.session_id, task.turn_id, agent.id, agent.name, epoch=epoch)
+    return Toolbox(tools, allowed, files.policy, consent, files, _resumed_call(waiting))
 
 
 async def _allowed_tools(space: WorkerSpace, agent: Agent) -> set[str]:
@@ -91,3 +71,49 @@ def _resumed_call(waiting: Waiting | None) -> ToolCall | None:
     if waiting.single is not None:
         return waiting.single
     return waiting.state.calls[0] if waiting.state and waiting.state.calls else None
+
+
+def source_of(recalled: Recalled) -> str:
+    """Return the type and the date of a memory, as text for the model."""
+    return f"{recalled.memory.type} of {recalled.memory.created_at:%Y-%m-%d %H:%M}"
+
+
+class _AgentMemory:
+    """An agent's own memory."""
+
+    def __init__(self, space: WorkerSpace, agent_id: int) -> None:
+        self._space = space
+        self._agent_id = agent_id
+
+    async def search(self, query: str, top_k: int, type: str | None) -> list[Recollection]:  # noqa: A002
+        found = await self._space.search_context(self._agent_id, query, top_k, Filter(type=type))
+        return [
+            Recollection(item.memory.content, source_of(item), item.score, item.memory.type, item.memory.created_at)
+            for item in found
+        ]
+
+    async def remember(self, content: str, type: str) -> str:  # noqa: A002
+        new = NewMemory(content, type, metadata={"source": "agent"})
+        return (await self._space.add_context(self._agent_id, new)).id
+
+
+class _ProjectMemory:
+    """The memories of all agents of the project, read-only."""
+
+    def __init__(self, space: WorkerSpace) -> None:
+        self._space = space
+
+    async def search(self, query: str, top_k: int, type: str | None) -> list[Recollection]:  # noqa: A002
+        services, principal, project_id = self._space.services, self._space.principal, self._space.project_id
+        project = await services.database.read(get_project, principal, project_id)
+        agents = [(agent.id, agent.name) for agent in project.agents if agent.memory]
+        knowledge = ProjectKnowledge(services.memories, principal, project_id, agents)
+        found = await knowledge.search(query, top_k, Filter(type=type))
+        sources = [f"{item.memory.type} of {item.agent}" for item in found]
+        return [
+            Recollection(item.memory.content, source, item.score, item.memory.type, item.memory.created_at)
+            for item, source in zip(found, sources, strict=True)
+        ]
+
+    async def remember(self, content: str, type: str) -> str:  # noqa: A002, ARG002
+        raise PermissionError("what others remember can only be read")

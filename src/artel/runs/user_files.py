@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,18 +14,21 @@ from artel.approvals.transactions import use
 from artel.auth.principal import Principal
 from artel.connector_gateway.relay import MUTATING_METHODS
 from artel.connector_gateway.repository import OnlineConnector, find_connector
-from artel.contract.connector import CALLS, Approval, Call, Result, StatCall
+from artel.contract.connector import CALLS, Approval, Call, Result
+from artel.contract.http import Agent
 from artel.db.attempts import patiently
 from artel.errors import ArtelError
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.paths.errors import PathError
 from artel.paths.policy import split_path
-from artel.spaces.services import SpaceServices
+from artel.projects.transactions import project_settings
+from artel.runs.task import Task
+from artel.spaces.worker_space import WorkerSpace
 from artel.tools.audit import AuditRecord, without_contents
 from artel.tools.consent import Decision
 from artel.tools.files import READ_TOOLS, WRITE_TOOLS, FileState
-from artel.tools.policy import Policy
+from artel.tools.policy import Policy, PolicySettings
 from artel.turns.tool_calls import ERROR_CHARACTERS, ToolCallRow, finish_call, note_call, status_of
 
 CALL_SECONDS = 25.0  # less than a run may go without progress
@@ -40,27 +43,44 @@ _LEVELS = {tool.name: tool.level for tool in (*READ_TOOLS, *WRITE_TOOLS)}
 log = get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """The user, project and agent of a run; never taken from the output of the model."""
+class RunFiles:
+    """The files of the project, and the audit log of the run's tool calls.
 
-    principal: Principal
-    project_id: int
-    session_id: str
-    turn_id: str
-    agent_id: int
-    agent: str
-    epoch: int = 0
+    User, project and agent are those of the run, and never taken from the output of the model.
+    """
 
-    def row(self, call_id: str, call: AuditRecord) -> ToolCallRow:
+    def __init__(self, space: WorkerSpace, agent: Agent, task: Task, alive: Callable[[], None]) -> None:
+        self._space = space
+        self._services = space.services
+        self._agent = agent
+        self._task = task
+        self._alive = alive
+        self._policy: Policy | None = None
+        self.hashes: dict[str, str] = dict(task.waiting.hashes) if task.waiting else {}
+
+    async def policy(self) -> Policy:
+        """Return the policy of the project, loaded once per run."""
+        if self._policy is None:
+            settings = await self._services.database.read(
+                project_settings, self._space.principal, self._space.project_id
+            )
+            self._policy = Policy(PolicySettings.of(settings), self._space.pace)
+        return self._policy
+
+    async def record(self, call: AuditRecord) -> None:
+        """Log a call; raise if that fails, which stops the run."""
+        store = partial(self._services.database.run, note_call, self._space.principal, self._row(uuid7(), call))
+        await (store() if call.status == "cancelled" else patiently(store, "note"))
+
+    def _row(self, call_id: str, call: AuditRecord) -> ToolCallRow:
         """Return the audit log row of a call."""
         return ToolCallRow(
             id=call_id,
-            project_id=self.project_id,
-            session_id=self.session_id or None,
-            turn_id=self.turn_id or None,
-            agent_id=self.agent_id,
-            agent=self.agent,
+            project_id=self._space.project_id,
+            session_id=self._task.session_id or None,
+            turn_id=self._task.turn_id or None,
+            agent_id=self._agent.id,
+            agent=self._agent.name,
             tool=call.tool,
             arguments=without_contents(call.arguments),
             level=call.level,
@@ -69,60 +89,12 @@ class Caller:
             approval_id=call.approval_id,
         )
 
-
-class RunNotes:
-    """The audit log of one run."""
-
-    def __init__(self, services: SpaceServices, caller: Caller) -> None:
-        self._services = services
-        self._caller = caller
-
-    async def record(self, call: AuditRecord) -> None:
-        """Log a call; raise if that fails, which stops the run."""
-        row = self._caller.row(uuid7(), call)
-        store = partial(self._services.database.run, note_call, self._caller.principal, row)
-        await (store() if call.status == "cancelled" else patiently(store, "note"))
-
-
-class RunFiles:
-    """The files of the caller's project."""
-
-    def __init__(
-        self,
-        services: SpaceServices,
-        caller: Caller,
-        alive: Callable[[], None],
-        load_policy: Callable[[], Awaitable[Policy]],
-    ) -> None:
-        self._services = services
-        self._caller = caller
-        self._alive = alive
-        self._load_policy = load_policy
-        self._policy: Policy | None = None
-        self.hashes: dict[str, str] = {}
-
-    async def policy(self) -> Policy:
-        """Return the policy of the project, loaded once per run."""
-        if self._policy is None:
-            self._policy = await self._load_policy()
-        return self._policy
-
     async def file_state(self, path: str) -> FileState:
         """Return the current hash and size of a file."""
-        caller = self._caller
-        call = StatCall(
-            call_id=secrets.token_hex(16),
-            user_id=caller.principal.user_id,
-            epoch=caller.epoch,
-            timeout_ms=1,
-            turn_id=caller.turn_id,
-            agent=caller.agent,
-            path=path,
-            with_sha256=True,
-        )
-        result = await self._services.relay.call(
-            caller.principal, caller.project_id, "workspace/stat", call, LOOK_SECONDS
-        )
+        method = "workspace/stat"
+        call = self._call(secrets.token_hex(16), method, {"path": path, "with_sha256": True})
+        space = self._space
+        result = await self._services.relay.call(space.principal, space.project_id, method, call, LOOK_SECONDS)
         if result.code == "file_not_found":
             return FileState(sha256="")
         about = result.more
@@ -150,7 +122,7 @@ class RunFiles:
         call_id = secrets.token_hex(16)
         approved = approval.approval_id if approval else None
         record = AuditRecord(tool, params, _LEVELS[tool], "sent", approval_id=approved)
-        row = self._caller.row(call_id, record)
+        row = self._row(call_id, record)
         try:
             result = await self._send_call(row, method, params, approval)
         except asyncio.CancelledError:
@@ -166,35 +138,33 @@ class RunFiles:
     async def _send_call(
         self, row: ToolCallRow, method: str, params: Mapping[str, Any], approval: Decision | None
     ) -> Result:
-        caller = self._caller
+        space = self._space
         rules = (await self.policy()).paths(row.tool)
         try:
-            call = self._call(row.id, method, {**params, **rules}, approval)
+            call = self._call(row.id, method, {**params, **rules, "approval": _approval(approval)})
         except ValidationError as wrong:
             return Result(success=False, code="failed", error=f"It was not sent: {_first(wrong)}. Correct it.")
-        sent = await self._services.database.run(_send, caller.principal, row)
+        sent = await self._services.database.run(_send, space.principal, row)
         if not sent.is_allowed:
             return Result(success=False, code="refused", error="The approval was used before. Ask again.")
         is_run = method == "workspace/run"
         timeout = RUN_SECONDS if is_run else CALL_SECONDS
-        response = self._services.relay.call(caller.principal, caller.project_id, method, call, timeout, sent.serving)
+        response = self._services.relay.call(space.principal, space.project_id, method, call, timeout, sent.serving)
         result = await (self._with_keep_alive(response) if is_run else response)
         if result.code == "asks" and sent.serving:
             return result.model_copy(update={"where": sent.serving.mode})
         return result
 
-    def _call(self, call_id: str, method: str, params: Mapping[str, Any], approval: Decision | None) -> Call:
-        caller = self._caller
+    def _call(self, call_id: str, method: str, params: Mapping[str, Any]) -> Call:
         return CALLS[method].model_validate(
             {
                 **params,
                 "call_id": call_id,
-                "user_id": caller.principal.user_id,
-                "epoch": caller.epoch,
+                "user_id": self._space.principal.user_id,
+                "epoch": self._space.lease.epoch if self._space.lease else 0,
                 "timeout_ms": 1,  # the relay sets the timeout
-                "turn_id": caller.turn_id,
-                "agent": caller.agent,
-                "approval": _approval(approval) if approval else None,
+                "turn_id": self._task.turn_id,
+                "agent": self._agent.name,
             }
         )
 
@@ -206,18 +176,18 @@ class RunFiles:
         finally:
             keep_alive.cancel()
 
-    async def _note_end(self, row: ToolCallRow, status: str, error: str | None, *, at_once: bool = False) -> None:
-        ended = replace(row, status=status, error=error and error[:ERROR_CHARACTERS])
-        store = partial(self._services.database.run, finish_call, self._caller.principal, ended)
-        try:
-            await (store() if at_once else patiently(store, "note"))
-        except ArtelError as failure:  # the log already has the call as sent
-            log.warning("end_of_call_not_noted", call_id=row.id, reason=failure.detail)
-
     async def _keep_alive(self) -> None:
         while True:
             await asyncio.sleep(ALIVE_SECONDS)
             self._alive()
+
+    async def _note_end(self, row: ToolCallRow, status: str, error: str | None, *, at_once: bool = False) -> None:
+        ended = replace(row, status=status, error=error and error[:ERROR_CHARACTERS])
+        store = partial(self._services.database.run, finish_call, self._space.principal, ended)
+        try:
+            await (store() if at_once else patiently(store, "note"))
+        except ArtelError as failure:  # the log already has the call as sent
+            log.warning("end_of_call_not_noted", call_id=row.id, reason=failure.detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +220,8 @@ def _first(invalid: ValidationError) -> str:
     return f"{field[:100]}: {wrong['msg'][:200]}"
 
 
-def _approval(given: Decision) -> Approval:
+def _approval(given: Decision | None) -> Approval | None:
+    if given is None:
+        return None
     holds: Any = given.holds if given.holds in ("once", "session", "always") else "once"
     return Approval(id=given.approval_id, holds=holds, old_sha256=given.old_sha256, new_sha256=given.new_sha256)

@@ -5,7 +5,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from artel.contract.http import Agent
 from artel.logs import get_logger
@@ -16,16 +15,21 @@ MAX_CACHED = 1_000
 log = get_logger(__name__)
 
 
-class SharedCache(Protocol):
-    """A cache shared by processes. It may drop entries at any time, and never returns an invalidated one."""
+class SharedCache:
+    """A cache shared by processes; this one, of an embedded server, stores nothing.
 
-    reachable: bool
+    It may drop entries at any time, and never returns an invalidated one.
+    """
 
-    async def get(self, prefix: str, agent_id: int) -> Agent | None:
+    reachable = True
+
+    async def get(self, prefix: str, agent_id: int) -> Agent | None:  # noqa: ARG002
         """Return a cached agent of the worker space with this prefix, or None."""
+        return None
 
-    async def version(self, prefix: str) -> int:
-        """Return the version, which every invalidation increments; -1 if the cache is unreachable."""
+    async def version(self, prefix: str) -> int:  # noqa: ARG002
+        """Return the version, which every invalidation increments; -1 if there is no cache, or it is unreachable."""
+        return -1
 
     async def put(self, prefix: str, agent: Agent, version: int) -> None:
         """Store an agent that was read from the database after `version` was read."""
@@ -38,32 +42,6 @@ class SharedCache(Protocol):
 
     async def close(self) -> None:
         """Close the connection."""
-
-
-class NoSharedCache:
-    """No shared cache: an embedded server has one process."""
-
-    reachable = True
-
-    async def get(self, prefix: str, agent_id: int) -> Agent | None:  # noqa: ARG002
-        """Return None."""
-        return None
-
-    async def version(self, prefix: str) -> int:  # noqa: ARG002
-        """Return that there is no cache."""
-        return -1
-
-    async def put(self, prefix: str, agent: Agent, version: int) -> None:
-        """Do nothing."""
-
-    async def invalidate(self, prefix: str, agent_id: int) -> None:
-        """Do nothing."""
-
-    async def clear(self, prefix: str) -> None:
-        """Do nothing."""
-
-    async def close(self) -> None:
-        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from redis.exceptions import RedisError
 
 from artel.contract.http import Agent
 from artel.logs import get_logger
-from artel.spaces.agent_cache import TTL_SECONDS
+from artel.spaces.agent_cache import TTL_SECONDS, SharedCache
 
 TIMEOUT_SECONDS = 1.0
 SCAN_COUNT = 1_000
@@ -19,7 +19,7 @@ T = TypeVar("T")
 log = get_logger(__name__)
 
 
-class RedisCache:
+class RedisCache(SharedCache):
     """Keys `{prefix}:agent:{id}`, each with the version of the space's agents at which it was read.
 
     An entry of an older version counts as missing, so that one who read before a change and wrote after it does no
