@@ -159,7 +159,7 @@ class Container:
             database, process_id, project_events.add, settings.max_connectors_per_user
         )
         relay = Relay(database, signals, connector_connections, process_id)
-        signals.add(relay)
+        signals.on("work", relay.work)
         workspaces = task_workspaces(settings)
         storage = StorageQuota(database, workspaces, settings.user_storage_bytes)
         space_services = SpaceServices(
@@ -206,8 +206,10 @@ class Container:
             host_id = None if settings.is_embedded else uuid7()
             spaces = Spaces(space_services, host_id)
             host = Host(space_services, spaces, Orchestrator(settings.planner_model), host_id)
-            signals.add(host)
-        signals.add(TurnWaiterSignals(turn_waiters))
+            signals.on("work", host.work)
+            signals.on("cancelled", host.cancelled)
+            signals.on("agents", host.agents_changed)
+        signals.on("session", turn_waiters.session_changed)
         send_hints(space_services, host)
         for close in (cache.close, brain.close, hub.close, project_hub.close, project_events.close, relay.close):
             opened.push_async_callback(close)
@@ -296,26 +298,6 @@ def send_hints(services: SpaceServices, host: Host | None) -> None:
     if host is not None:
         on_commit(WorkWaiting, lambda hint: host.work(hint.project_id))
         on_commit(TurnAccepted, lambda hint: host.take(Job(hint.principal, hint.turn, hint.text)))
-
-
-class TurnWaiterSignals:
-    """Wakes waiters for turns of other processes when their session changes."""
-
-    def __init__(self, turn_waiters: TurnWaiters) -> None:
-        self._turn_waiters = turn_waiters
-
-    def session_changed(self, session_id: str) -> None:
-        """Wake the waiters for turns of the session."""
-        self._turn_waiters.session_changed(session_id)
-
-    def work(self, project_id: int) -> None:
-        """Ignore: only hosts need it."""
-
-    def cancelled(self, turn_id: str) -> None:
-        """Ignore: the session gets an event too."""
-
-    def agents_changed(self, project_id: int, agent_id: int) -> None:
-        """Ignore: only hosts need it."""
 
 
 def _reader(

@@ -137,20 +137,9 @@ class Relay:
             if task is not None:
                 task.cancel()
 
-    # Signals: another process may have stored a call for a connection of this process.
-
-    def work(self, project_id: int) -> None:  # noqa: ARG002 - calls of all projects are looked up together
-        """Look for calls now."""
+    def work(self, _project_id: int) -> None:
+        """Look for calls that other processes stored for connections of this process, of all projects."""
         self._wake.set()
-
-    def session_changed(self, session_id: str) -> None:
-        """Ignore the signal."""
-
-    def cancelled(self, turn_id: str) -> None:
-        """Ignore the signal: a call that was sent to a connector is not cancelled."""
-
-    def agents_changed(self, project_id: int, agent_id: int) -> None:
-        """Ignore the signal."""
 
     async def _find_connector(self, principal: Principal, project_id: int, *, was_sent: bool) -> OnlineConnector | None:
         try:

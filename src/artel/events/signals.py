@@ -4,8 +4,9 @@ Signals are hints: the data is in the database, and a process that missed a sign
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Literal
 
 from artel.bus.bus import Bus, Hint
 from artel.db.tenant import Tenant
@@ -15,23 +16,11 @@ from artel.logs import get_logger
 
 MAX_REMOTE_TEXT = 262_144  # readers of other processes see a longer answer only when it is complete
 
+# session: events of a session (id). work: turns or calls of a project wait (id). cancelled: a turn was ended by another
+# process than its runner (id). agents: an agent was changed or deleted (ids of project and agent).
+Kind = Literal["session", "work", "cancelled", "agents"]
+
 log = get_logger(__name__)
-
-
-class OnSignal(Protocol):
-    """Listener for signals of this process and others."""
-
-    def session_changed(self, session_id: str) -> None:
-        """Handle new events of a session."""
-
-    def work(self, project_id: int) -> None:
-        """Handle waiting turns or calls of a project."""
-
-    def cancelled(self, turn_id: str) -> None:
-        """Handle a turn that was ended by another process than its runner."""
-
-    def agents_changed(self, project_id: int, agent_id: int) -> None:
-        """Handle an agent that was changed or deleted."""
 
 
 class _Owner:
@@ -49,7 +38,7 @@ class Signals:
         self._project_hub = project_hub
         self._bus = bus
         self._origin = uuid7()  # to ignore this process's own hints, which the bus sends back to it
-        self._listeners: list[OnSignal] = []
+        self._handlers: defaultdict[str, list[Callable[..., None]]] = defaultdict(list)
         self._stop: Callable[[], None] = bus.on_hint(self._on_hint) if bus else lambda: None
 
     @property
@@ -62,9 +51,9 @@ class Signals:
         """Whether signals currently reach the other processes, if there are any."""
         return self._bus is None or self._bus.connected
 
-    def add(self, listener: OnSignal) -> None:
-        """Add a listener."""
-        self._listeners.append(listener)
+    def on(self, kind: Kind, handler: Callable[..., None]) -> None:
+        """Call a handler with the ids of each signal of a kind; signals of this process count only if cancelled."""
+        self._handlers[kind].append(handler)
 
     def session_changed(self, session_id: str) -> None:
         """Signal that a session has new events."""
@@ -82,8 +71,7 @@ class Signals:
 
     def cancelled(self, turn_id: str) -> None:
         """Signal that a turn was ended by another process than its runner."""
-        for listener in self._listeners:
-            listener.cancelled(turn_id)
+        self._notify("cancelled", turn_id)
         self._send("cancelled", turn_id)
 
     def agents_changed(self, project_id: int, agent_id: int) -> None:
@@ -116,21 +104,21 @@ class Signals:
         match kind:
             case "session":
                 self._hub.notify(key)
-                self._notify(lambda listener: listener.session_changed(key))
+                self._notify(kind, key)
             case "project":
                 self._project_hub.notify(key)
             case "work":
-                self._notify(lambda listener: listener.work(int(key)))
+                self._notify(kind, int(key))
             case "cancelled":
-                self._notify(lambda listener: listener.cancelled(key))
+                self._notify(kind, key)
             case "agents":
                 project_id, agent_id = key.split("/")
-                self._notify(lambda listener: listener.agents_changed(int(project_id), int(agent_id)))
+                self._notify(kind, int(project_id), int(agent_id))
             case "written":
                 user_id, session_id, message_id, task_id, n, text, *more = json.loads(key)
                 turn_id = more[0] if more else None  # an older version does not send it
                 self._hub.replace(_Owner(user_id), session_id, Snapshot(message_id, task_id, n, text, turn_id))
 
-    def _notify(self, call: Callable[[OnSignal], None]) -> None:
-        for listener in self._listeners:
-            call(listener)
+    def _notify(self, kind: str, *ids: Any) -> None:
+        for handler in self._handlers[kind]:
+            handler(*ids)

@@ -124,9 +124,6 @@ class Host:
 
     # Signals from this process and others
 
-    def session_changed(self, session_id: str) -> None:
-        """Ignore new events of a session."""
-
     def work(self, project_id: int) -> None:  # noqa: ARG002 - checks all projects
         """Check for queued turns now."""
         self._awake.set()
