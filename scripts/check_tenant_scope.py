@@ -20,6 +20,7 @@ WITHOUT_OWNER = frozenset(
         "auth/logins.py",
         "auth/throttle.py",
         "connector_gateway/relay_calls.py",
+        "remote_calls.py",
         "db/dialect.py",
         "db/engine.py",
         "db/prepared.py",
@@ -78,7 +79,7 @@ def _forbidden_call(called: ast.expr, tables: set[str]) -> str | None:
 def _is_scoped(node: ast.ClassDef) -> bool:
     bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
     methods = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
-    return "TenantRepository" in bases and not methods & {
+    return bool(bases & {"TenantRepository", "CallRepository"}) and not methods & {
         "__init__",
         "_mine",
         "_select",

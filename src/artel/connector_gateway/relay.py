@@ -7,18 +7,16 @@ the connector's journal makes calls idempotent.
 import asyncio
 import time
 from collections.abc import Iterable
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Protocol
 
 from pydantic import ValidationError
 
 from artel.auth.principal import Principal
-from artel.connector_gateway import relay_calls
 from artel.connector_gateway.connection import ConnectionLost, NotSent, rejection_for_orphaned_question
 from artel.connector_gateway.connections import ConnectorConnections
-from artel.connector_gateway.relay_calls import RelayCall
+from artel.connector_gateway.relay_calls import RelayCall, RelayCallRepository, find_calls
 from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.connector import ANSWERED, ANSWERS, CALLS, Call, Decided, Result
 from artel.db.engine import Database
@@ -26,12 +24,12 @@ from artel.errors import ArtelError, DatabaseUnavailable
 from artel.events.signals import Signals
 from artel.ids import uuid7
 from artel.logs import get_logger
+from artel.remote_calls import NoAnswer, RemoteCalls
 
-POLL_SECONDS = 0.05
-POLLS_PER_CHECK = 20
+RETRY_SECONDS = 0.05
 RECONNECT_SECONDS = 0.2
 SERVE_SECONDS = 1.0
-CLEANUP_SECONDS = 60.0
+NOTIFICATION_SECONDS = 60.0
 NOTIFY_SECONDS = 2.0
 # After a lost answer to one of these it is unknown whether something was changed.
 MUTATING_METHODS = frozenset(
@@ -60,14 +58,12 @@ class Relay:
         self, database: Database, signals: Signals, connections: ConnectorConnections, process_id: str
     ) -> None:
         self._database = database
-        self._signals = signals
         self._connections = connections
         self._process_id = process_id
         self._wake = asyncio.Event()
         self._server: asyncio.Task[None] | None = None
-        self._serving: dict[str, asyncio.Task[None]] = {}
+        self._calls: RemoteCalls[RelayCall] = RemoteCalls(database, signals, RelayCallRepository)
         self._notifying: set[asyncio.Task[None]] = set()
-        self._cleaned_up_at = 0.0
 
     async def call(
         self,
@@ -99,7 +95,7 @@ class Relay:
                 return await self._send(principal, target, method, call, deadline)
             except ConnectionLost as lost:
                 sent_to = target.connector_id if lost.was_sent else sent_to
-                await asyncio.sleep(POLL_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
             except NotSent:
                 return _too_late(method, was_sent=sent_to is not None)
             except TimeoutError:
@@ -133,9 +129,10 @@ class Relay:
 
     async def close(self) -> None:
         """Cancel all background tasks."""
-        for task in (self._server, *self._serving.values(), *self._notifying):
+        for task in (self._server, *self._notifying):
             if task is not None:
                 task.cancel()
+        await self._calls.close()
 
     def work(self, _project_id: int) -> None:
         """Look for calls that other processes stored for connections of this process, of all projects."""
@@ -164,21 +161,19 @@ class Relay:
     ) -> Result:
         """Store a call for the process that holds the connection, and poll for the answer."""
         left = deadline - time.monotonic()
-        expires_at = datetime.now(UTC) + timedelta(seconds=left)
         params = call.model_copy(update={"timeout_ms": max(1, int(left * 1000))}).model_dump(mode="json")
-        relayed = RelayCall(call.call_id, principal.user_id, connector.project_id, method, params, expires_at)
-        await self._database.run(relay_calls.add_call, principal, connector.process_id, relayed)
-        self._signals.work(connector.project_id)
+        row = _row(call.call_id, connector, method, params)
+
+        async def is_connected() -> bool:
+            now = await self._database.read(find_connector, principal, connector.project_id)
+            return now is not None and now.line_id == connector.line_id
+
         try:
-            async with asyncio.timeout(left):
-                answer = await self._poll_answer(principal, connector, call.call_id)
-        except (TimeoutError, ConnectionLost) as failure:
-            if not await self._withdraw(principal, call.call_id):
-                raise
-            raise NotSent if isinstance(failure, TimeoutError) else ConnectionLost(was_sent=False) from None
-        finally:
-            with suppress(ArtelError):  # the cleanup deletes it later
-                await asyncio.shield(self._database.run(relay_calls.delete_call, principal, call.call_id))
+            answer = await self._calls.ask(principal, row, left, is_connected)
+        except NoAnswer as failure:
+            if not failure.is_late:
+                raise ConnectionLost(was_sent=failure.was_taken) from None
+            raise TimeoutError if failure.was_taken else NotSent from None
         if "lost" in answer:
             raise ConnectionLost(was_sent=answer["lost"])
         return ANSWERS[method].model.model_validate(answer["result"])
@@ -186,34 +181,9 @@ class Relay:
     async def _notify_through_process(self, principal: Principal, project_id: int, decided: Decided) -> None:
         """Store a notification for the process that holds the connection."""
         connector = await self._database.read(find_connector, principal, project_id)
-        if connector is None or connector.process_id == self._process_id:
-            return
-        expires_at = datetime.now(UTC) + timedelta(seconds=CLEANUP_SECONDS)
-        params = decided.model_dump(mode="json")
-        relayed = RelayCall(uuid7(), principal.user_id, project_id, ANSWERED, params, expires_at)
-        await self._database.run(relay_calls.add_call, principal, connector.process_id, relayed)
-        self._signals.work(project_id)
-
-    async def _withdraw(self, principal: Principal, call_id: str) -> bool:
-        """Withdraw a stored call; return whether it certainly was not and will not be sent."""
-        try:
-            return await self._database.run(relay_calls.withdraw_call, principal, call_id)
-        except ArtelError:
-            return False
-
-    async def _poll_answer(self, principal: Principal, connector: OnlineConnector, call_id: str) -> dict[str, Any]:
-        """Poll for the answer to a stored call; raise ConnectionLost if the connection is no longer registered."""
-        polls = 0
-        while True:
-            await asyncio.sleep(POLL_SECONDS)
-            answer = await self._database.read(relay_calls.find_answer, principal, call_id)
-            if answer is not None:
-                return answer
-            polls += 1
-            if polls % POLLS_PER_CHECK == 0:
-                now = await self._database.read(find_connector, principal, connector.project_id)
-                if now is None or now.line_id != connector.line_id:
-                    raise ConnectionLost
+        if connector is not None and connector.process_id != self._process_id:
+            row = _row(uuid7(), connector, ANSWERED, decided.model_dump(mode="json"))
+            await self._calls.send(principal, row, NOTIFICATION_SECONDS)
 
     async def _wait_for_reconnect(self, seconds: float) -> None:
         try:
@@ -240,18 +210,10 @@ class Relay:
                 log.exception("relay_crashed")
 
     async def _serve_calls(self) -> None:
+        found: list[RelayCall] = []
         if self._connections.any:
-            for relayed in await self._database.read(relay_calls.find_calls, self._process_id):
-                if relayed.id not in self._serving:
-                    task = asyncio.get_running_loop().create_task(self._serve_call(relayed))
-                    self._serving[relayed.id] = task
-                    task.add_done_callback(partial(self._served, relayed.id))
-        if time.monotonic() - self._cleaned_up_at > CLEANUP_SECONDS:
-            self._cleaned_up_at = time.monotonic()
-            await self._database.run(relay_calls.delete_old_calls)
-
-    def _served(self, call_id: str, _task: asyncio.Task[None]) -> None:
-        self._serving.pop(call_id, None)
+            found = await self._database.read(find_calls, self._process_id)
+        await self._calls.serve(found, self._serve_call)
 
     async def _serve_call(self, relayed: RelayCall) -> None:
         principal = Principal(relayed.user_id)
@@ -260,7 +222,7 @@ class Relay:
                 await self._forward_notification(principal, relayed)
                 return
             answer = await self._forward_call(principal, relayed)
-            has_caller = await self._database.run(relay_calls.answer_call, principal, relayed.id, answer)
+            has_caller = await self._calls.answer(principal, relayed.id, answer)
         except (NotSent, TimeoutError):
             return  # the caller no longer waits
         except ArtelError as failure:
@@ -275,7 +237,7 @@ class Relay:
             return {"lost": False}
         try:
             call = CALLS[relayed.method].model_validate(relayed.params)
-            may_send = partial(self._database.run, relay_calls.take_call, principal, relayed.id)
+            may_send = partial(self._calls.take, principal, relayed.id)
             result = await connection.call(relayed.method, call, _deadline(relayed, call), may_send)
         except ConnectionLost as lost:
             return {"lost": lost.was_sent}
@@ -284,10 +246,10 @@ class Relay:
         return {"result": result.model_dump(mode="json", exclude_unset=True)}
 
     async def _forward_notification(self, principal: Principal, relayed: RelayCall) -> None:
-        is_ours = await self._database.run(relay_calls.take_call, principal, relayed.id)
+        is_ours = await self._calls.take(principal, relayed.id)
         if is_ours and self._connections.of(principal, relayed.project_id) is not None:
             await self.notify_answered(principal, relayed.project_id, Decided.model_validate(relayed.params))
-        await self._database.run(relay_calls.delete_call, principal, relayed.id)
+        await self._calls.delete(principal, relayed.id)
 
 
 _OFFLINE = (
@@ -298,6 +260,11 @@ _OFFLINE = (
 _NOT_SENT = (
     "The user's machine was too busy to take the call in time. Nothing was sent, so nothing was changed. Try again."
 )
+
+
+def _row(call_id: str, connector: OnlineConnector, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    receiver = {"project_id": connector.project_id, "process_id": connector.process_id}
+    return {"id": call_id, **receiver, "method": method, "params": params}
 
 
 def _deadline(relayed: RelayCall, call: Call) -> float:

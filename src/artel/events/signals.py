@@ -52,7 +52,7 @@ class Signals:
         return self._bus is None or self._bus.connected
 
     def on(self, kind: Kind, handler: Callable[..., None]) -> None:
-        """Call a handler with the ids of each signal of a kind; signals of this process count only if cancelled."""
+        """Call a handler with the ids of every signal of this kind from other processes; `cancelled` also from this."""
         self._handlers[kind].append(handler)
 
     def session_changed(self, session_id: str) -> None:

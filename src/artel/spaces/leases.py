@@ -115,11 +115,6 @@ def find_calls(connection: Connection, host_id: str) -> list[SpaceCall]:
     ]
 
 
-def forget_old_calls(connection: Connection) -> None:
-    """Delete calls whose caller has given up."""
-    connection.execute(delete(space_calls).where(space_calls.c.expires_at < func.now() - timedelta(minutes=1)))
-
-
 @dataclass(frozen=True, slots=True)
 class Due:
     """An approval that has expired, or will soon."""

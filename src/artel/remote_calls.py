@@ -1,0 +1,212 @@
+"""Remote calls between server processes: each call and its answer is a row.
+
+The caller inserts a row, sends a signal and polls for the answer. The process that has the callee finds the row, runs
+the call in a task and stores the answer. The caller deletes the row; a caller that gave up may withdraw a call that
+nobody has taken yet.
+"""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+
+from sqlalchemy import Connection, Table, delete, func
+
+from artel.auth.principal import Principal
+from artel.db.engine import Database
+from artel.db.tenant import TenantRepository
+from artel.errors import ArtelError
+from artel.events.signals import Signals
+from artel.logs import get_logger
+from artel.projects.repository import ProjectRepository
+
+POLL_SECONDS = 0.05
+POLLS_PER_CHECK = 20
+CLEANUP_SECONDS = 60.0
+TAKEN = "sent"  # stored as the answer while a call was taken and is not answered yet
+
+Json = dict[str, Any]
+
+log = get_logger(__name__)
+
+
+class StoredCall(Protocol):
+    """A call of another process."""
+
+    @property
+    def id(self) -> str:
+        """The call's id."""
+
+
+C = TypeVar("C", bound=StoredCall)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class NoAnswer(Exception):
+    """A call was not answered in time, or its callee is gone."""
+
+    def __init__(self, *, is_late: bool, was_taken: bool) -> None:
+        super().__init__("the call was not answered")
+        self.is_late = is_late
+        self.was_taken = was_taken  # if not, it was withdrawn: nothing was or will be done
+
+
+class CallRepository(TenantRepository):
+    """Calls of one user; a subclass names the table, which has at least id, project_id, answer and expires_at."""
+
+    def add(self, values: Mapping[str, Any], seconds: float) -> None:
+        """Store a call; raise ProjectNotFound if there is no such project."""
+        ProjectRepository(self.connection, self.tenant).get(values["project_id"])
+        self._insert_one({**values, "expires_at": database_time(self.connection) + timedelta(seconds=seconds)})
+
+    def take(self, call_id: str) -> bool:
+        """Mark a call as taken; return whether it was there and nobody had taken it."""
+        is_new = self.table.c.id == call_id, self.table.c.answer.is_(None)
+        return bool(self.connection.execute(self._update({"answer": {TAKEN: True}}).where(*is_new)).rowcount)
+
+    def answer(self, call_id: str, answer: Json) -> bool:
+        """Store the answer; return whether the caller still waits."""
+        stored = self._update({"answer": answer}).where(self.table.c.id == call_id)
+        return bool(self.connection.execute(stored).rowcount)
+
+    def find_answer(self, call_id: str) -> Json | None:
+        """Return the answer, or None if there is none yet."""
+        statement = self._select(self.table.c.answer).where(self.table.c.id == call_id)
+        answer: Json | None = self.connection.execute(statement).scalar_one_or_none()
+        return None if answer is None or TAKEN in answer else answer
+
+    def withdraw(self, call_id: str) -> bool:
+        """Delete a call that nobody has taken; return whether there was one."""
+        is_new = self.table.c.id == call_id, self.table.c.answer.is_(None)
+        return bool(self.connection.execute(self._delete().where(*is_new)).rowcount)
+
+    def remove(self, call_id: str) -> None:
+        """Delete a call."""
+        self.connection.execute(self._delete().where(self.table.c.id == call_id))
+
+
+class RemoteCalls(Generic[C]):
+    """Both sides of the calls in one table: asks other processes, and serves what they ask this one."""
+
+    def __init__(self, database: Database, signals: Signals, repository: type[CallRepository]) -> None:
+        self._database = database
+        self._signals = signals
+        self._repository = repository
+        self._serving: dict[str, asyncio.Task[None]] = {}
+        self._cleaned_up_at = 0.0
+
+    async def send(self, principal: Principal, values: Mapping[str, Any], seconds: float) -> None:
+        """Store a call whose caller does not wait; it expires after `seconds`."""
+        await self._run(CallRepository.add, principal, values, seconds)
+        self._signals.work(values["project_id"])
+
+    async def ask(
+        self,
+        principal: Principal,
+        values: Mapping[str, Any],
+        seconds: float,
+        is_reachable: Callable[[], Awaitable[bool]] | None = None,
+    ) -> Json:
+        """Store a call and return its answer; raise NoAnswer after `seconds`, or if the callee is not reachable."""
+        call_id = values["id"]
+        await self.send(principal, values, seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await self._poll(principal, call_id, is_reachable)
+            if answer is not None:
+                return answer
+            raise NoAnswer(is_late=False, was_taken=not await self._withdraw(principal, call_id))
+        except TimeoutError:
+            raise NoAnswer(is_late=True, was_taken=not await self._withdraw(principal, call_id)) from None
+        finally:
+            with suppress(ArtelError):  # the cleanup deletes it later
+                await asyncio.shield(self.delete(principal, call_id))
+
+    async def take(self, principal: Principal, call_id: str) -> bool:
+        """Mark a call as taken; return whether it was there and nobody had taken it."""
+        return await self._run(CallRepository.take, principal, call_id)
+
+    async def answer(self, principal: Principal, call_id: str, answer: Json) -> bool:
+        """Store the answer to a call; return whether its caller still waits."""
+        return await self._run(CallRepository.answer, principal, call_id, answer)
+
+    async def delete(self, principal: Principal, call_id: str) -> None:
+        """Delete a call."""
+        await self._run(CallRepository.remove, principal, call_id)
+
+    async def serve(self, calls: Iterable[C], run: Callable[[C], Coroutine[Any, Any, None]]) -> None:
+        """Run each call in a task, unless it runs already; once a minute delete calls whose callers have gone."""
+        for call in calls:
+            if call.id not in self._serving:
+                task = self._serving[call.id] = asyncio.get_running_loop().create_task(run(call))
+                task.add_done_callback(partial(self._served, call.id))
+        if time.monotonic() - self._cleaned_up_at > CLEANUP_SECONDS:
+            self._cleaned_up_at = time.monotonic()
+            await self._database.run(_delete_old, self._repository.table)
+
+    async def close(self) -> None:
+        """Cancel the calls that run."""
+        tasks = [*self._serving.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _served(self, call_id: str, task: asyncio.Task[None]) -> None:
+        self._serving.pop(call_id, None)
+        if not task.cancelled() and (failure := task.exception()):
+            log.warning("call_not_answered", call_id=call_id, exc_info=failure)
+
+    async def _poll(
+        self, principal: Principal, call_id: str, is_reachable: Callable[[], Awaitable[bool]] | None
+    ) -> Json | None:
+        """Poll for the answer; return None if the callee is no longer reachable."""
+        for poll in itertools.count(1):
+            await asyncio.sleep(POLL_SECONDS)
+            answer = await self._database.read(_find_answer, self._repository, principal, call_id)
+            if answer is not None:
+                return answer
+            if is_reachable is not None and poll % POLLS_PER_CHECK == 0 and not await is_reachable():
+                return None
+        raise AssertionError("unreachable")
+
+    async def _withdraw(self, principal: Principal, call_id: str) -> bool:
+        """Withdraw a call; return whether it certainly was not and will not be taken."""
+        try:
+            return await self._run(CallRepository.withdraw, principal, call_id)
+        except ArtelError:
+            return False
+
+    async def _run(
+        self,
+        method: Callable[Concatenate[CallRepository, P], T],
+        principal: Principal,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run a method of the user's repository as one transaction."""
+
+        def transaction(connection: Connection) -> T:
+            return method(self._repository(connection, principal), *args, **kwargs)
+
+        return await self._database.run(transaction)
+
+
+def database_time(connection: Connection) -> Any:
+    """Return the time that all processes share: PostgreSQL's, or with SQLite that of the only machine."""
+    return datetime.now(UTC) if connection.dialect.name == "sqlite" else func.now()
+
+
+def _delete_old(connection: Connection, table: Table) -> None:
+    """Delete calls that expired more than a minute ago."""
+    connection.execute(delete(table).where(table.c.expires_at < database_time(connection) - timedelta(minutes=1)))
+
+
+def _find_answer(
+    connection: Connection, repository: type[CallRepository], principal: Principal, call_id: str
+) -> Json | None:
+    return repository(connection, principal).find_answer(call_id)
