@@ -911,7 +911,7 @@ def test_missing_chroma_says_how_to_install_it(tmp_path: Path, monkeypatch: pyte
 def test_importing_the_package_loads_no_engine() -> None:
     code = """
 import sys
-from artel.vector_index import chroma, edge, providers, qdrant, search
+from artel.vector_index import embedder, minilm, providers, search
 heavy = {"numpy", "qdrant_edge", "qdrant_client", "chromadb", "tokenizers", "safetensors", "litellm"}
 print(*(heavy & sys.modules.keys()))
 """

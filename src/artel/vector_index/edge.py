@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from qdrant_edge import EdgeShard, UpdateOperation
+from qdrant_edge import Point as EdgePoint
 
 from artel.errors import ArtelError
 from artel.vector_index.gate import EdgeGate, hits, memory_ids
@@ -10,10 +12,6 @@ from artel.vector_index.ranking import best_by_words, candidate_count, clamp_top
 from artel.vector_index.shard import ShardFolder
 from artel.vector_index.store import EVERYTHING, Filter, Hit, MemoryUnavailable, Point, Vector, by_collection
 from artel.vector_index.worker import Worker
-
-if TYPE_CHECKING:
-    from qdrant_edge import EdgeShard, UpdateOperation
-    from qdrant_edge import Point as EdgePoint
 
 DEADLINE_SECONDS = 5.0
 WRITE_DEADLINE_SECONDS = 60.0
@@ -112,12 +110,12 @@ class EdgeStore:
             finally:
                 await self._writer.close()
 
-    async def _open_shard(self) -> "EdgeShard":
+    async def _open_shard(self) -> EdgeShard:
         if self._shard is not None:
             return self._shard
         return await self._writer.run_within(self._deadline_seconds, self._open)
 
-    def _open(self) -> "EdgeShard":
+    def _open(self) -> EdgeShard:
         if self._shard is None:
             self._shard = self._folder.open()
         return self._shard
@@ -128,12 +126,12 @@ class EdgeStore:
             self._shard = None
         self._folder.close()
 
-    def _store(self, points: "Sequence[EdgePoint]") -> None:
+    def _store(self, points: Sequence[EdgePoint]) -> None:
         for start in range(0, len(points), UPSERT_POINTS):
             some = points[start : start + UPSERT_POINTS]
             self._update(EdgeGate.upsert(some), len(some))
 
-    def _update(self, operation: "UpdateOperation", points: int = 1) -> None:
+    def _update(self, operation: UpdateOperation, points: int = 1) -> None:
         shard = self._open()
         shard.update(operation)
         self._unflushed += points
@@ -175,9 +173,7 @@ class EdgeStore:
         self._drop(source, old)
 
 
-def _search(
-    shard: "EdgeShard", gate: EdgeGate, text: str, vector: Vector | None, top_k: int, where: Filter
-) -> list[Hit]:
+def _search(shard: EdgeShard, gate: EdgeGate, text: str, vector: Vector | None, top_k: int, where: Filter) -> list[Hit]:
     request = gate.searches(text, vector, candidate_count(top_k), where)
     if request is None:
         return []

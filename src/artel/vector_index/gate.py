@@ -11,6 +11,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import qdrant_edge as edge
+
 from artel.vector_index.bm25 import document_vector, query_vector
 from artel.vector_index.store import (
     EVERYTHING,
@@ -24,7 +26,6 @@ from artel.vector_index.store import (
 )
 
 if TYPE_CHECKING:
-    import qdrant_edge
     from qdrant_client import models
 
 DENSE, SPARSE = "dense", "bm25"
@@ -112,16 +113,10 @@ class EdgeGate(_Gate):
     """Builds the requests to qdrant-edge."""
 
     def __init__(self, collection: str, dimensions: int) -> None:
-        import qdrant_edge as edge
-
         super().__init__(edge, "RangeFloat", collection, dimensions)
 
-    def searches(
-        self, text: str, vector: Vector | None, limit: int, where: Filter
-    ) -> "qdrant_edge.QueryBatchRequest | None":
+    def searches(self, text: str, vector: Vector | None, limit: int, where: Filter) -> edge.QueryBatchRequest | None:
         """Return the searches for a text and vector; none if there are neither words nor a vector."""
-        import qdrant_edge as edge
-
         scope = self._scope(where)
         # Compute idf within this collection: other tenants' words must not change the scores.
         idf_params = edge.SearchParams(idf=edge.IdfParams(corpus=self._scope()))
@@ -137,74 +132,52 @@ class EdgeGate(_Gate):
         ]
         return edge.QueryBatchRequest(queries) if queries else None
 
-    def count(self) -> "qdrant_edge.CountRequest":
+    def count(self) -> edge.CountRequest:
         """Return the request for the number of points."""
-        import qdrant_edge as edge
-
         return edge.CountRequest(filter=self._scope(), exact=True)
 
-    def marker_count(self) -> "qdrant_edge.CountRequest":
+    def marker_count(self) -> edge.CountRequest:
         """Return the request for the number of markers: one or none."""
-        import qdrant_edge as edge
-
         marker = edge.FieldCondition(key=REGISTERED, match=edge.MatchValue(value=self._collection))
         return edge.CountRequest(filter=edge.Filter(must=[marker]), exact=True)
 
-    def page(self) -> "qdrant_edge.ScrollRequest":
+    def page(self) -> edge.ScrollRequest:
         """Return the request for the first points with payload and vectors."""
-        import qdrant_edge as edge
-
         return edge.ScrollRequest(filter=self._scope(), limit=PAGE, with_payload=True, with_vector=True)
 
-    def point(self, point: Point) -> "qdrant_edge.Point":
+    def point(self, point: Point) -> edge.Point:
         """Return a memory in the engine's format."""
-        import qdrant_edge as edge
-
         return edge.Point(self._point_id(point.id), self._vectors(point), self._payload(point))
 
-    def copies(self, records: "Sequence[qdrant_edge.Record]", source: "EdgeGate") -> "list[qdrant_edge.Point]":
+    def copies(self, records: Sequence[edge.Record], source: "EdgeGate") -> list[edge.Point]:
         """Return copies of another collection's points for this one."""
-        import qdrant_edge as edge
-
         return [edge.Point(*self._copied(record, source)) for record in records]
 
     @staticmethod
-    def upsert(points: "Sequence[qdrant_edge.Point]") -> "qdrant_edge.UpdateOperation":
+    def upsert(points: Sequence[edge.Point]) -> edge.UpdateOperation:
         """Return the operation that stores points of any collection."""
-        import qdrant_edge as edge
-
         return edge.UpdateOperation.upsert_points(list(points))
 
-    def delete(self, ids: Iterable[str]) -> "qdrant_edge.UpdateOperation":
+    def delete(self, ids: Iterable[str]) -> edge.UpdateOperation:
         """Return the operation that deletes some points."""
-        import qdrant_edge as edge
-
         condition = edge.HasIdCondition({self._point_id(memory_id) for memory_id in ids})
         return edge.UpdateOperation.delete_points_by_filter(self._scope(EVERYTHING, condition))
 
-    def clear(self) -> "qdrant_edge.UpdateOperation":
+    def clear(self) -> edge.UpdateOperation:
         """Return the operation that deletes every point."""
-        import qdrant_edge as edge
-
         return edge.UpdateOperation.delete_points_by_filter(self._scope())
 
-    def marker(self) -> "qdrant_edge.Point":
+    def marker(self) -> edge.Point:
         """Return the marker of the collection."""
-        import qdrant_edge as edge
-
         return edge.Point(self.marker_id, {}, {REGISTERED: self._collection})
 
-    def unregister(self) -> "qdrant_edge.UpdateOperation":
+    def unregister(self) -> edge.UpdateOperation:
         """Return the operation that deletes the marker."""
-        import qdrant_edge as edge
-
         return edge.UpdateOperation.delete_points([self.marker_id])
 
     @staticmethod
-    def collections() -> "qdrant_edge.FacetRequest":
+    def collections() -> edge.FacetRequest:
         """Return the request for the names of all collections, which reads only markers."""
-        import qdrant_edge as edge
-
         return edge.FacetRequest(key=REGISTERED, limit=1_000_000, exact=True)
 
 

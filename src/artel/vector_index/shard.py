@@ -7,14 +7,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
+
+import qdrant_edge as edge
+from qdrant_edge import EdgeShard
 
 from artel.logs import get_logger
 from artel.vector_index.gate import COLLECTION, CREATED_AT, DENSE, REGISTERED, SPARSE, SUCCESS, TYPE
 from artel.vector_index.store import MemoryUnavailable
-
-if TYPE_CHECKING:
-    from qdrant_edge import EdgeConfig, EdgeShard, IntegerIndexParams, KeywordIndexParams
 
 VERSION = 1
 SEARCH_THREADS = 2  # the default is eight
@@ -46,7 +46,7 @@ class ShardFolder:
         self._lock: IO[str] | None = None
         self.needs_rebuild = False
 
-    def open(self) -> "EdgeShard":
+    def open(self) -> EdgeShard:
         """Lock the folder and return its shard, a new one if none can be used."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = self._lock or _lock_file(self._folder / "lock")
@@ -67,9 +67,7 @@ class ShardFolder:
             self._lock.close()
             self._lock = None
 
-    def _load(self) -> "EdgeShard | None":
-        from qdrant_edge import EdgeShard
-
+    def _load(self) -> EdgeShard | None:
         if not self._shard.exists():
             return None
         try:
@@ -86,9 +84,7 @@ class ShardFolder:
             return None
         return shard
 
-    def _create(self) -> "EdgeShard":
-        from qdrant_edge import EdgeShard
-
+    def _create(self) -> EdgeShard:
         (self._folder / "format.json").unlink(missing_ok=True)
         shutil.rmtree(self._shard, ignore_errors=True)
         self._shard.mkdir(mode=0o700)
@@ -128,9 +124,7 @@ def _lock_file(path: Path) -> IO[str]:
     return file
 
 
-def _config(dimensions: int) -> "EdgeConfig":
-    import qdrant_edge as edge
-
+def _config(dimensions: int) -> edge.EdgeConfig:
     return edge.EdgeConfig(
         vectors={DENSE: edge.EdgeVectorParams(size=dimensions, distance=edge.Distance.Cosine)} if dimensions else None,
         sparse_vectors={SPARSE: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)},
@@ -141,10 +135,8 @@ def _config(dimensions: int) -> "EdgeConfig":
     )
 
 
-def _make_indexes(shard: "EdgeShard") -> None:
-    import qdrant_edge as edge
-
-    wanted: dict[str, KeywordIndexParams | IntegerIndexParams] = {
+def _make_indexes(shard: EdgeShard) -> None:
+    wanted: dict[str, edge.KeywordIndexParams | edge.IntegerIndexParams] = {
         COLLECTION: edge.KeywordIndexParams(is_tenant=True),
         REGISTERED: edge.KeywordIndexParams(),
         TYPE: edge.KeywordIndexParams(),
