@@ -14,7 +14,7 @@ from artel.approvals.repository import ApprovalRepository
 from artel.approvals.transactions import tool_request
 from artel.auth.accounts import create_account
 from artel.brain.brain import Message, ToolCall
-from artel.contract.approval_details import BudgetDetails
+from artel.contract.approvals import BudgetDetails
 from artel.contract.http import NewProject
 from artel.contract.parked_run import ParkedRun
 from artel.db import schema

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from artel.contract.approval_details import BudgetDetails, PlanDetails, ToolDetails, load_details
+from artel.contract.approvals import BudgetDetails, PlanDetails, ToolDetails, load_details
 from artel.contract.parked_run import VERSION, ParkedRun
 from artel.runs.approval_factory import who_asks
 from artel.runs.task import Waiting

@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artel.brain.brain import ToolCall, ToolSchema
-from artel.tools.audit import AuditRecord, without_contents
 from artel.tools.consent import Consent, Decision, NeedsApproval
 from artel.tools.policy import Forbidden, Level, Policy, PolicySettings, RateLimit, ToolCalls, ToolRule, arguments_hash
 from artel.tools.tool import ToolResult
-from artel.tools.toolbox import Toolbox
+from artel.tools.toolbox import AuditRecord, Toolbox, without_contents
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-99, 99) | st.text(max_size=5),

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from artel.brain.brain import ToolCall
 from artel.contract.parked_run import ParkedRun
 from artel.errors import AgentNotFound
-from artel.tools.audit import AuditRecord
 from artel.tools.consent import NeedsApproval, Question
 from artel.tools.policy import Level, Policy, PolicySettings
 from artel.tools.recall import MemoryRead, MemoryWrite
-from artel.tools.tool import MAX_RESULT_CHARACTERS, Tool, ToolResult
-from artel.tools.toolbox import Toolbox
+from artel.tools.tool import MAX_RESULT_CHARACTERS, AskingTool, Tool, ToolResult
+from artel.tools.toolbox import AuditRecord, Toolbox
 from tests.agents import Broken, Endless, ListRecall, Repeat, wants
 
 pytestmark = pytest.mark.anyio
@@ -141,7 +140,7 @@ class ListAudit:
         self.records.append(call)
 
 
-class Asks(Repeat):
+class Asks(Repeat, AskingTool):
     """A tool that needs an approval for itself or for a child agent, which turns out during the call."""
 
     level = Level.SAFE
@@ -150,12 +149,6 @@ class Asks(Repeat):
         super().__init__()
         self.records_itself = records_itself
         self._child = child
-
-    def question(self, _arguments: Any) -> Question | None:
-        return None
-
-    async def approval_details(self, _arguments: Any) -> dict[str, str]:
-        return {}
 
     async def call(self, _arguments: Any, _approval: Any = None) -> ToolResult:
         raise NeedsApproval(Question("tool_delete_file", {"path": "of the child"}), self._child)

@@ -21,10 +21,10 @@ from artel.contract.chat import (
     MessageResponse,
     NewMessage,
     SessionWithMessages,
+    TimelineItem,
     TurnState,
 )
 from artel.contract.http import MAX_ID, NewSession, Page, Session, SessionChanges
-from artel.contract.timeline import TimelineItem
 from artel.ids import uuid7
 from artel.sessions import transactions as sessions
 from artel.turns.turn import Mode, Turn

@@ -8,18 +8,10 @@ from artel.connector_gateway.undo import undo
 from artel.contract.approvals import AuditedCall, NewUndo, ToolShown, Undone
 from artel.contract.http import Page
 from artel.projects.transactions import project_settings
-from artel.tools.family import SpawnAgent
-from artel.tools.files import READ_TOOLS, WRITE_TOOLS, DeleteFile
-from artel.tools.policy import Level, Policy, PolicySettings
-from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead
-from artel.tools.task_files import GetWorkspaceInfo, ListFiles, ReadFile, WriteFile
+from artel.tools.catalogue import TOOLS
+from artel.tools.files import DeleteFile
+from artel.tools.policy import Policy, PolicySettings
 from artel.turns.tool_calls import list_calls
-
-_SAFE = (MemoryRead, ProjectMemoryRead, MemoryWrite, WriteFile, ReadFile, ListFiles, GetWorkspaceInfo, SpawnAgent)
-TOOLS = (
-    *((tool.schema, Level.SAFE) for tool in _SAFE),
-    *((tool.schema, tool.level) for tool in (*READ_TOOLS, *WRITE_TOOLS)),
-)
 
 router = APIRouter(prefix="/my/projects/{project_id}", tags=["tools"], responses=documented(401, 404, 422, 503))
 

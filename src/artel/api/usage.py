@@ -11,7 +11,7 @@ from artel.api.dependencies import CurrentUser, Limit, Offset, Services
 from artel.api.problems import documented
 from artel.budgets.usage import report_usage
 from artel.contract.http import MAX_ID
-from artel.contract.usage import UsageReport
+from artel.contract.spaces import UsageReport
 from artel.errors import RangeInvalid
 
 MAX_DAYS = 366

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Path, Query, status
 
 from artel.api.dependencies import CurrentUser, Limit, Offset, OfSession, Services
 from artel.api.problems import documented
+from artel.contract.chat import WorkflowState
 from artel.contract.http import Page
-from artel.contract.workflows import WorkflowState
 from artel.plans.plan import WorkflowStatus
 
 WorkflowId = Annotated[str, Path(max_length=64, pattern=r"^[0-9a-zA-Z-]+$")]

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from artel.api.dependencies import AgentId, CurrentUser, Limit, Offset, ProjectId, Services
 from artel.api.problems import documented
 from artel.contract.http import Page
-from artel.contract.workspace import WorkspaceFile, WorkspaceInfo, WorkspaceRecord
+from artel.contract.spaces import WorkspaceFile, WorkspaceInfo, WorkspaceRecord
 from artel.paths.beneath import Entry
 from artel.task_workspaces.agent_files import AgentFiles
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from artel.contract.approval_details import ApprovalDetails, PlanDetails, ToolDetails
+from artel.contract.approvals import ApprovalDetails, PlanDetails, ToolDetails
 
 
 class ApprovalStatus(StrEnum):

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Row, Select, bindparam
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from artel.approvals.approval import Approval, ApprovalStatus
-from artel.contract.approval_details import load_details
+from artel.contract.approvals import load_details
 from artel.db.tables import approvals
 from artel.db.tenant import TenantRepository, prepared
 from artel.db.tx import Tx

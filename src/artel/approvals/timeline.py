@@ -11,8 +11,7 @@ from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.repository import ApprovalRepository
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars
-from artel.contract.http import Page
-from artel.contract.timeline import (
+from artel.contract.chat import (
     FileOutcome,
     TimelineApproval,
     TimelineFileChange,
@@ -21,6 +20,7 @@ from artel.contract.timeline import (
     TimelinePlan,
     TimelineToolCall,
 )
+from artel.contract.http import Page
 from artel.plans.plan import TaskStatus, Workflow
 from artel.plans.repository import TaskRepository, WorkflowRepository
 from artel.sessions.message_repository import MessageRepository, StoredMessage

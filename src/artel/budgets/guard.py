@@ -10,7 +10,7 @@ from artel.auth.principal import Principal
 from artel.budgets.money import dollars, micros
 from artel.budgets.month import committed_micros
 from artel.budgets.repository import BudgetRepository, Reservation, UserMonth, reserve, settle
-from artel.contract.approval_details import BudgetDetails
+from artel.contract.approvals import BudgetDetails
 from artel.db.engine import Database
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7

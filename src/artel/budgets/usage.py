@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, case, func
 
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars, micros_or_none
-from artel.contract.usage import UsageGroup, UsageReport, UsageSum
+from artel.contract.spaces import UsageGroup, UsageReport, UsageSum
 from artel.db.tables import usage
 from artel.db.tenant import TenantRepository
 from artel.ids import uuid7

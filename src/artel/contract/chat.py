@@ -1,11 +1,11 @@
-"""Request and response bodies of the chat."""
+"""Request and response bodies of the chat: messages, turns, workflows and the timeline of a session."""
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from artel.contract.http import MAX_ID, Answer, Request, Session
+from artel.contract.http import MAX_ID, RequestBody, ResponseBody, Session
 
 MAX_CONTENT_CHARACTERS = 200_000
 Content = Annotated[
@@ -15,10 +15,11 @@ Content = Annotated[
 ]
 TargetName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 TargetId = Annotated[int, Field(ge=0, le=MAX_ID)]
+TimelineKind = Literal["message", "tool_call", "approval", "plan", "file_change", "notice"]
 IdempotencyKey = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[\x20-\x7e]+$")]
 
 
-class NewMessage(Request):
+class NewMessage(RequestBody):
     """A message to an agent, or without `target_agent` to the orchestrator."""
 
     content: Content = Field(examples=["What does this project do?"])
@@ -30,7 +31,7 @@ class NewMessage(Request):
     )
 
 
-class Fork(Request):
+class Fork(RequestBody):
     """Message at which to fork a session."""
 
     message_id: Annotated[str, Field(max_length=64)] = Field(
@@ -38,7 +39,7 @@ class Fork(Request):
     )
 
 
-class ContextItem(Answer):
+class ContextItem(ResponseBody):
     """A memory that was added to the agent's prompt."""
 
     memory_id: str
@@ -47,7 +48,7 @@ class ContextItem(Answer):
     score: float = Field(examples=[0.83])
 
 
-class Usage(Answer):
+class Usage(ResponseBody):
     """Tokens and cost of a turn."""
 
     model: str = Field(examples=["gpt-4"])
@@ -57,7 +58,7 @@ class Usage(Answer):
     calls: int = 0
 
 
-class MessageResponse(Answer):
+class MessageResponse(ResponseBody):
     """An agent's answer."""
 
     session_id: str
@@ -72,7 +73,7 @@ class MessageResponse(Answer):
     duration_ms: int = Field(examples=[812])
 
 
-class MessageAccepted(Answer):
+class MessageAccepted(ResponseBody):
     """The turn was accepted; its events report the progress."""
 
     session_id: str
@@ -83,7 +84,7 @@ class MessageAccepted(Answer):
     status: str = Field(examples=["queued"])
 
 
-class ChatMessage(Answer):
+class ChatMessage(ResponseBody):
     """A message of a session's history."""
 
     id: str
@@ -111,7 +112,7 @@ class SessionWithMessages(Session):
     messages: list[ChatMessage]
 
 
-class TurnState(Answer):
+class TurnState(ResponseBody):
     """State of a turn."""
 
     id: str
@@ -129,7 +130,7 @@ class TurnState(Answer):
     retry_of: str | None = Field(description="Turn whose message was sent again.")
 
 
-class Found(Answer):
+class Found(ResponseBody):
     """A search result: a message or a session."""
 
     kind: Literal["message", "session"]
@@ -139,3 +140,135 @@ class Found(Answer):
     role: str | None
     text: str = Field(description="Excerpt of the message around the match, or the session's title.")
     timestamp: datetime
+
+
+class WorkflowTaskState(ResponseBody):
+    """A task of a workflow; costs are in dollars, null if a price is unknown."""
+
+    id: str = Field(examples=["1"])
+    agent: str = Field(examples=["agent_coder"])
+    agent_id: int | None
+    description: str
+    depends_on: list[str]
+    status: str = Field(examples=["completed"])
+    attempts: int
+    estimated_cost: float | None
+    cost: float | None
+    result: str | None
+    error: str | None
+    error_code: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class WorkflowState(ResponseBody):
+    """A request to the orchestrator: its plan, cost, status and answer."""
+
+    id: str
+    project_id: int
+    session_id: str
+    turn_id: str
+    status: str = Field(examples=["completed"])
+    request: str
+    instruction: str
+    plan_id: str | None
+    planned_by: str | None = Field(examples=["model"], description="model, cache, fallback or user.")
+    tasks: list[WorkflowTaskState]
+    estimated_cost: float | None = Field(description="Expected cost; null if a price is unknown.")
+    estimated_cost_low: float | None
+    estimated_cost_high: float | None
+    estimated_duration: float | None
+    agreed_cost: float | None = Field(description="Approved maximum cost.")
+    cost: float | None = Field(description="Actual cost, including planning and merging.")
+    approval_id: str | None = Field(None, description="Pending approval, if the workflow waits for you.")
+    answer: str | None
+    error: str | None
+    error_code: str | None
+    graph: str | None = Field(description="The plan as a Mermaid flowchart.")
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class TimelineToolCall(ResponseBody):
+    """A tool call that changed no file of the user."""
+
+    agent_id: int | None
+    agent: str = Field(examples=["agent_coder"])
+    tool: str = Field(examples=["tool_read_file"])
+    arguments: dict[str, Any] = Field(description="Long values are shortened; contents are stored as size and hash.")
+    status: str = Field(description="sent, done, unchanged, failed, refused, unknown or cancelled", examples=["done"])
+    error: str | None
+    approval_id: str | None
+
+
+class TimelineApproval(ResponseBody):
+    """An approval and the user's decision."""
+
+    kind: str = Field(description="tool, plan or budget", examples=["tool"])
+    agent_id: int | None
+    tool: str = Field(examples=["tool_write_file"])
+    arguments: dict[str, Any] = Field(description="Long values are shortened.")
+    details: dict[str, Any] = Field(
+        description="Details shown to the user, such as the diff; long values are shortened."
+    )
+    risk: str
+    status: str = Field(description="pending, approved, used, rejected, expired or withdrawn", examples=["used"])
+    holds: str | None = Field(description="How long similar writes were approved.")
+    feedback: str | None
+    where: str | None = Field(description="Where the user was asked: terminal, browser or both.")
+    expires_at: datetime
+    decided_at: datetime | None
+
+
+class TimelinePlan(ResponseBody):
+    """A plan of the orchestrator."""
+
+    workflow_id: str
+    status: str = Field(examples=["completed"])
+    tasks: int = Field(examples=[3])
+    tasks_done: int = Field(examples=[3])
+    cost: float | None = Field(description="In dollars; null if a price is unknown.")
+
+
+class FileOutcome(ResponseBody):
+    """Result of an undo for one file."""
+
+    path: str
+    outcome: str = Field(examples=["restored"])
+
+
+class TimelineFileChange(ResponseBody):
+    """A change of a user's file by an agent, or its undo by the user."""
+
+    agent: str = Field(description="Empty for an undo by the user.", examples=["agent_coder"])
+    action: Literal["write", "edit", "delete", "undo"]
+    path: str | None = Field(description="Null if all changes of the turn were undone.", examples=["src/app.py"])
+    status: str = Field(description="done; for an undo also sent, failed, refused, unknown", examples=["done"])
+    added: int | None = Field(description="Number of lines, if a diff was shown.")
+    removed: int | None = Field(description="Number of lines, if a diff was shown.")
+    undone: bool = Field(description="Whether the change was undone later.")
+    files: list[FileOutcome] = Field(description="For an undo: the result per file.")
+    approval_id: str | None
+
+
+class TimelineNotice(ResponseBody):
+    """Why an answer is missing or incomplete."""
+
+    code: str | None = Field(description="interrupted, cancelled, timeout, budget_exceeded, …", examples=["cancelled"])
+
+
+class TimelineItem(ResponseBody):
+    """An entry of the timeline; the field with the name of its kind has the details."""
+
+    id: str
+    kind: TimelineKind
+    at: datetime
+    turn_id: str | None
+    text: str = Field(description="Description of the entry.", examples=["agent_coder wrote src/app.py."])
+    message: ChatMessage | None = None
+    tool_call: TimelineToolCall | None = None
+    approval: TimelineApproval | None = None
+    plan: TimelinePlan | None = None
+    file_change: TimelineFileChange | None = None
+    notice: TimelineNotice | None = None

@@ -82,7 +82,7 @@ def _good_password(password: SecretStr) -> SecretStr:
     return password
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """Convert 3.0 to 3, as JSON Schema does; leave anything else to the type's validation."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -99,7 +99,7 @@ def _all_different(names: list[str]) -> list[str]:
     return names
 
 
-def _unset() -> Any:
+def unset() -> Any:
     """Return the placeholder of a field that a PATCH omits; it is never read, because unset fields are excluded."""
     return None
 
@@ -140,7 +140,7 @@ ModelName = Annotated[
     ),
 ]
 Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)]
-MaxTokens = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(_whole)]
+MaxTokens = Annotated[int, Field(ge=1, le=1_000_000), BeforeValidator(whole)]
 SystemPrompt = Annotated[str, Field(max_length=100_000, pattern=_ANY_TEXT)]
 NameList = Annotated[
     list[Annotated[str, Field(pattern=_TOKEN)]],
@@ -149,23 +149,23 @@ NameList = Annotated[
     Field(max_length=64, json_schema_extra={"uniqueItems": True}),
 ]
 ConcurrencyLimit = Annotated[
-    int, Field(ge=1, le=10, description="Maximum number of concurrent tasks."), BeforeValidator(_whole)
+    int, Field(ge=1, le=10, description="Maximum number of concurrent tasks."), BeforeValidator(whole)
 ]
 MaxIterations = Annotated[
     int,
     Field(ge=1, le=10, description="Maximum number of drafts that the critique sends back."),
-    BeforeValidator(_whole),
+    BeforeValidator(whole),
 ]
 MaxToolCalls = Annotated[
-    int, Field(ge=0, le=20, description="Maximum number of tool calls in a task."), BeforeValidator(_whole)
+    int, Field(ge=0, le=20, description="Maximum number of tool calls in a task."), BeforeValidator(whole)
 ]
-RowId = Annotated[int, Field(ge=0, le=MAX_JSON_INTEGER), BeforeValidator(_whole)]
+RowId = Annotated[int, Field(ge=0, le=MAX_JSON_INTEGER), BeforeValidator(whole)]
 Title = Annotated[str, Field(min_length=1, max_length=200, pattern=_VISIBLE_LINE)]
 Runtime = Literal["local", "node"]
 NewRuntime = Annotated[Literal["local"], BeforeValidator(_refuse_node)]
 
 
-class Request(BaseModel):
+class RequestBody(BaseModel):
     """A request body: strict, without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
@@ -179,7 +179,7 @@ class Request(BaseModel):
         return body
 
 
-class Answer(BaseModel):
+class ResponseBody(BaseModel):
     """A response body."""
 
     model_config = ConfigDict(frozen=True)
@@ -191,7 +191,7 @@ class Answer(BaseModel):
         return cls(**copied | values)
 
 
-class Page(Answer, Generic[T]):
+class Page(ResponseBody, Generic[T]):
     """One page of a list."""
 
     items: list[T]
@@ -200,14 +200,14 @@ class Page(Answer, Generic[T]):
     offset: int = Field(examples=[0])
 
 
-class FieldError(Answer):
+class FieldError(ResponseBody):
     """An invalid field of a request."""
 
     field: str = Field(examples=["body.name"])
     message: str = Field(examples=["Field required"])
 
 
-class Problem(Answer):
+class Problem(ResponseBody):
     """An error (RFC 9457, application/problem+json)."""
 
     type: str = Field(examples=["urn:artel:problem:project_not_found"])
@@ -219,14 +219,14 @@ class Problem(Answer):
     errors: list[FieldError] | None = Field(default=None, description="Invalid fields of the request.")
 
 
-class Registration(Request):
+class Registration(RequestBody):
     """A new account."""
 
     email: Email = Field(examples=["ada@example.org"])
     password: Password = Field(examples=["correct horse battery staple"])
 
 
-class Token(Answer):
+class Token(ResponseBody):
     """A bearer token."""
 
     access_token: str
@@ -240,7 +240,7 @@ class Registered(Token):
     user_id: int = Field(examples=[1])
 
 
-class BrowserSignIn(Request):
+class BrowserSignIn(RequestBody):
     """Credentials of a browser: a one-time code, a token, or e-mail address and password."""
 
     code: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,100}$")] | None = Field(
@@ -261,21 +261,21 @@ class BrowserSignIn(Request):
         return self
 
 
-class PasswordChange(Request):
+class PasswordChange(RequestBody):
     """The old and the new password of an account."""
 
     old_password: SecretStr = Field(max_length=MAX_PASSWORD_CHARACTERS, examples=["an old passphrase of mine"])
     new_password: Password = Field(examples=["seven green bottles on the wall"])
 
 
-class SignInCode(Answer):
+class SignInCode(ResponseBody):
     """A one-time code that signs a browser in at `/#code=…`."""
 
     code: str
     expires_in: int = Field(description="Seconds from now.", examples=[60])
 
 
-class LoginSession(Answer):
+class LoginSession(ResponseBody):
     """A login of the account."""
 
     id: str = Field(examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
@@ -287,7 +287,7 @@ class LoginSession(Answer):
     is_current: bool = Field(description="Whether it is the login of this request.")
 
 
-class Account(Answer):
+class Account(ResponseBody):
     """An account."""
 
     user_id: int = Field(examples=[1])
@@ -297,21 +297,21 @@ class Account(Answer):
     demo: bool = Field(False, description="Whether the demo brain answers, because no model is configured.")
 
 
-class BrowserState(Answer):
+class BrowserState(ResponseBody):
     """The account that is signed in with the browser's cookie, if any."""
 
     account: Account | None
     registration_open: bool = Field(description="Whether anybody may register with `POST /auth/register`.")
 
 
-class UserLimits(Request):
+class UserLimits(RequestBody):
     """Limits of a user. Omitted fields do not change; null is the server's default."""
 
     monthly_budget_usd: Annotated[float, Field(ge=-1, le=1_000_000_000, allow_inf_nan=False)] | None = Field(
-        default_factory=_unset, description="Monthly budget over all projects; -1 is no limit.", examples=[20]
+        default_factory=unset, description="Monthly budget over all projects; -1 is no limit.", examples=[20]
     )
-    storage_bytes: Annotated[int, Field(ge=-1, le=MAX_JSON_INTEGER), BeforeValidator(_whole)] | None = Field(
-        default_factory=_unset,
+    storage_bytes: Annotated[int, Field(ge=-1, le=MAX_JSON_INTEGER), BeforeValidator(whole)] | None = Field(
+        default_factory=unset,
         description="Storage for messages, memories and task workspaces; -1 is no limit.",
         examples=[1_000_000_000],
     )
@@ -325,7 +325,7 @@ class UserAccount(Account):
     spent_usd: float = Field(description="Amount spent this month; counted only while the user has a limit.")
 
 
-class AgentLoop(Request):
+class AgentLoop(RequestBody):
     """Extra phases of an agent's loop, and its limits; each phase calls the model once more."""
 
     understand: bool = Field(default=False, description="Whether it first says what the message asks for.")
@@ -335,14 +335,14 @@ class AgentLoop(Request):
     max_tool_calls: MaxToolCalls = 10
 
 
-class AgentLoopChanges(Request):
+class AgentLoopChanges(RequestBody):
     """Changes of an agent's loop; omitted fields do not change."""
 
-    understand: bool = Field(default_factory=_unset)
-    plan: bool = Field(default_factory=_unset)
-    critique: bool = Field(default_factory=_unset)
-    max_iterations: MaxIterations = Field(default_factory=_unset)
-    max_tool_calls: MaxToolCalls = Field(default_factory=_unset)
+    understand: bool = Field(default_factory=unset)
+    plan: bool = Field(default_factory=unset)
+    critique: bool = Field(default_factory=unset)
+    max_iterations: MaxIterations = Field(default_factory=unset)
+    max_tool_calls: MaxToolCalls = Field(default_factory=unset)
 
 
 def _stored_loop(loop: Any) -> Any:
@@ -352,7 +352,7 @@ def _stored_loop(loop: Any) -> Any:
     return {name: value for name, value in (loop or {}).items() if name in AgentLoop.model_fields}
 
 
-class NewAgent(Request):
+class NewAgent(RequestBody):
     """A new agent; only name, role, model and system_prompt are required."""
 
     name: AgentName = Field(examples=["agent_reviewer"])
@@ -369,24 +369,24 @@ class NewAgent(Request):
     loop: AgentLoop = AgentLoop()
 
 
-class AgentChanges(Request):
+class AgentChanges(RequestBody):
     """Changes of an agent; omitted fields do not change."""
 
-    name: AgentName = Field(default_factory=_unset)
-    role: Role = Field(default_factory=_unset)
-    model: ModelName = Field(default_factory=_unset)
-    system_prompt: SystemPrompt = Field(default_factory=_unset)
-    temperature: Temperature = Field(default_factory=_unset, examples=[0.2])
-    max_tokens: MaxTokens = Field(default_factory=_unset)
-    tools: NameList = Field(default_factory=_unset)
-    concurrency_limit: ConcurrencyLimit = Field(default_factory=_unset)
-    capabilities: NameList = Field(default_factory=_unset)
-    memory: bool = Field(default_factory=_unset)
-    runtime: NewRuntime = Field(default_factory=_unset)
-    loop: AgentLoopChanges = Field(default_factory=_unset)
+    name: AgentName = Field(default_factory=unset)
+    role: Role = Field(default_factory=unset)
+    model: ModelName = Field(default_factory=unset)
+    system_prompt: SystemPrompt = Field(default_factory=unset)
+    temperature: Temperature = Field(default_factory=unset, examples=[0.2])
+    max_tokens: MaxTokens = Field(default_factory=unset)
+    tools: NameList = Field(default_factory=unset)
+    concurrency_limit: ConcurrencyLimit = Field(default_factory=unset)
+    capabilities: NameList = Field(default_factory=unset)
+    memory: bool = Field(default_factory=unset)
+    runtime: NewRuntime = Field(default_factory=unset)
+    loop: AgentLoopChanges = Field(default_factory=unset)
 
 
-class Agent(Answer):
+class Agent(ResponseBody):
     """An agent of a project."""
 
     id: int = Field(examples=[2])
@@ -412,21 +412,21 @@ class Agent(Answer):
     updated_at: datetime
 
 
-class NewProject(Request):
+class NewProject(RequestBody):
     """A new project."""
 
     name: ProjectName = Field(examples=["Website"])
     settings: ProjectSettings = Field(default_factory=dict, examples=[{}])
 
 
-class ProjectChanges(Request):
+class ProjectChanges(RequestBody):
     """Changes of a project; omitted fields do not change, `settings` is replaced as a whole."""
 
-    name: ProjectName = Field(default_factory=_unset, examples=["Website, second attempt"])
-    settings: ProjectSettings = Field(default_factory=_unset)
+    name: ProjectName = Field(default_factory=unset, examples=["Website, second attempt"])
+    settings: ProjectSettings = Field(default_factory=unset)
 
 
-class Project(Answer):
+class Project(ResponseBody):
     """A project."""
 
     id: int = Field(examples=[1])
@@ -449,20 +449,20 @@ class ProjectWithAgents(Project):
         return [agent for agent in self.agents if agent.parent_agent_id not in listed]
 
 
-class NewSession(Request):
+class NewSession(RequestBody):
     """A new session, by default in the user's default project."""
 
-    project_id: RowId = Field(default_factory=_unset, examples=[1])
-    title: Title = Field(default_factory=_unset, examples=["A new landing page"])
+    project_id: RowId = Field(default_factory=unset, examples=[1])
+    title: Title = Field(default_factory=unset, examples=["A new landing page"])
 
 
-class SessionChanges(Request):
+class SessionChanges(RequestBody):
     """Changes of a session."""
 
-    title: Title = Field(default_factory=_unset, examples=["The landing page, again"])
+    title: Title = Field(default_factory=unset, examples=["The landing page, again"])
 
 
-class Session(Answer):
+class Session(ResponseBody):
     """A conversation in a project."""
 
     session_id: str = Field(examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
@@ -472,14 +472,14 @@ class Session(Answer):
     updated_at: datetime
 
 
-class Health(Answer):
+class Health(ResponseBody):
     """The process is alive."""
 
     status: Literal["ok"]
     version: str = Field(examples=["0.1.0"])
 
 
-class PartHealth(Answer):
+class PartHealth(ResponseBody):
     """Health of one component of the server."""
 
     name: str = Field(examples=["database"])
@@ -487,7 +487,7 @@ class PartHealth(Answer):
     detail: str | None = Field(default=None, description="What happened and what to do.")
 
 
-class Readiness(Answer):
+class Readiness(ResponseBody):
     """Whether the server can serve requests."""
 
     status: Literal["ready", "not_ready"]

@@ -6,16 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
-from artel.contract.http import Answer, Request, json_characters
+from artel.contract.http import RequestBody, ResponseBody, json_characters, unset, whole
 
 MAX_METADATA_CHARACTERS = 16_384
 MAX_METADATA_DEPTH = 5
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
-
-
-def _unset() -> Any:
-    """Return the placeholder of a field that a request omits."""
-    return None
 
 
 def _bounded(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -28,11 +23,6 @@ def _timestamp(value: Any) -> datetime:
     if not isinstance(value, str) or not _TIMESTAMP.fullmatch(value.upper()):
         raise ValueError("must be a date and time with time zone, such as 2026-03-01T12:00:00Z")
     return datetime.fromisoformat(value.upper())
-
-
-def _whole(value: Any) -> Any:
-    """Convert 3.0 to 3, as JSON Schema does; leave anything else to the type's validation."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 MemoryType = Annotated[
@@ -51,28 +41,28 @@ Metadata = Annotated[
 Timestamp = Annotated[datetime, BeforeValidator(_timestamp), Field(examples=["2026-03-01T12:00:00Z"])]
 
 
-class AddMemory(Request):
+class AddMemory(RequestBody):
     """A new memory of an agent."""
 
     content: Content = Field(examples=["The customer wants invoices as PDF."])
     type: MemoryType = "note"
     success: bool = Field(default=True, description="Whether the remembered work succeeded.")
-    task_id: TaskId = Field(default_factory=_unset)
+    task_id: TaskId = Field(default_factory=unset)
     metadata: Metadata = Field(default_factory=dict, examples=[{}])
 
 
-class SearchMemory(Request):
+class SearchMemory(RequestBody):
     """A memory search; omitted filters match everything. Both dates are inclusive."""
 
     query: Content = Field(examples=["In which format are bills sent?"])
-    top_k: Annotated[int, Field(ge=1, le=100, description="Maximum number of results."), BeforeValidator(_whole)] = 5
-    type: MemoryType = Field(default_factory=_unset)
-    success: bool = Field(default_factory=_unset)
-    since: Timestamp = Field(default_factory=_unset)
-    until: Timestamp = Field(default_factory=_unset)
+    top_k: Annotated[int, Field(ge=1, le=100, description="Maximum number of results."), BeforeValidator(whole)] = 5
+    type: MemoryType = Field(default_factory=unset)
+    success: bool = Field(default_factory=unset)
+    since: Timestamp = Field(default_factory=unset)
+    until: Timestamp = Field(default_factory=unset)
 
 
-class Memory(Answer):
+class Memory(ResponseBody):
     """A memory of an agent."""
 
     id: str = Field(examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
@@ -97,19 +87,19 @@ class KnownMemory(FoundMemory):
     agent: str = Field(examples=["agent_coder"])
 
 
-class KnownMemories(Answer):
+class KnownMemories(ResponseBody):
     """Results of a search over all agents of a project, best first."""
 
     items: list[KnownMemory]
 
 
-class FoundMemories(Answer):
+class FoundMemories(ResponseBody):
     """Search results, best first."""
 
     items: list[FoundMemory]
 
 
-class MemoryStats(Answer):
+class MemoryStats(ResponseBody):
     """Statistics of an agent's memory."""
 
     collection: str = Field(examples=["user1_project1_agent_coder_context"])
@@ -129,7 +119,7 @@ class MemoryStats(Answer):
     )
 
 
-class MemoryArchive(Answer):
+class MemoryArchive(ResponseBody):
     """Archived memory of a deleted agent."""
 
     id: str = Field(examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])

@@ -1,14 +1,14 @@
-"""Response bodies for worker spaces."""
+"""Response bodies for worker spaces, task workspaces and usage."""
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Literal
 
 from pydantic import Field
 
-from artel.contract.http import Answer
+from artel.contract.http import Page, ResponseBody
 
 
-class AgentStatusAnswer(Answer):
+class AgentStatusAnswer(ResponseBody):
     """Status of an agent."""
 
     agent_id: int = Field(examples=[2])
@@ -19,7 +19,7 @@ class AgentStatusAnswer(Answer):
     concurrency_limit: int = Field(examples=[3])
 
 
-class AgentFiguresAnswer(Answer):
+class AgentFiguresAnswer(ResponseBody):
     """Statistics of an agent since its worker space started."""
 
     agent_id: int = Field(examples=[2])
@@ -30,7 +30,7 @@ class AgentFiguresAnswer(Answer):
     error_rate: float = Field(description="0 to 1")
 
 
-class SpaceSample(Answer):
+class SpaceSample(ResponseBody):
     """Statistics of a worker space at one point in time."""
 
     at: datetime
@@ -39,7 +39,7 @@ class SpaceSample(Answer):
     total_tasks_processed: int
 
 
-class SpaceState(Answer):
+class SpaceState(ResponseBody):
     """Statistics of a worker space."""
 
     user_id: int
@@ -61,7 +61,7 @@ class SpaceState(Answer):
     )
 
 
-class HealthDetail(Answer):
+class HealthDetail(ResponseBody):
     """A health problem."""
 
     part: str = Field(examples=["agent_error"])
@@ -69,7 +69,7 @@ class HealthDetail(Answer):
     message: str
 
 
-class SpaceHealth(Answer):
+class SpaceHealth(ResponseBody):
     """Health of a worker space."""
 
     status: Literal["healthy", "degraded", "unhealthy"]
@@ -77,7 +77,7 @@ class SpaceHealth(Answer):
     notes: list[str] = Field(description="Hints that do not affect the status.")
 
 
-class Alert(Answer):
+class Alert(ResponseBody):
     """An alert of a project."""
 
     id: str = Field(examples=["019a8f0e-5b1c-7c3e-9f60-0d8d3f6a1b2c"])
@@ -87,3 +87,67 @@ class Alert(Answer):
     message: str = Field(examples=["Agent 2 has failed several times in a row."])
     raised_at: datetime
     resolved_at: datetime | None = Field(description="Null while the alert is open.")
+
+
+class WorkspaceRecord(ResponseBody):
+    """Record of a task workspace, available as soon as it is assigned."""
+
+    workspace_id: int = Field(serialization_alias="workspaceId", description="Id of the agent that owns it.")
+    workspace_path: str = Field(
+        serialization_alias="workspacePath",
+        description="Path relative to the server's data folder.",
+        examples=["workspaces/2"],
+    )
+    created_at: datetime = Field(serialization_alias="createdAt", description="Time of assignment.")
+    lazy_created: bool = Field(
+        serialization_alias="lazyCreated", description="Whether the folder exists, which the first write creates."
+    )
+
+
+class WorkspaceInfo(ResponseBody):
+    """Content statistics of a task workspace."""
+
+    agent_id: int = Field(description="Agent that owns the task workspace: the agent itself or an ancestor.")
+    file_count: int = Field(examples=[2])
+    dir_count: int = Field(examples=[1])
+    total_size: int = Field(description="Bytes of all files.", examples=[2048])
+    last_modified: datetime | None = Field(description="Time of the last write; null if there are no files.")
+    record: WorkspaceRecord
+
+
+class WorkspaceFile(ResponseBody):
+    """A file or folder in a task workspace."""
+
+    name: str = Field(examples=["plan.md"])
+    path: str = Field(description="Relative to the task workspace.", examples=["notes/plan.md"])
+    type: Literal["file", "directory", "link", "other"]
+    size: int = Field(description="Bytes; 0 if it is not a file.", examples=[1024])
+    modified: datetime
+
+
+class UsageSum(ResponseBody):
+    """Number, tokens and cost of model calls."""
+
+    calls: int = Field(examples=[12])
+    input_tokens: int = Field(examples=[15_300])
+    output_tokens: int = Field(examples=[2_400])
+    cost_usd: float = Field(description="Cost of the calls with a known price.", examples=[0.42])
+    unpriced_calls: int = Field(description="Calls without a known price.", examples=[0])
+
+
+class UsageGroup(UsageSum):
+    """Usage of one group; fields that are not grouped by are null."""
+
+    day: date | None = Field(default=None, description="Day on which the turn ended (UTC).")
+    project_id: int | None = None
+    agent_id: int | None = None
+    agent: str | None = Field(default=None, description="Empty for the orchestrator.", examples=["agent_coder"])
+    model: str | None = Field(default=None, examples=["gpt-4o"])
+
+
+class UsageReport(Page[UsageGroup]):
+    """Your usage by group and in total."""
+
+    first_day: date
+    last_day: date
+    sum: UsageSum = Field(description="Total of all groups on all pages.")

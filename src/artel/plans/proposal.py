@@ -8,7 +8,7 @@ from typing import Any
 from artel.approvals.approval import Approval
 from artel.budgets.money import dollars
 from artel.budgets.month import Shortage
-from artel.contract.approval_details import BudgetDetails, PlanDetails, PricedDetails
+from artel.contract.approvals import BudgetDetails, PlanDetails, PricedDetails
 from artel.contract.events import PlanRequest, TaskPlanCreated
 from artel.plans.plan import TaskGraph, TaskStatus, Workflow, WorkflowTask
 from artel.plans.planner import Plan, task_to_json

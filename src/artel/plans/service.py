@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars
+from artel.contract.chat import WorkflowState, WorkflowTaskState
 from artel.contract.http import Page
-from artel.contract.workflows import WorkflowState, WorkflowTaskState
 from artel.db.engine import Database
 from artel.ids import uuid7
 from artel.plans import commands

@@ -25,10 +25,10 @@ from artel.paths.policy import split_path
 from artel.projects.transactions import project_settings
 from artel.runs.task import Task
 from artel.spaces.worker_space import WorkerSpace
-from artel.tools.audit import AuditRecord, without_contents
 from artel.tools.consent import Decision
 from artel.tools.files import READ_TOOLS, WRITE_TOOLS, FileState
 from artel.tools.policy import Policy, PolicySettings
+from artel.tools.toolbox import AuditRecord, without_contents
 from artel.turns.tool_calls import ERROR_CHARACTERS, ToolCallRow, finish_call, note_call, status_of
 
 CALL_SECONDS = 25.0  # less than a run may go without progress

@@ -1,4 +1,4 @@
-"""The schemas of all tools."""
+"""All tools that agents may have."""
 
 from collections.abc import Collection
 from typing import Any
@@ -6,22 +6,16 @@ from typing import Any
 from artel.brain.brain import ToolSchema
 from artel.tools.family import SpawnAgent
 from artel.tools.files import READ_TOOLS, WRITE_TOOLS
+from artel.tools.policy import Level
 from artel.tools.recall import MemoryRead, MemoryWrite, ProjectMemoryRead
-from artel.tools.task_files import GetWorkspaceInfo, ListFiles, ReadFile, WriteFile
+from artel.tools.task_files import TASK_FILE_TOOLS
 
-_TOOLS: tuple[Any, ...] = (
-    *READ_TOOLS,
-    *WRITE_TOOLS,
-    MemoryRead,
-    ProjectMemoryRead,
-    MemoryWrite,
-    WriteFile,
-    ReadFile,
-    ListFiles,
-    GetWorkspaceInfo,
-    SpawnAgent,
+_SAFE: tuple[Any, ...] = (MemoryRead, ProjectMemoryRead, MemoryWrite, *TASK_FILE_TOOLS, SpawnAgent)
+TOOLS: tuple[tuple[ToolSchema, Level], ...] = (
+    *((tool.schema, Level.SAFE) for tool in _SAFE),
+    *((tool.schema, tool.level) for tool in (*READ_TOOLS, *WRITE_TOOLS)),
 )
-SCHEMAS: dict[str, ToolSchema] = {tool.schema.name: tool.schema for tool in _TOOLS}
+SCHEMAS = {schema.name: schema for schema, _ in TOOLS}
 
 
 def schemas_of(names: Collection[str]) -> tuple[ToolSchema, ...]:

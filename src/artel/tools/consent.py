@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from artel.contract.approval_details import ApprovalDetails, ToolDetails
+from artel.contract.approvals import ApprovalDetails, ToolDetails
 from artel.contract.parked_run import ParkedRun
 from artel.tools.policy import Risk, arguments_hash
 
@@ -50,24 +50,20 @@ class Decision:
     new_sha256: str | None = None
 
 
-async def _always_usable(_approval_id: str) -> bool:
-    return True
-
-
 class Consent:
     """The decisions that a run was given; each holds for one call."""
 
     def __init__(
         self,
         decisions: Mapping[str, Decision] | None = None,
-        use: Callable[[str], Awaitable[bool]] = _always_usable,
+        use: Callable[[str], Awaitable[bool]] | None = None,
     ) -> None:
         self._decisions = dict(decisions or {})
         self._use = use
 
     async def use(self, decision: Decision) -> bool:
         """Mark an approval as used; return False if it was used before."""
-        return await self._use(decision.approval_id)
+        return self._use is None or await self._use(decision.approval_id)
 
     def take(self, tool: str, arguments: Mapping[str, Any]) -> Decision | None:
         """Remove and return the decision about a call."""

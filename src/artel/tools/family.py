@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from artel.brain.brain import ToolSchema
-from artel.tools.tool import ToolResult
+from artel.tools.tool import ToolResult, tool_schema
 
 MAX_ROLE_CHARACTERS = 64
 MAX_BRIEF_CHARACTERS = 8_000
@@ -59,41 +58,37 @@ class SpawnAgent:
     """Creates an agent and gives it a task."""
 
     name = "spawn_agent"
-    schema = ToolSchema(
+    schema = tool_schema(
         name,
         "Create an agent below you and give it a task; the answer is its result. It knows nothing of your conversation:"
         " say everything that it needs. It shares your task workspace, has your tools or fewer, and works within your"
         " time. To give another task to one that you created before, name it as `child`.",
         {
-            "type": "object",
-            "properties": {
-                "role": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": MAX_ROLE_CHARACTERS,
-                    # The pattern is bounded itself: a validator applies it even if the text is too long.
-                    "pattern": r"^[^\x00-\x1f\x7f]{0,63}[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]{0,63}$",
-                    "description": "What it is, in a word or two, as in: tester.",
-                },
-                "task_brief": {
-                    "type": "object",
-                    "properties": {
-                        name: {"type": "string", "maxLength": MAX_BRIEF_CHARACTERS, "description": what}
-                        for name, what in SECTIONS.items()
-                    },
-                    "required": ["objective"],
-                    "additionalProperties": False,
-                },
-                "tools": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "description": "Which of your tools it may use; all of them if left out. Not with `child`.",
-                },
-                "child": {"type": "string", "description": "The name of an agent that you created before."},
+            "role": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": MAX_ROLE_CHARACTERS,
+                # The pattern is bounded itself: a validator applies it even if the text is too long.
+                "pattern": r"^[^\x00-\x1f\x7f]{0,63}[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]{0,63}$",
+                "description": "What it is, in a word or two, as in: tester.",
             },
-            "required": ["role", "task_brief"],
-            "additionalProperties": False,
+            "task_brief": {
+                "type": "object",
+                "properties": {
+                    name: {"type": "string", "maxLength": MAX_BRIEF_CHARACTERS, "description": what}
+                    for name, what in SECTIONS.items()
+                },
+                "required": ["objective"],
+                "additionalProperties": False,
+            },
+            "tools": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Which of your tools it may use; all of them if left out. Not with `child`.",
+            },
+            "child": {"type": "string", "description": "The name of an agent that you created before."},
         },
+        ["role", "task_brief"],
     )
 
     def __init__(self, family: Family) -> None:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from artel.brain.brain import ToolSchema
-from artel.contract.approval_details import ToolDetails
+from artel.contract.approvals import ToolDetails
 from artel.contract.connector import Result, lost_for_good
 from artel.paths.errors import PathError
 from artel.paths.policy import MAX_PATH_BYTES, is_protected, split_path
 from artel.tools.consent import Decision, NeedsApproval, Question
 from artel.tools.policy import Level, Risk
-from artel.tools.tool import ToolResult
+from artel.tools.tool import AskingTool, ToolResult, tool_schema
 
 MAX_CONTENT_CHARACTERS = 400_000
 MAX_QUERY_CHARACTERS = 1_000
@@ -63,13 +63,13 @@ class Files(Protocol):
         """Remember the hash of a file."""
 
 
-class FileTool:
+class FileTool(AskingTool):
     """Base class of the file tools; `Files` records their calls before sending them."""
 
     records_itself = True
     name: ClassVar[str]
     method: ClassVar[str]
-    level: ClassVar[Level] = Level.MODERATE
+    level = Level.MODERATE
     description: ClassVar[str]
     properties: ClassVar[Mapping[str, Any]]
     required: ClassVar[tuple[str, ...]] = ("path",)
@@ -77,20 +77,10 @@ class FileTool:
 
     def __init_subclass__(cls) -> None:
         if hasattr(cls, "name"):
-            parameters = {"properties": dict(cls.properties), "required": list(cls.required)}
-            schema: Any = {"type": "object", **parameters, "additionalProperties": False}
-            cls.schema = ToolSchema(cls.name, cls.description, schema)
+            cls.schema = tool_schema(cls.name, cls.description, cls.properties, cls.required)
 
     def __init__(self, files: Files) -> None:
         self._files = files
-
-    def question(self, _arguments: Mapping[str, Any]) -> Question | None:
-        """Return the question that the user must answer before the call, if any."""
-        return None
-
-    async def approval_details(self, _arguments: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return what an approval is bound to beyond the arguments."""
-        return {}
 
     async def call(self, arguments: Mapping[str, Any], approval: Decision | None = None) -> ToolResult:
         """Call the connector; raise NeedsApproval if that asks the user."""

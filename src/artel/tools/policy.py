@@ -149,17 +149,17 @@ class Policy:
 
     def filtered(self, tool: str, data: Any) -> Any:
         """Return a tool's result without entries whose path the rules deny."""
-        rule = self._rule(tool)
         if not isinstance(data, dict):
             return data
-        return {name: self._allowed(rule, value) if name in LISTS else value for name, value in data.items()}
+        rule = self._rule(tool)
 
-    def _allowed(self, rule: ToolRule, entries: Any) -> Any:
-        if not isinstance(entries, list):
-            return entries
-        return [
-            entry for entry in entries if not (isinstance(entry, dict) and _is_denied(str(entry.get("path", "")), rule))
-        ]
+        def is_allowed(entry: Any) -> bool:
+            return not (isinstance(entry, dict) and _is_denied(str(entry.get("path", "")), rule))
+
+        return {
+            name: list(filter(is_allowed, value)) if name in LISTS and isinstance(value, list) else value
+            for name, value in data.items()
+        }
 
     def paths(self, tool: str) -> dict[str, list[str]]:
         """Return the globs for a tool's paths, which the connector applies to resolved paths."""

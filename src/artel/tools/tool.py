@@ -1,9 +1,10 @@
 """The interfaces of tools, and their result."""
 
 import json
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from artel.brain.brain import ToolSchema
 from artel.text import encodable
@@ -71,21 +72,34 @@ class Tool(Protocol):
         """Carry out a call; the arguments have been validated against the schema."""
 
 
-@runtime_checkable
-class AskingTool(Protocol):
+class AskingTool(ABC):
     """A tool whose calls may need the user's approval; with `records_itself` it writes its own audit records."""
 
     level: Level
-    records_itself: bool
+    records_itself = False
 
-    def question(self, arguments: Mapping[str, Any]) -> Question | None:
+    def question(self, _arguments: Mapping[str, Any]) -> Question | None:
         """Return the question that the user must answer before the call, if any."""
+        return None
 
-    async def approval_details(self, arguments: Mapping[str, Any]) -> Mapping[str, str]:
+    async def approval_details(self, _arguments: Mapping[str, Any]) -> Mapping[str, str]:
         """Return what an approval is bound to beyond the arguments, for the question's details."""
+        return {}
 
+    @abstractmethod
     async def call(self, arguments: Mapping[str, Any], approval: Decision | None = None) -> ToolResult:
         """Carry out a call; raise NeedsApproval if the user must be asked first."""
+
+
+def tool_schema(
+    name: str, description: str, properties: Mapping[str, Any], required: Sequence[str] | None = None
+) -> ToolSchema:
+    """Return the schema of a tool that takes these arguments and no others."""
+    parameters: dict[str, Any] = {"type": "object", "properties": dict(properties)}
+    if required is not None:
+        parameters["required"] = list(required)
+    parameters["additionalProperties"] = False
+    return ToolSchema(name, description, parameters)
 
 
 def _beginning(value: Any, room: int) -> tuple[Any, int]:

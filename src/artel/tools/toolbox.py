@@ -1,26 +1,50 @@
 """The tools of one agent; errors of calls are returned to the model, which may try another way."""
 
 import asyncio
+import hashlib
 import json
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from artel.brain.brain import ToolCall, ToolSchema
 from artel.brain.structured import load_jsonschema
-from artel.contract.approval_details import ToolDetails
+from artel.contract.approvals import ToolDetails
 from artel.errors import ArtelError
 from artel.logs import get_logger
 from artel.text import is_encodable
-from artel.tools.audit import Audit, AuditRecord, NoAudit, Status
 from artel.tools.consent import Consent, Decision, NeedsApproval, Question
 from artel.tools.policy import Forbidden, Level, Policy, Risk, arguments_hash, has_many_entries
 from artel.tools.tool import AskingTool, Tool, ToolResult
 
 SHOWN_CHARACTERS = 500
+MAX_ARGUMENTS = 20
+# Arguments that may be long or private: recorded as size and hash.
+_CONTENTS = frozenset({"content", "old", "new"})
+
+Status = Literal["refused", "asked", "sent", "done", "unchanged", "failed", "unknown", "cancelled"]
 
 log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """One tool call and its status."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    level: Level
+    status: Status
+    error: str | None = None
+    approval_id: str | None = None
+
+
+class Audit(Protocol):
+    """Stores audit records."""
+
+    async def record(self, call: AuditRecord) -> None:
+        """Store the record of a call."""
 
 
 class ArgumentsInvalid(ValueError):
@@ -60,7 +84,7 @@ class Toolbox:
         self._resumed_call = resumed_call
         self._policy = policy or Policy()
         self._consent = consent or Consent()
-        self._audit = audit or NoAudit()
+        self._audit = audit
         existing = {tool.name: tool for tool in tools}
         self._tools = {name: tool for name, tool in existing.items() if name in allowed}
         self._forbidden = existing.keys() - self._tools.keys()
@@ -185,7 +209,7 @@ class Toolbox:
         return await tool.call(attempt.arguments)
 
     async def _record(self, name: str, attempt: "_Attempt", status: Status, error: str | None = None) -> None:
-        if attempt.is_recorded:
+        if attempt.is_recorded or self._audit is None:
             return
         tool = self._tools.get(name)
         level = level_of(tool) if tool else Level.SAFE
@@ -262,3 +286,18 @@ def _is_cancelled() -> bool:
     """Return whether this task is cancelled, and not one that the tool was waiting for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def without_contents(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments as they are recorded: bounded, and with hashes instead of contents."""
+    return {str(name)[:100]: _recorded(name, value) for name, value in list(arguments.items())[:MAX_ARGUMENTS]}
+
+
+def _recorded(name: str, value: Any) -> Any:
+    if isinstance(value, bool | int | float) or value is None:
+        return value
+    text = value if isinstance(value, str) else str(value)
+    if name in _CONTENTS:
+        data = text.encode(errors="replace")
+        return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    return text[:SHOWN_CHARACTERS]
