@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars, micros
-from artel.budgets.month import committed_micros
+from artel.budgets.month import Month, committed_micros
 from artel.budgets.repository import BudgetRepository, Reservation, UserMonth, reserve, settle
 from artel.contract.approvals import BudgetDetails
 from artel.db.engine import Database
@@ -117,20 +117,21 @@ class PlanBudgetGuard(ProjectBudgetGuard):
         principal: Principal,
         project_id: int,
         turn_id: str,
-        plan: str,
-        others: Sequence[str],
+        budget_id: str,
+        month: Month | None,
         on_spent: Callable[[int], None],
-        user_month: UserMonth | None = None,
     ) -> None:
-        super().__init__(database, principal, project_id, turn_id, [plan, *others], on_spent, user_month)
-        self._plan = plan
+        budgets = [budget_id, month.budget_id] if month else [budget_id]
+        user_month = month.user if month else None
+        super().__init__(database, principal, project_id, turn_id, budgets, on_spent, user_month)
+        self._budget_id = budget_id
 
     async def reserve(self, amount: float) -> str:
         """Reserve an amount in every budget; raise NeedsApproval if the plan's has too little left."""
         try:
             return await super().reserve(amount)
         except BudgetExceeded as exceeded:
-            if exceeded.budget_id != self._plan:
+            if exceeded.budget_id != self._budget_id:
                 raise
             question = Question(BUDGET, {NEEDS_MICROS: micros(amount)}, details=BudgetDetails(reason=exceeded.detail))
             raise NeedsApproval(question) from None

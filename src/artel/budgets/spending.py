@@ -8,6 +8,7 @@ from artel.brain.brain import Usage
 from artel.budgets.usage import Share
 from artel.contract import chat
 from artel.contract.parked_run import ParkedRun, ParkedShare
+from artel.plans.plan import Workflow
 from artel.turns.turn import Turn
 
 Spent = tuple[int, bool]  # cost of a workflow in micros, and whether the price of some calls is unknown
@@ -20,11 +21,6 @@ class Shares:
         self._by: dict[tuple[int | None, str, str], Usage] = {}
         for share in stored:
             self.add(Usage(**share["usage"]), share["agent_id"], share["agent"])
-
-    @classmethod
-    def before(cls, turn: Turn) -> "Shares":
-        """Return the usage stored when a turn was parked or handed over to another worker space."""
-        return cls([share.model_dump() for share in turn.parked.shares] if turn.parked else ())
 
     def add(self, usage: Usage, agent_id: int | None = None, agent: str = "") -> None:
         """Add the usage of some calls."""
@@ -52,6 +48,14 @@ class Spending:
         self.micros = spent_micros  # of all runs
         self.price_unknown = price_unknown
 
+    @classmethod
+    def resume(cls, turn: Turn, workflow: Workflow, model: str) -> "Spending":
+        """Return what was stored when the turn was parked or handed over to another worker space."""
+        stored = turn.parked.usage if turn.parked else None
+        usage = Usage(**stored.model_dump()) if stored else Usage(model)
+        shares = Shares([share.model_dump() for share in turn.parked.shares] if turn.parked else ())
+        return cls(usage, workflow.spent_micros, price_unknown=workflow.price_unknown, shares=shares)
+
     @property
     def spent(self) -> Spent:
         """Cost and price flag in their stored form."""
@@ -68,20 +72,13 @@ class Spending:
         """Add the cost of a call in micros."""
         self.micros += amount
 
-
-def used_before(turn: Turn, model: str) -> Usage:
-    """Return the total usage stored when a turn was parked or handed over to another worker space."""
-    stored = turn.parked.usage if turn.parked else None
-    return Usage(**stored.model_dump()) if stored else Usage(model)
-
-
-def with_used(turn: Turn, usage: Usage, shares: Shares) -> Turn:
-    """Return a copy of the turn that stores its usage, in total and by agent."""
-    used = {
-        "usage": chat.Usage(**asdict(usage)) if usage.calls else None,
-        "shares": tuple(ParkedShare.model_validate(share) for share in shares.to_json()),
-    }
-    return replace(turn, parked=(turn.parked or ParkedRun()).model_copy(update=used))
+    def store_in(self, turn: Turn) -> Turn:
+        """Return a copy of the turn that stores its usage, in total and by agent."""
+        used = {
+            "usage": chat.Usage(**asdict(self.usage)) if self.usage.calls else None,
+            "shares": tuple(ParkedShare.model_validate(share) for share in self.shares.to_json()),
+        }
+        return replace(turn, parked=(turn.parked or ParkedRun()).model_copy(update=used))
 
 
 def plus(before: Usage, more: Usage | None) -> Usage:

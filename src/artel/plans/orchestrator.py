@@ -14,16 +14,15 @@ from artel.brain.retries import PaidBrain
 from artel.brain.tokens import count_tokens
 from artel.budgets.guard import ProjectBudgetGuard
 from artel.budgets.money import dollars
-from artel.budgets.spending import Shares, plus, used_before, with_used
+from artel.budgets.spending import Spending
 from artel.connector_gateway.repository import find_connector
 from artel.db.attempts import patiently
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.plans import transactions as records
-from artel.plans.merge import store_end
 from artel.plans.plan import PlanInvalid, TaskGraph, Workflow, WorkflowStatus
-from artel.plans.plan_run import PlanRun
+from artel.plans.plan_run import PlanRun, store_end
 from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, PlannerInput, read_tasks, spare_busy_agents
 from artel.plans.pricing import Habits, PlanEstimate, before, habits, price, told_tokens
 from artel.plans.proposal import Proposal
@@ -104,9 +103,9 @@ class _OrchestratedTurn:
             return await self._end(TurnStatus.FAILED, short.detail, short.code)
         except _PlannedElsewhere:
             return None
-        shares = Shares.before(self._turn)
-        shares.add(plan.usage)
-        self._turn = with_used(self._turn, plus(used_before(self._turn, self._planner_model), plan.usage), shares)
+        spending = Spending.resume(self._turn, self._workflow, self._planner_model)
+        spending.add(plan.usage)
+        self._turn = spending.store_in(self._turn)
         proposal = await self._proposal(plan, key=key, is_revision=bool(feedback))
         return await self._propose(proposal)
 
@@ -312,19 +311,19 @@ class _OrchestratedTurn:
         run = PlanRun(
             self._space, self._turn, replace(self._begun, workflow=workflow), self._before(), self._planner_model
         )
-        return await run.go(stops=stops)
+        return await run.run(stops=stops)
 
     async def _end(self, status: TurnStatus, text: str, code: str) -> Ended | None:
-        usage = used_before(self._turn, self._planner_model)
+        spending = Spending.resume(self._turn, self._workflow, self._planner_model)
         outcome = Outcome(
             status,
             uuid7(),
             text,
             count_tokens(text),
-            asdict(usage) if usage.calls else None,
+            asdict(spending.usage) if spending.usage.calls else None,
             time.monotonic() - self._began,
             error_code=code,
-            shares=Shares.before(self._turn).to_json(),
+            shares=spending.shares.to_json(),
         )
         return await store_end(self._space, self._turn, outcome)
 

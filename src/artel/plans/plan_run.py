@@ -1,4 +1,4 @@
-"""A plan being carried out: as parallel as its graph and the agents' slots allow, never for more than was agreed."""
+"""The run of a plan: as parallel as its graph and the agents' slots allow, and within the approved budget."""
 
 import asyncio
 import math
@@ -9,13 +9,15 @@ from typing import Any
 
 from artel.agent_loop.context import Said
 from artel.agent_loop.parking import Parked
+from artel.agent_memory.repository import NewMemory
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.transactions import tool_request
-from artel.brain.brain import Brain, BudgetGuard
+from artel.brain.demo.review import introduction
 from artel.brain.retries import PaidBrain
 from artel.brain.tokens import count_tokens
 from artel.budgets.guard import BUDGET, NEEDS_MICROS, PlanBudgetGuard
-from artel.budgets.spending import Shares, Spending, Spent, used_before, with_used
+from artel.budgets.repository import Budget
+from artel.budgets.spending import Spending
 from artel.contract.events import EventData, TaskFailed, TaskStarted
 from artel.contract.http import Agent
 from artel.db.attempts import patiently
@@ -23,28 +25,29 @@ from artel.errors import AgentNotFound, AgentQueueFull
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.plans import transactions as records
-from artel.plans.merge import PlanEnd, memories_of
+from artel.plans.merge import merged, plain, why_nothing
 from artel.plans.plan import TaskStatus, Workflow, WorkflowTask
 from artel.plans.proposal import budget_approval
 from artel.plans.task_run import PlanListener, TaskBoard, TaskVoice, room_for_task, task_text, went_on
-from artel.plans.transactions import Begun, TaskEnd
+from artel.plans.transactions import DEPENDENCY_FAILED, Begun, TaskEnd
 from artel.projects.transactions import project_settings
 from artel.retry import Backoff
 from artel.runs.agent_run import run_agent
 from artel.runs.approval_factory import decision_of, required, tool_approval
 from artel.runs.task import ExecutionResult, Start, Task, Waiting
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
-from artel.tools.consent import Decision, Question
+from artel.text import storable
+from artel.tools.consent import Decision
 from artel.tools.policy import Policy, PolicySettings
-from artel.turns.end import note_usage
+from artel.turns.end import Outcome, end_turn, note_usage
 from artel.turns.transactions import AgentAtWork, TurnOver
-from artel.turns.turn import Turn
+from artel.turns.turn import Turn, TurnStatus
 from artel.turns.waiters import Ended
 
 LOOK_SECONDS = 1.0
 RETRIES = 2
 BACKOFF = Backoff(1.0)
-# What may well work a moment later; anything else would fail again.
+# Failures that may be temporary; any other one would happen again.
 RETRYABLE = frozenset({"timeout", "model_rate_limited"})
 NO_MORE_MONEY = "You did not want to spend more."
 
@@ -52,16 +55,26 @@ log = get_logger(__name__)
 
 
 class _Stopped(Exception):
-    """A task is not to be begun any more."""
+    """The run was stopped before a task had its slot."""
 
     is_agents_fault = False
 
 
-class PlanRun:
-    """One run of a plan, from wherever it stands."""
+async def store_end(space: WorkerSpace, turn: Turn, outcome: Outcome) -> Ended | None:
+    """End a turn and its workflow; return None if another process ended the turn first."""
+    try:
+        return await patiently(lambda: space.database.run(end_turn, turn, outcome), "answer")
+    except TurnOver:
+        return None
 
-    def __init__(self, space: WorkerSpace, turn: Turn, begun: Begun, said: Sequence[Said], planner_model: str) -> None:
-        """Take a plan that may begin; `said` is what was said before it was asked for."""
+
+class PlanRun:
+    """Runs the tasks of a plan that are not done yet, merges their results and ends the turn."""
+
+    def __init__(
+        self, space: WorkerSpace, turn: Turn, begun: Begun, history: Sequence[Said], planner_model: str
+    ) -> None:
+        """Take a plan that may be run; `history` is the conversation before the request."""
         self._space = space
         self._services = space.services
         self._turn = turn
@@ -69,102 +82,95 @@ class PlanRun:
         self._limits = begun.limits
         self._month = begun.month
         self._agents = {agent.name: agent for agent in begun.agents}
-        self._said = said
+        self._history = history
         self._planner_model = planner_model
-        self._board = TaskBoard(
-            begun.tasks,
-            Spending(
-                used_before(turn, planner_model),
-                begun.workflow.spent_micros,
-                price_unknown=begun.workflow.price_unknown,
-                shares=Shares.before(turn),
-            ),
-        )
+        self._spending = Spending.resume(turn, begun.workflow, planner_model)
+        self._board = TaskBoard(begun.tasks, self._spending)
         self._running: set[asyncio.Task[None]] = set()
-        asked = begun.decision
-        is_open = asked is not None and asked.kind == "budget" and asked.status is ApprovalStatus.PENDING
-        self._asked_for_money: str | None = asked.id if asked and is_open else None
-        self._deadlines: dict[str, float] = {}  # of tasks that have begun, and don't wait for the user
-        self._is_closing = False  # the space: what is not begun goes on in the next one
+        decision = begun.decision
+        is_open = decision is not None and decision.kind == "budget" and decision.status is ApprovalStatus.PENDING
+        self._budget_approval_id: str | None = decision.id if decision and is_open else None
+        self._deadlines: dict[str, float] = {}  # of started tasks that don't wait for the user
+        self._is_closing = False  # the space: the next one starts the other tasks
         parked = next((task.parked for task in begun.tasks if task.parked), None)
         self._message_id: str = (parked and parked.message_id) or uuid7()
         self._listener = PlanListener(space, turn, begun.workflow.id)
-        self._budget_guard: BudgetGuard | None = None
-        self._brain: Brain = self._services.brain
+        self._budget_guard: PlanBudgetGuard | None = None  # None: the demo brain, which is free
         self._began = time.monotonic()
 
-    async def go(self, *, stops: bool = False) -> Ended | None:
-        """Do what can be done; return how it ended, or None if it waits for the user."""
-        self._brain = await self._paid_brain()
+    async def run(self, *, stops: bool = False) -> Ended | None:
+        """Run the plan; return how the turn ended, or None if it waits for the user or another space continues it."""
+        if not self._services.is_demo:
+            place = self._services.database, self._space.principal, self._turn.project_id, self._turn.id
+            self._budget_guard = PlanBudgetGuard(*place, (await self._budget()).id, self._month, self._spending.pay)
         self._listener.open()
         try:
             if stops:
                 await self._stop()
-            if not await self._everything_is_done():
+            if not await self._run_tasks():
                 return None
-            if self._space.is_ending and not self._board.is_single:  # merging takes its time: the next space does it
-                await self._goes_on_elsewhere()
+            if self._space.is_ending and not self._board.is_single:  # merging takes long: the next space does it
+                await self._requeue()
                 return None
-            return await self._end().store()
+            return await self._end()
         except asyncio.CancelledError:
             await self._note_usage()
             raise
         finally:
-            await self._cancel_running()
+            for work in self._running:
+                work.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
             await self._listener.written()
             self._services.hub.end(self._turn.session_id, self._message_id)
 
-    # What is next
+    # Scheduling
 
-    async def _everything_is_done(self) -> bool:
-        """Carry the plan out; say whether it is, or the turn waits for the user."""
+    async def _run_tasks(self) -> bool:
+        """Run the tasks as they become ready; return False if the turn was parked or requeued before all ended."""
         self._board.go_on()
         while True:
             if not self._is_closing:
-                await self._go_on_with_decided()
+                await self._resume_waiting()
                 for task in self._board.take_ready():
                     self._start(task, None)
             if self._running:
-                await self._one_ends()
+                await self._wait_for_task()
             elif self._is_closing:
-                await self._goes_on_elsewhere()
+                await self._requeue()
                 return False
             elif not self._board.waiting:
                 return True
-            elif await self._parks():
+            elif await self._park():
                 return False
 
     def _start(self, task: WorkflowTask, waiting: Waiting | None) -> None:
-        self._running.add(asyncio.get_running_loop().create_task(self._do(task, waiting)))
+        self._running.add(asyncio.get_running_loop().create_task(self._run_task(task, waiting)))
 
-    async def _one_ends(self) -> None:
-        """Wait until a task has ended, or it is time to look whether the user has decided something."""
+    async def _wait_for_task(self) -> None:
+        """Wait until a task has ended, or it is time to look for decisions of the user."""
         seconds = LOOK_SECONDS if self._board.waiting else None
         done, self._running = await asyncio.wait(self._running, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for work in done:
-            work.result()  # whatever it raises ends the run: tasks that fail raise nothing
+            work.result()  # an error ends the run: tasks that fail raise nothing
         self._board.go_on()
 
-    async def _go_on_with_decided(self) -> None:
-        """Let tasks go on about which the user has decided, or for which there is money again."""
-        asked = {
-            task.parked.approval_id: task for task in self._board.waiting if task.parked and task.parked.approval_id
-        }
-        if asked or self._asked_for_money:
+    async def _resume_waiting(self) -> None:
+        """Resume the tasks that the user has decided about, or that there is budget for again."""
+        waiting = {approval_id: task for task in self._board.waiting if (approval_id := _approval_id(task))}
+        if waiting or self._budget_approval_id:
             decided = await self._services.database.read(records.decided, self._space.principal, self._turn.id)
-            for approval_id in asked.keys() & decided.keys():
+            for approval_id in waiting.keys() & decided.keys():
                 approval = decided[approval_id]
-                self._go_on(asked[approval_id], {approval.arguments_hash: decision_of(approval)})
-            if self._asked_for_money in decided:
-                await self._has_decided_about_money(decided[self._asked_for_money])
-        if not self._asked_for_money and self._board.waiting_for_budget:
-            budget = await self._services.database.read(records.budget_of, self._space.principal, self._workflow)
-            for task in self._board.affordable(budget):
-                self._go_on(task, {})
+                self._resume(waiting[approval_id], {approval.arguments_hash: decision_of(approval)})
+            if self._budget_approval_id in decided:
+                await self._apply_budget_decision(decided[self._budget_approval_id])
+        if not self._budget_approval_id and self._board.waiting_for_budget:
+            for task in self._board.affordable(await self._budget()):
+                self._resume(task, {})
 
-    async def _has_decided_about_money(self, approval: Approval) -> None:
-        """Take a decision that came while tasks ran that needed none."""
-        self._asked_for_money = None
+    async def _apply_budget_decision(self, approval: Approval) -> None:
+        """Raise the plan's budget, or stop, as the user decided while other tasks ran."""
+        self._budget_approval_id = None
         if approval.status is not ApprovalStatus.APPROVED:
             await self._stop()
             return
@@ -173,57 +179,81 @@ class PlanRun:
         )
         self._workflow = started or self._workflow
 
-    def _go_on(self, task: WorkflowTask, decisions: Mapping[str, Decision]) -> None:
+    def _resume(self, task: WorkflowTask, decisions: Mapping[str, Decision]) -> None:
         self._board.put(replace(task, status=TaskStatus.RUNNING))
         self._start(task, Waiting.of(task.parked, decisions) if task.parked else None)
 
+    async def _park(self) -> bool:
+        """Park the turn, since all tasks wait for the user; return False if they have just decided."""
+        await self._listener.written()
+        approval_ids = [approval_id for task in self._board.waiting if (approval_id := _approval_id(task))]
+        budget = None
+        if self._budget_approval_id:
+            approval_ids.append(self._budget_approval_id)
+        elif self._board.waiting_for_budget:
+            left = [task for task in self._board.all if not task.status.is_terminal]
+            seconds = self._limits.approval_seconds
+            budget = budget_approval(self._turn, self._workflow, left, self._spending.micros, seconds)
+        step = self._spending.store_in(self._turn), self._workflow, approval_ids, budget, self._spending.spent
+        if not await patiently(lambda: self._space.database.run(records.park_run, *step), "run"):
+            return False
+        if budget is not None:
+            self._services.project_events.add(self._space.principal, self._space.project_id, required(budget))
+        return True
+
+    async def _requeue(self) -> None:
+        """Let the next worker space continue the turn."""
+        await self._listener.written()
+        step = self._spending.store_in(self._turn), self._workflow, self._spending.spent
+        await patiently(lambda: self._space.database.run(records.requeue, *step), "run")
+
+    async def _stop(self) -> None:
+        """Cancel the tasks that don't run: the user does not want to spend more."""
+        for task in self._board.stop("budget_exceeded", NO_MORE_MONEY):
+            events = [TaskFailed(task_id=task.id, code="budget_exceeded", error=NO_MORE_MONEY)]
+            await self._store(records.end_task, TaskEnd(task, events, self._spending.spent))
+
     # One task
 
-    async def _do(self, task: WorkflowTask, waiting: Waiting | None) -> None:
-        """Have a task done, with a second and a third try where that may help, before one deadline."""
-        voice = TaskVoice(
-            self._listener, task.id, task.agent_id or 0, self._message_id if self._board.is_single else None
-        )
+    async def _run_task(self, task: WorkflowTask, waiting: Waiting | None) -> None:
+        """Run a task, with retries of failures that may be temporary, before one deadline."""
+        message_id = self._message_id if self._board.is_single else None
+        listener = TaskVoice(self._listener, task.id, task.agent_id or 0, message_id)
         try:
-            result = await self._result(task, waiting, voice)
-            if result is not None:
-                await self._end_task(task.id, result)
+            while result := await self._attempt(task, waiting, listener):
+                attempts = self._board[task.id].attempts
+                pause = BACKOFF.seconds(max(0, attempts - 1))
+                is_full = result.error_code == AgentQueueFull.code  # not a failure: there will be room
+                is_late = time.monotonic() + pause >= self._deadlines.get(task.id, math.inf)
+                is_last = is_late or (attempts > RETRIES and not is_full)
+                if result.success or is_last or not (is_full or result.error_code in RETRYABLE):
+                    await self._end_task(task.id, result)
+                    return
+                log.warning("task_retried", task_id=task.id, error=result.error, pause_seconds=pause)
+                self._board.count(task.id, result.usage)
+                listener.restart()
+                await asyncio.sleep(pause)
+                waiting = None
         finally:
-            voice.end()
+            listener.end()
 
-    async def _result(self, task: WorkflowTask, waiting: Waiting | None, voice: TaskVoice) -> ExecutionResult | None:
-        while True:
-            result = await self._attempt(task, waiting, voice)
-            if result is None:
-                return None
-            deadline = self._deadlines.get(task.id, math.inf)
-            attempts = self._board[task.id].attempts
-            pause = BACKOFF.seconds(max(0, attempts - 1))
-            is_full = result.error_code == AgentQueueFull.code  # that is nobody's failure: there will be room
-            is_last = (attempts > RETRIES and not is_full) or time.monotonic() + pause >= deadline
-            if result.success or is_last or not (is_full or result.error_code in RETRYABLE):
-                return result
-            log.warning("task_retried", task_id=task.id, error=result.error, pause_seconds=pause)
-            self._board.count(task.id, result.usage)
-            voice.restart()
-            await asyncio.sleep(pause)
-            waiting = None
-
-    async def _attempt(self, task: WorkflowTask, waiting: Waiting | None, voice: TaskVoice) -> ExecutionResult | None:
-        """Have the agent do the task; None if it waits for the user now, or is not begun any more."""
+    async def _attempt(
+        self, task: WorkflowTask, waiting: Waiting | None, listener: TaskVoice
+    ) -> ExecutionResult | None:
+        """Let the agent do the task; return None if it waits for the user now, or was not started."""
         agent = self._agents.get(task.agent)
-        text = await self._text(task, agent)
+        text = await asyncio.to_thread(self._prompt, task, agent)  # counting the tokens of long texts takes long
 
         async def start(current: Agent, at_work: AgentAtWork) -> Start:
-            await self._begin(task.id, current, at_work, waiting)
-            voice.open()
-            return Start(current, [*self._said, Said("user", text, count_tokens(text))], self._budget_guard)
+            await self._start_task(task.id, current, at_work, waiting)
+            listener.open()
+            return Start(current, [*self._history, Said("user", text, count_tokens(text))], self._budget_guard)
 
         work = Task(
             f"{self._turn.id}:{task.id}",
             text,
             start,
-            voice,
+            listener,
             session_id=self._turn.session_id,
             turn_id=self._turn.id,
             waiting=waiting,
@@ -233,30 +263,28 @@ class PlanRun:
             return await run_agent(self._space, await self._space.agent(agent.id if agent else 0), work)
         except AgentNotFound as gone:
             return ExecutionResult.failed(gone.detail, gone.code, work.tally.usage)
-        except SpaceClosed:  # it has not begun: its row says so
+        except SpaceClosed:  # its row says that it was not started
             self._is_closing = True
-            return None
         except _Stopped:
-            return None
+            pass
         except Parked as parked:
             self._board.count(task.id, work.tally.usage)
             await self._park_task(task.id, agent, parked)
-            return None
+        return None
 
-    async def _text(self, task: WorkflowTask, agent: Agent | None) -> str:
-        needed = [self._board[one] for one in task.depends_on]
-        asked = task, self._workflow.request, self._workflow.instruction, needed
+    def _prompt(self, task: WorkflowTask, agent: Agent | None) -> str:
+        return task_text(
+            task,
+            self._workflow.request,
+            self._workflow.instruction,
+            [self._board[task_id] for task_id in task.depends_on],
+            room_for_task(agent, self._services.max_context_tokens) if agent else 0,
+            agent.model if agent else None,
+            is_single=self._board.is_single,
+        )
 
-        def text() -> str:
-            if agent is None:
-                return task_text(*asked, 0, is_single=self._board.is_single)
-            room = room_for_task(agent, self._services.max_context_tokens)
-            return task_text(*asked, room, agent.model, is_single=self._board.is_single)
-
-        return await asyncio.to_thread(text)  # counting long texts takes its time
-
-    async def _begin(self, task_id: str, agent: Agent, at_work: AgentAtWork, waiting: Waiting | None) -> None:
-        """Note that a task has its slot: its time begins, or goes on."""
+    async def _start_task(self, task_id: str, agent: Agent, at_work: AgentAtWork, waiting: Waiting | None) -> None:
+        """Store that a task has its slot and runs; its time starts, or continues."""
         if not self._space.accepts_tasks:
             raise SpaceClosed
         is_first = self._board[task_id].started_at is None
@@ -265,52 +293,53 @@ class PlanRun:
             raise _Stopped
         left = self._services.limits.task - (waiting.seconds if waiting else 0.0)
         self._deadlines.setdefault(task_id, time.monotonic() + left)
-        told: list[EventData] = [at_work.change]
+        events: list[EventData] = [at_work.change]
         if is_first:
-            told.insert(0, TaskStarted(task_id=task_id, agent_id=agent.id))
+            events.insert(0, TaskStarted(task_id=task_id, agent_id=agent.id))
         elif waiting is not None:
-            told.insert(0, went_on(task))
-        await self._store(records.start_task, task, told)
+            events.insert(0, went_on(task))
+        await self._store(records.start_task, task, events)
 
     async def _end_task(self, task_id: str, result: ExecutionResult) -> None:
-        seconds = self._worked(task_id) if task_id in self._deadlines else None  # an agent that is gone begins nothing
+        seconds = self._seconds_worked(task_id) if task_id in self._deadlines else None  # None: its agent was deleted
         await self._listener.written()
-        task, aborted, told = self._board.end(task_id, result, seconds)
+        task, aborted, events = self._board.end(task_id, result, seconds)
         agent = self._agents.get(task.agent)
+        memories: list[NewMemory] = []
         if agent is not None:
-            told.append(self._status_after(agent))
-        memories = [] if self._board.is_single else memories_of(self._workflow, task, agent)
-        await self._store(records.end_task, TaskEnd(task, told, self._spent, aborted, memories))
+            events.append(self._status_after(agent))
+            if agent.memory and result.success and not self._board.is_single:
+                content = f"Task: {task.description}\nResult: {task.result}"
+                memories.append(self._memory(content, "task", f"{self._workflow.id}:{task.id}"[:64]))
+        await self._store(records.end_task, TaskEnd(task, events, self._spending.spent, aborted, memories))
         if result.success:
-            self._board.done(task_id)  # others begin when it is stored, not before
-
-    def _status_after(self, agent: Agent) -> EventData:
-        status = self._space.bus.status(agent.id).value
-        return AgentAtWork(agent.id, agent.name, "processing", status).change
-
-    # Waiting
+            self._board.done(task_id)  # its dependants start when it is stored, not before
 
     async def _park_task(self, task_id: str, agent: Agent | None, parked: Parked) -> None:
-        seconds = self._worked(task_id)
-        del self._deadlines[task_id]  # it has its time again when it goes on: nobody works while it waits
+        """Store a task that waits for the user; its time stops, and its agent's slot is free."""
+        seconds = self._seconds_worked(task_id)
+        del self._deadlines[task_id]
         await self._listener.written()
         task = self._board[task_id]
         update: dict[str, Any] = {"seconds": seconds, "message_id": self._message_id}
-        told: list[EventData] = []
+        events: list[EventData] = []
         approval = None
         if parked.question.tool == BUDGET:
             update["needs_micros"] = parked.question.arguments[NEEDS_MICROS]
         else:
             ids = {"workflow_id": task.workflow_id, "task_id": task.id}
             question = replace(parked.question, details=parked.question.details.model_copy(update=ids))
-            approval = tool_approval(self._turn, task.agent_id, question, await self._seconds_for(question))
+            place = self._space.principal, self._space.project_id
+            settings = await self._services.database.read(project_settings, *place)
+            expires_in = Policy(PolicySettings.of(settings)).seconds(question.risk)
+            approval = tool_approval(self._turn, task.agent_id, question, expires_in)
             update["approval_id"] = approval.id
-            told.append(tool_request(approval, task.id))
+            events.append(tool_request(approval, task.id))
         if agent is not None:
-            told.append(self._status_after(agent))
+            events.append(self._status_after(agent))
         task = replace(task, status=TaskStatus.WAITING, parked=parked.run.model_copy(update=update))
         try:
-            await self._store(records.park_task, task, approval, told, self._spent)
+            await self._store(records.park_task, task, approval, events, self._spending.spent)
         except TurnOver:
             self._services.relay.stop_asking(self._space.principal, [approval] if approval else [])
             raise
@@ -318,96 +347,89 @@ class PlanRun:
         if approval is not None:
             self._services.project_events.add(self._space.principal, self._space.project_id, required(approval))
 
-    async def _seconds_for(self, question: Question) -> int:
-        place = self._space.principal, self._space.project_id
-        settings = await self._services.database.read(project_settings, *place)
-        return Policy(PolicySettings.of(settings)).seconds(question.risk)
-
-    async def _parks(self) -> bool:
-        """Let the turn wait, since nothing can be done without the user; False if they have just decided."""
-        await self._listener.written()
-        asked = [task.parked.approval_id for task in self._board.waiting if task.parked and task.parked.approval_id]
-        budget = None
-        if self._asked_for_money:
-            asked.append(self._asked_for_money)
-        elif self._board.waiting_for_budget:
-            left = [task for task in self._board.all if not task.status.is_terminal]
-            spent, seconds = self._board.spending.micros, self._limits.approval_seconds
-            budget = budget_approval(self._turn, self._workflow, left, spent, seconds)
-        turn = with_used(self._turn, self._board.spending.usage, self._board.spending.shares)
-        if not await patiently(
-            lambda: self._space.database.run(records.park_run, turn, self._workflow, asked, budget, self._spent), "run"
-        ):
-            return False
-        if budget is not None:
-            self._services.project_events.add(self._space.principal, self._space.project_id, required(budget))
-        return True
-
-    async def _goes_on_elsewhere(self) -> None:
-        """Leave the rest to the next worker space, which begins where this one ends."""
-        await self._listener.written()
-        turn = with_used(self._turn, self._board.spending.usage, self._board.spending.shares)
-        await patiently(lambda: self._space.database.run(records.requeue, turn, self._workflow, self._spent), "run")
-
     # The end
 
-    async def _stop(self) -> None:
-        """Begin no more: the user does not want to spend more. What runs may finish."""
-        for task in self._board.stop("budget_exceeded", NO_MORE_MONEY):
-            told = [TaskFailed(task_id=task.id, code="budget_exceeded", error=NO_MORE_MONEY)]
-            await self._store(records.end_task, TaskEnd(task, told, self._spent))
+    async def _end(self) -> Ended | None:
+        """End the turn with the merged answer; return None if another process ended the turn first."""
+        tasks = self._board.all
+        done = [task for task in tasks if task.status is TaskStatus.COMPLETED]
+        if not done:
+            is_timeout = all(task.status in (TaskStatus.TIMEOUT, TaskStatus.ABORTED) for task in tasks)
+            codes = (task.error_code for task in tasks if task.error_code != DEPENDENCY_FAILED)
+            status = TurnStatus.TIMEOUT if is_timeout else TurnStatus.FAILED
+            return await self._end_turn(status, why_nothing(tasks), next(codes, None) or "agent_failed")
+        status = TurnStatus.COMPLETED if len(done) == len(tasks) else TurnStatus.PARTIAL
+        text = done[0].result or "" if self._board.is_single else await self._merged()
+        return await self._end_turn(status, text, None)
 
-    def _end(self) -> PlanEnd:
-        return PlanEnd(
-            self._space,
-            self._turn,
-            self._workflow,
-            self._board,
-            self._agents,
-            self._brain,
-            self._planner_model,
-            self._listener,
+    async def _merged(self) -> str:
+        tasks, request = self._board.all, self._workflow.request
+        if self._budget_guard is None:
+            done = [task.result or "" for task in tasks if task.status is TaskStatus.COMPLETED]
+            return "\n\n".join(part for part in (introduction(request, done), plain(tasks)) if part)
+        listener = TaskVoice(self._listener, self._turn.id, 0, self._message_id)
+        listener.open()
+        listener.phase("merging")
+        brain = PaidBrain(self._services.brain, self._budget_guard)
+        text, usage = await merged(brain, self._planner_model, self._services.fallback_model, request, tasks, listener)
+        self._spending.add(usage)
+        return text
+
+    async def _end_turn(self, status: TurnStatus, text: str, code: str | None) -> Ended | None:
+        await self._listener.written()
+        text = storable(text)
+        usage, tasks = self._spending.usage, self._board.all
+        agents = {} if code else self._agents
+        done = dict.fromkeys(task.agent for task in tasks if task.status is TaskStatus.COMPLETED)
+        content = f"User: {self._workflow.request}\nAnswer: {text}"
+        agent = agents.get(tasks[0].agent) if self._board.is_single else None
+        outcome = Outcome(
+            status,
             self._message_id,
-            self._began,
+            text,
+            count_tokens(text),
+            asdict(usage) if usage.calls else None,
+            time.monotonic() - self._began,
+            error_code=code,
+            partial=self._services.hub.partial_answer(self._turn.session_id, self._turn.id) if code else "",
+            shares=self._spending.shares.to_json(),
+            agent=AgentAtWork(agent.id, agent.name, "", "") if agent else None,
+            memories={
+                agent.id: [self._memory(content, "conversation", self._turn.id)]
+                for agent in (agents[name] for name in done if name in agents)
+                if agent.memory
+            },
+            spent=self._spending.spent,
         )
+        return await store_end(self._space, self._turn, outcome)
 
-    # Help
+    # Helpers
 
-    @property
-    def _spent(self) -> Spent:
-        return self._board.spending.spent
+    def _memory(self, content: str, kind: str, task_id: str) -> NewMemory:
+        source = {"source": "workflow", "workflow_id": self._workflow.id, "session_id": self._workflow.session_id}
+        return NewMemory(content, kind, success=True, task_id=task_id, metadata=source)
+
+    def _status_after(self, agent: Agent) -> EventData:
+        status = self._space.bus.status(agent.id).value
+        return AgentAtWork(agent.id, agent.name, "processing", status).change
+
+    async def _budget(self) -> Budget:
+        return await self._services.database.read(records.budget_of, self._space.principal, self._workflow)
 
     async def _note_usage(self) -> None:
-        """Store what was used in a turn that somebody else has ended."""
-        spending = self._board.spending
-        if spending.usage.calls:
-            used = asdict(spending.usage), spending.shares.to_json()
+        """Store the usage of a turn that another process has ended."""
+        if self._spending.usage.calls:
+            used = asdict(self._spending.usage), self._spending.shares.to_json()
             database = self._services.database.of(self._space.principal)
             await database.run(note_usage, self._turn.session_id, self._turn.id, *used)
 
-    def _worked(self, task_id: str) -> float:
-        """Return the seconds that a task which runs has taken, all its tries together, without waiting for the user."""
+    def _seconds_worked(self, task_id: str) -> float:
+        """Return how long a running task has taken in all attempts, without the time that it waited for the user."""
         return self._services.limits.task - (self._deadlines[task_id] - time.monotonic())
 
-    async def _paid_brain(self) -> Brain:
-        """Return a brain whose calls are paid out of the plan's budget, and its project's."""
-        if self._services.is_demo:
-            return self._services.brain
-        principal, database = self._space.principal, self._services.database
-        plan = await database.read(records.budget_of, principal, self._workflow)
-        others = [self._month.budget_id] if self._month else []
-        user_month = self._month.user if self._month else None
-        place = database, principal, self._turn.project_id, self._turn.id
-        self._budget_guard = PlanBudgetGuard(*place, plan.id, others, self._board.spending.pay, user_month)
-        return PaidBrain(self._services.brain, self._budget_guard)
+    async def _store(self, step: Callable[..., None], *args: Any) -> None:
+        await patiently(lambda: self._space.database.run(step, self._turn, *args), "task")
 
-    async def _store(self, step: Callable[..., None], *what: Any) -> None:
-        """Make one step in the database, and tell everybody."""
-        await patiently(lambda: self._space.database.run(step, self._turn, *what), "task")
 
-    async def _cancel_running(self) -> None:
-        for work in self._running:
-            work.cancel()
-        if self._running:
-            await asyncio.gather(*self._running, return_exceptions=True)
-        self._running.clear()
+def _approval_id(task: WorkflowTask) -> str | None:
+    return task.parked.approval_id if task.parked else None
