@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from artel.brain import prices
 from artel.plans.plan import TaskGraph
-from artel.plans.pricing import Habits, Worker, estimate, habits_of
+from artel.plans.pricing import AgentStatistics, Worker, estimate, statistics_of
 from tests.unit.test_task_graph import DIAMOND, graph, graphs
 
 CHEAP, DEAR, FREE, UNKNOWN = "gpt-4o-mini", "gpt-4", "ollama/llama3", "somebody/unknown"
@@ -19,7 +19,9 @@ workers = st.builds(
     st.integers(1, 8_000),
     st.integers(0, 5_000),
     st.booleans(),
-    st.builds(Habits, st.sampled_from([0, 3]), st.floats(1, 5_000), st.floats(1, 8), st.none() | st.floats(0.1, 100)),
+    st.builds(
+        AgentStatistics, st.sampled_from([0, 3]), st.floats(1, 5_000), st.floats(1, 8), st.none() | st.floats(0.1, 100)
+    ),
     st.integers(0, 3),
 )
 
@@ -64,10 +66,10 @@ def test_what_an_agent_did_is_what_it_is_expected_to_do() -> None:
         row("failed", None, 30.0),
     ]
 
-    habits = habits_of(done)
+    statistics = statistics_of(done)
 
-    assert habits == Habits(3, 200, 3, 5.0, 0.67, 0.01)
-    priced = estimate(graph({"a": ""}), {"coder": Worker(DEAR, 4_000, 900, habits=habits)}, {"a": 100}, None)
+    assert statistics == AgentStatistics(3, 200, 3, 5.0, 0.67, 0.01)
+    priced = estimate(graph({"a": ""}), {"coder": Worker(DEAR, 4_000, 900, statistics=statistics)}, {"a": 100}, None)
     assert priced.tasks["a"].output_tokens == 200
     assert priced.seconds == 5.0
 
@@ -81,13 +83,13 @@ def test_phases_of_the_loop_are_more_calls_until_there_is_a_history() -> None:
 
     assert thorough[0] == round((prices.cost(DEAR, 4_000, 500) or 0) * 1e6)
     assert (thorough[1] or 0) > 7 * (plain[1] or 0)
-    habits = Habits(tasks=3, calls=4.0)
-    assert cost(Worker(DEAR, 4_000, 900, habits=habits, phases=3))[0] == thorough[0]
+    statistics = AgentStatistics(tasks=3, calls=4.0)
+    assert cost(Worker(DEAR, 4_000, 900, statistics=statistics, phases=3))[0] == thorough[0]
 
 
 @pytest.mark.parametrize("done", [[], [row("failed", None, 1.0)]])
-def test_an_agent_that_never_finished_has_no_habits(done: list[SimpleNamespace]) -> None:
-    assert habits_of(done).output_tokens == 500
+def test_an_agent_that_never_finished_has_no_statistics(done: list[SimpleNamespace]) -> None:
+    assert statistics_of(done).output_tokens == 500
 
 
 def test_tasks_that_get_results_are_sent_more_and_wait_for_them() -> None:

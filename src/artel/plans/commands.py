@@ -22,7 +22,7 @@ from artel.events.hints import WorkWaiting
 from artel.events.session_log import SessionLog
 from artel.plans import transactions as records
 from artel.plans.plan import PlanInvalid, PlannedTask, TaskGraph, TaskStatus, Workflow, WorkflowStatus, WorkflowTask
-from artel.plans.pricing import PlanLimits, habits, price, told_tokens
+from artel.plans.pricing import PlanLimits, Pricing, agent_statistics, before
 from artel.plans.proposal import plan_approval, plan_details, plan_request, shown_tasks
 from artel.plans.repository import TaskRepository, WorkflowRepository
 from artel.projects.repository import ProjectRepository
@@ -133,10 +133,11 @@ def ask_plan_again(tx: Tx, approval_id: str, turn_id: str, planner_model: str, *
         TaskGraph.checked(list(graph.tasks.values()), [agent.name for agent in agents])
     except PlanInvalid as invalid:
         raise PlanNotPossible(" ".join(invalid.problems)) from None
-    known = habits(tx.connection, tx.principal, workflow.project_id, agents, is_demo=is_demo)
-    said = MessageRepository(tx).conversation(workflow.session_id, turn.number, MAX_HISTORY_MESSAGES)
-    told = told_tokens(said, workflow.request, graph)
-    estimate = price(graph, agents, known, told, planner_model, is_demo=is_demo).plus(workflow.spent_micros)
+    statistics = agent_statistics(tx.connection, tx.principal, workflow.project_id, agents, is_demo=is_demo)
+    messages = MessageRepository(tx).conversation(workflow.session_id, turn.number, MAX_HISTORY_MESSAGES)
+    pricing = Pricing(agents, statistics, planner_model, is_demo=is_demo)
+    history = before(messages, workflow.request)
+    estimate = pricing.price(graph, history, workflow.request).plus(workflow.spent_micros)
     settings = project_settings(tx.connection, tx.principal, workflow.project_id)
     short = shortage(tx.connection, tx.principal, workflow, estimate.high_micros - workflow.spent_micros)
     if short is not None:

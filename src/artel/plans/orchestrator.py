@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any, cast
@@ -20,13 +20,13 @@ from artel.db.attempts import patiently
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
 from artel.logs import get_logger
-from artel.plans import transactions as records
+from artel.plans import transactions
 from artel.plans.plan import PlanInvalid, TaskGraph, Workflow, WorkflowStatus
 from artel.plans.plan_run import PlanRun, store_end
 from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, PlannerInput, read_tasks, spare_busy_agents
-from artel.plans.pricing import Habits, PlanEstimate, before, habits, price, told_tokens
+from artel.plans.pricing import AgentStatistics, PlanEstimate, Pricing, agent_statistics, before
 from artel.plans.proposal import Proposal
-from artel.plans.transactions import Begun, MonthTooShort
+from artel.plans.transactions import Begun, MonthTooShort, graph_of
 from artel.runs.approval_factory import required
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.turns.end import Outcome
@@ -45,29 +45,29 @@ log = get_logger(__name__)
 
 
 class _PlannedElsewhere(Exception):
-    """The worker space ends before there is a plan."""
+    """The worker space ends before there is a plan: the next one makes it."""
 
 
 class Orchestrator:
-    """Runs the turns of its mode."""
+    """Runs the turns that no agent was named for."""
 
     def __init__(self, planner_model: str) -> None:
         self._planner_model = planner_model
 
-    async def run(self, space: WorkerSpace, turn: Turn, text: str) -> Ended | None:  # noqa: ARG002 - the workflow has it
-        """Return a turn, or let it wait for the user; None if it waits, or somebody else has ended it."""
+    async def run(self, space: WorkerSpace, turn: Turn) -> Ended | None:
+        """Run a turn; return None if it waits for the user, or another process ended it or continues it."""
         if not space.accepts_tasks:
             raise SpaceClosed
         try:
             micros = space.services.user_monthly_micros
-            begun = await space.database.run(records.begin, turn, MAX_HISTORY_MESSAGES, micros)
+            begun = await space.database.run(transactions.begin, turn, MAX_HISTORY_MESSAGES, micros)
             return await _OrchestratedTurn(space, turn, begun, self._planner_model).run()
         except TurnOver:
             return None
 
 
 class _OrchestratedTurn:
-    """One run of one turn, from wherever its workflow stands."""
+    """One run of a turn, from the current status of its workflow."""
 
     def __init__(self, space: WorkerSpace, turn: Turn, begun: Begun, planner_model: str) -> None:
         self._space = space
@@ -76,19 +76,20 @@ class _OrchestratedTurn:
         self._begun = begun
         self._workflow = begun.workflow
         self._planner_model = planner_model
-        self._said = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in begun.said]
+        messages = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in begun.said]
+        self._history = before(messages, begun.workflow.request)
         self._began = time.monotonic()
-        self._known: Mapping[str, Habits] | None = None
-        self._paid = 0  # for planning, in millionths, if the project has a budget
+        self._statistics: Mapping[str, AgentStatistics] | None = None
+        self._paid = 0  # for planning, in micros, if the project has a budget
 
     async def run(self) -> Ended | None:
         workflow, decision = self._workflow, self._begun.decision
         is_open = workflow.status in (WorkflowStatus.PLANNING, WorkflowStatus.AWAITING_APPROVAL)
         if is_open and decision is not None:
-            return await self._decided(decision)
+            return await self._apply_decision(decision)
         if workflow.status is WorkflowStatus.PLANNING:
             return await self._plan()
-        return await self._carry_out(workflow)
+        return await self._run_plan(workflow)
 
     # Planning
 
@@ -96,42 +97,44 @@ class _OrchestratedTurn:
         if not self._begun.agents:
             return await self._end(TurnStatus.FAILED, NO_AGENTS, "no_agents")
         try:
-            plan, key = await self._planned(feedback)
-        except BudgetExceeded as short:
+            plan, cache_key = await self._make_plan(feedback)
+        except BudgetExceeded as exceeded:
             usage = Usage(self._planner_model, cost_usd=dollars(self._paid), calls=1)
-            await self._services.database.of(self._space.principal).run(records.note_planned, self._workflow, usage)
-            return await self._end(TurnStatus.FAILED, short.detail, short.code)
+            return await self._end_unplanned(exceeded, usage)
         except _PlannedElsewhere:
             return None
         spending = Spending.resume(self._turn, self._workflow, self._planner_model)
         spending.add(plan.usage)
         self._turn = spending.store_in(self._turn)
-        proposal = await self._proposal(plan, key=key, is_revision=bool(feedback))
-        return await self._propose(proposal)
+        return await self._propose(await self._proposal(plan, key=cache_key, is_revision=bool(feedback)))
 
-    async def _planned(self, feedback: str) -> tuple[Plan, str | None]:
+    async def _make_plan(self, feedback: str) -> tuple[Plan, str | None]:
+        """Return a plan, and the key to cache it under; None if it is not to be cached."""
         planner_input = await self._planner_input(feedback)
-        plan, key = await self._planned_for(planner_input, feedback)
+        plan = None if feedback else await self._cached_plan(planner_input)
+        if plan is None:
+            planner = Planner(self._paid_brain(), self._planner_model, self._services.fallback_model)
+            plan = await self._while_space_is_there(planner.plan(planner_input))
+            log.info("planned", by=plan.planned_by, tasks=len(plan.graph), problems=plan.problems)
         graph = spare_busy_agents(plan.graph, planner_input)
-        if graph is plan.graph:
-            return plan, key
-        return replace(plan, graph=graph), None  # not kept for the next time, when others may be busy
+        # Other agents may be busy the next time.
+        is_cacheable = plan.planned_by == "model" and not feedback and graph is plan.graph
+        return replace(plan, graph=graph), planner_input.key if is_cacheable else None
 
-    async def _planned_for(self, planner_input: PlannerInput, feedback: str) -> tuple[Plan, str | None]:
-        key = planner_input.key
-        if not feedback:
-            known = await self._services.database.read(
-                records.cached_plan, self._space.principal, self._space.project_id, key
-            )
-            if known is not None and (graph := _still_good(known, planner_input.agents)):
-                return Plan(graph, "cache", Usage(self._planner_model)), None
-        planner = Planner(self._paid_brain(), self._planner_model, self._services.fallback_model)
-        plan = await self._while_space_is_there(planner.plan(planner_input))
-        log.info("planned", by=plan.planned_by, tasks=len(plan.graph), problems=plan.problems)
-        return plan, key if plan.planned_by == "model" and not feedback else None
+    async def _cached_plan(self, planner_input: PlannerInput) -> Plan | None:
+        """Return the plan that the same request got before, if the agents can still run it."""
+        key = self._space.principal, self._space.project_id, planner_input.key
+        stored = await self._services.database.read(transactions.cached_plan, *key)
+        if stored is None:
+            return None
+        try:
+            graph = TaskGraph.checked(read_tasks(stored), [agent.name for agent in planner_input.agents])
+        except (PlanInvalid, KeyError, TypeError):
+            return None
+        return Plan(graph, "cache", Usage(self._planner_model))
 
     async def _while_space_is_there(self, plans: Coroutine[Any, Any, Plan]) -> Plan:
-        """Wait for a plan; if the space ends before it is there, the next one makes it."""
+        """Return the plan; if the space ends before there is one, requeue the turn for the next space."""
         loop = asyncio.get_running_loop()
         planning, left = loop.create_task(plans), loop.create_task(self._space.is_left())
         try:
@@ -139,7 +142,7 @@ class _OrchestratedTurn:
         except asyncio.CancelledError:
             if self._space.is_ending:  # the server stops; else the user has ended the turn
                 with suppress(TurnOver):
-                    await self._goes_on_elsewhere()
+                    await self._requeue()
             raise
         finally:
             is_planned = planning.done()
@@ -148,27 +151,27 @@ class _OrchestratedTurn:
             await asyncio.gather(planning, left, return_exceptions=True)
         if is_planned:
             return planning.result()
-        await self._goes_on_elsewhere()
+        await self._requeue()
         raise _PlannedElsewhere
 
-    async def _goes_on_elsewhere(self) -> None:
+    async def _requeue(self) -> None:
         spent = self._workflow.spent_micros + self._paid, self._workflow.price_unknown
-        await patiently(lambda: self._space.database.run(records.requeue, self._turn, self._workflow, spent), "run")
+        step = self._turn, self._workflow, spent
+        await patiently(lambda: self._space.database.run(transactions.requeue, *step), "run")
 
     def _paid_brain(self) -> Brain:
         """Return a brain whose calls the project pays for, if it has a budget."""
-        if self._begun.month is None or self._services.is_demo:
+        month = self._begun.month
+        if month is None or self._services.is_demo:
             return self._services.brain
         place = self._services.database, self._space.principal, self._turn.project_id, self._turn.id
-        month = self._begun.month
         return PaidBrain(self._services.brain, ProjectBudgetGuard(*place, [month.budget_id], self._pay, month.user))
 
     def _pay(self, amount: int) -> None:
         self._paid += amount
 
     async def _planner_input(self, feedback: str) -> PlannerInput:
-        agents = self._begun.agents
-        known = await self._habits()
+        statistics = await self._agent_statistics()
         briefs = [
             AgentBrief(
                 agent.name,
@@ -176,115 +179,94 @@ class _OrchestratedTurn:
                 " ".join(agent.system_prompt.split())[:ABOUT_CHARACTERS],
                 tuple(agent.capabilities),
                 self._space.bus.status(agent.id).value,
-                known[agent.name].tasks,
-                known[agent.name].success_rate,
-                known[agent.name].average_cost_usd,
+                statistics[agent.name].tasks,
+                statistics[agent.name].success_rate,
+                statistics[agent.name].average_cost_usd,
                 tuple(agent.tools),
             )
-            for agent in agents
+            for agent in self._begun.agents
         ]
-        old = records.graph_of(self._begun.tasks) if feedback else None
+        old = graph_of(self._begun.tasks) if feedback else None
         place = self._space.principal, self._space.project_id
         has_folder = await self._services.database.read(find_connector, *place) is not None
-        return PlannerInput(self._workflow.request, briefs, self._before(), old, feedback, has_folder)
+        return PlannerInput(self._workflow.request, briefs, self._history, old, feedback, has_folder)
 
-    async def _habits(self) -> Mapping[str, Habits]:
-        """Return what the agents usually do; looked up once."""
-        if self._known is None:
+    async def _agent_statistics(self) -> Mapping[str, AgentStatistics]:
+        if self._statistics is None:
             place = self._space.principal, self._space.project_id, self._begun.agents
-            self._known = await self._services.database.read(habits, *place, is_demo=self._services.is_demo)
-        return self._known
-
-    def _before(self) -> Sequence[Said]:
-        """Return what was said before the request."""
-        return before(self._said, self._workflow.request)
+            is_demo = self._services.is_demo
+            self._statistics = await self._services.database.read(agent_statistics, *place, is_demo=is_demo)
+        return self._statistics
 
     async def _proposal(self, plan: Plan, *, key: str | None = None, is_revision: bool = False) -> Proposal:
-        agents = self._begun.agents
-        limits, workflow = self._begun.limits, self._workflow
-        known = await self._habits()
-        said_tokens = await asyncio.to_thread(told_tokens, self._said, workflow.request, plan.graph)
-        is_demo = self._services.is_demo
-        estimate = await asyncio.to_thread(
-            price, plan.graph, agents, known, said_tokens, self._planner_model, is_demo=is_demo
-        )
-        spent, _ = records.spent_on(workflow, plan.usage.cost_usd, plan.usage.calls)
+        agents, limits, workflow = self._begun.agents, self._begun.limits, self._workflow
+        pricing = Pricing(agents, await self._agent_statistics(), self._planner_model, is_demo=self._services.is_demo)
+        estimate = await asyncio.to_thread(pricing.price, plan.graph, self._history, workflow.request)
         expected = estimate.expected_micros
         if len(plan.graph) == 1:
-            # What was said before is sent with every message, also with those that nobody asks about: whether this
-            # one is asked about must not depend on how long the conversation is, nor on how often the agent called
-            # tools for earlier requests.
-            own_tokens = await asyncio.to_thread(told_tokens, (), workflow.request, plan.graph)
-            usual = {name: agent_habits.of_one_call() for name, agent_habits in known.items()}
-            own = await asyncio.to_thread(
-                price, plan.graph, agents, usual, own_tokens, self._planner_model, is_demo=is_demo
-            )
-            expected = own.expected_micros
-        estimate = estimate.plus(spent)  # what planning has cost is part of it
-        unasked = await self._services.database.read(records.unasked, self._space.principal, workflow.session_id)
-        asks = is_revision or limits.needs_approval(
-            len(plan.graph), expected, unasked, price_unknown=bool(estimate.unknown_models)
+            expected = await asyncio.to_thread(pricing.cost_of_request, plan.graph, workflow.request)
+        spent, _ = transactions.spent_on(workflow, plan.usage.cost_usd, plan.usage.calls)
+        unapproved = await self._services.database.read(
+            transactions.unapproved_micros, self._space.principal, workflow.session_id
         )
-        changes = changed(records.graph_of(self._begun.tasks), plan.graph) if is_revision else ()
+        asks = is_revision or limits.needs_approval(
+            len(plan.graph), expected, unapproved, price_unknown=bool(estimate.unknown_models)
+        )
+        changes = plan.graph.changes_from(graph_of(self._begun.tasks)) if is_revision else ()
         ids = {agent.name: agent.id for agent in agents}
-        return Proposal(plan, estimate, ids, limits.approval_seconds, asks, key, changes)
+        # The cost of planning is part of the estimate.
+        return Proposal(plan, estimate.plus(spent), ids, limits.approval_seconds, asks, key, changes)
 
     async def _propose(self, proposal: Proposal) -> Ended | None:
+        """Store a plan; run it, or wait for the user's approval."""
         try:
             self._workflow, tasks, approval = await self._space.database.run(
-                records.store_plan, self._turn, self._workflow, proposal
+                transactions.store_plan, self._turn, self._workflow, proposal
             )
-        except BudgetExceeded as short:
-            await self._services.database.of(self._space.principal).run(
-                records.note_planned, self._workflow, proposal.plan.usage
-            )
-            return await self._end(TurnStatus.FAILED, short.detail, short.code)
+        except BudgetExceeded as exceeded:
+            return await self._end_unplanned(exceeded, proposal.plan.usage)
         self._begun = replace(self._begun, tasks=tasks)
         if approval is not None:
-            self._waits(approval)
+            self._services.project_events.add(self._space.principal, self._space.project_id, required(approval))
             return None
-        return await self._carry_out(self._workflow)
-
-    def _waits(self, approval: Approval) -> None:
-        self._services.project_events.add(self._space.principal, self._space.project_id, required(approval))
+        return await self._run_plan(self._workflow)
 
     # After a decision
 
-    async def _decided(self, decision: Approval) -> Ended | None:
+    async def _apply_decision(self, decision: Approval) -> Ended | None:
         match decision.status:
             case ApprovalStatus.APPROVED:
-                return await self._approved(decision)
+                return await self._start_approved(decision)
             case ApprovalStatus.REJECTED if decision.kind == "plan" and decision.feedback:
                 return await self._revise(decision.feedback)
             case ApprovalStatus.REJECTED if decision.kind == "plan":
                 return await self._end(TurnStatus.REJECTED, REJECTED, "plan_rejected")
             case ApprovalStatus.EXPIRED if decision.kind == "plan":
                 return await self._end(TurnStatus.TIMEOUT, NOT_DECIDED, "approval_timeout")
-            case ApprovalStatus.REJECTED | ApprovalStatus.EXPIRED:  # no more money: what is done is the answer
-                return await self._carry_out(self._workflow, stops=True)
-            case _:  # it is still asked: a decision about something else has come
-                return await self._carry_out(self._workflow)
+            case ApprovalStatus.REJECTED | ApprovalStatus.EXPIRED:  # no more budget: the results so far are the answer
+                return await self._run_plan(self._workflow, stops=True)
+            case _:  # still pending: the user decided about a tool
+                return await self._run_plan(self._workflow)
 
-    async def _approved(self, decision: Approval) -> Ended | None:
-        graph, changed = records.graph_of(self._begun.tasks), None
+    async def _start_approved(self, decision: Approval) -> Ended | None:
+        graph, changed = graph_of(self._begun.tasks), None
         if decision.kind == "plan":
             missing = {task.agent for task in self._begun.tasks} - {agent.name for agent in self._begun.agents}
             if missing:
                 gone = ", ".join(sorted(missing))
                 return await self._revise(f"These agents are not there any more: {gone}. Give their tasks to others.")
-            if self._workflow.planned_by == "user":  # it was changed as it was approved: is it still within the price?
+            if self._workflow.planned_by == "user":  # the user changed it with the approval: check its price
                 plan = Plan(graph, "user", Usage(self._planner_model))
                 proposal = await self._proposal(plan, is_revision=True)
-                if dearer := _dearer(proposal.estimate, decision):
-                    await self._plans_again()
-                    return await self._propose(replace(proposal, changes=dearer))
+                if reasons := _why_more_expensive(proposal.estimate, decision):
+                    await self._plan_again()
+                    return await self._propose(replace(proposal, changes=reasons))
                 changed = proposal.estimate
+        step = self._turn, self._workflow, decision, changed
         try:
-            started = await self._space.database.run(
-                records.start_approved, self._turn, self._workflow, decision, changed
-            )
+            started = await self._space.database.run(transactions.start_approved, *step)
         except MonthTooShort:
-            await self._plans_again()
+            await self._plan_again()
             plan = Plan(graph, cast("PlannedBy", self._workflow.planned_by), Usage(self._planner_model))
             return await self._propose(await self._proposal(plan, is_revision=True))
         if started is None:
@@ -292,26 +274,30 @@ class _OrchestratedTurn:
         if changed is not None:
             tasks = [replace(task, estimate=asdict(changed.tasks[task.id])) for task in self._begun.tasks]
             self._begun = replace(self._begun, tasks=tasks)
-        return await self._carry_out(started)
+        return await self._run_plan(started)
 
     async def _revise(self, feedback: str) -> Ended | None:
-        revisions = await self._services.database.read(records.revisions, self._space.principal, self._turn.id)
+        revisions = await self._services.database.read(transactions.revisions, self._space.principal, self._turn.id)
         if revisions > MAX_REVISIONS:
             return await self._end(TurnStatus.REJECTED, TOO_OFTEN, "plan_rejected")
-        await self._plans_again()
+        await self._plan_again()
         return await self._plan(feedback)
 
-    async def _plans_again(self) -> None:
-        """Tell that the plan is not the last word."""
-        self._workflow = await self._space.database.run(records.plan_again, self._turn, self._workflow)
+    async def _plan_again(self) -> None:
+        self._workflow = await self._space.database.run(transactions.plan_again, self._turn, self._workflow)
 
-    # Doing
+    # Running and ending
 
-    async def _carry_out(self, workflow: Workflow, *, stops: bool = False) -> Ended | None:
-        run = PlanRun(
-            self._space, self._turn, replace(self._begun, workflow=workflow), self._before(), self._planner_model
-        )
+    async def _run_plan(self, workflow: Workflow, *, stops: bool = False) -> Ended | None:
+        begun = replace(self._begun, workflow=workflow)
+        run = PlanRun(self._space, self._turn, begun, self._history, self._planner_model)
         return await run.run(stops=stops)
+
+    async def _end_unplanned(self, exceeded: BudgetExceeded, usage: Usage) -> Ended | None:
+        """Record the cost of planning, and fail: no plan was stored."""
+        database = self._services.database.of(self._space.principal)
+        await database.run(transactions.note_planned, self._workflow, usage)
+        return await self._end(TurnStatus.FAILED, exceeded.detail, exceeded.code)
 
     async def _end(self, status: TurnStatus, text: str, code: str) -> Ended | None:
         spending = Spending.resume(self._turn, self._workflow, self._planner_model)
@@ -328,33 +314,11 @@ class _OrchestratedTurn:
         return await store_end(self._space, self._turn, outcome)
 
 
-def changed(old: TaskGraph, new: TaskGraph) -> list[str]:
-    """Return how a new plan differs from the one it replaces, in words."""
-    said = [f"{name}: left out" for name in old.tasks if name not in new.tasks]
-    for task in new.tasks.values():
-        before = old.tasks.get(task.id)
-        if before is None:
-            said.append(f"{task.id}: new, for {task.agent}")
-        elif asdict(before) != asdict(task):
-            parts = [
-                name for name in ("agent", "description", "depends_on") if getattr(before, name) != getattr(task, name)
-            ]
-            said.append(f"{task.id}: other {', '.join(parts)}")
-    return said
-
-
-def _dearer(estimate: PlanEstimate, decision: Approval) -> list[str]:
-    """Return why a plan that the user changed needs another approval."""
+def _why_more_expensive(estimate: PlanEstimate, decision: Approval) -> list[str]:
+    """Return why a plan that the user changed needs another approval; empty if it needs none."""
     agreed, wanted = int(decision.arguments["limit_micros"]), estimate.high_micros
     unknown = sorted(set(estimate.unknown_models) - set(decision.plan_details.unknown_prices))
-    said = [f"with your changes: the price of {model} is not known" for model in unknown]
+    reasons = [f"with your changes: the price of {model} is not known" for model in unknown]
     if wanted > agreed:
-        said.append(f"with your changes: up to ${dollars(wanted):.4f} instead of ${dollars(agreed):.4f}")
-    return said
-
-
-def _still_good(plan: dict[str, Any], agents: Sequence[AgentBrief]) -> TaskGraph | None:
-    try:
-        return TaskGraph.checked(read_tasks(plan), [agent.name for agent in agents])
-    except (PlanInvalid, KeyError, TypeError):
-        return None
+        reasons.append(f"with your changes: up to ${dollars(wanted):.4f} instead of ${dollars(agreed):.4f}")
+    return reasons

@@ -173,6 +173,19 @@ class TaskGraph:
             finished[task_id] = start + seconds.get(task_id, 0.0)
         return max(finished.values(), default=0.0)
 
+    def changes_from(self, old: "TaskGraph") -> list[str]:
+        """Return how this plan differs from the one that it replaces, in words."""
+        changes = [f"{task_id}: left out" for task_id in old.tasks if task_id not in self.tasks]
+        for task in self.tasks.values():
+            before = old.tasks.get(task.id)
+            if before is None:
+                changes.append(f"{task.id}: new, for {task.agent}")
+            elif before != task:
+                names = ("agent", "description", "depends_on")
+                parts = [name for name in names if getattr(before, name) != getattr(task, name)]
+                changes.append(f"{task.id}: other {', '.join(parts)}")
+        return changes
+
     def text(self) -> str:
         """Return the graph as text, for terminals and models."""
         lines = []

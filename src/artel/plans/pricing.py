@@ -97,7 +97,7 @@ class PlanLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
+class AgentStatistics:
     """Statistics of an agent's past tasks: averages per task, and the success rate."""
 
     tasks: int = 0
@@ -107,7 +107,7 @@ class Habits:
     success_rate: float | None = None
     average_cost_usd: float | None = None
 
-    def of_one_call(self) -> "Habits":
+    def of_one_call(self) -> "AgentStatistics":
         """Return the statistics scaled to a single model call."""
         return replace(self, output_tokens=self.output_tokens / self.calls, calls=1.0)
 
@@ -124,7 +124,7 @@ class Worker:
     max_tokens: int
     prompt_tokens: int
     has_tools: bool = False
-    habits: Habits = Habits()
+    statistics: AgentStatistics = AgentStatistics()
     phases: int = 0
 
 
@@ -194,13 +194,13 @@ def estimate(
     )
 
 
-def habits_of(done: Sequence[Any]) -> Habits:
+def statistics_of(done: Sequence[Any]) -> AgentStatistics:
     """Return the statistics of past tasks, from their rows."""
     if not done:
-        return Habits()
+        return AgentStatistics()
     completed = [row for row in done if row.status == TaskStatus.COMPLETED]
     used = [row for row in completed if row.usage]
-    return Habits(
+    return AgentStatistics(
         tasks=len(done),
         output_tokens=_mean([row.usage.get("output_tokens", 0) for row in used]) or USUAL_TOKENS,
         calls=max(1.0, _mean([row.usage.get("calls", 1) for row in used]) or 1.0),
@@ -212,10 +212,10 @@ def habits_of(done: Sequence[Any]) -> Habits:
 
 def _task(worker: Worker, own_tokens: int) -> TaskEstimate:
     given, usual = worker.prompt_tokens + own_tokens, _usual_tokens(worker)
-    calls = worker.habits.calls if worker.habits.tasks else 1 + worker.phases
+    calls = worker.statistics.calls if worker.statistics.tasks else 1 + worker.phases
     most_calls = 1 + 2 * worker.phases + (TOOL_CALLS if worker.has_tools else 0)
-    if worker.habits.tasks:
-        most_calls = max(most_calls, math.ceil(2 * worker.habits.calls))
+    if worker.statistics.tasks:
+        most_calls = max(most_calls, math.ceil(2 * worker.statistics.calls))
 
     def price_of(input_tokens: int, output_tokens: int) -> int | None:
         return micros_or_none(prices.cost(worker.model, input_tokens, output_tokens))
@@ -231,12 +231,12 @@ def _task(worker: Worker, own_tokens: int) -> TaskEstimate:
         high_micros=price_of(
             math.ceil(most_given * INPUT_MARGIN) + INPUT_EXTRA * most_calls, worker.max_tokens * most_calls
         ),
-        seconds=round(worker.habits.seconds or FIRST_SECONDS + usual / TOKENS_PER_SECOND, 1),
+        seconds=round(worker.statistics.seconds or FIRST_SECONDS + usual / TOKENS_PER_SECOND, 1),
     )
 
 
 def _usual_tokens(worker: Worker) -> int:
-    return max(1, min(worker.max_tokens, round(worker.habits.output_tokens)))
+    return max(1, min(worker.max_tokens, round(worker.statistics.output_tokens)))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -245,9 +245,9 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def habits(
+def agent_statistics(
     connection: Connection, principal: Principal, project_id: int, agents: Sequence[Agent], *, is_demo: bool = False
-) -> dict[str, Habits]:
+) -> dict[str, AgentStatistics]:
     """Return the statistics of agents, by name, from the last tasks and turns of each.
 
     Results of the demo brain say nothing about a real model, so they count only if `is_demo`.
@@ -262,7 +262,7 @@ def habits(
         ]
         done.sort(key=lambda row: row.finished_at, reverse=True)
         rows = [row for row in done[:PAST] if is_demo or (row.usage or {}).get("model") != DEMO]
-        by_name[agent.name] = habits_of(rows)
+        by_name[agent.name] = statistics_of(rows)
     return by_name
 
 
@@ -271,45 +271,51 @@ def before(history: Sequence[M], request: str) -> Sequence[M]:
     return history[:-1] if history and history[-1].content == request else history
 
 
-def told_tokens(history: Sequence[M], request: str, graph: TaskGraph) -> int:
-    """Return the tokens that every task is sent in addition to its description: the history and the request.
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """Prices plans for the agents of a project; with the demo brain everything is free."""
 
-    The history may end with the request, which is sent whole only in a plan of one task.
-    """
-    history_tokens = sum(message.tokens for message in before(history, request))
-    sent_request = request if len(graph) == 1 else request[:REQUEST_CHARACTERS]
-    return min(history_tokens, MAX_HISTORY_TOKENS) + count_tokens(sent_request)
+    agents: Sequence[Agent]
+    statistics: Mapping[str, AgentStatistics]
+    planner_model: str
+    is_demo: bool = False
 
+    def price(self, graph: TaskGraph, history: Sequence[Said] | Sequence[StoredMessage], request: str) -> PlanEstimate:
+        """Return the cost of a plan; every task is sent the history and the request.
 
-def price(
-    graph: TaskGraph,
-    agents: Sequence[Agent],
-    agent_habits: Mapping[str, Habits],
-    history_tokens: int,
-    planner_model: str,
-    *,
-    is_demo: bool = False,
-) -> PlanEstimate:
-    """Return the cost of a plan; every prompt contains `history_tokens` from `told_tokens`."""
-    workers = {
-        agent.name: Worker(
-            DEMO if is_demo else agent.model,
-            agent.max_tokens,
-            FRAME_TOKENS
-            + count_tokens(agent.system_prompt, None if is_demo else agent.model)
-            + sum(_tool_tokens().get(tool, 0) for tool in agent.tools)
-            + (MEMORY_TOKENS if agent.memory and agent_habits[agent.name].tasks else 0)
-            + history_tokens,
-            bool(agent.tools),
-            agent_habits[agent.name],
-            agent.loop.understand + agent.loop.plan + agent.loop.critique,
-        )
-        for agent in agents
-    }
-    tokens = {task.id: count_tokens(task.description) for task in graph.tasks.values()}
-    planner_model = DEMO if is_demo else planner_model
-    merger = Worker(planner_model, MERGE_TOKENS, MERGE_PROMPT_TOKENS + history_tokens) if len(graph) > 1 else None
-    return estimate(graph, workers, tokens, merger)
+        The request is sent whole only in a plan of one task.
+        """
+        sent_request = request if len(graph) == 1 else request[:REQUEST_CHARACTERS]
+        history_tokens = min(sum(message.tokens for message in history), MAX_HISTORY_TOKENS)
+        shared_tokens = history_tokens + count_tokens(sent_request)
+        workers = {
+            agent.name: Worker(
+                DEMO if self.is_demo else agent.model,
+                agent.max_tokens,
+                FRAME_TOKENS
+                + count_tokens(agent.system_prompt, None if self.is_demo else agent.model)
+                + sum(_tool_tokens().get(tool, 0) for tool in agent.tools)
+                + (MEMORY_TOKENS if agent.memory and self.statistics[agent.name].tasks else 0)
+                + shared_tokens,
+                bool(agent.tools),
+                self.statistics[agent.name],
+                agent.loop.understand + agent.loop.plan + agent.loop.critique,
+            )
+            for agent in self.agents
+        }
+        tokens = {task.id: count_tokens(task.description) for task in graph.tasks.values()}
+        model = DEMO if self.is_demo else self.planner_model
+        merger = Worker(model, MERGE_TOKENS, MERGE_PROMPT_TOKENS + shared_tokens) if len(graph) > 1 else None
+        return estimate(graph, workers, tokens, merger)
+
+    def cost_of_request(self, graph: TaskGraph, request: str) -> int:
+        """Return the expected cost in micros of a plan without history, if each agent calls its model once.
+
+        The history is sent with every message, also with those that need no approval. So whether a plan of one task
+        needs approval must not depend on the length of the conversation, nor on tool calls for earlier requests.
+        """
+        usual = {name: statistics.of_one_call() for name, statistics in self.statistics.items()}
+        return replace(self, statistics=usual).price(graph, (), request).expected_micros
 
 
 @lru_cache(maxsize=1)

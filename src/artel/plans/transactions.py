@@ -148,8 +148,8 @@ def plan_again(
     return replace(now_stands, status=WorkflowStatus.PLANNING)
 
 
-def unasked(connection: Connection, principal: Principal, session_id: str) -> int:
-    """Return what plans of a session have cost that nobody was asked about."""
+def unapproved_micros(connection: Connection, principal: Principal, session_id: str) -> int:
+    """Return the cost of a session's plans that the user was not asked about."""
     return WorkflowRepository(connection, principal).unapproved_micros(session_id)
 
 

@@ -69,7 +69,7 @@ class _Lane:
 class TurnRunner(Protocol):
     """Runs the turns of one mode."""
 
-    async def run(self, space: WorkerSpace, turn: Turn, text: str) -> Ended | None:
+    async def run(self, space: WorkerSpace, turn: Turn) -> Ended | None:
         """Run a turn; return None if another process ended it, or other turns come first."""
 
 
@@ -296,7 +296,7 @@ class Host:
             if turn.agent_id is not None:
                 ended = await DirectTurn(space, turn, turn.agent_id, text).run()
             else:
-                ended = await self._orchestrator.run(space, turn, text)
+                ended = await self._orchestrator.run(space, turn)
         if ended is not None:
             seconds = ended.duration_ms / 1000
             space.figures.ended(turn.mode, seconds)

@@ -14,7 +14,7 @@ from artel.contract.http import Agent, NewProject, NewSession
 from artel.db import schema, tables
 from artel.db.engine import Database
 from artel.ids import uuid7
-from artel.plans.pricing import Habits, habits
+from artel.plans.pricing import AgentStatistics, agent_statistics
 from artel.projects.transactions import create_project
 from artel.sessions.transactions import create_session
 from tests.actors.chat_user import RULES
@@ -64,8 +64,8 @@ class Past:
 
         await self._store(store)
 
-    async def habits(self, *, is_demo: bool = False) -> dict[str, Habits]:
-        return await self.database.read(habits, self.user, self.project_id, self.agents, is_demo=is_demo)
+    async def statistics(self, *, is_demo: bool = False) -> dict[str, AgentStatistics]:
+        return await self.database.read(agent_statistics, self.user, self.project_id, self.agents, is_demo=is_demo)
 
     async def _store(self, step: Callable[[Connection], object]) -> None:
         await self.database.run(step)
@@ -100,10 +100,10 @@ async def test_an_agent_that_is_seldom_asked_keeps_its_history_beside_a_busy_one
     for number in range(50):
         await past.answers(busy, number / 24, 700)
 
-    habits = await past.habits()
+    statistics = await past.statistics()
 
-    assert habits[quiet.name] == Habits(2, 123, 1.0, 4.0, 0.5, 0.01)
-    assert (habits[busy.name].tasks, habits[busy.name].output_tokens) == (20, 700)
+    assert statistics[quiet.name] == AgentStatistics(2, 123, 1.0, 4.0, 0.5, 0.01)
+    assert (statistics[busy.name].tasks, statistics[busy.name].output_tokens) == (20, 700)
 
 
 async def test_the_last_things_count_whether_they_were_tasks_or_turns(past: Past) -> None:
@@ -112,10 +112,10 @@ async def test_the_last_things_count_whether_they_were_tasks_or_turns(past: Past
         await past.does(agent, 10 + number, 1_000)
         await past.answers(agent, number / 24, 100)
 
-    habits = await past.habits()
+    statistics = await past.statistics()
 
-    assert habits[agent.name].output_tokens == 100
-    assert habits[other.name] == Habits()
+    assert statistics[agent.name].output_tokens == 100
+    assert statistics[other.name] == AgentStatistics()
 
 
 async def test_what_was_done_very_long_ago_or_was_cancelled_says_nothing(past: Past) -> None:
@@ -125,7 +125,7 @@ async def test_what_was_done_very_long_ago_or_was_cancelled_says_nothing(past: P
     await past.answers(agent, 1, 5, "cancelled")
     await past.does(agent, 1, 5, "cancelled")
 
-    assert (await past.habits())[agent.name] == Habits()
+    assert (await past.statistics())[agent.name] == AgentStatistics()
 
 
 @pytest.mark.req("CHT-11.2")
@@ -136,11 +136,11 @@ async def test_the_demo_brain_counts_only_while_it_answers(past: Past) -> None:
     await past.answers(agent, 5, 200)
     await past.answers(other, 1, 4_000, model="demo")
 
-    habits = await past.habits()
+    statistics = await past.statistics()
 
-    assert (habits[agent.name].tasks, habits[agent.name].output_tokens) == (1, 200)
-    assert habits[other.name] == Habits()
-    assert (await past.habits(is_demo=True))[agent.name].tasks == 4
+    assert (statistics[agent.name].tasks, statistics[agent.name].output_tokens) == (1, 200)
+    assert statistics[other.name] == AgentStatistics()
+    assert (await past.statistics(is_demo=True))[agent.name].tasks == 4
 
 
 async def test_the_time_in_which_a_person_thought_is_not_the_agents(past: Past) -> None:
@@ -149,6 +149,6 @@ async def test_the_time_in_which_a_person_thought_is_not_the_agents(past: Past) 
     await past.does(agent, 2, 100, seconds=1.5)
     await past.does(older, 1, 100)  # as it was stored before
 
-    known = await past.habits()
+    known = await past.statistics()
 
     assert (known[agent.name].seconds, known[older.name].seconds) == (1.0, 4.0)
