@@ -62,9 +62,7 @@ class Workspace:
             "workspace/list": reader.list,
             "workspace/search": searcher.search,
             "workspace/run": commands.run,
-            **dict.fromkeys(
-                ("workspace/write", "workspace/edit", "workspace/delete", "workspace/undo"), writer.carry_out
-            ),
+            **dict.fromkeys(WRITING, writer.carry_out),
         }
 
     def carry_out(self, method: str, call: Call, deadline: Deadline) -> Result:

@@ -68,17 +68,10 @@ class UndoStore:
         mode: int | None = None,
     ) -> None:
         """Record a change before it is made; the old content is stored only for the turn's first change of the file."""
-        earlier = next(
-            (
-                change
-                for change in self.changes()
-                if (change.turn, change.path, change.is_undone) == (turn, path, False)
-            ),
-            None,
-        )
-        if earlier is not None:
-            self._save(replace(earlier, after=(earlier.after[-1], new_sha256)))
-            return
+        for earlier in self.changes():
+            if (earlier.turn, earlier.path, earlier.is_undone) == (turn, path, False):
+                self._save(replace(earlier, after=(earlier.after[-1], new_sha256)))
+                return
         sha256 = self.put_content(before) if is_kept else None
         number = max(self._changes, default=0) + 1
         self._save(Change(number, turn, path, sha256, (new_sha256,), len(before or b""), self._clock(), mode))
