@@ -40,7 +40,7 @@ from tests.model_server import ModelRequest, ModelServer, Say, Tool  # noqa: E40
 from tests.people import Person, close_clients  # noqa: E402 - needs sys.path from the line above
 
 # Authentication, database and plain data: listed, but not counted.
-UNCOUNTED = ("artel.auth", "artel.db", "artel.contract", "artel.errors", "artel.ids", "artel.logs")
+UNCOUNTED = ("artel.auth", "artel.db", "artel.contract", "artel.errors", "artel.ids", "artel.kill_points", "artel.logs")
 # Periodic work of an idle server: left out together with everything that it calls, also on database threads.
 BACKGROUND = {
     "artel.runs.host:Host._beat",

@@ -1,6 +1,6 @@
 """`artel connect` with kill points: it kills itself with SIGKILL at the one named in KILL_AT.
 
-The product knows nothing of this: its parts are wrapped here, in the process that runs it.
+One is a marker in the code (`artel/kill_points.py`), the others are before and after calls that are wrapped here.
 """
 
 import os
@@ -8,17 +8,17 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+from artel import kill_points
 from artel.cli import main as command_line
-from artel.connector import calls
 from artel.connector import service as serving
 from artel.connector.journal import Entry, Journal
 
-POINTS = ("making", "temporary", "before_started", "started", "renamed", "before_done", "done", "before_answer")
+POINTS = ("making", "temporary", "before_started", "started", "renamed", "before_done", "done", "call.answer")
 
 
-def passed(point: str) -> None:
+def passed(name: str) -> None:
     """Kill this process if this kill point is armed."""
-    if point == os.environ["KILL_AT"]:
+    if name == os.environ["KILL_AT"]:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -66,5 +66,5 @@ def main() -> None:
     serving.Journal = MortalJournal  # type: ignore[attr-defined]
     os.rename = after("renamed", os.rename)
     os.fchmod = before("temporary", os.fchmod)  # then the temporary file is there, with all that is to be in it
-    calls._frame = before("before_answer", calls._frame)
+    kill_points.reached = passed
     command_line.main()

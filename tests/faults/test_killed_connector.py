@@ -60,7 +60,7 @@ def test_a_write_that_is_killed_and_asked_for_again_happens_once(connect: Connec
         assert connect.stop() == 0
 
 
-@pytest.mark.parametrize("point", ["before_started", "started", "before_done", "done", "before_answer"])
+@pytest.mark.parametrize("point", ["before_started", "started", "before_done", "done", "call.answer"])
 def test_a_delete_that_is_killed_and_asked_for_again_happens_once(connect: Connecting, point: str) -> None:
     path = connect.work / "file.txt"
     path.write_text(OLD)

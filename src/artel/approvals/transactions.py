@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection
 
+from artel import kill_points
 from artel.agent_memory import changes
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.approvals.repository import ApprovalRepository, stop_asking
@@ -151,6 +152,7 @@ def ask_again(tx: Tx, approval_id: str, new_id: str, turn_id: str) -> Approval:
     return again
 
 
+@kill_points.transaction("approval.use")
 def use(connection: Connection, principal: Principal, approval_id: str) -> bool:
     """Use an approval for the call that it was given for; say whether it could be."""
     return ApprovalRepository(connection, principal).move(

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from sqlalchemy import Connection
 
+from artel import kill_points
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars, micros
 from artel.budgets.month import Month, committed_micros
@@ -77,6 +78,7 @@ class ProjectBudgetGuard:
         await self._database.run(settle, self._principal, call_id, spent)
 
 
+@kill_points.transaction("money.reserve")
 def _reserve(
     connection: Connection, principal: Principal, reservation: Reservation, respects_commitments: bool
 ) -> None:

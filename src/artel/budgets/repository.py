@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Select, Update, bindparam, case
 from sqlalchemy.sql.dml import ReturningDelete
 
+from artel import kill_points
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars
 from artel.budgets.usage import UsageRepository
@@ -202,6 +203,7 @@ def reserve(connection: Connection, principal: Principal, reservation: Reservati
     ReservationRepository(connection, principal).add(reservation)
 
 
+@kill_points.transaction("money.settle")
 def settle(connection: Connection, principal: Principal, call_id: str, spent: int | None) -> None:
     """Replace a call's reservations with its cost; None (unknown) counts all that it reserved. Idempotent."""
     _settle(connection, principal, ReservationRepository(connection, principal).take(call_id), spent)

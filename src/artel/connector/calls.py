@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from artel import kill_points
 from artel.connector.audit_log import AuditLog
 from artel.connector.commands import Commands
 from artel.connector.errors import CallRefused, Deadline
@@ -121,7 +122,9 @@ class Calls:
         except BadFrame as bad:
             return self._reject(bad)
         try:
-            return _frame(method, answer(call.call_id, await self._result(method, call)), call.call_id)
+            result = await self._result(method, call)
+            kill_points.reached("call.answer")
+            return _frame(method, answer(call.call_id, result), call.call_id)
         except BadFrame as bad:
             return self._reject(bad)
         except Exception as error:  # noqa: BLE001 - a failed call must not end the connection

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import ColumnElement, Connection
 
+from artel import kill_points
 from artel.agent_loop.context import MAX_HISTORY_MESSAGES
 from artel.approvals import transactions as approvals
 from artel.approvals.approval import Approval, ApprovalStatus
@@ -33,6 +34,7 @@ from artel.turns.transactions import add_turn
 from artel.turns.turn import Mode, Turn, TurnStatus
 
 
+@kill_points.transaction("plan.decide")
 def decide_plan(
     tx: Tx,
     approval_id: str,
@@ -159,6 +161,7 @@ def ask_plan_again(tx: Tx, approval_id: str, turn_id: str, planner_model: str, *
     return asked
 
 
+@kill_points.transaction("plan.retry")
 def retry(tx: Tx, workflow_id: str, turn_id: str) -> Workflow:
     """Let a workflow that is over go on: what succeeded is kept, the rest is done again, within what was agreed."""
     rows = WorkflowRepository(tx)

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from artel import kill_points
 from artel.agent_memory.repository import NewMemory
 from artel.agent_memory.transactions import remember
 from artel.approvals.approval import Approval, ApprovalStatus
@@ -94,6 +95,7 @@ def add_workflow(tx: Tx, turn: Turn, workflow_id: str, request: str) -> None:
     )
 
 
+@kill_points.transaction("plan.begin")
 def begin(
     tx: Tx,
     turn: Turn,
@@ -164,6 +166,7 @@ def cached_plan(connection: Connection, principal: Principal, project_id: int, k
     return PlanCacheRepository(connection, principal).get(project_id, key, CACHE_HOURS)
 
 
+@kill_points.transaction("plan.store")
 def store_plan(
     tx: Tx,
     turn: Turn,
@@ -222,6 +225,7 @@ def note_planned(tx: Tx, workflow: Workflow, usage: Usage) -> None:
     WorkflowRepository(tx).move(workflow.id, OPEN, **values)
 
 
+@kill_points.transaction("plan.start")
 def start_approved(
     tx: Tx,
     turn: Turn,
@@ -286,6 +290,7 @@ def requeue(
     WorkflowRepository(tx).move(workflow.id, OPEN, **values)
 
 
+@kill_points.transaction("plan.park")
 def park_run(
     tx: Tx,
     turn: Turn,
@@ -372,6 +377,7 @@ def no_result(task_id: str) -> str:
     return f"Task {task_id} has no result."
 
 
+@kill_points.transaction("task.start")
 def start_task(
     tx: Tx,
     turn: Turn,
@@ -394,6 +400,7 @@ class TaskEnd:
     memories: Sequence[NewMemory] = ()
 
 
+@kill_points.transaction("task.end")
 def end_task(
     tx: Tx,
     turn: Turn,
@@ -417,6 +424,7 @@ def end_task(
         tx.after_commit(MemoriesChanged())
 
 
+@kill_points.transaction("task.park")
 def park_task(
     tx: Tx,
     turn: Turn,

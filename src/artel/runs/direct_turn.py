@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from artel import kill_points
 from artel.agent_loop.context import MAX_HISTORY_MESSAGES, Said
 from artel.agent_loop.parking import Parked
 from artel.agent_loop.task import Tally
@@ -178,6 +179,7 @@ class DirectTurn:
         self._services.project_events.add(space.principal, space.project_id, required(approval))
 
     async def _finish(self, agent: Agent | None, result: ExecutionResult, seconds: float) -> Ended | None:
+        kill_points.reached("turn.answered")
         await self._notes.written()
         turn = self._turn
         at_work = None

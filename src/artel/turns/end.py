@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from artel import kill_points
 from artel.agent_memory.repository import NewMemory
 from artel.agent_memory.transactions import remember
 from artel.agents.repository import AgentRepository
@@ -70,6 +71,7 @@ class Outcome:
         return cls(status, uuid7(), text, count_tokens(text), None, error_code=code, partial=partial)
 
 
+@kill_points.transaction("turn.end")
 def end_turn(tx: Tx, turn: Turn, outcome: Outcome) -> Ended:
     """End a turn with its workflow, tasks, approvals and reservations; raise TurnOver if it has ended before."""
     now, agent, is_direct = datetime.now(UTC), outcome.agent, turn.mode is Mode.DIRECT
@@ -125,6 +127,7 @@ def end_turn(tx: Tx, turn: Turn, outcome: Outcome) -> Ended:
     return ended
 
 
+@kill_points.transaction("turn.cancel")
 def cancel_turn(tx: Tx, session_id: str, turn_id: str, partial: str = "") -> Turn:
     """Cancel an unfinished turn and return it; a finished one stays as it is.
 

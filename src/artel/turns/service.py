@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
 
+from artel import kill_points
 from artel.approvals.transactions import pending_of
 from artel.auth.principal import Principal
 from artel.brain.errors import ContextTooLarge
@@ -103,6 +104,7 @@ class ChatService:
         if seconds:
             ended = await self._wait(user, turn, seconds)
             if ended is not None:
+                kill_points.reached("turn.response")
                 return _answer(ended)
             turn, approval_id = await self._database.read(pending_of, user, turn.session_id, turn.id)
         if turn.mode is Mode.ORCHESTRATED:

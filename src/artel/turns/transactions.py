@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
+from artel import kill_points
 from artel.agents.repository import AgentRepository
 from artel.auth.principal import Principal
 from artel.budgets.month import Month, effective_limit, month_for
@@ -101,6 +102,7 @@ class TurnAccepted:
     text: str
 
 
+@kill_points.transaction("turn.accept")
 def accept_message(
     tx: Tx, session_id: str, new: NewTurn, gate: Gate = lambda *_: None, also: Also | None = None
 ) -> Turn:
@@ -171,6 +173,7 @@ def was_accepted(connection: Connection, principal: Principal, session_id: str, 
     return TurnRepository(connection, principal).by_key(session_id, key) is not None
 
 
+@kill_points.transaction("turn.start")
 def start_turn(
     tx: Tx, turn: Turn, agent: AgentAtWork | None, history: int, default_user_micros: int | None = None
 ) -> Started:
