@@ -2,12 +2,10 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
-from sqlalchemy import Connection
 
 from artel.agent_memory.service import Memories
 from artel.agents.service import AgentService
@@ -24,11 +22,9 @@ from artel.budgets.money import micros
 from artel.bus.bus import Bus
 from artel.connector_gateway.connections import ConnectorConnections
 from artel.connector_gateway.relay import Relay
-from artel.contract.events import StoredEvent
 from artel.data_folder import DataFolder
 from artel.db import schema
 from artel.db.engine import Database
-from artel.db.tenant import Tenant
 from artel.events.event_pulse import EventPulse
 from artel.events.hints import (
     MemoriesChanged,
@@ -52,9 +48,9 @@ from artel.projects.transactions import ProjectRules
 from artel.runs.host import Host, Job
 from artel.sessions.service import SessionService
 from artel.settings import Settings
-from artel.spaces import leases
 from artel.spaces.agent_cache import SharedCache
 from artel.spaces.chat_figures import ChatFigures
+from artel.spaces.leases import last_events, last_project_events
 from artel.spaces.project_events import ProjectEventWriter
 from artel.spaces.services import AlertLimits, FamilyLimits, SpaceServices, TimeLimits
 from artel.spaces.space_rpc import SpaceRpc
@@ -70,41 +66,44 @@ from artel.vector_index.providers import MemorySettings, make_embedder, make_sto
 log = get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
 class Container:
     """The services of a running server."""
 
-    settings: Settings
-    folder: DataFolder
-    database: Database
-    passwords: Passwords
-    tokens: Tokens
-    login: Login
-    project_rules: ProjectRules
-    memories: Memories
-    workspaces: TaskWorkspaces
-    storage: StorageQuota
-    brain: BrainRouter
-    bus: Bus
-    hub: EventHub
-    project_hub: EventHub
-    pulses: tuple[EventPulse, ...]
-    signals: Signals
-    turn_waiters: TurnWaiters
-    space_rpc: SpaceRpc
-    connector_connections: ConnectorConnections
-    relay: Relay
-    host: Host | None
-    spaces: Spaces | None
-    registry: CollectorRegistry
-    opened: AsyncExitStack
-    chat: ChatService
-    sessions: SessionService
-    approvals: ApprovalService
-    workflows: WorkflowService
-    agents: AgentService
-    projects: ProjectService
-    accounts: AccountService
+    def __init__(
+        self,
+        settings: Settings,
+        folder: DataFolder,
+        database: Database,
+        memories: Memories,
+        bus: Bus,
+        cache: SharedCache,
+        opened: AsyncExitStack,
+    ) -> None:
+        self.settings, self.folder, self.database, self.memories = settings, folder, database, memories
+        self._opened = opened
+        self.passwords, self.tokens = Passwords(), make_tokens(settings)
+        self.login = Login(database, self.passwords, self.tokens)
+        self.registry = CollectorRegistry()
+        self.brain = BrainRouter(os.environ, model_rules(settings))
+        readers = Readers(settings.max_streams_per_user)
+        self.hub = EventHub(lambda *page: database.read(read_events, *page), readers)
+        self.project_hub = EventHub(lambda *page: database.read(read_project_events, *page), readers)
+        # Without a bus other processes get no signals and poll the database.
+        alone = settings.is_embedded or settings.bus_url is None
+        self.signals = Signals(self.hub, self.project_hub, None if alone else bus)
+        self.turn_waiters = TurnWaiters()
+        project_events, process_id = ProjectEventWriter(database), uuid7()
+        self.connector_connections = ConnectorConnections(
+            database, process_id, project_events.add, settings.max_connectors_per_user
+        )
+        self.relay = Relay(database, self.signals, self.connector_connections, process_id)
+        self.signals.on("work", self.relay.work)
+        self.workspaces = task_workspaces(settings)
+        self.storage = StorageQuota(database, self.workspaces, settings.user_storage_bytes)
+        closed = self.brain, self.hub, self.project_hub, project_events, self.relay
+        for close in (cache.close, *(service.close for service in closed)):
+            opened.push_async_callback(close)
+        self._add_services(self._space_services(cache, project_events))
 
     @classmethod
     async def open(cls, settings: Settings) -> "Container":
@@ -118,9 +117,12 @@ class Container:
             bus = await _open_bus(settings)
             opened.push_async_callback(bus.close)
             cache = await _shared_cache(settings, database)
-            container = cls._build(settings, folder, database, memories, bus, cache, opened)
+            container = cls(settings, folder, database, memories, bus, cache, opened)
             if not settings.is_embedded:
-                for pulse in container.pulses:
+                for pulse in (
+                    EventPulse(container.hub, lambda ids: database.read(last_events, ids)),
+                    EventPulse(container.project_hub, lambda ids: database.read(last_project_events, ids)),
+                ):
                     opened.push_async_callback(pulse.close)
                     pulse.start()
                 container.relay.start()
@@ -133,48 +135,21 @@ class Container:
             raise
         return container
 
-    @classmethod
-    def _build(
-        cls,
-        settings: Settings,
-        folder: DataFolder,
-        database: Database,
-        memories: Memories,
-        bus: Bus,
-        cache: SharedCache,
-        opened: AsyncExitStack,
-    ) -> "Container":
-        passwords, tokens = Passwords(), make_tokens(settings)
-        registry = CollectorRegistry()
-        readers = Readers(settings.max_streams_per_user)
-        hub = EventHub(_reader(database, read_events), readers)
-        project_hub = EventHub(_reader(database, read_project_events), readers)
-        # Without a bus other processes get no signals and poll the database.
-        alone = settings.is_embedded or settings.bus_url is None
-        signals = Signals(hub, project_hub, None if alone else bus)
-        turn_waiters = TurnWaiters()
-        brain = BrainRouter(os.environ, model_rules(settings))
-        project_events, process_id = ProjectEventWriter(database), uuid7()
-        connector_connections = ConnectorConnections(
-            database, process_id, project_events.add, settings.max_connectors_per_user
-        )
-        relay = Relay(database, signals, connector_connections, process_id)
-        signals.on("work", relay.work)
-        workspaces = task_workspaces(settings)
-        storage = StorageQuota(database, workspaces, settings.user_storage_bytes)
-        space_services = SpaceServices(
-            database=database,
-            brain=brain,
-            memories=memories,
+    def _space_services(self, cache: SharedCache, project_events: ProjectEventWriter) -> SpaceServices:
+        settings, monthly = self.settings, self.settings.user_monthly_budget_usd
+        return SpaceServices(
+            database=self.database,
+            brain=self.brain,
+            memories=self.memories,
             shared_cache=cache,
-            hub=hub,
-            signals=signals,
-            turn_waiters=turn_waiters,
+            hub=self.hub,
+            signals=self.signals,
+            turn_waiters=self.turn_waiters,
             project_events=project_events,
-            relay=relay,
-            figures=ChatFigures(registry),
-            workspaces=workspaces,
-            storage=storage,
+            relay=self.relay,
+            figures=ChatFigures(self.registry),
+            workspaces=self.workspaces,
+            storage=self.storage,
             limits=TimeLimits(
                 without_progress=settings.progress_timeout_seconds,
                 task=settings.task_timeout_seconds,
@@ -191,70 +166,43 @@ class Container:
             cached_agents=settings.agent_cache_size,
             fallback_model=settings.fallback_model,
             max_context_tokens=settings.max_context_tokens,
-            user_monthly_micros=None
-            if settings.user_monthly_budget_usd is None
-            else micros(settings.user_monthly_budget_usd),
-            is_demo=not brain.configured,
+            user_monthly_micros=None if monthly is None else micros(monthly),
+            is_demo=not self.brain.configured,
             families=FamilyLimits(
                 depth=settings.max_family_depth,
                 children=settings.max_children_per_agent,
                 agents=settings.max_agents_per_project,
             ),
         )
-        spaces, host = None, None
+
+    def _add_services(self, services: SpaceServices) -> None:
+        """Add the host, unless this process serves the API only, and what endpoints call."""
+        settings = self.settings
+        self.host: Host | None = None
+        self.spaces: Spaces | None = None
         if settings.role != "api":
             host_id = None if settings.is_embedded else uuid7()
-            spaces = Spaces(space_services, host_id)
-            host = Host(space_services, spaces, Orchestrator(settings.planner_model), host_id)
-            signals.on("work", host.work)
-            signals.on("cancelled", host.cancelled)
-            signals.on("agents", host.agents_changed)
-        signals.on("session", turn_waiters.session_changed)
-        send_hints(space_services, host)
-        for close in (cache.close, brain.close, hub.close, project_hub.close, project_events.close, relay.close):
-            opened.push_async_callback(close)
-        rules = ProjectRules(
+            self.spaces = Spaces(services, host_id)
+            self.host = Host(services, self.spaces, Orchestrator(settings.planner_model), host_id)
+            self.signals.on("work", self.host.work)
+            self.signals.on("cancelled", self.host.cancelled)
+            self.signals.on("agents", self.host.agents_changed)
+        self.signals.on("session", self.turn_waiters.session_changed)
+        _send_hints(services, self.host)
+        self.space_rpc = SpaceRpc(self.database, self.signals, services, self.spaces)
+        self.project_rules = ProjectRules(
             max_projects=settings.max_projects_per_user,
             max_agents=settings.max_agents_per_project,
             planner_model=settings.planner_model,
         )
-        space_rpc = SpaceRpc(database, signals, space_services, spaces)
-        chat = ChatService(space_services, host, spaces)
-        return cls(
-            settings=settings,
-            folder=folder,
-            database=database,
-            passwords=passwords,
-            tokens=tokens,
-            login=Login(database, passwords, tokens),
-            project_rules=rules,
-            memories=memories,
-            workspaces=workspaces,
-            storage=storage,
-            brain=brain,
-            bus=bus,
-            hub=hub,
-            project_hub=project_hub,
-            pulses=(
-                EventPulse(hub, lambda ids: database.read(leases.last_events, ids)),
-                EventPulse(project_hub, lambda ids: database.read(leases.last_project_events, ids)),
-            ),
-            signals=signals,
-            turn_waiters=turn_waiters,
-            space_rpc=space_rpc,
-            connector_connections=connector_connections,
-            relay=relay,
-            host=host,
-            spaces=spaces,
-            registry=registry,
-            opened=opened,
-            chat=chat,
-            sessions=SessionService(space_services, settings.search_seconds),
-            approvals=ApprovalService(space_services, settings.planner_model),
-            workflows=WorkflowService(database, chat),
-            agents=AgentService(space_services, brain, space_rpc),
-            projects=ProjectService(space_services, rules, space_rpc, spaces, connector_connections),
-            accounts=AccountService(database, storage),
+        self.chat = ChatService(services, self.host, self.spaces)
+        self.sessions = SessionService(services, settings.search_seconds)
+        self.approvals = ApprovalService(services, settings.planner_model)
+        self.workflows = WorkflowService(self.database, self.chat)
+        self.accounts = AccountService(self.database, self.storage)
+        self.agents = AgentService(services, self.brain, self.space_rpc)
+        self.projects = ProjectService(
+            services, self.project_rules, self.space_rpc, self.spaces, self.connector_connections
         )
 
     def is_busy(self) -> bool:
@@ -280,10 +228,10 @@ class Container:
         """Close all services in reverse order."""
         self.passwords.close()
         self.signals.close()
-        await self.opened.aclose()
+        await self._opened.aclose()
 
 
-def send_hints(services: SpaceServices, host: Host | None) -> None:
+def _send_hints(services: SpaceServices, host: Host | None) -> None:
     """Connect the hints of committed transactions with those who wait for them."""
     on_commit, signals = services.database.on_commit, services.signals
     on_commit(SessionChanged, lambda hint: signals.session_changed(hint.session_id))
@@ -298,15 +246,6 @@ def send_hints(services: SpaceServices, host: Host | None) -> None:
     if host is not None:
         on_commit(WorkWaiting, lambda hint: host.work(hint.project_id))
         on_commit(TurnAccepted, lambda hint: host.take(Job(hint.principal, hint.turn, hint.text)))
-
-
-def _reader(
-    database: Database, read: Callable[[Connection, Tenant, str, int, int], Sequence[StoredEvent]]
-) -> Callable[[Tenant, str, int, int], Awaitable[list[StoredEvent]]]:
-    async def page(tenant: Tenant, key: str, after: int, limit: int) -> list[StoredEvent]:
-        return list(await database.read(read, tenant, key, after, limit))
-
-    return page
 
 
 async def _open_bus(settings: Settings) -> Bus:

@@ -7,7 +7,7 @@ reader whose queue is full is disconnected and resumes from its last event numbe
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ TURN_ENDS = frozenset({"turn_completed", "turn_failed", "turn_cancelled"})
 
 log = get_logger(__name__)
 
-ReadEvents = Callable[[Tenant, str, int, int], Awaitable[list[StoredEvent]]]
+ReadEvents = Callable[[Tenant, str, int, int], Awaitable[Sequence[StoredEvent]]]
 
 
 @dataclass(frozen=True, slots=True)
