@@ -25,16 +25,19 @@ from artel.connector_gateway.relay import Relay
 from artel.data_folder import DataFolder
 from artel.db import schema
 from artel.db.engine import Database
-from artel.events.event_pulse import EventPulse
-from artel.events.hints import (
+from artel.db.hints import (
+    AgentsChanged,
+    CallWaiting,
     MemoriesChanged,
     ProjectChanged,
+    ProjectDeleted,
     QuestionOver,
     SessionChanged,
     TurnParked,
     TurnStopped,
     WorkWaiting,
 )
+from artel.events.event_pulse import EventPulse
 from artel.events.hub import EventHub, Readers
 from artel.events.project_log import read_project_events
 from artel.events.session_log import read_events
@@ -96,7 +99,7 @@ class Container:
         self.connector_connections = ConnectorConnections(
             database, process_id, project_events.add, settings.max_connectors_per_user
         )
-        self.relay = Relay(database, self.signals, self.connector_connections, process_id)
+        self.relay = Relay(database, self.connector_connections, process_id)
         self.signals.on("work", self.relay.work)
         self.workspaces = task_workspaces(settings)
         self.storage = StorageQuota(database, self.workspaces, settings.user_storage_bytes)
@@ -189,7 +192,7 @@ class Container:
             self.signals.on("agents", self.host.agents_changed)
         self.signals.on("session", self.turn_waiters.session_changed)
         _send_hints(services, self.host)
-        self.space_rpc = SpaceRpc(self.database, self.signals, services, self.spaces)
+        self.space_rpc = SpaceRpc(self.database, services, self.spaces)
         self.project_rules = ProjectRules(
             max_projects=settings.max_projects_per_user,
             max_agents=settings.max_agents_per_project,
@@ -236,12 +239,15 @@ def _send_hints(services: SpaceServices, host: Host | None) -> None:
     on_commit, signals = services.database.on_commit, services.signals
     on_commit(SessionChanged, lambda hint: signals.session_changed(hint.session_id))
     on_commit(ProjectChanged, lambda hint: signals.project_changed(hint.project_id))
+    on_commit(ProjectDeleted, lambda hint: signals.project_deleted(Principal(hint.user_id), hint.project_id))
     on_commit(TurnStopped, lambda hint: signals.cancelled(hint.turn_id))
     on_commit(QuestionOver, lambda hint: services.relay.stop_asking(Principal(hint.user_id), [hint]))
     on_commit(MemoriesChanged, lambda _: services.memories.wake())
     on_commit(TurnParked, lambda hint: services.turn_waiters.parked(hint.turn_id))
     on_commit(Ended, services.turn_waiters.tell)
+    on_commit(AgentsChanged, lambda hint: signals.agents_changed(hint.project_id, hint.agent_ids))
     on_commit(WorkWaiting, lambda hint: signals.work(hint.project_id))
+    on_commit(CallWaiting, lambda hint: signals.work(hint.project_id))
     on_commit(TurnAccepted, lambda hint: signals.work(hint.turn.project_id))
     if host is not None:
         on_commit(WorkWaiting, lambda hint: host.work(hint.project_id))

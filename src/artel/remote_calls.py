@@ -1,8 +1,8 @@
 """Remote calls between server processes: each call and its answer is a row.
 
-The caller inserts a row, sends a signal and polls for the answer. The process that has the callee finds the row, runs
-the call in a task and stores the answer. The caller deletes the row; a caller that gave up may withdraw a call that
-nobody has taken yet.
+The caller inserts a row, which sends a hint, and polls for the answer. The process that has the callee finds the row,
+runs the call in a task and stores the answer. The caller deletes the row; a caller that gave up may withdraw a call
+that nobody has taken yet.
 """
 
 import asyncio
@@ -18,9 +18,10 @@ from sqlalchemy import Connection, Table, delete, func
 
 from artel.auth.principal import Principal
 from artel.db.engine import Database
+from artel.db.hints import CallWaiting
 from artel.db.tenant import TenantRepository
+from artel.db.tx import Tx
 from artel.errors import ArtelError
-from artel.events.signals import Signals
 from artel.logs import get_logger
 from artel.projects.repository import ProjectRepository
 
@@ -93,17 +94,20 @@ class CallRepository(TenantRepository):
 class RemoteCalls(Generic[C]):
     """Both sides of the calls in one table: asks other processes, and serves what they ask this one."""
 
-    def __init__(self, database: Database, signals: Signals, repository: type[CallRepository]) -> None:
+    def __init__(self, database: Database, repository: type[CallRepository]) -> None:
         self._database = database
-        self._signals = signals
         self._repository = repository
         self._serving: dict[str, asyncio.Task[None]] = {}
         self._cleaned_up_at = 0.0
 
     async def send(self, principal: Principal, values: Mapping[str, Any], seconds: float) -> None:
         """Store a call whose caller does not wait; it expires after `seconds`."""
-        await self._run(CallRepository.add, principal, values, seconds)
-        self._signals.work(values["project_id"])
+
+        def store(tx: Tx) -> None:
+            self._repository(tx).add(values, seconds)
+            tx.after_commit(CallWaiting(values["project_id"]))
+
+        await self._database.of(principal).run(store)
 
     async def ask(
         self,

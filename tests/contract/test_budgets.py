@@ -124,7 +124,7 @@ async def test_reservations_of_a_deleted_project_count_as_spent(money: Money) ->
     reservation = Reservation(uuid7(), [month], money.project_id, "turn", 90_000, user_month)
     await money.database.run(reserve, money.user, reservation)
 
-    await money.database.run(delete_project, money.user, money.project_id)
+    await money.database.of(money.user).run(delete_project, money.project_id)
 
     assert await money.database.run(lambda c: UserBudgetRepository(c, money.user).spent("2026-11")) == 90_000
 

@@ -147,11 +147,13 @@ async def test_every_change_of_an_agent_raises_the_version_that_a_turn_begins_wi
     new = NewAgent(name="agent_reviewer", role="reviewer", model="gpt-4", system_prompt="Review.")
     agent = await hosts.database.run(agents.create_agent, user, project_id, new, 10)
     assert await version() == before + 1
-    await hosts.database.run(changes.update_agent, user, project_id, agent.id, AgentChanges(system_prompt="Be kind."))
+    await hosts.database.of(user).run(
+        changes.update_agent, project_id, agent.id, AgentChanges(system_prompt="Be kind.")
+    )
     assert await version() == before + 2
-    await hosts.database.run(changes.update_agent, user, project_id, agent.id, AgentChanges(name="agent_critic"))
+    await hosts.database.of(user).run(changes.update_agent, project_id, agent.id, AgentChanges(name="agent_critic"))
     assert await version() == before + 3
-    await hosts.database.run(changes.delete_agent, user, project_id, agent.id)
+    await hosts.database.of(user).run(changes.delete_agent, project_id, agent.id)
     assert await version() == before + 4
 
     turn = await hosts.turn()

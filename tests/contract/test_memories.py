@@ -159,7 +159,7 @@ class World:
 
     async def rename(self, name: str, agent: int = 0) -> None:
         name_change = AgentChanges(name=name)
-        await self.database.run(changes.update_agent, self.user, self.project_id, self.agents[agent], name_change)
+        await self.database.of(self.user).run(changes.update_agent, self.project_id, self.agents[agent], name_change)
 
     async def clear(self, agent: int = 0) -> int:
         return await self.database.run(memories.clear, self.user, self.project_id, self.agents[agent])
@@ -387,7 +387,7 @@ async def test_deleted_agent_and_project_leave_no_collection(world: World) -> No
         await world.remember("something", agent=agent)
     await world.work()
 
-    await world.database.run(changes.delete_agent, world.user, world.project_id, world.agents[0], archive=True)
+    await world.database.of(world.user).run(changes.delete_agent, world.project_id, world.agents[0], archive=True)
     await world.work()
     assert collection_of(world, "agent_coder") not in await world.store.collections()
     assert len(await world.store.collections()) == 3
@@ -395,7 +395,7 @@ async def test_deleted_agent_and_project_leave_no_collection(world: World) -> No
     assert (total, archive.agent, archive.memories) == (1, "agent_coder", 1)
     assert await world.database.read(index_queue.count_waiting) == 0
 
-    await world.database.run(changes.delete_project, world.user, world.project_id)
+    await world.database.of(world.user).run(changes.delete_project, world.project_id)
     await world.work()
     assert await world.store.collections() == []
 
@@ -413,7 +413,7 @@ async def test_deleted_account_leaves_no_collection(world: World) -> None:
 async def test_agent_with_the_name_of_a_deleted_agent_keeps_its_own_memory(world: World) -> None:
     await world.remember("of the first")
     await world.work()
-    await world.database.run(changes.delete_agent, world.user, world.project_id, world.agents.pop(0))
+    await world.database.of(world.user).run(changes.delete_agent, world.project_id, world.agents.pop(0))
     await world.rename("agent_coder")
     [new] = await world.remember("of the second")
     row = (await world.database.read(index_queue.waiting, "", 10))[0]
@@ -602,7 +602,7 @@ async def test_full_memory_and_missing_agent_are_refused(world: World, monkeypat
         await context.add(NewMemory("two"))
 
     monkeypatch.setattr(memories, "MAX_MEMORIES", 10)
-    await world.database.run(changes.delete_agent, world.user, world.project_id, world.agents[0])
+    await world.database.of(world.user).run(changes.delete_agent, world.project_id, world.agents[0])
     with pytest.raises(AgentNotFound):
         await context.add(NewMemory("three"))
     assert await world.remember("four") == []
@@ -689,7 +689,7 @@ def test_index_finally_holds_exactly_the_rows(
             world.store.failures = 0
             await world.work()
             assert world.store.ids(f"user{world.user.user_id}_") == await world.rows()
-            await database.run(changes.delete_project, world.user, world.project_id)
+            await database.of(world.user).run(changes.delete_project, world.project_id)
             await world.work()
             assert await world.store.collections() == []
         finally:

@@ -20,8 +20,6 @@ from artel.contract.connector import PROTOCOL, Hello, Result, WriteCall
 from artel.contract.http import NewProject
 from artel.db import schema
 from artel.db.engine import Database
-from artel.events.hub import EventHub
-from artel.events.signals import Signals
 from artel.ids import uuid7
 from artel.projects.transactions import create_project
 from tests.actors.chat_user import RULES
@@ -41,12 +39,8 @@ class Process:
     sent_more: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        async def nothing(*_: Any) -> list[Any]:
-            return []
-
-        signals = Signals(EventHub(nothing), EventHub(nothing), None)
         self.connections = ConnectorConnections(self.database, self.id, lambda *_: None)
-        self.relay = Relay(self.database, signals, self.connections, self.id)
+        self.relay = Relay(self.database, self.connections, self.id)
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[ConnectorConnection]:

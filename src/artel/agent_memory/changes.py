@@ -9,48 +9,51 @@ from artel.agents.repository import AgentRepository
 from artel.auth import accounts
 from artel.auth.principal import Principal
 from artel.contract.http import Agent, AgentChanges
+from artel.db.hints import AgentsChanged, MemoriesChanged, ProjectDeleted
+from artel.db.tx import Tx
 from artel.projects import transactions as projects
 from artel.projects.repository import ProjectRepository
 from artel.vector_index.store import collection_name
 
 
-def update_agent(
-    connection: Connection, principal: Principal, project_id: int, agent_id: int, changes: AgentChanges
-) -> Agent:
+def update_agent(tx: Tx, project_id: int, agent_id: int, changes: AgentChanges) -> Agent:
     """Update an agent, and rename its collection if its name changes."""
-    if "name" not in changes.model_fields_set:
-        return agents.update_agent(connection, principal, project_id, agent_id, changes)
-    ProjectRepository(connection, principal).lock(project_id)  # serializes renames
-    before = AgentRepository(connection, principal).get(project_id, agent_id).name
-    agent = agents.update_agent(connection, principal, project_id, agent_id, changes)
-    if agent.name != before:
-        old, new = (collection_name(principal.user_id, project_id, name) for name in (before, agent.name))
-        index_queue.add_chore(connection, "rename", old, new)
+    before = None
+    if "name" in changes.model_fields_set:
+        ProjectRepository(tx).lock(project_id)  # serializes renames
+        before = AgentRepository(tx).get(project_id, agent_id).name
+    agent = agents.update_agent(tx.connection, tx.principal, project_id, agent_id, changes)
+    if before is not None and agent.name != before:
+        old, new = (collection_name(tx.principal.user_id, project_id, name) for name in (before, agent.name))
+        index_queue.add_chore(tx.connection, "rename", old, new)
+        tx.after_commit(MemoriesChanged())
+    tx.after_commit(AgentsChanged(project_id, (agent_id,)))
     return agent
 
 
-def delete_agent(
-    connection: Connection, principal: Principal, project_id: int, agent_id: int, *, archive: bool = False
-) -> list[int]:
+def delete_agent(tx: Tx, project_id: int, agent_id: int, *, archive: bool = False) -> list[int]:
     """Delete an agent and its descendants, optionally archive their memories; return the deleted agents' ids."""
-    ProjectRepository(connection, principal).lock(project_id)
-    family = AgentRepository(connection, principal).family(project_id, agent_id)
+    ProjectRepository(tx).lock(project_id)
+    family = AgentRepository(tx).family(project_id, agent_id)
     if archive:
         for member_id, name in family.items():
-            memories.archive(connection, principal, project_id, member_id, name)
-    agents.delete_agent(connection, principal, project_id, agent_id)
-    for name in family.values():
-        index_queue.add_chore(connection, "drop", collection_name(principal.user_id, project_id, name))
+            memories.archive(tx.connection, tx.principal, project_id, member_id, name)
+    agents.delete_agent(tx.connection, tx.principal, project_id, agent_id)
+    _drop_collections(tx.connection, tx.principal, [(project_id, name) for name in family.values()])
+    tx.after_commit(MemoriesChanged())
+    tx.after_commit(AgentsChanged(project_id, tuple(family)))
     return list(family)
 
 
-def delete_project(connection: Connection, principal: Principal, project_id: int) -> list[int]:
+def delete_project(tx: Tx, project_id: int) -> list[int]:
     """Delete a project with its agents and their memories; return the deleted agents' ids."""
-    ProjectRepository(connection, principal).lock(project_id)
-    repository = AgentRepository(connection, principal)
+    ProjectRepository(tx).lock(project_id)
+    repository = AgentRepository(tx)
     agent_names, agent_ids = repository.names(project_id), repository.ids(project_id)
-    projects.delete_project(connection, principal, project_id)
-    _drop_collections(connection, principal, agent_names)
+    projects.delete_project(tx.connection, tx.principal, project_id)
+    _drop_collections(tx.connection, tx.principal, agent_names)
+    tx.after_commit(MemoriesChanged())
+    tx.after_commit(ProjectDeleted(tx.principal.user_id, project_id))
     return agent_ids
 
 

@@ -35,9 +35,7 @@ class AgentService:
         """Change an agent."""
         if "model" in new.model_fields_set:
             self._brain.require_allowed(new.model)
-        agent = await self._services.database.run(changes.update_agent, user, project_id, agent_id, new)
-        self._services.memories.wake()
-        self._services.signals.agents_changed(project_id, agent_id)
+        agent = await self._services.database.of(user).run(changes.update_agent, project_id, agent_id, new)
         await self._notify_space(user, project_id, "invalidate", agent_id)
         return agent
 
@@ -46,10 +44,7 @@ class AgentService:
         services = self._services
         family = await services.database.read(agents.family_of, user, project_id, agent_id)
         await self._notify_space(user, project_id, "deregister", *family)
-        deleted = await services.database.run(changes.delete_agent, user, project_id, agent_id, archive=archive)
-        services.memories.wake()
-        for member in deleted:
-            services.signals.agents_changed(project_id, member)
+        deleted = await services.database.of(user).run(changes.delete_agent, project_id, agent_id, archive=archive)
         await self._notify_space(user, project_id, "remove", *deleted)
         await asyncio.to_thread(services.workspaces.remove, deleted)
 

@@ -9,7 +9,7 @@ from artel.contract.approvals import ApprovalDetails, PlanDetails, ToolDetails
 
 
 class ApprovalStatus(StrEnum):
-    """Where an approval stands."""
+    """The status of an approval."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -21,7 +21,7 @@ class ApprovalStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What the user is asked, and what they said."""
+    """What the user is asked, and the decision."""
 
     id: str
     project_id: int

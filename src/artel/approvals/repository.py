@@ -9,11 +9,11 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from artel.approvals.approval import Approval, ApprovalStatus
 from artel.contract.approvals import load_details
+from artel.db.hints import QuestionOver
 from artel.db.tables import approvals
 from artel.db.tenant import TenantRepository, prepared
 from artel.db.tx import Tx
 from artel.errors import ApprovalNotFound
-from artel.events.hints import QuestionOver
 
 
 class ApprovalRepository(TenantRepository):
@@ -28,7 +28,7 @@ class ApprovalRepository(TenantRepository):
         return cls._prepare_update(**values).where(*pending).returning(*approvals.c)
 
     def add(self, approval: Approval) -> None:
-        """Ask."""
+        """Insert an approval."""
         values = {name: getattr(approval, name) for name in Approval.__slots__}
         self._add([values | {"details": approval.details.dump()}])
 
@@ -44,7 +44,7 @@ class ApprovalRepository(TenantRepository):
         return bool(self._count(approvals.c.id == approval_id))
 
     def asked_as(self, project_id: int, ask_id: str) -> Approval:
-        """Return the approval that a connector of the project asks for too, under a name of its own."""
+        """Return the pending approval that a connector of the project shows under its own id."""
         pending = approvals.c.project_id == project_id, approvals.c.status == ApprovalStatus.PENDING
         for row in self.connection.execute(self._select().where(*pending)):
             approval = _approval(row)
@@ -78,18 +78,18 @@ class ApprovalRepository(TenantRepository):
         return [_approval(row) for row in self.connection.execute(found)] if ids else []
 
     def of_turn(self, turn_id: str, *statuses: ApprovalStatus) -> list[Approval]:
-        """Return those of a turn that stand there."""
+        """Return the approvals of a turn with these statuses, oldest first."""
         asked = approvals.c.turn_id == turn_id, approvals.c.status.in_(statuses)
         rows = self.connection.execute(self._select().where(*asked).order_by(approvals.c.created_at))
         return [_approval(row) for row in rows]
 
     def move(self, approval_id: str, before: Iterable[ApprovalStatus], status: ApprovalStatus, **values: Any) -> bool:
-        """Change where an approval stands, if it stands where it should; say whether it did."""
+        """Change the status if it is in `before`; return whether it was."""
         stands = approvals.c.id == approval_id, approvals.c.status.in_(list(before))
         return bool(self.connection.execute(self._update({"status": status, **values}).where(*stands)).rowcount)
 
     def of_session(self, session_id: str) -> list[Approval]:
-        """Return what is asked for in a session."""
+        """Return the pending approvals of a session."""
         asked = approvals.c.session_id == session_id, approvals.c.status == ApprovalStatus.PENDING
         return [_approval(row) for row in self.connection.execute(self._select().where(*asked))]
 

@@ -1,4 +1,4 @@
-"""Asking the user, and what comes of it. Each function is one transaction; the session's row orders them."""
+"""Transactions on approvals: ask, decide, expire. The lock on the session's row orders them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,9 +22,9 @@ from artel.contract.events import (
 )
 from artel.contract.http import Page
 from artel.contract.parked_run import ParkedRun, SingleCall
+from artel.db.hints import TurnParked, WorkWaiting
 from artel.db.tx import Tx
 from artel.errors import ApprovalDecided
-from artel.events.hints import TurnParked, WorkWaiting
 from artel.events.session_log import SessionLog
 from artel.plans.repository import WorkflowRepository
 from artel.sessions import transactions as sessions
@@ -63,7 +63,7 @@ def decide(
     *,
     at_connector: bool = False,
 ) -> Approval:
-    """Take the user's decision, and let the run go on; raise if it was decided before, or nobody waits any more."""
+    """Store the user's decision and queue the run; raise if it was decided before, or the run does not wait."""
     approvals = ApprovalRepository(tx)
     now = datetime.now(UTC)
     log = SessionLog(tx, approvals.get(approval_id).session_id, 1)
@@ -78,22 +78,21 @@ def decide(
     turns = TurnRepository(tx)
     if not turns.unpark(approval.session_id, approval.turn_id) and not _runs(turns, approval):
         raise ApprovalDecided("The turn does not wait any more.")
-    approvals.move(
-        approval_id, [ApprovalStatus.PENDING], status, feedback=feedback, holds=holds, decided_at=now, expires_at=now
-    )
+    values = {"feedback": feedback, "holds": holds, "decided_at": now, "expires_at": now}
+    approvals.move(approval_id, [ApprovalStatus.PENDING], status, **values)
     log.write(approval.turn_id, ApprovalResolved(approval_id=approval_id, decision=decision, feedback=feedback))
     tx.after_commit(WorkWaiting(approval.project_id))
-    return approvals.get(approval_id)
+    return replace(approval, status=status, feedback=feedback, holds=holds, decided_at=now, expires_at=now)
 
 
 def decide_asked(tx: Tx, project_id: int, ask_id: str, decision: str, feedback: str) -> Approval:
-    """Take a decision that the user made at the connector, which knows its question by a name of its own."""
+    """Store a decision that the user made at the connector, which has its own id of the question."""
     approval = ApprovalRepository(tx).asked_as(project_id, ask_id)
     return decide(tx, approval.id, decision, feedback, "once", at_connector=True)
 
 
 def expire(tx: Tx, approval_id: str) -> Approval:
-    """Let a run go on that nobody has decided about in time; raise if somebody has."""
+    """Queue a run that nobody decided about in time; raise if somebody has."""
     approvals = ApprovalRepository(tx)
     approval = approvals.get(approval_id)
     log = SessionLog(tx, approval.session_id, 1)
@@ -107,7 +106,7 @@ def expire(tx: Tx, approval_id: str) -> Approval:
 
 
 def warn(tx: Tx, approval_id: str) -> Approval:
-    """Tell that somebody should decide soon."""
+    """Write the event that an approval expires soon."""
     approvals = ApprovalRepository(tx)
     approval = approvals.get(approval_id)
     log = SessionLog(tx, approval.session_id, 1)
@@ -120,10 +119,9 @@ def warn(tx: Tx, approval_id: str) -> Approval:
 
 
 def ask_again(tx: Tx, approval_id: str, new_id: str, turn_id: str) -> Approval:
-    """Ask once more what nobody has answered in time.
+    """Ask again about a tool call that nobody decided about in time.
 
-    The run has gone on without it, so the call gets a turn of its own, which counts like any other: when it is approved
-    it is made, and no model is asked.
+    The run continued without it, so the call gets a turn of its own: once approved it is made, without a model.
     """
     approvals = ApprovalRepository(tx)
     expired = approvals.get(approval_id)
@@ -135,7 +133,7 @@ def ask_again(tx: Tx, approval_id: str, new_id: str, turn_id: str) -> Approval:
         expired,
         id=new_id,
         turn_id=turn_id,
-        # The connector does not ask any more: it is called, and asks anew if that is its way.
+        # The connector has stopped asking; when it is called it may ask again.
         details=expired.tool_details.without_connector(),
         status=ApprovalStatus.PENDING,
         created_at=now,
@@ -154,14 +152,14 @@ def ask_again(tx: Tx, approval_id: str, new_id: str, turn_id: str) -> Approval:
 
 @kill_points.transaction("approval.use")
 def use(connection: Connection, principal: Principal, approval_id: str) -> bool:
-    """Use an approval for the call that it was given for; say whether it could be."""
+    """Mark an approval as used for its call; return whether it was approved and unused."""
     return ApprovalRepository(connection, principal).move(
         approval_id, [ApprovalStatus.APPROVED], ApprovalStatus.USED, used_at=datetime.now(UTC)
     )
 
 
 def decisions(connection: Connection, principal: Principal, turn_id: str) -> Sequence[Approval]:
-    """Return what was decided about the call that a turn waited for; what was decided before that is over."""
+    """Return the decision about the call that a turn waited for; earlier ones don't count."""
     every = ApprovalRepository(connection, principal).of_turn(turn_id, *ApprovalStatus)
     decided = ApprovalStatus.APPROVED, ApprovalStatus.REJECTED, ApprovalStatus.EXPIRED
     return [approval for approval in every[-1:] if approval.status in decided]
@@ -184,14 +182,14 @@ def delete_session(tx: Tx, session_id: str) -> None:
     sessions.delete_session(tx.connection, tx.principal, session_id)
 
 
-def delete_project(connection: Connection, principal: Principal, project_id: int) -> list[int]:
+def delete_project(tx: Tx, project_id: int) -> list[int]:
     """Delete a project and everything in it; return its agents. What its calls may cost counts as spent."""
-    settle_project(connection, principal, project_id)
-    return changes.delete_project(connection, principal, project_id)
+    settle_project(tx.connection, tx.principal, project_id)
+    return changes.delete_project(tx, project_id)
 
 
 def pending_of(connection: Connection, principal: Principal, session_id: str, turn_id: str) -> tuple[Turn, str | None]:
-    """Return a turn, and what it waits for."""
+    """Return a turn, and the id of the approval that it waits for."""
     turn = TurnRepository(connection, principal).get(session_id, turn_id)
     pending = ApprovalRepository(connection, principal).of_turn(turn_id, ApprovalStatus.PENDING)
     return turn, pending[-1].id if pending else None
@@ -210,7 +208,7 @@ def list_approvals(
     limit: int,
     offset: int,
 ) -> Page[Approval]:
-    """Return a page of approvals, of all sessions or of one, newest first."""
+    """Return a page of approvals of all sessions or one, newest first."""
     if session_id is not None:
         SessionRepository(connection, principal).get(session_id)
     approvals = ApprovalRepository(connection, principal)
@@ -219,7 +217,7 @@ def list_approvals(
 
 
 def _runs(turns: TurnRepository, approval: Approval) -> bool:
-    """Return whether the turn runs: other tasks of a plan go on while one waits."""
+    """Return whether the turn runs: other tasks of a plan run while one waits."""
     return turns.get(approval.session_id, approval.turn_id).status in (TurnStatus.RUNNING, TurnStatus.QUEUED)
 
 

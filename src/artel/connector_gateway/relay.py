@@ -21,7 +21,6 @@ from artel.connector_gateway.repository import OnlineConnector, find_connector
 from artel.contract.connector import ANSWERED, ANSWERS, CALLS, Call, Decided, Result
 from artel.db.engine import Database
 from artel.errors import ArtelError, DatabaseUnavailable
-from artel.events.signals import Signals
 from artel.ids import uuid7
 from artel.logs import get_logger
 from artel.remote_calls import NoAnswer, RemoteCalls
@@ -54,15 +53,13 @@ class Question(Protocol):
 class Relay:
     """Calls connectors, and serves other processes' calls to the connections of this process."""
 
-    def __init__(
-        self, database: Database, signals: Signals, connections: ConnectorConnections, process_id: str
-    ) -> None:
+    def __init__(self, database: Database, connections: ConnectorConnections, process_id: str) -> None:
         self._database = database
         self._connections = connections
         self._process_id = process_id
         self._wake = asyncio.Event()
         self._server: asyncio.Task[None] | None = None
-        self._calls: RemoteCalls[RelayCall] = RemoteCalls(database, signals, RelayCallRepository)
+        self._calls: RemoteCalls[RelayCall] = RemoteCalls(database, RelayCallRepository)
         self._notifying: set[asyncio.Task[None]] = set()
 
     async def call(

@@ -8,11 +8,11 @@ from sqlalchemy import Connection, Select, bindparam
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from artel.contract.events import EventData, StoredEvent
+from artel.db.hints import ProjectChanged
 from artel.db.tables import project_events, projects
 from artel.db.tenant import Tenant, TenantRepository, prepared
 from artel.db.tx import Tx
 from artel.errors import ProjectNotFound
-from artel.events.hints import ProjectChanged
 
 MAX_EVENTS = 10_000  # per project; older ones are deleted in batches of `TRIM_EVERY`
 TRIM_EVERY = 1_000

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from artel.contract.events import EventData, StoredEvent
+from artel.db.hints import SessionChanged
 from artel.db.lease import LeaseLost
 from artel.db.tenant import Tenant
 from artel.db.tx import Tx
 from artel.events.event_repository import EventRepository
-from artel.events.hints import SessionChanged
 from artel.sessions.repository import SessionRepository
 
 

@@ -5,7 +5,7 @@ Signals are hints: the data is in the database, and a process that missed a sign
 
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from artel.bus.bus import Bus, Hint
@@ -65,6 +65,11 @@ class Signals:
         self._project_hub.notify(str(project_id))
         self._send("project", str(project_id))
 
+    def project_deleted(self, tenant: Tenant, project_id: int) -> None:
+        """End the streams of a deleted project and its sessions."""
+        self._hub.notify_all_of(tenant)
+        self.project_changed(project_id)
+
     def work(self, project_id: int) -> None:
         """Signal to other processes that a project has waiting turns or calls."""
         self._send("work", str(project_id))
@@ -74,9 +79,10 @@ class Signals:
         self._notify("cancelled", turn_id)
         self._send("cancelled", turn_id)
 
-    def agents_changed(self, project_id: int, agent_id: int) -> None:
-        """Signal to other processes that an agent was changed or deleted."""
-        self._send("agents", f"{project_id}/{agent_id}")
+    def agents_changed(self, project_id: int, agent_ids: Iterable[int]) -> None:
+        """Signal to other processes that agents were changed or deleted."""
+        for agent_id in agent_ids:
+            self._send("agents", f"{project_id}/{agent_id}")
 
     def partial_answer(self, tenant: Tenant, session_id: str, snapshot: Snapshot) -> None:
         """Send a partial answer to the other processes."""

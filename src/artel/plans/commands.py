@@ -16,10 +16,10 @@ from artel.budgets.month import shortage
 from artel.contract.approvals import TaskChange
 from artel.contract.events import TaskProgress
 from artel.contract.parked_run import ParkedRun
+from artel.db.hints import WorkWaiting
 from artel.db.tables import workflows
 from artel.db.tx import Tx
 from artel.errors import ApprovalDecided, PlanNotPossible, SessionNotFound, WorkflowNotOver
-from artel.events.hints import WorkWaiting
 from artel.events.session_log import SessionLog
 from artel.plans import transactions as records
 from artel.plans.plan import PlanInvalid, PlannedTask, TaskGraph, TaskStatus, Workflow, WorkflowStatus, WorkflowTask

@@ -21,9 +21,9 @@ from artel.budgets.spending import Spent
 from artel.contract.events import EventData, TaskProgress
 from artel.contract.http import Agent
 from artel.contract.parked_run import ParkedRun
+from artel.db.hints import MemoriesChanged, TurnParked, WorkWaiting
 from artel.db.tx import Tx
 from artel.errors import WorkflowNotFound
-from artel.events.hints import MemoriesChanged, TurnParked, WorkWaiting
 from artel.events.session_log import SessionLog
 from artel.ids import uuid7
 from artel.plans.plan import (

@@ -49,14 +49,11 @@ class ProjectService:
     async def delete(self, user: Principal, project_id: int) -> None:
         """Delete a project with its agents; the files in the user's folder are not touched."""
         services = self._services
-        deleted_agents = await services.database.run(delete_project, user, project_id)
-        services.memories.wake()
+        deleted_agents = await services.database.of(user).run(delete_project, project_id)
         if self._spaces is not None:
             await self._spaces.discard(project_id)
         self._connections.project_deleted(project_id)
         await asyncio.to_thread(services.workspaces.remove, deleted_agents)
-        services.hub.notify_all_of(user)
-        services.signals.project_changed(project_id)
 
     async def reset_space(self, user: Principal, project_id: int) -> SpaceState:
         """Stop all tasks of the user's project at once and restart its worker space."""

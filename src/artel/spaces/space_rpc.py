@@ -6,7 +6,6 @@ from artel.auth.principal import Principal
 from artel.db.engine import Database
 from artel.db.lease import LeaseLost
 from artel.errors import ArtelError, Kind, SpaceUnavailable
-from artel.events.signals import Signals
 from artel.ids import uuid7
 from artel.remote_calls import NoAnswer, RemoteCalls
 from artel.spaces import leases
@@ -35,12 +34,12 @@ class SpaceRefused(ArtelError):
 class SpaceRpc:
     """Calls a worker space directly if this process runs it, else through the database."""
 
-    def __init__(self, database: Database, signals: Signals, services: SpaceServices, spaces: Spaces | None) -> None:
+    def __init__(self, database: Database, services: SpaceServices, spaces: Spaces | None) -> None:
         """Create the caller; `spaces` is None in a process that runs no spaces."""
         self._database = database
         self._services = services
         self._spaces = spaces
-        self._calls: RemoteCalls[SpaceCall] = RemoteCalls(database, signals, SpaceCallRepository)
+        self._calls: RemoteCalls[SpaceCall] = RemoteCalls(database, SpaceCallRepository)
 
     async def ask(self, principal: Principal, project_id: int, operation: str, agent_id: int | None = None) -> Json:
         """Call an operation of the project's worker space and return its result."""

@@ -23,9 +23,9 @@ from artel.contract.events import (
     TurnCompleted,
     TurnFailed,
 )
+from artel.db.hints import MemoriesChanged, TurnStopped
 from artel.db.tx import Tx
 from artel.errors import AgentNotFound
-from artel.events.hints import MemoriesChanged, TurnStopped
 from artel.events.session_log import SessionLog
 from artel.ids import uuid7
 from artel.plans.plan import OPEN, TaskStatus, WorkflowStatus

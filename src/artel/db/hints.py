@@ -48,5 +48,28 @@ class QuestionOver:
 
 
 @dataclass(frozen=True, slots=True)
+class CallWaiting:
+    """A process has stored a call for another one."""
+
+    project_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentsChanged:
+    """Agents of a project were changed or deleted."""
+
+    project_id: int
+    agent_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectDeleted:
+    """A project was deleted with its sessions."""
+
+    user_id: int
+    project_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class MemoriesChanged:
     """There are memories to index."""
