@@ -17,7 +17,9 @@ from artel.brain.demo.demo_brain import _WORDS, DemoBrain
 from artel.brain.structured import load_jsonschema
 from artel.plans.plan import WorkflowTask
 from artel.plans.task_run import task_text
+from artel.tools.catalogue import SCHEMAS, schemas_of
 from artel.tools.files import READ_TOOLS, WRITE_TOOLS
+from artel.tools.task_files import TASK_FILE_TOOLS
 from artel.tools.tool import ToolResult
 
 PROMPT = "You are a software developer on this project. Read the code before you change it."
@@ -30,20 +32,8 @@ AGENTS = {
 PLAN = Schema("plan", {"type": "object", "properties": {"tasks": {"type": "array"}}, "required": ["tasks"]})
 
 
-def tool(name: str, *parameters: str, required: tuple[str, ...] = ()) -> ToolSchema:
-    properties: dict[str, Any] = {parameter: {"type": "string"} for parameter in parameters}
-    return ToolSchema(name, "", {"type": "object", "properties": properties, "required": list(required)})
-
-
-USERS_FILES = (
-    tool("tool_list_directory", "path", required=("path",)),
-    tool("tool_read_file", "path"),
-    tool("tool_search_files", "pattern", "path"),
-    tool("tool_write_file", "path", "content"),
-    tool("tool_delete_file", "path"),
-    tool("tool_run_command", "command"),
-)
-TASK_WORKSPACE = (tool("write_file", "path", "content"), tool("read_file", "path"), tool("list_files"))
+USERS_FILES = tuple(tool.schema for tool in (*READ_TOOLS, *WRITE_TOOLS))
+TASK_WORKSPACE = tuple(tool.schema for tool in TASK_FILE_TOOLS)
 
 
 def ask(*messages: Message, tools: tuple[ToolSchema, ...] = (), schema: Schema | None = None) -> Completion:
@@ -156,20 +146,20 @@ def test_any_sum_is_evaluated_or_rejected(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "name", "arguments"),
     [
-        ("list the files", "tool_list_directory", {"path": "."}),
+        ("list the files", "tool_list_directory", {}),
         ("Please list all files in src/app.", "tool_list_directory", {"path": "src/app"}),
-        ("what files are there?", "tool_list_directory", {"path": "."}),
+        ("what files are there?", "tool_list_directory", {}),
         ("read README.md", "tool_read_file", {"path": "README.md"}),
         ("Could you open the file `src/main.py`?", "tool_read_file", {"path": "src/main.py"}),
         ("show me LICENSE", "tool_read_file", {"path": "LICENSE"}),
-        ("search for TODO", "tool_search_files", {"pattern": "TODO"}),
-        ("search the files for “open the door”", "tool_search_files", {"pattern": "open the door"}),
-        ("find FIXME in my files", "tool_search_files", {"pattern": "FIXME"}),
+        ("search for TODO", "tool_search_files", {"query": "TODO"}),
+        ("search the files for “open the door”", "tool_search_files", {"query": "open the door"}),
+        ("find FIXME in my files", "tool_search_files", {"query": "FIXME"}),
         ("write hello to notes.txt", "tool_write_file", {"path": "notes.txt", "content": "hello"}),
         ('Write "to be, or not" into docs/a.md.', "tool_write_file", {"path": "docs/a.md", "content": "to be, or not"}),
         ("create notes.txt with two words", "tool_write_file", {"path": "notes.txt", "content": "two words"}),
         ("delete notes.txt", "tool_delete_file", {"path": "notes.txt"}),
-        ("run `ls -la`", "tool_run_command", {"command": "ls -la"}),
+        ("run `ls -la`", "tool_run_command", {"name": "ls -la"}),
         ("Read a.txt\n\nResults of earlier tasks:\ndelete b.txt", "tool_read_file", {"path": "a.txt"}),
     ],
 )
@@ -191,18 +181,15 @@ def test_plain_command_uses_the_task_workspace_without_a_folder(
     assert call_for(text, TASK_WORKSPACE) == (name, arguments)
 
 
-REAL_TOOLS = {tool.name: tool.schema for tool in (*READ_TOOLS, *WRITE_TOOLS)}
-
-
 @pytest.mark.parametrize(
     "text",
     ["list the files", "read a.txt", "search for TODO", "write x to a.txt", "delete a.txt", "run `test`"],
 )
 def test_calls_are_valid_for_the_real_tools(text: str) -> None:
-    found = call_for(text, tuple(REAL_TOOLS.values()))
+    found = call_for(text, USERS_FILES)
 
     assert found is not None
-    asyncio.run(load_jsonschema()).validate(found[1], REAL_TOOLS[found[0]].parameters)
+    asyncio.run(load_jsonschema()).validate(found[1], SCHEMAS[found[0]].parameters)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +211,7 @@ def test_other_texts_call_no_tool(text: str) -> None:
 def test_answer_names_the_missing_tool() -> None:
     assert "tool_read_file" in say("read README.md")
     assert "artel connect" in say("read README.md")
-    lacking = say("delete style.css", tools=USERS_FILES[:2])
+    lacking = say("delete style.css", tools=schemas_of(["tool_list_directory", "tool_read_file"]))
     assert "tool_delete_file" in lacking
     assert "artel connect" not in lacking
 
@@ -235,7 +222,7 @@ def conversation(name: str, arguments: str, *results: str) -> tuple[Message, ...
     return (Message("system", PROMPT), Message("user", "do it"), Message("assistant", "", (call,)), *answers)
 
 
-HERE, A_FILE, A_PATTERN = '{"path": "."}', '{"path": "a.txt"}', '{"pattern": "TODO"}'
+HERE, A_FILE, A_PATTERN = '{"path": "."}', '{"path": "a.txt"}', '{"query": "TODO"}'
 
 
 @pytest.mark.parametrize(
@@ -359,7 +346,7 @@ def test_task_with_a_plain_command_calls_its_tool() -> None:
     ],
 )
 def test_review_begins_with_the_focus_of_the_user(text: str, first: str) -> None:
-    descriptions = [task["description"] for task in plan_for(text, AS_LINES)]
+    descriptions = [task["description"] for task in plan_for(text, TEAM)]
 
     assert (len(descriptions), descriptions[0]) == (4, first)
 
@@ -367,7 +354,7 @@ def test_review_begins_with_the_focus_of_the_user(text: str, first: str) -> None
 @pytest.mark.req("DEM-01.3")
 @pytest.mark.parametrize("text", ["Review this folder and fix the tests", "Review this folder, mainly a.py and fix it"])
 def test_review_keeps_another_order_in_the_request(text: str) -> None:
-    assert "fix" in str(plan_for(text, AS_LINES)).lower()
+    assert "fix" in str(plan_for(text, TEAM)).lower()
 
 
 @pytest.mark.req("DEM-01.3")
@@ -437,13 +424,17 @@ def plan_for(request: str, team: str) -> list[dict[str, Any]]:
     return tasks
 
 
-AS_LINES = "Agents:\n" + "\n".join(f"- {name}: {role}" for name, role in AGENTS.items())
-AS_JSON = "The team: " + json.dumps([{"name": name, "role": role} for name, role in AGENTS.items()])
+def team_of(agents: dict[str, str]) -> str:
+    """Return the part of the planner's prompt that lists the agents."""
+    lines = (json.dumps({"name": name, "role": role}, ensure_ascii=False) for name, role in agents.items())
+    return "\n".join(["The agents of the project:", *lines])
 
 
-@pytest.mark.parametrize("team", [AS_LINES, AS_JSON], ids=["lines", "json"])
-def test_plan_uses_the_agents_of_the_prompt(team: str) -> None:
-    tasks = plan_for("Research vector databases, compare them and then write a report.", team)
+TEAM = team_of(AGENTS)
+
+
+def test_plan_uses_the_agents_of_the_prompt() -> None:
+    tasks = plan_for("Research vector databases, compare them and then write a report.", TEAM)
 
     assert [(task["agent"], task["depends_on"]) for task in tasks] == [
         ("agent_researcher", []),
@@ -471,7 +462,7 @@ def test_plan_uses_the_agents_of_the_prompt(team: str) -> None:
     ],
 )
 def test_each_step_goes_to_the_agent_with_the_matching_role(request_text: str, agents: list[str]) -> None:
-    assert [task["agent"] for task in plan_for(request_text, AS_LINES)] == agents
+    assert [task["agent"] for task in plan_for(request_text, TEAM)] == agents
 
 
 TRACEBACK = """Traceback (most recent call last):
@@ -486,25 +477,25 @@ KeyError: 'x'"""
 @pytest.mark.req("DEM-01.1")
 @pytest.mark.parametrize("text", [TRACEBACK, f"Fix this:\n{TRACEBACK}"])
 def test_pasted_text_stays_one_task(text: str) -> None:
-    [task] = plan_for(text, AS_LINES)
+    [task] = plan_for(text, TEAM)
 
     assert task["description"] == text
 
 
 @pytest.mark.req("DEM-01.1")
 def test_lines_that_are_steps_become_tasks_and_none_is_lost() -> None:
-    assert len(plan_for("- fix the login\n- the tests\n\n- a letter", AS_LINES)) == 3
-    assert len(plan_for("Research tea.\nThen write a report", AS_LINES)) == 2
-    many = plan_for("\n".join(f"{number}. check part{number}" for number in range(1, 10)), AS_LINES)
+    assert len(plan_for("- fix the login\n- the tests\n\n- a letter", TEAM)) == 3
+    assert len(plan_for("Research tea.\nThen write a report", TEAM)) == 2
+    many = plan_for("\n".join(f"{number}. check part{number}" for number in range(1, 10)), TEAM)
     assert len(many) == 6
     assert all(f"part{number}" in str(many) for number in range(1, 10))
-    [long] = plan_for("Explain " + "word " * 200, AS_LINES)
+    [long] = plan_for("Explain " + "word " * 200, TEAM)
     assert long["description"].endswith("…")
 
 
 @pytest.mark.req("DEM-01.1")
 def test_steps_without_a_topic_get_that_of_the_research() -> None:
-    tasks = plan_for("Research solar panels, then write an outline and draft a short report", AS_LINES)
+    tasks = plan_for("Research solar panels, then write an outline and draft a short report", TEAM)
     descriptions = [task["description"] for task in tasks]
 
     assert descriptions == [
@@ -539,18 +530,12 @@ def test_command_goes_to_an_agent_that_has_its_tool() -> None:
 
 
 def test_plan_uses_agents_with_unknown_roles() -> None:
-    assert plan_for("Do something", "Agents:\nzoe: keeps bees\nbob: mends shoes")[0]["agent"] == "zoe"
-    assert plan_for("Ask bob to mend it", "Agents:\nzoe: keeps bees\nbob: mends shoes")[0]["agent"] == "bob"
+    team = team_of({"zoe": "keeps bees", "bob": "mends shoes"})
+    assert plan_for("Do something", team)[0]["agent"] == "zoe"
+    assert plan_for("Ask bob to mend it", team)[0]["agent"] == "bob"
 
 
-def test_agents_and_request_may_be_in_one_message() -> None:
-    text = f"{AS_LINES}\n\nRequest: write a poem"
-    parsed: Any = ask(Message("user", text), schema=PLAN).parsed
-
-    assert [(task["agent"], task["description"]) for task in parsed["tasks"]] == [("agent_writer", "Write a poem")]
-
-
-@given(st.text(max_size=300), st.sampled_from([AS_LINES, AS_JSON, ""]))
+@given(st.text(max_size=300), st.sampled_from([TEAM, ""]))
 def test_every_plan_is_small_and_without_a_cycle(request_text: str, team: str) -> None:
     tasks = plan_for(request_text, team)
 
@@ -560,17 +545,6 @@ def test_every_plan_is_small_and_without_a_cycle(request_text: str, team: str) -
         assert task["description"]
         assert all(int(needed) < number for needed in task["depends_on"])
         assert task["agent"] in AGENTS
-
-
-def test_unknown_schemas_get_the_smallest_valid_value() -> None:
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {"mood": {"enum": ["calm", "wild"]}, "who": {"$ref": "#/$defs/Who"}, "note": {"type": "string"}},
-        "required": ["mood", "who"],
-        "$defs": {"Who": {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}},
-    }
-
-    assert ask(Message("user", "?"), schema=Schema("portrait", schema)).parsed == {"mood": "calm", "who": {"age": 0}}
 
 
 def test_critique_needs_no_improvement() -> None:

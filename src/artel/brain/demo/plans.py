@@ -4,18 +4,14 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from artel.brain.brain import Message, Schema
 from artel.brain.demo.review import asks_for_review, review_tasks
 from artel.brain.demo.user_words import tools_for
 from artel.text import shorten
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
 
 MAX_TASKS = 6
 MAX_STEP_CHARACTERS = 300
@@ -60,68 +56,25 @@ _STEP = re.compile(rf"(?i)\s*+(?:[-*•]\s|\d{{1,2}}[.)]\s|(?:(?:and|then|next|f
 _VERB = re.compile(rf"(?i)(?:find out|{_ANY_KIND})\s++(?:(?:the|an?|some)\s++)?")
 # A step that writes a text without naming its topic.
 _NO_TOPIC = re.compile(r"(?i)(?:write|draft|outline|prepare|create|make) an? (?:[\w-]{1,30} ){0,2}[\w-]{1,30}")
-_LINE = re.compile(
-    r"^\s*+(?:[-*•]\s*+)?`?(?P<name>[a-z][a-z0-9_-]{0,62})`?\s*(?:\([^)]*\)\s*)?(?::|—|\u2013| - )\s*(?P<role>\S.*)$"
-)
-_REQUEST_MARK = re.compile(r"(?im)^[^\S\n]*+(?:user'?s? )?(?:request|task|goal|message)\s*+:\s*+")
 _OF_KIND = {kind: re.compile(rf"(?i)\b(?:{words})\b|{_RU_ZH[kind]}") for kind, (words, _) in _KINDS.items()}
 _ROLE_OF_KIND = {kind: re.compile(rf"(?i){words}") for kind, (_, words) in _KINDS.items()}
-
-MAX_DEPTH = 8
 SHOWN_CHARACTERS = 200
 
-_SMALLEST: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "null": None}
 
-
-def structured_answer(schema: Schema, messages: tuple[Message, ...]) -> "JsonValue":
-    """Return a sensible value that the schema allows."""
+def structured_answer(schema: Schema, messages: tuple[Message, ...]) -> dict[str, Any]:
+    """Return a sensible value for a schema, by its name."""
     request = next((message.content for message in reversed(messages) if message.role == "user"), "")
-    fields: dict[str, Any] = {}
     match schema.name:
         case "plan":
-            fields = {"tasks": plan(schema.schema, messages)}
+            return {"tasks": plan(request, messages)}
         case "critique":
-            fields = {
-                "needs_improvement": False,
-                "critique": "The demo brain has rules, no judgement: it stays as it is.",
-            }
+            critique = "The demo brain has rules, no judgement: it stays as it is."
+            return {"needs_improvement": False, "critique": critique}
         case "understanding":
-            fields = {"understanding": f"The user asks: {' '.join(request.split())[:SHOWN_CHARACTERS]}"}
+            return {"understanding": f"The user asks: {' '.join(request.split())[:SHOWN_CHARACTERS]}"}
         case "steps":
-            fields = {"steps": [text for text, _ in steps_of(request)]}
-    answer: JsonValue = _completed(fields, schema.schema)
-    return answer
-
-
-def _completed(fields: dict[str, Any], schema: Mapping[str, Any]) -> Any:
-    """Return the fields that the schema allows, and the smallest values for other required ones."""
-    properties = schema.get("properties") or {}
-    if not properties:
-        return fields or _smallest(schema, schema, 0)
-    allowed = {name: value for name, value in fields.items() if name in properties}
-    missing = (name for name in schema.get("required") or () if name not in allowed)
-    return allowed | {name: _smallest(properties.get(name) or {}, schema, 0) for name in missing}
-
-
-def _smallest(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
-    """Return approximately the smallest value that a schema allows."""
-    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
-        return None
-    if "$ref" in schema:
-        name = str(schema["$ref"]).rpartition("/")[2]
-        return _smallest((root.get("$defs") or {}).get(name), root, depth + 1)
-    for key in ("enum", "anyOf", "oneOf"):
-        if schema.get(key):
-            first = schema[key][0]
-            return first if key == "enum" else _smallest(first, root, depth + 1)
-    for key in ("default", "const"):
-        if key in schema:
-            return schema[key]
-    kind = schema.get("type", "object")
-    if kind != "object":
-        return _SMALLEST.get(kind if isinstance(kind, str) else kind[0])
-    properties = schema.get("properties") or {}
-    return {name: _smallest(properties.get(name), root, depth + 1) for name in schema.get("required") or ()}
+            return {"steps": [text for text, _ in steps_of(request)]}
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +84,17 @@ class _Agent:
     tools: frozenset[str] = frozenset()
 
 
-def plan(schema: Mapping[str, Any], messages: tuple[Message, ...]) -> list[dict[str, Any]]:
-    """Return the tasks for the last user message, assigned to the agents in the prompt."""
-    text = next((message.content for message in reversed(messages) if message.role == "user"), "")
-    agents = _agents(schema, messages)
-    has_folder = not any(NO_FOLDER in message.content for message in messages if message.role == "system")
+def plan(text: str, messages: tuple[Message, ...]) -> list[dict[str, Any]]:
+    """Return the tasks for a request, assigned to the agents in the planner's prompt."""
+    prompts = [message.content for message in messages if message.role == "system"]
+    agents = _agents(prompts) or [_Agent("agent_coder", "developer")]
+    has_folder = not any(NO_FOLDER in prompt for prompt in prompts)
     if has_folder and asks_for_review(text):
         return [
             {"id": str(number), "agent": _best(agents, kind, ""), "description": description, "depends_on": []}
             for number, (description, kind) in enumerate(review_tasks(text), 1)
         ]
-    steps = _with_topic(steps_of(_request(text, agents)))
+    steps = _with_topic(steps_of(text))
     kinds = [kind_of(step) for step, _ in steps]
     tasks = []
     for number, (step, level) in enumerate(steps):
@@ -203,18 +156,6 @@ def _bare(text: str) -> str:
     return shorten(text, MAX_STEP_CHARACTERS)
 
 
-def _request(text: str, agents: list[_Agent]) -> str:
-    """Return the request without the list of agents, which some prompts put into the same message."""
-    mark = _REQUEST_MARK.search(text)
-    if mark is not None:
-        before = text[: mark.start()]
-        if not before.strip() or any((*_in_json(before), *_in_lines(before))):
-            return text[mark.end() :]
-    names = {agent.name for agent in agents}
-    lines = (line for line in text.splitlines() if not ((found := _LINE.match(line)) and found["name"] in names))
-    return "\n".join(lines)
-
-
 def kind_of(text: str) -> str:
     """Return the kind of work that a text describes."""
     if _SURELY_CODE.search(text):
@@ -238,55 +179,14 @@ def _best(agents: list[_Agent], kind: str, text: str) -> str:
     return next(named, None) or next(of_kind, None) or agents[0].name
 
 
-def _agents(schema: Mapping[str, Any], messages: tuple[Message, ...]) -> list[_Agent]:
-    texts = [message.content for message in messages if message.role in ("system", "user")]
-    found = [agent for text in texts for agent in (*_in_json_lines(text), *_in_json(text), *_in_lines(text))]
-    described = {agent.name: agent for agent in reversed(found) if agent.name != "root"}
-    allowed = _allowed(schema)
-    if allowed:
-        return [described.get(name, _Agent(name, name)) for name in allowed]
-    return list(reversed(described.values())) or [_Agent("agent_coder", "developer")]
-
-
-def _allowed(schema: Mapping[str, Any]) -> list[str]:
-    """Return the agents that the schema allows, if it names them."""
-    items = ((schema.get("properties") or {}).get("tasks") or {}).get("items") or {}
-    if "$ref" in items:
-        items = (schema.get("$defs") or {}).get(items["$ref"].rpartition("/")[2]) or {}
-    return list(((items.get("properties") or {}).get("agent") or {}).get("enum") or ())
-
-
-def _in_json(text: str) -> Iterator[_Agent]:
-    decoder = json.JSONDecoder()
-    for start in (found.start() for found in re.finditer(r"\[\s*\{", text)):
+def _agents(prompts: list[str]) -> list[_Agent]:
+    """Return the agents of the planner's prompt, which lists one JSON object per line."""
+    agents = []
+    for line in (line for prompt in prompts for line in prompt.splitlines() if line.startswith('{"name": "')):
         try:
-            value, _ = decoder.raw_decode(text, start)
+            agent = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        for item in value:
-            if isinstance(item, dict) and isinstance(item.get("name"), str):
-                yield _Agent(item["name"], " ".join(str(part) for key, part in item.items() if key != "name"))
-
-
-def _in_json_lines(text: str) -> Iterator[_Agent]:
-    """Yield the agents of the planner's prompt, which lists one JSON object per line."""
-    for line in text.splitlines():
-        if not line.startswith('{"name": "'):
-            continue
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        tools = value.get("tools")
-        offered = frozenset(str(tool) for tool in tools) if isinstance(tools, list) else frozenset[str]()
-        yield _Agent(str(value["name"]), f"{value['name']} {value.get('role', '')}", offered)
-
-
-def _in_lines(text: str) -> Iterator[_Agent]:
-    """Yield the agents of lines like `name: role` below a line that mentions agents."""
-    listed = False
-    for before, line in pairwise(["", *text.splitlines()]):
-        found = _LINE.match(line)
-        listed = found is not None and (listed or "agent" in before.lower())
-        if found and (listed or found["name"].startswith("agent_")):
-            yield _Agent(found["name"], found["role"])
+        role = f"{agent['name']} {agent.get('role', '')}"
+        agents.append(_Agent(agent["name"], role, frozenset(agent.get("tools") or ())))
+    return agents

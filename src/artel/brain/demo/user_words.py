@@ -5,7 +5,7 @@ The rules of the demo brain read nothing else: no results of other tasks, and no
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -118,27 +118,20 @@ _PATTERNS = (
     _command(_READ, r"(?:read|open|show|print|display|cat)(?:\s+me)?\s+" + _FILE),
 )
 
-# Names that a tool's parameters may have for the values of a command.
-_NAMES = {
-    "folder": ("path", "directory", "dir", "folder"),
-    "path": ("path", "file_path", "file", "filename", "name"),
-    "content": ("content", "text", "data", "body"),
-    "query": ("query", "pattern", "text", "q", "regex"),
-    "text": ("query", "pattern", "text", "q", "regex"),
-    "command": ("command", "cmd", "name"),
-    "url": ("url", "uri"),
-}
+# Parameters of tools whose names differ from those in the patterns.
+_PARAMETERS = {"folder": "path", "text": "query", "command": "name"}
 
 
 def wanted_call(text: str, tools: tuple[ToolSchema, ...], call_id: str) -> ToolCall | None:
     """Return the tool call for the command in a text, if one of the tools can carry it out."""
-    offered = {tool.name: tool for tool in tools}
     command = _parse(text)
     if command is None:
         return None
     names, values = command
-    tool = next((offered[name] for name in names if name in offered), None)
-    return ToolCall(call_id, tool.name, _arguments(tool, values)) if tool else None
+    offered = {tool.name for tool in tools}
+    name = next((name for name in names if name in offered), None)
+    arguments = {_PARAMETERS.get(group, group): value for group, value in values.items()}
+    return ToolCall(call_id, name, json.dumps(arguments, ensure_ascii=False)) if name else None
 
 
 def tools_for(text: str) -> tuple[str, ...]:
@@ -175,16 +168,3 @@ def _bare(name: str, value: str) -> str:
     if name != "content":
         value = value.rstrip(".!?,;:") or value
     return value.strip(_QUOTES) or value
-
-
-def _arguments(tool: ToolSchema, values: Mapping[str, str]) -> str:
-    properties = tool.parameters.get("properties")
-    parameters = properties if isinstance(properties, dict) else {}
-    arguments: dict[str, str] = {}
-    for group, value in values.items():
-        names = _NAMES[group]
-        arguments[next((name for name in names if name in parameters), names[0])] = value
-    required = tool.parameters.get("required")
-    if isinstance(required, list) and "path" in required:
-        arguments.setdefault("path", ".")
-    return json.dumps(arguments, ensure_ascii=False)
