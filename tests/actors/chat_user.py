@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from artel.auth.principal import Principal
+from artel.contract.chat import Usage
 from artel.contract.events import StoredEvent
 from artel.contract.http import NewSession
 from artel.db.engine import Database
@@ -66,7 +67,7 @@ class ChatUser:
 
 
 def answer(content: str) -> Outcome:
-    return Outcome(TurnStatus.COMPLETED, uuid7(), content, 1, {"model": "demo"}, duration=0.5)
+    return Outcome(TurnStatus.COMPLETED, uuid7(), content, 1, Usage(model="demo"), duration=0.5)
 
 
 def failure(status: TurnStatus) -> Outcome:

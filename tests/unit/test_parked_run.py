@@ -49,7 +49,8 @@ def test_run_is_resumed_where_it_was_parked(version: str, name: str) -> None:
 
     waiting = Waiting.of(ParkedRun.load(stored), {})
 
-    assert (waiting.seconds, waiting.context) == (stored.get("seconds", 0.0), stored.get("context", []))
+    context = [item.model_dump() for item in waiting.context]
+    assert (waiting.seconds, context) == (stored.get("seconds", 0.0), stored.get("context", []))
     assert waiting.hashes == stored.get("hashes", {})
     if single := stored.get("single"):
         assert waiting.state is None

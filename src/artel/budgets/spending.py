@@ -1,13 +1,11 @@
 """Usage and cost of a workflow so far."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
 
 from artel.brain.brain import Usage
-from artel.budgets.usage import Share
 from artel.contract import chat
-from artel.contract.parked_run import ParkedRun, ParkedShare
+from artel.contract.parked_run import ParkedRun, UsageShare
 from artel.plans.plan import Workflow
 from artel.turns.turn import Turn
 
@@ -17,10 +15,10 @@ Spent = tuple[int, bool]  # cost of a workflow in micros, and whether the price 
 class Shares:
     """Usage of a turn by agent and model; no agent means the orchestrator."""
 
-    def __init__(self, stored: Sequence[Share] = ()) -> None:
+    def __init__(self, stored: Sequence[UsageShare] = ()) -> None:
         self._by: dict[tuple[int | None, str, str], Usage] = {}
         for share in stored:
-            self.add(Usage(**share["usage"]), share["agent_id"], share["agent"])
+            self.add(Usage(**share.usage.model_dump()), share.agent_id, share.agent)
 
     def add(self, usage: Usage, agent_id: int | None = None, agent: str = "") -> None:
         """Add the usage of some calls."""
@@ -28,12 +26,12 @@ class Shares:
             key = agent_id, agent, usage.model
             self._by[key] = plus(self._by.get(key, Usage(usage.model)), usage)
 
-    def to_json(self) -> list[dict[str, Any]]:
+    def stored(self) -> tuple[UsageShare, ...]:
         """Return the shares in their stored form."""
-        return [
-            {"agent_id": agent_id, "agent": agent, "usage": asdict(used)}
+        return tuple(
+            UsageShare(agent_id=agent_id, agent=agent, usage=chat.Usage.of(used))
             for (agent_id, agent, _), used in self._by.items()
-        ]
+        )
 
 
 class Spending:
@@ -53,7 +51,7 @@ class Spending:
         """Return what was stored when the turn was parked or handed over to another worker space."""
         stored = turn.parked.usage if turn.parked else None
         usage = Usage(**stored.model_dump()) if stored else Usage(model)
-        shares = Shares([share.model_dump() for share in turn.parked.shares] if turn.parked else ())
+        shares = Shares(turn.parked.shares if turn.parked else ())
         return cls(usage, workflow.spent_micros, price_unknown=workflow.price_unknown, shares=shares)
 
     @property
@@ -75,8 +73,8 @@ class Spending:
     def store_in(self, turn: Turn) -> Turn:
         """Return a copy of the turn that stores its usage, in total and by agent."""
         used = {
-            "usage": chat.Usage(**asdict(self.usage)) if self.usage.calls else None,
-            "shares": tuple(ParkedShare.model_validate(share) for share in self.shares.to_json()),
+            "usage": chat.Usage.of(self.usage) if self.usage.calls else None,
+            "shares": self.shares.stored(),
         }
         return replace(turn, parked=(turn.parked or ParkedRun()).model_copy(update=used))
 

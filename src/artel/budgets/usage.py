@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Connection, case, func
 
 from artel.auth.principal import Principal
 from artel.budgets.money import dollars, micros_or_none
+from artel.contract.parked_run import UsageShare
 from artel.contract.spaces import UsageGroup, UsageReport, UsageSum
 from artel.db.tables import usage
 from artel.db.tenant import TenantRepository
@@ -25,16 +26,13 @@ SUMMED = ("calls", "input_tokens", "output_tokens", "cost_micros", "unpriced_cal
 _UNPRICED = case((usage.c.cost_micros.is_(None), usage.c.calls), else_=0)
 _SUMS = [func.sum(column) for column in (*(usage.c[name] for name in SUMMED[:-1]), _UNPRICED)]
 
-# Agent id (None: the orchestrator), agent name, and the usage of one model.
-Share = Mapping[str, Any]
-
 
 class UsageRepository(TenantRepository):
     """Usage of one user."""
 
     table = usage
 
-    def add(self, project_id: int, session_id: str, turn_id: str, now: datetime, shares: Sequence[Share]) -> None:
+    def add(self, project_id: int, session_id: str, turn_id: str, now: datetime, shares: Sequence[UsageShare]) -> None:
         """Store the usage of a turn."""
         self._add(
             [
@@ -43,14 +41,14 @@ class UsageRepository(TenantRepository):
                     "project_id": project_id,
                     "session_id": session_id,
                     "turn_id": turn_id,
-                    "agent_id": share["agent_id"],
-                    "agent": share["agent"],
-                    "model": str(share["usage"].get("model", ""))[:200],
+                    "agent_id": share.agent_id,
+                    "agent": share.agent,
+                    "model": share.usage.model[:200],
                     "day": now.date().isoformat(),
-                    "calls": share["usage"].get("calls", 0),
-                    "input_tokens": share["usage"].get("input_tokens", 0),
-                    "output_tokens": share["usage"].get("output_tokens", 0),
-                    "cost_micros": micros_or_none(share["usage"].get("cost_usd")),
+                    "calls": share.usage.calls,
+                    "input_tokens": share.usage.input_tokens,
+                    "output_tokens": share.usage.output_tokens,
+                    "cost_micros": micros_or_none(share.usage.cost_usd),
                 }
                 for share in shares
             ]

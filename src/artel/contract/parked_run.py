@@ -58,7 +58,7 @@ class SingleCall(_Stored):
     id: str | None = None
 
 
-class ParkedShare(_Stored):
+class UsageShare(_Stored):
     """Usage of one agent and model; no agent means the orchestrator."""
 
     agent_id: int | None
@@ -86,7 +86,7 @@ class ParkedRun(_Stored):
     needs_micros: int | None = None  # that a task of a plan needs for its next call
     workflow_id: str | None = None
     usage: Usage | None = None
-    shares: tuple[ParkedShare, ...] = ()
+    shares: tuple[UsageShare, ...] = ()
 
     @classmethod
     def load(cls, document: Mapping[str, Any]) -> "ParkedRun":

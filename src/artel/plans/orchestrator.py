@@ -16,6 +16,7 @@ from artel.budgets.guard import ProjectBudgetGuard
 from artel.budgets.money import dollars
 from artel.budgets.spending import Spending
 from artel.connector_gateway.repository import find_connector
+from artel.contract import chat
 from artel.db.attempts import patiently
 from artel.errors import BudgetExceeded
 from artel.ids import uuid7
@@ -306,10 +307,10 @@ class _OrchestratedTurn:
             uuid7(),
             text,
             count_tokens(text),
-            asdict(spending.usage) if spending.usage.calls else None,
+            chat.Usage.of(spending.usage) if spending.usage.calls else None,
             time.monotonic() - self._began,
             error_code=code,
-            shares=spending.shares.to_json(),
+            shares=spending.shares.stored(),
         )
         return await store_end(self._space, self._turn, outcome)
 

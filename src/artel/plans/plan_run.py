@@ -4,7 +4,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from artel.agent_loop.context import Said
@@ -18,6 +18,7 @@ from artel.brain.tokens import count_tokens
 from artel.budgets.guard import BUDGET, NEEDS_MICROS, PlanBudgetGuard
 from artel.budgets.repository import Budget
 from artel.budgets.spending import Spending
+from artel.contract import chat
 from artel.contract.events import EventData, TaskFailed, TaskStarted
 from artel.contract.http import Agent
 from artel.db.attempts import patiently
@@ -388,11 +389,11 @@ class PlanRun:
             self._message_id,
             text,
             count_tokens(text),
-            asdict(usage) if usage.calls else None,
+            chat.Usage.of(usage) if usage.calls else None,
             time.monotonic() - self._began,
             error_code=code,
             partial=self._services.hub.partial_answer(self._turn.session_id, self._turn.id) if code else "",
-            shares=self._spending.shares.to_json(),
+            shares=self._spending.shares.stored(),
             agent=AgentAtWork(agent.id, agent.name, "", "") if agent else None,
             memories={
                 agent.id: [self._memory(content, "conversation", self._turn.id)]
@@ -419,7 +420,7 @@ class PlanRun:
     async def _note_usage(self) -> None:
         """Store the usage of a turn that another process has ended."""
         if self._spending.usage.calls:
-            used = asdict(self._spending.usage), self._spending.shares.to_json()
+            used = chat.Usage.of(self._spending.usage), self._spending.shares.stored()
             database = self._services.database.of(self._space.principal)
             await database.run(note_usage, self._turn.session_id, self._turn.id, *used)
 

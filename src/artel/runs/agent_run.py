@@ -3,7 +3,6 @@
 import asyncio
 import json
 import time
-from typing import Any
 
 from artel.agent_loop.context import Remembered, build_context
 from artel.agent_loop.loop import Run, load_graphs, run_loop
@@ -53,7 +52,7 @@ class AgentRun:
         self.task = task
         self.budget_guard: BudgetGuard | None = None
         self._services = space.services
-        self._context: list[dict[str, Any]] = []  # what was remembered for the task, for whoever reads the answer
+        self._context: list[ContextItem] = []  # what was remembered for the task, for whoever reads the answer
         self._seconds_before = task.waiting.seconds if task.waiting else 0.0
 
     async def run(self) -> ExecutionResult:
@@ -138,7 +137,7 @@ class AgentRun:
             seconds = self._seconds_before + time.monotonic() - began
             resumes_with = {
                 "agent_id": self.agent.id,
-                "context": tuple(ContextItem(**item) for item in self._context),
+                "context": tuple(self._context),
                 "hashes": dict(files.hashes),
                 "seconds": seconds,
             }
@@ -173,11 +172,6 @@ class AgentRun:
         return found
 
 
-def _mentioned(recalled: Recalled) -> dict[str, Any]:
-    memory = recalled.memory
-    return {
-        "memory_id": memory.id,
-        "type": memory.type,
-        "content": memory.content[:1000],
-        "score": round(recalled.score, 4),
-    }
+def _mentioned(recalled: Recalled) -> ContextItem:
+    memory, score = recalled.memory, round(recalled.score, 4)
+    return ContextItem(memory_id=memory.id, type=memory.type, content=memory.content[:1000], score=score)

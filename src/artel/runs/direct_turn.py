@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from artel import kill_points
@@ -156,7 +156,7 @@ class DirectTurn:
         """Store how far the run has come, and ask the user; the agent's slot is free."""
         await self._notes.written()
         space, turn = self._space, self._turn
-        usage = chat.Usage(**asdict(self._tally.usage)) if self._tally.usage.calls else None
+        usage = chat.Usage.of(self._tally.usage) if self._tally.usage.calls else None
         run = parked.run.model_copy(update={"message_id": self._message_id, "usage": usage})
         change = AgentAtWork(agent.id, agent.name, "processing", space.bus.status(agent.id).value).change
         approval = tool_approval(turn, who_asks(run), parked.question, 0)
@@ -206,7 +206,7 @@ class DirectTurn:
             self._message_id,
             content,
             count_tokens(content),
-            asdict(result.usage) if result.usage.calls else None,
+            chat.Usage.of(result.usage) if result.usage.calls else None,
             seconds,
             error_code=result.error_code,
             context=result.context,
@@ -221,7 +221,7 @@ class DirectTurn:
     async def _note_usage(self) -> None:
         if self._tally.usage.calls:
             database = self._services.database.of(self._space.principal)  # its space may be another host's by now
-            await database.run(note_usage, self._turn.session_id, self._turn.id, asdict(self._tally.usage))
+            await database.run(note_usage, self._turn.session_id, self._turn.id, chat.Usage.of(self._tally.usage))
 
     def _show_others(self) -> None:
         self._shown = time.monotonic()

@@ -5,13 +5,14 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from artel.agent_loop.context import Said
 from artel.agent_loop.parking import State, load_state
 from artel.agent_loop.task import Listener, Tally
 from artel.agent_memory.context_store import Recalled
 from artel.brain.brain import BudgetGuard, ToolCall, Usage
+from artel.contract.chat import ContextItem
 from artel.contract.events import EventData
 from artel.contract.http import Agent
 from artel.contract.parked_run import ParkedRun
@@ -97,7 +98,7 @@ class Waiting:
     state: State | None
     single: ToolCall | None
     decisions: Mapping[str, Decision]
-    context: list[dict[str, Any]]
+    context: Sequence[ContextItem]
     hashes: dict[str, str]
     seconds: float  # that it has run before
     child: ParkedRun | None = None  # a child of the agent's that waited
@@ -112,7 +113,7 @@ class Waiting:
             state=load_state(parked.state) if parked.state and not single else None,
             single=ToolCall(single.id or uuid7(), single.tool, json.dumps(single.arguments)) if single else None,
             decisions=decisions,
-            context=[item.model_dump() for item in parked.context],
+            context=parked.context,
             hashes=parked.hashes,
             seconds=parked.seconds,
             child=parked.child,
@@ -128,7 +129,7 @@ class ExecutionResult:
 
     success: bool
     response: str
-    context: list[dict[str, Any]]
+    context: Sequence[ContextItem]
     usage: Usage
     seconds: float
     error: str | None = None
@@ -138,4 +139,4 @@ class ExecutionResult:
     @classmethod
     def failed(cls, error: str, code: str, usage: Usage) -> "ExecutionResult":
         """Return the result of a task that failed before it had a slot on the bus."""
-        return cls(False, "", [], usage, 0, error, error_type(code), code)
+        return cls(False, "", (), usage, 0, error, error_type(code), code)

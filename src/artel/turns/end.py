@@ -12,7 +12,8 @@ from artel.agents.repository import AgentRepository
 from artel.approvals.repository import ApprovalRepository, stop_asking
 from artel.brain.tokens import count_tokens
 from artel.budgets.repository import BudgetRepository, settle_turn
-from artel.budgets.usage import Share, UsageRepository
+from artel.budgets.usage import UsageRepository
+from artel.contract.chat import ContextItem, Usage
 from artel.contract.events import (
     EventData,
     MessageCompleted,
@@ -23,6 +24,7 @@ from artel.contract.events import (
     TurnCompleted,
     TurnFailed,
 )
+from artel.contract.parked_run import UsageShare
 from artel.db.hints import MemoriesChanged, TurnStopped
 from artel.db.tx import Tx
 from artel.errors import AgentNotFound
@@ -49,12 +51,12 @@ class Outcome:
     message_id: str
     content: str
     tokens: int
-    usage: dict[str, Any] | None
+    usage: Usage | None
     duration: float = 0.0
     error_code: str | None = None
-    context: list[dict[str, Any]] | None = None
+    context: Sequence[ContextItem] | None = None  # memories in the prompt
     partial: str = ""  # streamed before a failure; if empty, the stored draft is used
-    shares: Sequence[Share] = ()  # usage per agent; if empty, all of it is the turn's agent's
+    shares: Sequence[UsageShare] = ()  # usage per agent; if empty, all of it is the turn's agent's
     has_draft: bool = True  # False: no draft can be stored, so none is looked up
     agent: AgentAtWork | None = None  # who answered
     memories: Mapping[int, Sequence[NewMemory]] = field(default_factory=dict)  # to store, by agent
@@ -88,7 +90,9 @@ def end_turn(tx: Tx, turn: Turn, outcome: Outcome) -> Ended:
         happened.append(agent.change)
     log = SessionLog(tx, turn.session_id, len(happened) + (2 if is_direct else 1))
     error = outcome.content if outcome.failed else None
-    values = {"usage": outcome.usage, "context": outcome.context, "error_code": outcome.error_code, "error": error}
+    values: dict[str, Any] = {"error_code": outcome.error_code, "error": error}
+    values["usage"] = outcome.usage and outcome.usage.model_dump()
+    values["context"] = None if outcome.context is None else [item.model_dump() for item in outcome.context]
     if not TurnRepository(tx).finish(turn.session_id, turn.id, outcome.status, now, **values):
         raise TurnOver
     settle_turn(tx.connection, tx.principal, turn.id)
@@ -118,8 +122,8 @@ def end_turn(tx: Tx, turn: Turn, outcome: Outcome) -> Ended:
         agent_id=agent.id if agent else turn.agent_id,
         agent=agent.name if agent else None,
         content=outcome.content,
-        context=outcome.context or [],
-        usage=outcome.usage or {},
+        context=outcome.context or (),
+        usage=outcome.usage,
         duration_ms=turn.duration_until(now),
         error_code=outcome.error_code,
     )
@@ -140,14 +144,14 @@ def cancel_turn(tx: Tx, session_id: str, turn_id: str, partial: str = "") -> Tur
         used = turn.parked if turn.status is not TurnStatus.RUNNING else None
         outcome = replace(
             Outcome.failure(TurnStatus.CANCELLED, "cancelled", CANCELLED, partial),
-            usage=used.usage.model_dump() if used and used.usage else None,
-            shares=[share.model_dump() for share in used.shares] if used else (),
+            usage=used.usage if used else None,
+            shares=used.shares if used else (),
         )
         end_turn(tx, turn, outcome)
     return turns.get(session_id, turn_id)
 
 
-def note_usage(tx: Tx, session_id: str, turn_id: str, usage: dict[str, Any], shares: Sequence[Share] = ()) -> None:
+def note_usage(tx: Tx, session_id: str, turn_id: str, usage: Usage, shares: Sequence[UsageShare] = ()) -> None:
     """Store the usage of a turn that another process finished."""
     turns = TurnRepository(tx)
     if turns.note_usage(session_id, turn_id, usage):
@@ -156,12 +160,12 @@ def note_usage(tx: Tx, session_id: str, turn_id: str, usage: dict[str, Any], sha
 
 
 def _add_usage(
-    tx: Tx, turn: Turn, usage: dict[str, Any], shares: Sequence[Share], now: datetime, agent: AgentAtWork | None = None
+    tx: Tx, turn: Turn, usage: Usage, shares: Sequence[UsageShare], now: datetime, agent: AgentAtWork | None = None
 ) -> None:
     if not shares:
         agent_id = agent.id if agent else turn.agent_id
         name = agent.name if agent else _name_of(tx, turn.project_id, agent_id) or ""
-        shares = [{"agent_id": agent_id, "agent": name, "usage": usage}]
+        shares = [UsageShare(agent_id=agent_id, agent=name, usage=usage)]
     UsageRepository(tx).add(turn.project_id, turn.session_id, turn.id, now, shares)
 
 
@@ -252,7 +256,7 @@ def _task_end(turn: Turn, outcome: Outcome) -> EventData:
 
 def _turn_end(outcome: Outcome) -> EventData:
     if outcome.error_code is None:
-        return TurnCompleted(status=outcome.status, usage=outcome.usage or {})
+        return TurnCompleted(status=outcome.status, usage=outcome.usage.model_dump() if outcome.usage else {})
     if outcome.status is TurnStatus.CANCELLED:
         return TurnCancelled(status=outcome.status)
     return TurnFailed(status=outcome.status, code=outcome.error_code, error=outcome.content)

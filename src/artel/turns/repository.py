@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, Update, bindparam, func, or_
 
+from artel.contract.chat import ContextItem, Usage
 from artel.contract.parked_run import ParkedRun
 from artel.db.tables import turns
 from artel.db.tenant import TenantRepository, prepared
@@ -163,11 +164,13 @@ class TurnRepository(TenantRepository):
         row = {"session": session_id, "turn": turn_id}
         return bool(self._run(self._finish, **row, new_status=status, now=now, **new).rowcount)
 
-    def note_usage(self, session_id: str, turn_id: str, usage: dict[str, Any]) -> bool:
+    def note_usage(self, session_id: str, turn_id: str, usage: Usage) -> bool:
         """Store the usage of a turn that another process finished; return False if it was stored before."""
         ended = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.usage.is_(None)
         is_over = turns.c.finished_at.is_not(None)  # otherwise finishing it stores the usage
-        return bool(self.connection.execute(self._update({"usage": usage}).where(*ended, is_over)).rowcount)
+        return bool(
+            self.connection.execute(self._update({"usage": usage.model_dump()}).where(*ended, is_over)).rowcount
+        )
 
     def answered_by(self, project_id: int, agent_id: int, since: datetime, most: int) -> list[Any]:
         """Return status, usage and times of the agent's last finished turns, newest first."""
@@ -200,8 +203,8 @@ def turn_of(row: Row[Any]) -> Turn:
         status=TurnStatus(row.status),
         error_code=row.error_code,
         error=row.error,
-        usage=row.usage,
-        context=row.context,
+        usage=Usage(**row.usage) if row.usage else None,
+        context=None if row.context is None else tuple(ContextItem(**item) for item in row.context),
         created_at=row.created_at,
         started_at=row.started_at,
         finished_at=row.finished_at,

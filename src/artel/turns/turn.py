@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
+from artel.contract.chat import ContextItem, Usage
 from artel.contract.parked_run import ParkedRun
 
 
@@ -50,8 +50,8 @@ class Turn:
     finished_at: datetime | None = None
     error_code: str | None = None
     error: str | None = None
-    usage: dict[str, Any] | None = None
-    context: list[dict[str, Any]] | None = None
+    usage: Usage | None = None
+    context: tuple[ContextItem, ...] | None = None  # memories in the prompt
     parked: ParkedRun | None = None  # saved to resume the run after the user decided
     retry_of: str | None = None  # the turn whose message was sent again
 

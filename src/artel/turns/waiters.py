@@ -1,14 +1,14 @@
 """How turns ended, and the requests of this process that wait for the end of one."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from sqlalchemy import Connection
 
 from artel.auth.principal import Principal
+from artel.contract.chat import ContextItem, Usage
 from artel.errors import TurnNotOver
 from artel.plans.repository import WorkflowRepository
 from artel.sessions.message_repository import MessageRepository
@@ -28,8 +28,8 @@ class Ended:
     agent_id: int | None
     agent: str | None
     content: str
-    context: list[dict[str, Any]]
-    usage: dict[str, Any]
+    context: Sequence[ContextItem]  # memories in the prompt
+    usage: Usage | None
     duration_ms: int
     error_code: str | None
 
@@ -49,8 +49,8 @@ def read_ended(connection: Connection, principal: Principal, session_id: str, tu
         agent_id=message.agent_id if message else turn.agent_id,
         agent=message.agent if message else None,
         content=message.content if message else "",
-        context=turn.context or [],
-        usage=turn.usage or {},
+        context=turn.context or (),
+        usage=turn.usage,
         duration_ms=turn.duration_ms,
         error_code=turn.error_code,
     )
