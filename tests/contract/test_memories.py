@@ -179,10 +179,10 @@ class World:
         wanted = {}
         for number in self.agents:
             agent = await self.database.read(get_agent, self.user, self.project_id, number)
-            found, _ = await self.database.read(memories.page, self.user, self.project_id, number, EVERYTHING, 1000, 0)
+            context = self.memories.context_store(self.user, self.project_id, number, agent.name)
+            found, _ = await context.page(EVERYTHING, 1000, 0)
             if found:
-                name = collection_name(self.user.user_id, self.project_id, agent.name)
-                wanted[name] = {row.id for row in found}
+                wanted[context.collection] = {row.id for row in found}
         return wanted
 
 

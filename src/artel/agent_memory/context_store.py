@@ -1,24 +1,27 @@
 """The memory of one agent, scoped to that agent."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy import Connection
 
 from artel.agent_memory import transactions as memories
 from artel.agent_memory.indexer import Indexer
-from artel.agent_memory.repository import NewMemory, StoredMemory, UnindexedMemory
+from artel.agent_memory.repository import MemoryRepository, MemoryStats, NewMemory, StoredMemory, UnindexedMemory
 from artel.db.engine import Database
 from artel.db.tenant import Tenant
-from artel.errors import ArtelError, ConfigurationInvalid
+from artel.errors import ArtelError, ConfigurationInvalid, MemoryNotFound
 from artel.logs import get_logger
-from artel.vector_index.bm25 import word_score
+from artel.vector_index.bm25 import word_scores
 from artel.vector_index.embedder import Embedder
 from artel.vector_index.ranking import fuse
 from artel.vector_index.search import search_memory
 from artel.vector_index.store import EVERYTHING, Filter, Hit, MemoryStore, MemoryUnavailable, collection_name
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 INDEX_SECONDS = 5.0
 MAX_CACHED_COLLECTIONS = 10_000
@@ -75,7 +78,7 @@ class AgentContextStore:
         if self.collection not in services.existing_collections:
             await self.ensure()
         # Read before searching the index, so that memories indexed in between are found there.
-        unindexed = await services.database.read(memories.not_indexed, self._tenant, self._project_id, self._agent_id)
+        unindexed = await self._read(MemoryRepository.not_indexed)
         hits = await self._call_index(
             search_memory(services.store, services.embedder, self.collection, query, top_k, where)
         )
@@ -85,14 +88,27 @@ class AgentContextStore:
         if not hits:
             return []
         ids = [hit.id for hit in hits]
-        rows = await services.database.read(memories.by_ids, self._tenant, self._project_id, self._agent_id, ids)
+        rows = await self._read(MemoryRepository.by_ids, ids)
         return [Recalled(rows[hit.id], hit.score) for hit in hits if hit.id in rows]
 
     async def get(self, memory_id: str) -> StoredMemory:
         """Return one memory of the agent; raise MemoryNotFound if there is none with this id."""
-        return await self._services.database.read(
-            memories.get, self._tenant, self._project_id, self._agent_id, memory_id
-        )
+        found = await self._read(MemoryRepository.by_ids, [memory_id])
+        if memory_id not in found:
+            raise MemoryNotFound("Memory not found")
+        return found[memory_id]
+
+    async def page(self, where: Filter, limit: int, offset: int) -> tuple[list[StoredMemory], int]:
+        """Return one page of the memories, newest first, and the total number."""
+        return await self._read(MemoryRepository.page, where, limit, offset)
+
+    async def after(self, memory_id: str) -> list[StoredMemory]:
+        """Return the next memories after the given one, oldest first; an empty list at the end."""
+        return await self._read(MemoryRepository.after, memory_id)
+
+    async def stats(self) -> MemoryStats:
+        """Return statistics of the memory."""
+        return await self._read(MemoryRepository.stats)
 
     async def add(self, new: NewMemory) -> StoredMemory:
         """Store a memory and index it at once, or in the background if the index is down or slow."""
@@ -115,6 +131,20 @@ class AgentContextStore:
         deleted = await services.database.run(memories.clear, self._tenant, self._project_id, self._agent_id)
         await self._run_with_timeout(services.indexer.run_chores())
         return deleted
+
+    async def _read(
+        self,
+        query: Callable[Concatenate[MemoryRepository, int, int, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run a query of the repository for the agent."""
+
+        def read(connection: Connection) -> T:
+            repository = MemoryRepository(connection, self._tenant)
+            return query(repository, self._project_id, self._agent_id, *args, **kwargs)
+
+        return await self._services.database.read(read)
 
     async def _run_with_timeout(self, work: Coroutine[Any, Any, int]) -> int:
         """Wait for an index operation with a timeout; after a failure the background indexer does the work."""
@@ -148,7 +178,6 @@ class AgentContextStore:
 
 def _search_by_words(query: str, memories: Sequence[UnindexedMemory]) -> list[Hit]:
     """Return the memories that share words with the query; `memories` are newest first, which breaks ties."""
-    scores = (
-        (memory.id, word_score(query, memory.content), 1 - index / 1_000) for index, memory in enumerate(memories)
-    )
-    return [Hit(memory_id, score * newness) for memory_id, score, newness in scores if score > 0]
+    scores = word_scores(query, (memory.content for memory in memories))
+    found = enumerate(zip(memories, scores, strict=True))
+    return [Hit(memory.id, score * (1 - index / 1_000)) for index, (memory, score) in found if score > 0]

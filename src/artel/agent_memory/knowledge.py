@@ -10,7 +10,7 @@ from artel.agent_memory.service import Memories
 from artel.db.tenant import Tenant
 from artel.errors import ArtelError
 from artel.logs import get_logger
-from artel.vector_index.bm25 import word_score
+from artel.vector_index.bm25 import word_scores
 from artel.vector_index.ranking import fuse
 from artel.vector_index.store import EVERYTHING, Filter, Hit
 
@@ -75,5 +75,5 @@ class ProjectKnowledge:
 
 
 def _rank_by_words(query: str, hits: dict[str, KnowledgeHit]) -> list[Hit]:
-    scored = [Hit(hit.memory.id, word_score(query, hit.memory.content)) for hit in hits.values()]
-    return [hit for hit in scored if hit.score > 0]
+    scores = word_scores(query, (hit.memory.content for hit in hits.values()))
+    return [Hit(memory_id, score) for memory_id, score in zip(hits, scores, strict=True) if score > 0]

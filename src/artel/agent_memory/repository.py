@@ -1,4 +1,4 @@
-"""The table of memories."""
+"""The tables of memories and of their archives."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,8 +8,9 @@ from typing import Any
 from pydantic import JsonValue
 from sqlalchemy import ColumnElement, Row, Select, Text, bindparam, cast, func
 
-from artel.db.tables import memories
+from artel.db.tables import memories, memory_archives
 from artel.db.tenant import TenantRepository, prepared
+from artel.errors import ArchiveNotFound
 from artel.ids import uuid7
 from artel.text import storable
 from artel.vector_index.store import EVERYTHING, Filter
@@ -18,6 +19,7 @@ MAX_CONTENT_CHARACTERS = 100_000
 MAX_UNINDEXED = 200  # memories that are searched by words because they are not indexed yet
 SEARCHED_CHARACTERS = 4_000  # of each unindexed memory
 MAX_TYPES = 100  # in statistics
+EXPORT_ROWS = 50  # per page: a memory may have 100,000 characters
 
 
 def _now() -> datetime:
@@ -83,6 +85,17 @@ class UnindexedMemory:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class StoredArchive:
+    """The archived memory of a deleted agent."""
+
+    id: str
+    agent_id: int
+    agent: str
+    memories: int
+    created_at: datetime
+
+
 class MemoryRepository(TenantRepository):
     """Memories of one user's agents and archives."""
 
@@ -105,21 +118,23 @@ class MemoryRepository(TenantRepository):
 
     def add(self, project_id: int, agent_id: int, new: Sequence[NewMemory]) -> list[StoredMemory]:
         """Add memories of an agent, which must be there; what is too long is cut."""
-        owner = {"project_id": project_id, "agent_id": agent_id}
-        rows = self._insert([owner | _values(memory) for memory in new]) if new else []
-        return [_memory(row) for row in rows]
+        rows = [_values(memory) for memory in new]
+        self._add([{**row, "project_id": project_id, "agent_id": agent_id} for row in rows])
+        return [StoredMemory(**row, indexed_at=None) for row in rows]
 
     def count(self, project_id: int, agent_id: int, where: Filter = EVERYTHING) -> int:
         """Return the number of the agent's memories that match."""
         return self._count(*_of_agent(project_id, agent_id), *_conditions(where))
 
-    def page(self, project_id: int, agent_id: int, where: Filter, limit: int, offset: int) -> list[StoredMemory]:
-        """Return one page of the agent's memories, newest first."""
+    def page(
+        self, project_id: int, agent_id: int, where: Filter, limit: int, offset: int
+    ) -> tuple[list[StoredMemory], int]:
+        """Return one page of the agent's memories, newest first, and the total number."""
         conditions = *_of_agent(project_id, agent_id), *_conditions(where)
         rows = self.connection.execute(
             self._select().where(*conditions).order_by(memories.c.id.desc()).limit(limit).offset(offset)
         )
-        return [_memory(row) for row in rows]
+        return [_memory(row) for row in rows], self.count(project_id, agent_id, where)
 
     def by_ids(self, project_id: int, agent_id: int, ids: Sequence[str]) -> dict[str, StoredMemory]:
         """Return the agent's memories among these ids, by id."""
@@ -131,14 +146,14 @@ class MemoryRepository(TenantRepository):
         rows = self._run(self._not_indexed, project=project_id, agent=agent_id, most=MAX_UNINDEXED)
         return [UnindexedMemory(row.id, row.content, row.type, row.success, row.created_at) for row in rows]
 
-    def after(self, project_id: int, agent_id: int, memory_id: str, limit: int) -> list[StoredMemory]:
-        """Return the agent's memories after the given one, oldest first."""
-        return self._after(_of_agent(project_id, agent_id), memory_id, limit)
+    def after(self, project_id: int, agent_id: int, memory_id: str) -> list[StoredMemory]:
+        """Return the agent's next memories after the given one, oldest first; an empty list at the end."""
+        return self._after(_of_agent(project_id, agent_id), memory_id)
 
-    def archived_after(self, project_id: int, archive_id: str, memory_id: str, limit: int) -> list[StoredMemory]:
-        """Return the archive's memories after the given one, oldest first."""
+    def archived_after(self, project_id: int, archive_id: str, memory_id: str) -> list[StoredMemory]:
+        """Return the archive's next memories after the given one, oldest first; an empty list at the end."""
         archived = memories.c.project_id == project_id, memories.c.archive_id == archive_id
-        return self._after(archived, memory_id, limit)
+        return self._after(archived, memory_id)
 
     def stats(self, project_id: int, agent_id: int) -> MemoryStats:
         """Return statistics of the agent's memory, with at most MAX_TYPES types."""
@@ -171,9 +186,42 @@ class MemoryRepository(TenantRepository):
         """Delete the agent's memories; return their number."""
         return self.connection.execute(self._delete().where(*_of_agent(project_id, agent_id))).rowcount
 
-    def _after(self, conditions: tuple[ColumnElement[bool], ...], memory_id: str, limit: int) -> list[StoredMemory]:
-        following = self._select().where(*conditions, memories.c.id > memory_id).order_by(memories.c.id).limit(limit)
-        return [_memory(row) for row in self.connection.execute(following)]
+    def _after(self, conditions: tuple[ColumnElement[bool], ...], memory_id: str) -> list[StoredMemory]:
+        following = self._select().where(*conditions, memories.c.id > memory_id).order_by(memories.c.id)
+        return [_memory(row) for row in self.connection.execute(following.limit(EXPORT_ROWS))]
+
+
+class ArchiveRepository(TenantRepository):
+    """Archives of one user's projects."""
+
+    table = memory_archives
+
+    def add(self, archive_id: str, project_id: int, agent_id: int, agent: str, memories: int) -> None:
+        """Add an archive."""
+        values = {"id": archive_id, "project_id": project_id, "agent_id": agent_id, "agent": agent}
+        self._insert([values | {"memories": memories, "created_at": datetime.now(UTC)}])
+
+    def set_size(self, archive_id: str, memories: int) -> None:
+        """Store the number of memories in the archive."""
+        self.connection.execute(self._update({"memories": memories}).where(memory_archives.c.id == archive_id))
+
+    def count(self, project_id: int) -> int:
+        """Return the number of archives of the project."""
+        return self._count(memory_archives.c.project_id == project_id)
+
+    def page(self, project_id: int, limit: int, offset: int) -> list[StoredArchive]:
+        """Return one page of the project's archives, newest first."""
+        archives = self._select().where(memory_archives.c.project_id == project_id)
+        rows = self.connection.execute(archives.order_by(memory_archives.c.id.desc()).limit(limit).offset(offset))
+        return [_archive(row) for row in rows]
+
+    def get(self, project_id: int, archive_id: str) -> StoredArchive:
+        """Return one archive; raise ArchiveNotFound if the project has none with this id."""
+        conditions = memory_archives.c.project_id == project_id, memory_archives.c.id == archive_id
+        row = self.connection.execute(self._select().where(*conditions)).one_or_none()
+        if row is None:
+            raise ArchiveNotFound("Archive not found")
+        return _archive(row)
 
 
 def _of_agent(project_id: int, agent_id: int) -> tuple[ColumnElement[bool], ...]:
@@ -213,3 +261,7 @@ def _memory(row: Row[Any]) -> StoredMemory:
     return StoredMemory(
         row.id, row.type, row.content, row.success, row.task_id, row.metadata, row.created_at, row.indexed_at
     )
+
+
+def _archive(row: Row[Any]) -> StoredArchive:
+    return StoredArchive(row.id, row.agent_id, row.agent, row.memories, row.created_at)

@@ -5,17 +5,21 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from artel.agent_memory import index_queue
-from artel.agent_memory.archive_repository import ArchiveRepository, StoredArchive
-from artel.agent_memory.repository import MemoryRepository, MemoryStats, NewMemory, StoredMemory, UnindexedMemory
+from artel.agent_memory.repository import (
+    ArchiveRepository,
+    MemoryRepository,
+    NewMemory,
+    StoredArchive,
+    StoredMemory,
+)
 from artel.agents.repository import AgentRepository
 from artel.db.tenant import Tenant
-from artel.errors import AgentNotFound, LimitReached, MemoryNotFound
+from artel.errors import AgentNotFound, LimitReached
 from artel.ids import uuid7
 from artel.projects.repository import ProjectRepository
-from artel.vector_index.store import Filter, collection_name
+from artel.vector_index.store import collection_name
 
 MAX_MEMORIES = 1_000_000  # of one agent
-EXPORT_ROWS = 50  # per page: a memory may have 100,000 characters
 
 
 def remember(
@@ -37,47 +41,6 @@ def add(connection: Connection, tenant: Tenant, project_id: int, agent_id: int, 
     if not added:
         raise AgentNotFound("Agent not found")
     return added[0]
-
-
-def page(
-    connection: Connection, tenant: Tenant, project_id: int, agent_id: int, where: Filter, limit: int, offset: int
-) -> tuple[list[StoredMemory], int]:
-    """Return one page of the agent's memories, newest first, and the total number."""
-    memories = MemoryRepository(connection, tenant)
-    found = memories.page(project_id, agent_id, where, limit, offset)
-    return found, memories.count(project_id, agent_id, where)
-
-
-def by_ids(
-    connection: Connection, tenant: Tenant, project_id: int, agent_id: int, ids: Sequence[str]
-) -> dict[str, StoredMemory]:
-    """Return the agent's memories among these ids, by id."""
-    return MemoryRepository(connection, tenant).by_ids(project_id, agent_id, ids)
-
-
-def not_indexed(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> list[UnindexedMemory]:
-    """Return the agent's newest memories that are not indexed yet."""
-    return MemoryRepository(connection, tenant).not_indexed(project_id, agent_id)
-
-
-def get(connection: Connection, tenant: Tenant, project_id: int, agent_id: int, memory_id: str) -> StoredMemory:
-    """Return one memory of the agent; raise MemoryNotFound if there is none with this id."""
-    found = MemoryRepository(connection, tenant).by_ids(project_id, agent_id, [memory_id])
-    if memory_id not in found:
-        raise MemoryNotFound("Memory not found")
-    return found[memory_id]
-
-
-def stats(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> MemoryStats:
-    """Return statistics of the agent's memory."""
-    return MemoryRepository(connection, tenant).stats(project_id, agent_id)
-
-
-def export_page(
-    connection: Connection, tenant: Tenant, project_id: int, agent_id: int, after: str
-) -> list[StoredMemory]:
-    """Return the agent's next memories, oldest first; an empty list at the end."""
-    return MemoryRepository(connection, tenant).after(project_id, agent_id, after, EXPORT_ROWS)
 
 
 def clear(connection: Connection, tenant: Tenant, project_id: int, agent_id: int) -> int:
@@ -118,4 +81,4 @@ def archive_page(
     """Return the archive's next memories, oldest first; an empty list at the end."""
     ProjectRepository(connection, tenant).get(project_id)
     ArchiveRepository(connection, tenant).get(project_id, archive_id)
-    return MemoryRepository(connection, tenant).archived_after(project_id, archive_id, after, EXPORT_ROWS)
+    return MemoryRepository(connection, tenant).archived_after(project_id, archive_id, after)

@@ -63,19 +63,14 @@ Context = Annotated[AgentContextStore, Depends(_context)]
 
 @router.get("")
 async def list_memories(
-    project_id: ProjectId,
-    agent_id: AgentId,
-    user: CurrentUser,
-    services: Services,
-    _context: Context,
+    context: Context,
     limit: Limit = 50,
     offset: Offset = 0,
     type: OfType = None,  # noqa: A002
     success: Success = None,
 ) -> Page[Memory]:
     """List the agent's memories, newest first."""
-    where = Filter(type=type, success=success)
-    rows, total = await services.database.read(memories.page, user, project_id, agent_id, where, limit, offset)
+    rows, total = await context.page(Filter(type=type, success=success), limit, offset)
     return Page(items=[Memory.of(row) for row in rows], total=total, limit=limit, offset=offset)
 
 
@@ -100,11 +95,9 @@ async def search_memory(body: SearchMemory, context: Context) -> FoundMemories:
 
 
 @router.get("/stats")
-async def memory_stats(
-    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services, context: Context
-) -> MemoryStats:
+async def memory_stats(context: Context, services: Services) -> MemoryStats:
     """Show statistics of the agent's memory."""
-    figures = await services.database.read(memories.stats, user, project_id, agent_id)
+    figures = await context.stats()
     health = await services.memories.health()
     return MemoryStats.of(
         figures,
@@ -116,11 +109,9 @@ async def memory_stats(
 
 
 @router.get("/export", response_class=JsonLines, responses=_LINES)
-async def export_memory(
-    project_id: ProjectId, agent_id: AgentId, user: CurrentUser, services: Services, _context: Context
-) -> JsonLines:
+async def export_memory(context: Context) -> JsonLines:
     """Export all memories of the agent, one JSON document per line, oldest first."""
-    return await _lines(lambda after: services.database.read(memories.export_page, user, project_id, agent_id, after))
+    return await _lines(context.after)
 
 
 # Only UUIDs match, so that other paths are not taken for a memory id.

@@ -24,32 +24,23 @@ async def declare_exchanges(channel: AbstractChannel) -> None:
     await channel.declare_exchange(MAIN_EXCHANGE, "topic", durable=True)
     await channel.declare_exchange(DEAD_LETTER_EXCHANGE, "topic", durable=True)
     await channel.declare_exchange(HINT_EXCHANGE, "fanout", durable=False)
-    # Classic, not quorum: reading a dead letter requeues it, and quorum queues count that as a delivery.
-    letters = await channel.declare_queue(
-        DEAD_LETTER_QUEUE,
-        durable=True,
-        arguments={
-            "x-queue-type": "classic",
-            "x-max-length": MAX_DEAD_LETTERS,
-            "x-overflow": "drop-head",
-            "x-message-ttl": DEAD_LETTER_MILLISECONDS,
-        },
-    )
-    await letters.bind(DEAD_LETTER_EXCHANGE, "#")
+    await _declare_letters(channel, DEAD_LETTER_QUEUE, DEAD_LETTER_MILLISECONDS)
 
 
 async def declare_dead_letter_log(channel: AbstractChannel) -> AbstractQueue:
     """Declare the queue that all processes share, so that each dead letter is logged once."""
-    queue = await channel.declare_queue(
-        DEAD_LETTER_LOG_QUEUE,
-        durable=True,
-        arguments={
-            "x-queue-type": "classic",
-            "x-max-length": MAX_DEAD_LETTERS,
-            "x-overflow": "drop-head",
-            "x-message-ttl": LOG_MILLISECONDS,
-        },
-    )
+    return await _declare_letters(channel, DEAD_LETTER_LOG_QUEUE, LOG_MILLISECONDS)
+
+
+async def _declare_letters(channel: AbstractChannel, name: str, milliseconds: int) -> AbstractQueue:
+    # Classic, not quorum: reading a dead letter requeues it, and quorum queues count that as a delivery.
+    arguments: FieldTable = {
+        "x-queue-type": "classic",
+        "x-max-length": MAX_DEAD_LETTERS,
+        "x-overflow": "drop-head",
+        "x-message-ttl": milliseconds,
+    }
+    queue = await channel.declare_queue(name, durable=True, arguments=arguments)
     await queue.bind(DEAD_LETTER_EXCHANGE, "#")
     return queue
 

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Self
 
+import aiormq
 from aio_pika import DeliveryMode, Message
-from aio_pika.abc import AbstractIncomingMessage
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
+from aio_pika.exceptions import DeliveryError
 
 from artel.bus.bus import (
     DEFAULT_GRACE_SECONDS,
@@ -18,13 +20,12 @@ from artel.bus.bus import (
     Hint,
     HintCallback,
     NameTaken,
+    QueueFull,
     QueueSpec,
 )
-from artel.bus.declarations import declare_reply_queue
-from artel.bus.feed import Feed
+from artel.bus.declarations import declare_exchanges, declare_reply_queue
 from artel.bus.hints import HintDispatcher
-from artel.bus.link import Link, retry_until_deadline
-from artel.bus.publisher import Publisher
+from artel.bus.link import Feed, Link, close_channel, retry_until_deadline, translate_connection_errors
 from artel.bus.rabbit_dead_letters import RabbitDeadLetters
 from artel.bus.rabbit_hints import RabbitHints
 from artel.bus.rabbit_subscription import RabbitSubscription, received, settle
@@ -38,6 +39,54 @@ DEADLINE_SECONDS = 10.0
 REPLIES_AT_ONCE = 100
 SHORTEST_TTL_SECONDS = 0.001
 LONGEST_TTL_SECONDS = 30 * 24 * 3600.0  # the broker refuses much longer ones
+
+
+class Publisher:
+    """One channel with confirms, reopened when it is lost; messages are confirmed concurrently."""
+
+    def __init__(self, link: Link, deadline_seconds: float) -> None:
+        self._link = link
+        self._deadline_seconds = deadline_seconds
+        self._channel: AbstractChannel | None = None
+        self._opening = asyncio.Lock()
+
+    async def send(self, exchange: str, key: str, message: Message) -> bool:
+        """Send until the broker confirms, again after a lost connection; return whether a queue received it."""
+        return await retry_until_deadline(lambda: self._send_once(exchange, key, message), self._deadline_seconds)
+
+    async def open(self) -> None:
+        """Open the channel and declare the exchanges."""
+        await retry_until_deadline(self._open_channel, self._deadline_seconds)
+
+    async def close(self) -> None:
+        """Close the channel."""
+        if self._channel:
+            await close_channel(self._channel)
+
+    async def _send_once(self, exchange: str, key: str, message: Message) -> bool:
+        channel = await self._open_channel()
+        async with translate_connection_errors():
+            target = await channel.get_exchange(exchange, ensure=False) if exchange else channel.default_exchange
+            try:
+                confirmed = await target.publish(message, key, mandatory=True)
+            except DeliveryError:
+                raise QueueFull(f"A queue for {key} is full. Try again in a moment.", retry_after=1) from None
+        return isinstance(confirmed, aiormq.spec.Basic.Ack)  # else it is the returned, unroutable message
+
+    async def _open_channel(self) -> AbstractChannel:
+        async with self._opening:
+            if self._channel is None or self._channel.is_closed:
+                if self._channel:
+                    await close_channel(self._channel)
+                channel = await self._link.channel(confirms=True)
+                try:
+                    async with translate_connection_errors():
+                        await declare_exchanges(channel)
+                except BaseException:
+                    await close_channel(channel)
+                    raise
+                self._channel = channel
+            return self._channel
 
 
 class RabbitBus:

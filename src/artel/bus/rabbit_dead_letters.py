@@ -4,8 +4,7 @@ from aio_pika.abc import AbstractIncomingMessage
 
 from artel.bus.bus import DeadLetter, Reason
 from artel.bus.declarations import declare_dead_letter_log
-from artel.bus.feed import Feed, close_channel
-from artel.bus.link import Link, translate_connection_errors
+from artel.bus.link import Feed, Link, close_channel, translate_connection_errors
 from artel.bus.topology import DEAD_LETTER_QUEUE
 from artel.contract.envelope import Envelope, InvalidMessage
 from artel.logs import get_logger

@@ -8,9 +8,8 @@ from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 
 from artel.bus.bus import Hint
 from artel.bus.declarations import declare_hint_queue
-from artel.bus.feed import Feed, close_channel
 from artel.bus.hints import HintDispatcher, PendingHints
-from artel.bus.link import ConnectionLost, Link, translate_connection_errors
+from artel.bus.link import ConnectionLost, Feed, Link, close_channel, translate_connection_errors
 from artel.bus.topology import HINT_EXCHANGE
 from artel.errors import ArtelError
 from artel.ids import uuid7

@@ -10,8 +10,7 @@ from aiormq.exceptions import ChannelLockedResource
 
 from artel.bus.bus import DEFAULT_GRACE_SECONDS, NameTaken, QueueMismatch, QueueSpec
 from artel.bus.declarations import declare_work_queue
-from artel.bus.feed import STEP_SECONDS, Feed
-from artel.bus.link import ConnectionLost, Link, translate_connection_errors
+from artel.bus.link import STEP_SECONDS, ConnectionLost, Feed, Link, translate_connection_errors
 from artel.bus.receiver import Outcome, Received, Receiver
 from artel.bus.topology import lock_queue
 from artel.logs import get_logger

@@ -76,18 +76,8 @@ def register_connector(
         raise OtherConnector(
             f"Another connector serves this project ({before.workspace_name}). Stop it, or use --take-over."
         )
-    connector = OnlineConnector(
-        project_id=hello.project_id,
-        connector_id=hello.connector_id,
-        line_id=connection_id,
-        process_id=process_id,
-        workspace_name=hello.workspace_name,
-        read_only=hello.read_only,
-        mode=hello.mode,
-        commands=hello.commands,
-        features=hello.features,
-        since=datetime.now(UTC),
-    )
+    greeting = {name: getattr(hello, name) for name in OnlineConnector.__slots__ if name in Hello.model_fields}
+    connector = OnlineConnector(**greeting, line_id=connection_id, process_id=process_id, since=datetime.now(UTC))
     connectors_of_user.put(connector)
     return connector, before
 

@@ -8,7 +8,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -67,11 +67,14 @@ def query_vector(text: str) -> SparseVector:
     return SparseVector(indices, [1.0] * len(indices))
 
 
-def word_score(query: str, text: str) -> float:
-    """Return how well a text matches a query by words, without idf; 0 if they share no word."""
-    terms, document = query_vector(query), document_vector(text)
-    weights = dict(zip(document.indices, document.values, strict=True))
-    return sum(weights.get(index, 0.0) for index in terms.indices)
+def word_scores(query: str, texts: Iterable[str]) -> list[float]:
+    """Return how well each text matches a query by words, without idf; 0 if they share no word."""
+    terms = query_vector(query).indices
+    scores = []
+    for document in map(document_vector, texts):
+        weights = dict(zip(document.indices, document.values, strict=True))
+        scores.append(sum(weights.get(index, 0.0) for index in terms))
+    return scores
 
 
 def idf(documents: int, with_term: int) -> float:

@@ -106,14 +106,15 @@ class MiniLmEmbedder:
         """Return one vector per text; between batches other callers get their turn."""
         if len(texts) == 1 and (cached := self._cache.get(texts[0])) is not None:
             return [cached]
-        tokens = await self._worker.run(self._tokens, list(texts))
-        vectors: dict[int, Array] = {}
-        for batch in _batches([len(text) for text in tokens]):
-            found = await self._worker.run(self._embed, [tokens[index] for index in batch])
-            vectors.update(zip(batch, found, strict=True))
         if len(texts) == 1:
-            self._cache.put(texts[0], vectors[0])
-        return [vectors[index] for index in range(len(texts))]
+            [vector] = await self._worker.run(lambda: self._embed(self._tokens(texts)))
+            self._cache.put(texts[0], vector)
+            return [vector]
+        tokens = await self._worker.run(self._tokens, texts)
+        vectors: list[Array] = []
+        for batch in _batches([len(text) for text in tokens]):
+            vectors += await self._worker.run(self._embed, [tokens[index] for index in batch])
+        return vectors
 
     async def close(self) -> None:
         """Finish running calls and unload the model."""
@@ -133,7 +134,7 @@ class MiniLmEmbedder:
                 log.info("embedding_model_loaded", folder=str(folder))
             return self._model
 
-    def _tokens(self, texts: list[str]) -> list[list[int]]:
+    def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
         model = self._loaded()
         return [model.tokens(text) for text in texts]
 

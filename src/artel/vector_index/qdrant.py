@@ -4,7 +4,11 @@ import asyncio
 import math
 from collections.abc import Awaitable, Iterable, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
+
+from httpx import HTTPError
+from qdrant_client import AsyncQdrantClient, models
+from qdrant_client.http.exceptions import ApiException
 
 from artel.errors import ArtelError, ConfigurationInvalid
 from artel.logs import get_logger
@@ -33,9 +37,6 @@ from artel.vector_index.store import (
     is_agent_collection,
 )
 
-if TYPE_CHECKING:
-    from qdrant_client import AsyncQdrantClient, models
-
 T = TypeVar("T")
 Layout = Literal["shared", "per_agent"]
 
@@ -60,9 +61,7 @@ class QdrantStore:
         api_key: str | None = None,
         deadline_seconds: float = DEADLINE_SECONDS,
     ) -> None:
-        from qdrant_client import AsyncQdrantClient
-
-        self._client: AsyncQdrantClient = (
+        self._client = (
             AsyncQdrantClient(IN_MEMORY)
             if url == IN_MEMORY
             else AsyncQdrantClient(
@@ -248,9 +247,6 @@ class QdrantStore:
             raise ConfigurationInvalid(f"The Qdrant server has version {version}; Artel needs 1.19 or newer.")
 
     async def _call(self, call: Awaitable[T]) -> T:
-        from httpx import HTTPError
-        from qdrant_client.http.exceptions import ApiException
-
         try:
             async with asyncio.timeout(self._deadline_seconds):
                 return await call
@@ -263,9 +259,7 @@ class QdrantStore:
             raise MemoryUnavailable("The Qdrant server can't be reached.", retry_after=5) from failure
 
 
-async def _create(client: "AsyncQdrantClient", physical: str, model: str, dimensions: int, layout: Layout) -> None:
-    from qdrant_client import models
-
+async def _create(client: AsyncQdrantClient, physical: str, model: str, dimensions: int, layout: Layout) -> None:
     dense = {DENSE: models.VectorParams(size=dimensions, distance=models.Distance.COSINE)} if dimensions else {}
     await client.create_collection(
         physical,
@@ -277,9 +271,7 @@ async def _create(client: "AsyncQdrantClient", physical: str, model: str, dimens
     )
 
 
-def _indexes(layout: Layout) -> "dict[str, models.KeywordIndexParams | models.IntegerIndexParams]":
-    from qdrant_client import models
-
+def _indexes(layout: Layout) -> dict[str, models.KeywordIndexParams | models.IntegerIndexParams]:
     keyword, integer = models.KeywordIndexType.KEYWORD, models.IntegerIndexType.INTEGER
     return {
         COLLECTION: models.KeywordIndexParams(type=keyword, is_tenant=layout == "shared"),
