@@ -23,7 +23,7 @@ from artel.plans import transactions as records
 from artel.plans.plan import TaskStatus, WorkflowTask
 from artel.plans.proposal import plan_approval
 from artel.plans.repository import TaskRepository
-from artel.plans.transactions import Begun
+from artel.plans.transactions import PlanContext
 from artel.projects.transactions import create_project
 from artel.runs.approval_factory import tool_approval
 from artel.tools.consent import Question
@@ -40,7 +40,7 @@ class Run:
 
     chat: ChatUser
     turn: Turn
-    begun: Begun
+    context: PlanContext
     task: WorkflowTask
 
     async def step(self, step: Callable[..., Any], *what: Any) -> Any:
@@ -69,9 +69,9 @@ async def run(upgraded_database: Callable[[], str]) -> AsyncIterator[Run]:
     chat = ChatUser(database, user, project.id, agent.id)
     session = await chat.session()
     turn = await chat.accept(session, replace(chat.message(), target=None))
-    begun = await database.of(user).run(records.begin, turn, 10, None)
+    context = await database.of(user).run(records.begin, turn, 10, None)
     task = WorkflowTask(
-        workflow_id=begun.workflow.id,
+        workflow_id=context.workflow.id,
         id="a",
         project_id=project.id,
         number=1,
@@ -92,7 +92,7 @@ async def run(upgraded_database: Callable[[], str]) -> AsyncIterator[Run]:
         finished_at=None,
     )
     await database.run(lambda c: TaskRepository(c, user).add([task]))
-    yield Run(chat, turn, begun, task)
+    yield Run(chat, turn, context, task)
     await database.close()
 
 
@@ -114,9 +114,9 @@ async def test_a_task_that_begins_to_wait_is_stored_and_told_once(run: Run) -> N
 
 
 async def test_a_turn_that_begins_to_wait_for_money_asks_once(run: Run) -> None:
-    approval = plan_approval(run.turn, run.begun.workflow, [], 100, BudgetDetails(), 300, kind="budget")
+    approval = plan_approval(run.turn, run.context.workflow, [], 100, BudgetDetails(), 300, kind="budget")
     waiting: list[str] = []
-    step = records.park_run, run.begun.workflow, waiting, approval, (5, False)
+    step = records.park_run, run.context.workflow, waiting, approval, (5, False)
 
     assert await run.step(*step)
     assert await run.step(*step)
@@ -128,7 +128,7 @@ async def test_a_turn_that_begins_to_wait_for_money_asks_once(run: Run) -> None:
 
 async def test_a_turn_that_goes_on_elsewhere_is_left_once(run: Run) -> None:
     for _ in range(2):
-        await run.step(records.requeue, run.begun.workflow, (5, False))
+        await run.step(records.requeue, run.context.workflow, (5, False))
 
     assert await run.status() is TurnStatus.QUEUED
 
@@ -137,6 +137,6 @@ async def test_a_turn_that_was_ended_can_neither_wait_nor_go_on(run: Run) -> Non
     assert await run.chat.finish(run.turn.session_id, run.turn.id)
 
     with pytest.raises(TurnOver):
-        await run.step(records.requeue, run.begun.workflow, (5, False))
+        await run.step(records.requeue, run.context.workflow, (5, False))
     with pytest.raises(TurnOver):
-        await run.step(records.park_run, run.begun.workflow, [], None, (5, False))
+        await run.step(records.park_run, run.context.workflow, [], None, (5, False))

@@ -21,7 +21,6 @@ from artel.db.tables import workflows
 from artel.db.tx import Tx
 from artel.errors import ApprovalDecided, PlanNotPossible, SessionNotFound, WorkflowNotOver
 from artel.events.session_log import SessionLog
-from artel.plans import transactions as records
 from artel.plans.plan import PlanInvalid, PlannedTask, TaskGraph, TaskStatus, Workflow, WorkflowStatus, WorkflowTask
 from artel.plans.pricing import PlanLimits, Pricing, agent_statistics, before
 from artel.plans.proposal import plan_approval, plan_details, plan_request, shown_tasks
@@ -59,7 +58,7 @@ def _change(tx: Tx, workflow: Workflow, changes: Sequence[TaskChange]) -> None:
     rows = TaskRepository(tx)
     tasks = rows.of(workflow.id)
     agents = {agent.name: agent.id for agent in get_project(tx.connection, tx.principal, workflow.project_id).team}
-    graph = changed_graph(records.graph_of(tasks), changes, list(agents))
+    graph = changed_graph(TaskGraph.of(tasks), changes, list(agents))
     before = {task.id: task for task in tasks}
     rows.remove(workflow.id)
     rows.add(
@@ -130,7 +129,7 @@ def ask_plan_again(tx: Tx, approval_id: str, turn_id: str, planner_model: str, *
     turn = _new_turn(tx, workflow, turn_id, log.first, TurnStatus.WAITING)
     tasks = TaskRepository(tx).of(workflow.id)
     agents = list(get_project(tx.connection, tx.principal, workflow.project_id).team)
-    graph = records.graph_of(tasks)
+    graph = TaskGraph.of(tasks)
     try:
         TaskGraph.checked(list(graph.tasks.values()), [agent.name for agent in agents])
     except PlanInvalid as invalid:

@@ -27,7 +27,7 @@ from artel.plans.plan_run import PlanRun, store_end
 from artel.plans.planner import AgentBrief, Plan, PlannedBy, Planner, PlannerInput, read_tasks, spare_busy_agents
 from artel.plans.pricing import AgentStatistics, PlanEstimate, Pricing, agent_statistics, before
 from artel.plans.proposal import Proposal
-from artel.plans.transactions import Begun, MonthTooShort, graph_of
+from artel.plans.transactions import MonthTooShort, PlanContext
 from artel.runs.approval_factory import required
 from artel.spaces.worker_space import SpaceClosed, WorkerSpace
 from artel.turns.end import Outcome
@@ -61,8 +61,8 @@ class Orchestrator:
             raise SpaceClosed
         try:
             micros = space.services.user_monthly_micros
-            begun = await space.database.run(transactions.begin, turn, MAX_HISTORY_MESSAGES, micros)
-            return await _OrchestratedTurn(space, turn, begun, self._planner_model).run()
+            context = await space.database.run(transactions.begin, turn, MAX_HISTORY_MESSAGES, micros)
+            return await _OrchestratedTurn(space, turn, context, self._planner_model).run()
         except TurnOver:
             return None
 
@@ -70,21 +70,21 @@ class Orchestrator:
 class _OrchestratedTurn:
     """One run of a turn, from the current status of its workflow."""
 
-    def __init__(self, space: WorkerSpace, turn: Turn, begun: Begun, planner_model: str) -> None:
+    def __init__(self, space: WorkerSpace, turn: Turn, context: PlanContext, planner_model: str) -> None:
         self._space = space
         self._services = space.services
         self._turn = turn
-        self._begun = begun
-        self._workflow = begun.workflow
+        self._context = context
+        self._workflow = context.workflow
         self._planner_model = planner_model
-        messages = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in begun.said]
-        self._history = before(messages, begun.workflow.request)
+        messages = [Said("user" if m.role == "user" else "assistant", m.content, m.tokens) for m in context.messages]
+        self._history = before(messages, context.workflow.request)
         self._began = time.monotonic()
         self._statistics: Mapping[str, AgentStatistics] | None = None
         self._paid = 0  # for planning, in micros, if the project has a budget
 
     async def run(self) -> Ended | None:
-        workflow, decision = self._workflow, self._begun.decision
+        workflow, decision = self._workflow, self._context.decision
         is_open = workflow.status in (WorkflowStatus.PLANNING, WorkflowStatus.AWAITING_APPROVAL)
         if is_open and decision is not None:
             return await self._apply_decision(decision)
@@ -95,7 +95,7 @@ class _OrchestratedTurn:
     # Planning
 
     async def _plan(self, feedback: str = "") -> Ended | None:
-        if not self._begun.agents:
+        if not self._context.agents:
             return await self._end(TurnStatus.FAILED, NO_AGENTS, "no_agents")
         try:
             plan, cache_key = await self._make_plan(feedback)
@@ -162,7 +162,7 @@ class _OrchestratedTurn:
 
     def _paid_brain(self) -> Brain:
         """Return a brain whose calls the project pays for, if it has a budget."""
-        month = self._begun.month
+        month = self._context.month
         if month is None or self._services.is_demo:
             return self._services.brain
         place = self._services.database, self._space.principal, self._turn.project_id, self._turn.id
@@ -185,35 +185,35 @@ class _OrchestratedTurn:
                 statistics[agent.name].average_cost_usd,
                 tuple(agent.tools),
             )
-            for agent in self._begun.agents
+            for agent in self._context.agents
         ]
-        old = graph_of(self._begun.tasks) if feedback else None
+        old = TaskGraph.of(self._context.tasks) if feedback else None
         place = self._space.principal, self._space.project_id
         has_folder = await self._services.database.read(find_connector, *place) is not None
         return PlannerInput(self._workflow.request, briefs, self._history, old, feedback, has_folder)
 
     async def _agent_statistics(self) -> Mapping[str, AgentStatistics]:
         if self._statistics is None:
-            place = self._space.principal, self._space.project_id, self._begun.agents
+            place = self._space.principal, self._space.project_id, self._context.agents
             is_demo = self._services.is_demo
             self._statistics = await self._services.database.read(agent_statistics, *place, is_demo=is_demo)
         return self._statistics
 
     async def _proposal(self, plan: Plan, *, key: str | None = None, is_revision: bool = False) -> Proposal:
-        agents, limits, workflow = self._begun.agents, self._begun.limits, self._workflow
+        agents, limits, workflow = self._context.agents, self._context.limits, self._workflow
         pricing = Pricing(agents, await self._agent_statistics(), self._planner_model, is_demo=self._services.is_demo)
         estimate = await asyncio.to_thread(pricing.price, plan.graph, self._history, workflow.request)
         expected = estimate.expected_micros
         if len(plan.graph) == 1:
             expected = await asyncio.to_thread(pricing.cost_of_request, plan.graph, workflow.request)
-        spent, _ = transactions.spent_on(workflow, plan.usage.cost_usd, plan.usage.calls)
+        spent, _ = transactions.spent_with(workflow, plan.usage)
         unapproved = await self._services.database.read(
             transactions.unapproved_micros, self._space.principal, workflow.session_id
         )
         asks = is_revision or limits.needs_approval(
             len(plan.graph), expected, unapproved, price_unknown=bool(estimate.unknown_models)
         )
-        changes = plan.graph.changes_from(graph_of(self._begun.tasks)) if is_revision else ()
+        changes = plan.graph.changes_from(TaskGraph.of(self._context.tasks)) if is_revision else ()
         ids = {agent.name: agent.id for agent in agents}
         # The cost of planning is part of the estimate.
         return Proposal(plan, estimate.plus(spent), ids, limits.approval_seconds, asks, key, changes)
@@ -226,7 +226,7 @@ class _OrchestratedTurn:
             )
         except BudgetExceeded as exceeded:
             return await self._end_unplanned(exceeded, proposal.plan.usage)
-        self._begun = replace(self._begun, tasks=tasks)
+        self._context = replace(self._context, tasks=tasks)
         if approval is not None:
             self._services.project_events.add(self._space.principal, self._space.project_id, required(approval))
             return None
@@ -250,9 +250,9 @@ class _OrchestratedTurn:
                 return await self._run_plan(self._workflow)
 
     async def _start_approved(self, decision: Approval) -> Ended | None:
-        graph, changed = graph_of(self._begun.tasks), None
+        graph, changed = TaskGraph.of(self._context.tasks), None
         if decision.kind == "plan":
-            missing = {task.agent for task in self._begun.tasks} - {agent.name for agent in self._begun.agents}
+            missing = {task.agent for task in self._context.tasks} - {agent.name for agent in self._context.agents}
             if missing:
                 gone = ", ".join(sorted(missing))
                 return await self._revise(f"These agents are not there any more: {gone}. Give their tasks to others.")
@@ -273,8 +273,8 @@ class _OrchestratedTurn:
         if started is None:
             return None
         if changed is not None:
-            tasks = [replace(task, estimate=asdict(changed.tasks[task.id])) for task in self._begun.tasks]
-            self._begun = replace(self._begun, tasks=tasks)
+            tasks = [replace(task, estimate=asdict(changed.tasks[task.id])) for task in self._context.tasks]
+            self._context = replace(self._context, tasks=tasks)
         return await self._run_plan(started)
 
     async def _revise(self, feedback: str) -> Ended | None:
@@ -290,8 +290,8 @@ class _OrchestratedTurn:
     # Running and ending
 
     async def _run_plan(self, workflow: Workflow, *, stops: bool = False) -> Ended | None:
-        begun = replace(self._begun, workflow=workflow)
-        run = PlanRun(self._space, self._turn, begun, self._history, self._planner_model)
+        context = replace(self._context, workflow=workflow)
+        run = PlanRun(self._space, self._turn, context, self._history, self._planner_model)
         return await run.run(stops=stops)
 
     async def _end_unplanned(self, exceeded: BudgetExceeded, usage: Usage) -> Ended | None:

@@ -57,7 +57,7 @@ OPEN = tuple(status for status in WorkflowStatus if not status.is_terminal)
 OPEN_TASKS = tuple(status for status in TaskStatus if not status.is_terminal)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
     """A request to the orchestrator, and how it goes."""
 
@@ -67,20 +67,20 @@ class Workflow:
     turn_id: str
     status: WorkflowStatus
     request: str
-    instruction: str
-    plan_id: str | None
-    planned_by: str | None
-    estimate: dict[str, Any] | None
-    limit_micros: int | None
-    approved_at: datetime | None
-    spent_micros: int
-    price_unknown: bool
-    answer: str | None
-    error_code: str | None
-    error: str | None
+    instruction: str = ""
+    plan_id: str | None = None
+    planned_by: str | None = None
+    estimate: dict[str, Any] | None = None
+    limit_micros: int | None = None
+    approved_at: datetime | None = None
+    spent_micros: int = 0
+    price_unknown: bool = False
+    answer: str | None = None
+    error_code: str | None = None
+    error: str | None = None
     created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +95,17 @@ class WorkflowTask:
     agent: str
     description: str
     depends_on: list[str]
-    status: TaskStatus
-    attempts: int
-    estimate: dict[str, Any] | None
-    usage: dict[str, Any] | None
-    cost_micros: int | None
-    result: str | None
-    error_code: str | None
-    error: str | None
-    parked: ParkedRun | None
-    started_at: datetime | None
-    finished_at: datetime | None
+    status: TaskStatus = TaskStatus.PENDING
+    attempts: int = 0
+    estimate: dict[str, Any] | None = None
+    usage: dict[str, Any] | None = None
+    cost_micros: int | None = None
+    result: str | None = None
+    error_code: str | None = None
+    error: str | None = None
+    parked: ParkedRun | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
     seconds: float | None = None  # that its agent has worked, without waiting for a person
 
 
@@ -140,6 +140,11 @@ class TaskGraph:
     def __init__(self, tasks: Iterable[PlannedTask]) -> None:
         """Initialise with valid tasks; use `checked` for all others."""
         self.tasks: Mapping[str, PlannedTask] = {task.id: task for task in tasks}
+
+    @classmethod
+    def of(cls, tasks: Iterable[WorkflowTask]) -> "TaskGraph":
+        """Return the graph of stored tasks, which was checked when they were stored."""
+        return cls(PlannedTask(task.id, task.agent, task.description, tuple(task.depends_on)) for task in tasks)
 
     @classmethod
     def checked(cls, tasks: Sequence[PlannedTask], agents: Collection[str]) -> "TaskGraph":

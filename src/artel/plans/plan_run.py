@@ -25,12 +25,12 @@ from artel.db.attempts import patiently
 from artel.errors import AgentNotFound, AgentQueueFull
 from artel.ids import uuid7
 from artel.logs import get_logger
-from artel.plans import transactions as records
+from artel.plans import transactions
 from artel.plans.merge import merged, plain, why_nothing
 from artel.plans.plan import TaskStatus, Workflow, WorkflowTask
 from artel.plans.proposal import budget_approval
 from artel.plans.task_run import PlanListener, TaskBoard, TaskVoice, room_for_task, task_text, went_on
-from artel.plans.transactions import DEPENDENCY_FAILED, Begun, TaskEnd
+from artel.plans.transactions import DEPENDENCY_FAILED, PlanContext, TaskEnd
 from artel.projects.transactions import project_settings
 from artel.retry import Backoff
 from artel.runs.agent_run import run_agent
@@ -73,29 +73,29 @@ class PlanRun:
     """Runs the tasks of a plan that are not done yet, merges their results and ends the turn."""
 
     def __init__(
-        self, space: WorkerSpace, turn: Turn, begun: Begun, history: Sequence[Said], planner_model: str
+        self, space: WorkerSpace, turn: Turn, context: PlanContext, history: Sequence[Said], planner_model: str
     ) -> None:
         """Take a plan that may be run; `history` is the conversation before the request."""
         self._space = space
         self._services = space.services
         self._turn = turn
-        self._workflow = begun.workflow
-        self._limits = begun.limits
-        self._month = begun.month
-        self._agents = {agent.name: agent for agent in begun.agents}
+        self._workflow = context.workflow
+        self._limits = context.limits
+        self._month = context.month
+        self._agents = {agent.name: agent for agent in context.agents}
         self._history = history
         self._planner_model = planner_model
-        self._spending = Spending.resume(turn, begun.workflow, planner_model)
-        self._board = TaskBoard(begun.tasks, self._spending)
+        self._spending = Spending.resume(turn, context.workflow, planner_model)
+        self._board = TaskBoard(context.tasks, self._spending)
         self._running: set[asyncio.Task[None]] = set()
-        decision = begun.decision
+        decision = context.decision
         is_open = decision is not None and decision.kind == "budget" and decision.status is ApprovalStatus.PENDING
         self._budget_approval_id: str | None = decision.id if decision and is_open else None
         self._deadlines: dict[str, float] = {}  # of started tasks that don't wait for the user
         self._is_closing = False  # the space: the next one starts the other tasks
-        parked = next((task.parked for task in begun.tasks if task.parked), None)
+        parked = next((task.parked for task in context.tasks if task.parked), None)
         self._message_id: str = (parked and parked.message_id) or uuid7()
-        self._listener = PlanListener(space, turn, begun.workflow.id)
+        self._listener = PlanListener(space, turn, context.workflow.id)
         self._budget_guard: PlanBudgetGuard | None = None  # None: the demo brain, which is free
         self._began = time.monotonic()
 
@@ -159,7 +159,7 @@ class PlanRun:
         """Resume the tasks that the user has decided about, or that there is budget for again."""
         waiting = {approval_id: task for task in self._board.waiting if (approval_id := _approval_id(task))}
         if waiting or self._budget_approval_id:
-            decided = await self._services.database.read(records.decided, self._space.principal, self._turn.id)
+            decided = await self._services.database.read(transactions.decided, self._space.principal, self._turn.id)
             for approval_id in waiting.keys() & decided.keys():
                 approval = decided[approval_id]
                 self._resume(waiting[approval_id], {approval.arguments_hash: decision_of(approval)})
@@ -176,7 +176,7 @@ class PlanRun:
             await self._stop()
             return
         started: Workflow | None = await self._space.database.run(
-            records.start_approved, self._turn, self._workflow, approval
+            transactions.start_approved, self._turn, self._workflow, approval
         )
         self._workflow = started or self._workflow
 
@@ -196,7 +196,7 @@ class PlanRun:
             seconds = self._limits.approval_seconds
             budget = budget_approval(self._turn, self._workflow, left, self._spending.micros, seconds)
         step = self._spending.store_in(self._turn), self._workflow, approval_ids, budget, self._spending.spent
-        if not await patiently(lambda: self._space.database.run(records.park_run, *step), "run"):
+        if not await patiently(lambda: self._space.database.run(transactions.park_run, *step), "run"):
             return False
         if budget is not None:
             self._services.project_events.add(self._space.principal, self._space.project_id, required(budget))
@@ -206,13 +206,13 @@ class PlanRun:
         """Let the next worker space continue the turn."""
         await self._listener.written()
         step = self._spending.store_in(self._turn), self._workflow, self._spending.spent
-        await patiently(lambda: self._space.database.run(records.requeue, *step), "run")
+        await patiently(lambda: self._space.database.run(transactions.requeue, *step), "run")
 
     async def _stop(self) -> None:
         """Cancel the tasks that don't run: the user does not want to spend more."""
         for task in self._board.stop("budget_exceeded", NO_MORE_MONEY):
             events = [TaskFailed(task_id=task.id, code="budget_exceeded", error=NO_MORE_MONEY)]
-            await self._store(records.end_task, TaskEnd(task, events, self._spending.spent))
+            await self._store(transactions.end_task, TaskEnd(task, events, self._spending.spent))
 
     # One task
 
@@ -299,7 +299,7 @@ class PlanRun:
             events.insert(0, TaskStarted(task_id=task_id, agent_id=agent.id))
         elif waiting is not None:
             events.insert(0, went_on(task))
-        await self._store(records.start_task, task, events)
+        await self._store(transactions.start_task, task, events)
 
     async def _end_task(self, task_id: str, result: ExecutionResult) -> None:
         seconds = self._seconds_worked(task_id) if task_id in self._deadlines else None  # None: its agent was deleted
@@ -312,7 +312,7 @@ class PlanRun:
             if agent.memory and result.success and not self._board.is_single:
                 content = f"Task: {task.description}\nResult: {task.result}"
                 memories.append(self._memory(content, "task", f"{self._workflow.id}:{task.id}"[:64]))
-        await self._store(records.end_task, TaskEnd(task, events, self._spending.spent, aborted, memories))
+        await self._store(transactions.end_task, TaskEnd(task, events, self._spending.spent, aborted, memories))
         if result.success:
             self._board.done(task_id)  # its dependants start when it is stored, not before
 
@@ -340,7 +340,7 @@ class PlanRun:
             events.append(self._status_after(agent))
         task = replace(task, status=TaskStatus.WAITING, parked=parked.run.model_copy(update=update))
         try:
-            await self._store(records.park_task, task, approval, events, self._spending.spent)
+            await self._store(transactions.park_task, task, approval, events, self._spending.spent)
         except TurnOver:
             self._services.relay.stop_asking(self._space.principal, [approval] if approval else [])
             raise
@@ -415,7 +415,7 @@ class PlanRun:
         return AgentAtWork(agent.id, agent.name, "processing", status).change
 
     async def _budget(self) -> Budget:
-        return await self._services.database.read(records.budget_of, self._space.principal, self._workflow)
+        return await self._services.database.read(transactions.budget_of, self._space.principal, self._workflow)
 
     async def _note_usage(self) -> None:
         """Store the usage of a turn that another process has ended."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timedelta
 from typing import Any
 
 from artel.approvals.approval import Approval
@@ -10,7 +9,7 @@ from artel.budgets.money import dollars
 from artel.budgets.month import Shortage
 from artel.contract.approvals import BudgetDetails, PlanDetails, PricedDetails
 from artel.contract.events import PlanRequest, TaskPlanCreated
-from artel.plans.plan import TaskGraph, TaskStatus, Workflow, WorkflowTask
+from artel.plans.plan import TaskGraph, Workflow, WorkflowTask
 from artel.plans.planner import Plan, task_to_json
 from artel.plans.pricing import PlanEstimate
 from artel.runs.approval_factory import tool_approval
@@ -85,15 +84,12 @@ def plan_created(plan_id: str, workflow: Workflow, proposal: Proposal) -> TaskPl
     )
 
 
-def approval_of(
-    turn: Turn, workflow: Workflow, plan_id: str, proposal: Proposal, short: Shortage | None, now: datetime
-) -> Approval:
-    """Return what the user is asked about a plan that was just made."""
+def approval_of(turn: Turn, workflow: Workflow, plan_id: str, proposal: Proposal, short: Shortage | None) -> Approval:
+    """Return the approval of a new plan."""
     details = plan_details(proposal.estimate, short, proposal.graph.mermaid(), proposal.changes)
     tasks = shown_tasks(proposal.graph, proposal.estimate)
     limit = proposal.estimate.high_micros
-    asked = plan_approval(turn, workflow, tasks, limit, details, proposal.seconds, plan_id=plan_id)
-    return replace(asked, created_at=now, expires_at=now + timedelta(seconds=proposal.seconds))
+    return plan_approval(turn, workflow, tasks, limit, details, proposal.seconds, plan_id=plan_id)
 
 
 def plan_details(
@@ -140,17 +136,7 @@ def task_rows(workflow: Workflow, proposal: Proposal) -> list[WorkflowTask]:
             agent=task.agent,
             description=task.description,
             depends_on=list(task.depends_on),
-            status=TaskStatus.PENDING,
-            attempts=0,
             estimate=asdict(proposal.estimate.tasks[task.id]),
-            usage=None,
-            cost_micros=None,
-            result=None,
-            error_code=None,
-            error=None,
-            parked=None,
-            started_at=None,
-            finished_at=None,
         )
         for number, task in enumerate(proposal.graph.tasks.values(), 1)
     ]

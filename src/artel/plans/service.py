@@ -9,8 +9,7 @@ from artel.contract.http import Page
 from artel.db.engine import Database
 from artel.ids import uuid7
 from artel.plans import commands
-from artel.plans.plan import Workflow, WorkflowStatus, WorkflowTask
-from artel.plans.transactions import graph_of
+from artel.plans.plan import TaskGraph, Workflow, WorkflowStatus, WorkflowTask
 from artel.text import shorten
 from artel.turns.service import ChatService
 
@@ -69,7 +68,7 @@ def _state(workflow: Workflow, tasks: Sequence[WorkflowTask], approval_id: str |
         agreed_cost=_dollars(workflow.limit_micros),
         cost=None if workflow.price_unknown else dollars(workflow.spent_micros),
         approval_id=approval_id,
-        graph=graph_of(tasks).mermaid() if tasks else None,
+        graph=TaskGraph.of(tasks).mermaid() if tasks else None,
     )
 
 

@@ -16,9 +16,9 @@ from artel.budgets.spending import Spending, plus
 from artel.contract.events import EventData, TaskCompleted, TaskFailed, TaskProgress
 from artel.contract.http import Agent
 from artel.ids import uuid7
-from artel.plans.plan import Progress, TaskStatus, WorkflowTask
+from artel.plans.plan import Progress, TaskGraph, TaskStatus, WorkflowTask
 from artel.plans.pricing import REQUEST_CHARACTERS
-from artel.plans.transactions import DEPENDENCY_FAILED, graph_of, no_result
+from artel.plans.transactions import DEPENDENCY_FAILED, no_result
 from artel.runs import task_events as run_events
 from artel.runs.event_writer import EventWriter
 from artel.runs.task import ErrorType, ExecutionResult
@@ -227,7 +227,7 @@ class TaskBoard:
     def __init__(self, tasks: Sequence[WorkflowTask], spending: Spending) -> None:
         self.spending = spending
         self._tasks = {task.id: task for task in tasks}
-        self._progress = Progress(graph_of(tasks))
+        self._progress = Progress(TaskGraph.of(tasks))
         self._ready: list[str] = []
         self._budget_when_resumed: dict[str, tuple[int, int, int]] = {}  # limit, spent and ended tasks, by task
 
