@@ -18,7 +18,6 @@ from artel.auth.secret import load_or_make_secret
 from artel.auth.service import AccountService
 from artel.auth.tokens import Tokens
 from artel.brain.router import BrainRouter, ModelRules
-from artel.budgets.money import micros
 from artel.bus.bus import Bus
 from artel.connector_gateway.connections import ConnectorConnections
 from artel.connector_gateway.relay import Relay
@@ -55,7 +54,7 @@ from artel.spaces.agent_cache import SharedCache
 from artel.spaces.chat_figures import ChatFigures
 from artel.spaces.leases import last_events, last_project_events
 from artel.spaces.project_events import ProjectEventWriter
-from artel.spaces.services import AlertLimits, FamilyLimits, SpaceServices, TimeLimits
+from artel.spaces.services import SpaceServices
 from artel.spaces.space_rpc import SpaceRpc
 from artel.spaces.spaces import Spaces
 from artel.task_workspaces.service import TaskWorkspaces
@@ -64,7 +63,7 @@ from artel.task_workspaces.task_workspace import Quota
 from artel.turns.service import ChatService
 from artel.turns.transactions import TurnAccepted
 from artel.turns.waiters import Ended, TurnWaiters
-from artel.vector_index.providers import MemorySettings, make_embedder, make_store
+from artel.vector_index.providers import make_embedder, make_store
 
 log = get_logger(__name__)
 
@@ -106,7 +105,23 @@ class Container:
         closed = self.brain, self.hub, self.project_hub, project_events, self.relay
         for close in (cache.close, *(service.close for service in closed)):
             opened.push_async_callback(close)
-        self._add_services(self._space_services(cache, project_events))
+        self._add_services(
+            SpaceServices(
+                settings=settings,
+                database=database,
+                brain=self.brain,
+                memories=memories,
+                shared_cache=cache,
+                hub=self.hub,
+                signals=self.signals,
+                turn_waiters=self.turn_waiters,
+                project_events=project_events,
+                relay=self.relay,
+                figures=ChatFigures(self.registry),
+                workspaces=self.workspaces,
+                storage=self.storage,
+            )
+        )
 
     @classmethod
     async def open(cls, settings: Settings) -> "Container":
@@ -138,46 +153,6 @@ class Container:
             raise
         return container
 
-    def _space_services(self, cache: SharedCache, project_events: ProjectEventWriter) -> SpaceServices:
-        settings, monthly = self.settings, self.settings.user_monthly_budget_usd
-        return SpaceServices(
-            database=self.database,
-            brain=self.brain,
-            memories=self.memories,
-            shared_cache=cache,
-            hub=self.hub,
-            signals=self.signals,
-            turn_waiters=self.turn_waiters,
-            project_events=project_events,
-            relay=self.relay,
-            figures=ChatFigures(self.registry),
-            workspaces=self.workspaces,
-            storage=self.storage,
-            limits=TimeLimits(
-                without_progress=settings.progress_timeout_seconds,
-                task=settings.task_timeout_seconds,
-                idle_space=settings.space_idle_seconds,
-                drain=settings.drain_seconds,
-                lease=settings.host_lease_seconds,
-                beyond_repair=settings.space_reset_after_seconds,
-            ),
-            alerts=AlertLimits(
-                error_rate=settings.alert_error_rate,
-                queued_tasks=settings.alert_queued_tasks,
-                uptime=settings.space_max_uptime_hours * 3600,
-            ),
-            cached_agents=settings.agent_cache_size,
-            fallback_model=settings.fallback_model,
-            max_context_tokens=settings.max_context_tokens,
-            user_monthly_micros=None if monthly is None else micros(monthly),
-            is_demo=not self.brain.configured,
-            families=FamilyLimits(
-                depth=settings.max_family_depth,
-                children=settings.max_children_per_agent,
-                agents=settings.max_agents_per_project,
-            ),
-        )
-
     def _add_services(self, services: SpaceServices) -> None:
         """Add the host, unless this process serves the API only, and what endpoints call."""
         settings = self.settings
@@ -203,7 +178,7 @@ class Container:
         self.approvals = ApprovalService(services, settings.planner_model)
         self.workflows = WorkflowService(self.database, self.chat)
         self.accounts = AccountService(self.database, self.storage)
-        self.agents = AgentService(services, self.brain, self.space_rpc)
+        self.agents = AgentService(services, self.space_rpc)
         self.projects = ProjectService(
             services, self.project_rules, self.space_rpc, self.spaces, self.connector_connections
         )
@@ -308,26 +283,11 @@ def model_rules(settings: Settings) -> ModelRules:
     return ModelRules(settings.models_allowed, settings.models_unpriced or (), chosen)
 
 
-def memory_settings(settings: Settings) -> MemorySettings:
-    """Return the settings of the agents' memory."""
-    url, key = settings.qdrant_url, settings.qdrant_api_key
-    return MemorySettings(
-        data_dir=settings.data_dir,
-        provider=settings.memory_provider,
-        url=url.get_secret_value() if url else None,
-        api_key=key.get_secret_value() if key else None,
-        layout=settings.qdrant_layout,
-        embedding_model=settings.embedding_model,
-        embedding_dimensions=settings.embedding_dimensions,
-    )
-
-
 @asynccontextmanager
 async def usable_memories(settings: Settings, database: Database) -> AsyncIterator[Memories]:
     """Open the agents' memory; index and embedding model are loaded on first use."""
-    chosen = memory_settings(settings)
-    embedder = make_embedder(chosen)
-    memories = Memories(database, make_store(chosen, embedder), embedder)
+    embedder = make_embedder(settings)
+    memories = Memories(database, make_store(settings, embedder), embedder)
     try:
         yield memories
     finally:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from artel.vector_index.providers import MemorySettings, make_embedder, make_store
+from artel.settings import Settings
+from artel.vector_index.providers import make_embedder, make_store
 from tests.conftest import StartServer
 from tests.people import Person
 
@@ -20,7 +21,7 @@ async def test_projects_and_agents_have_their_collections_when_they_are_made(sta
     person.agent(project["id"], name="agent_forgetful", memory=False)
     assert server.stop() == 0
 
-    chosen = MemorySettings(data_dir=Path(server.env["ARTEL_DATA_DIR"]))
+    chosen = Settings(data_dir=Path(server.env["ARTEL_DATA_DIR"]))
     store = make_store(chosen, make_embedder(chosen))
     try:
         there = await store.collections()

@@ -22,13 +22,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import SecretStr, ValidationError
 
 from artel.errors import ConfigurationInvalid, Kind
 from artel.ids import uuid7
+from artel.settings import Settings
 from artel.vector_index import bm25, worker
 from artel.vector_index.edge import EdgeStore
 from artel.vector_index.embedder import MiniLmEmbedder, NoEmbedder
-from artel.vector_index.providers import MemorySettings, make_store
+from artel.vector_index.providers import make_store
 from artel.vector_index.qdrant import QdrantStore
 from artel.vector_index.search import search_memory
 from artel.vector_index.store import (
@@ -882,14 +884,16 @@ async def test_too_old_server_is_a_configuration_error(monkeypatch: pytest.Monke
 
 @pytest.mark.req("AGT-03.3")
 def test_unknown_provider_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationInvalid, match=r"'pinecone'.*qdrant, chroma"):
-        make_store(MemorySettings(tmp_path, provider="pinecone"), NoEmbedder())
+    with pytest.raises(ValidationError, match=r"'pinecone'.*qdrant or chroma"):
+        Settings(data_dir=tmp_path, memory_provider="pinecone")
 
 
 @pytest.mark.req("AGT-03.3")
 async def test_qdrant_is_the_default_embedded_or_remote(tmp_path: Path) -> None:
-    embedded = make_store(MemorySettings(tmp_path), NoEmbedder())
-    remote = make_store(MemorySettings(tmp_path, url="http://127.0.0.1:1", layout="per_agent"), NoEmbedder())
+    embedded = make_store(Settings(data_dir=tmp_path), NoEmbedder())
+    remote = make_store(
+        Settings(data_dir=tmp_path, qdrant_url=SecretStr("http://127.0.0.1:1"), qdrant_layout="per_agent"), NoEmbedder()
+    )
 
     assert isinstance(embedded, EdgeStore)
     assert await embedded.healthy()
@@ -905,7 +909,7 @@ def test_missing_chroma_says_how_to_install_it(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "chromadb" else find_spec(name))
 
     with pytest.raises(ConfigurationInvalid, match=r"pip install 'artel-ai\[chroma\]'"):
-        make_store(MemorySettings(tmp_path, provider="chroma"), NoEmbedder())
+        make_store(Settings(data_dir=tmp_path, memory_provider="chroma"), NoEmbedder())
 
 
 def test_importing_the_package_loads_no_engine() -> None:

@@ -18,10 +18,11 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from artel.errors import ConfigurationInvalid
+from artel.settings import Settings
 from artel.vector_index import embedder as embedders
 from artel.vector_index.embedder import LiteLlmEmbedder, MiniLmEmbedder, NoEmbedder
 from artel.vector_index.minilm import EmbeddingsUnavailable, MiniLm, find_model
-from artel.vector_index.providers import MemorySettings, make_embedder
+from artel.vector_index.providers import make_embedder
 
 pytestmark = pytest.mark.anyio
 
@@ -246,7 +247,7 @@ async def test_missing_model_says_how_to_install_it(tmp_path: Path, monkeypatch:
     assert not MiniLmEmbedder.installed(tmp_path)
     with pytest.raises(EmbeddingsUnavailable, match="artel memory install-embeddings"):
         await embedder.embed(["hello"])
-    assert isinstance(make_embedder(MemorySettings(tmp_path)), NoEmbedder)
+    assert isinstance(make_embedder(Settings(data_dir=tmp_path)), NoEmbedder)
     await embedder.close()
 
 
@@ -339,7 +340,7 @@ async def test_failing_or_hanging_provider_is_embeddings_unavailable(litellm: Fa
 
 
 def test_dimensions_of_known_models(tmp_path: Path) -> None:
-    chosen = make_embedder(MemorySettings(tmp_path, embedding_model="text-embedding-3-small"))
+    chosen = make_embedder(Settings(data_dir=tmp_path, embedding_model="text-embedding-3-small"))
 
     assert (chosen.name, chosen.dimensions) == ("text-embedding-3-small", 1536)
     with pytest.raises(ConfigurationInvalid, match="ollama/some-model"):
@@ -347,5 +348,5 @@ def test_dimensions_of_known_models(tmp_path: Path) -> None:
 
 
 def test_built_in_model_is_the_default(tmp_path: Path) -> None:
-    assert isinstance(make_embedder(MemorySettings(tmp_path)), MiniLmEmbedder)
-    assert isinstance(make_embedder(MemorySettings(tmp_path, embedding_model="all-MiniLM-L6-v2")), MiniLmEmbedder)
+    assert isinstance(make_embedder(Settings(data_dir=tmp_path)), MiniLmEmbedder)
+    assert isinstance(make_embedder(Settings(data_dir=tmp_path, embedding_model="all-MiniLM-L6-v2")), MiniLmEmbedder)

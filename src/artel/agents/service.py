@@ -5,7 +5,6 @@ import asyncio
 from artel.agent_memory import changes
 from artel.agents import transactions as agents
 from artel.auth.principal import Principal
-from artel.brain.router import BrainRouter
 from artel.contract.http import Agent, AgentChanges, NewAgent
 from artel.errors import SpaceUnavailable
 from artel.logs import get_logger
@@ -18,15 +17,14 @@ log = get_logger(__name__)
 class AgentService:
     """Creates, changes and deletes agents."""
 
-    def __init__(self, services: SpaceServices, brain: BrainRouter, space_rpc: SpaceRpc) -> None:
+    def __init__(self, services: SpaceServices, space_rpc: SpaceRpc) -> None:
         self._services = services
-        self._brain = brain
         self._space_rpc = space_rpc
 
     async def create(self, user: Principal, project_id: int, new: NewAgent) -> Agent:
         """Add an agent to the project."""
-        self._brain.require_allowed(new.model)
-        max_agents = self._services.families.agents
+        self._services.brain.require_allowed(new.model)
+        max_agents = self._services.settings.max_agents_per_project
         agent = await self._services.database.run(agents.create_agent, user, project_id, new, max_agents)
         await self._notify_space(user, project_id, "register", agent.id)
         return agent
@@ -34,7 +32,7 @@ class AgentService:
     async def update(self, user: Principal, project_id: int, agent_id: int, new: AgentChanges) -> Agent:
         """Change an agent."""
         if "model" in new.model_fields_set:
-            self._brain.require_allowed(new.model)
+            self._services.brain.require_allowed(new.model)
         agent = await self._services.database.of(user).run(changes.update_agent, project_id, agent_id, new)
         await self._notify_space(user, project_id, "invalidate", agent_id)
         return agent

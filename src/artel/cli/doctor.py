@@ -175,13 +175,11 @@ def _models() -> Finding:
 
 
 def _memory(settings: "Settings") -> Finding:
-    from artel.container import memory_settings
     from artel.vector_index.providers import make_embedder, make_store
 
-    chosen = memory_settings(settings)
     try:
-        embedder = make_embedder(chosen)
-        make_store(chosen, embedder)  # opens no connection, but raises if something is missing
+        embedder = make_embedder(settings)
+        make_store(settings, embedder)  # opens no connection, but raises if something is missing
     except ArtelError as error:
         return _failed("memory", error.detail, "then check ARTEL_MEMORY_PROVIDER and ARTEL_EMBEDDING_…")
     is_in_process = settings.memory_provider == "qdrant" and not settings.qdrant_url

@@ -114,7 +114,7 @@ class _OrchestratedTurn:
         planner_input = await self._planner_input(feedback)
         plan = None if feedback else await self._cached_plan(planner_input)
         if plan is None:
-            planner = Planner(self._paid_brain(), self._planner_model, self._services.fallback_model)
+            planner = Planner(self._paid_brain(), self._planner_model, self._services.settings.fallback_model)
             plan = await self._while_space_is_there(planner.plan(planner_input))
             log.info("planned", by=plan.planned_by, tasks=len(plan.graph), problems=plan.problems)
         graph = spare_busy_agents(plan.graph, planner_input)

@@ -279,7 +279,7 @@ class PlanRun:
             self._workflow.request,
             self._workflow.instruction,
             [self._board[task_id] for task_id in task.depends_on],
-            room_for_task(agent, self._services.max_context_tokens) if agent else 0,
+            room_for_task(agent, self._services.settings.max_context_tokens) if agent else 0,
             agent.model if agent else None,
             is_single=self._board.is_single,
         )
@@ -292,7 +292,7 @@ class PlanRun:
         task = self._board.begin(task_id, goes_on=waiting is not None)
         if task is None:
             raise _Stopped
-        left = self._services.limits.task - (waiting.seconds if waiting else 0.0)
+        left = self._services.settings.task_timeout_seconds - (waiting.seconds if waiting else 0.0)
         self._deadlines.setdefault(task_id, time.monotonic() + left)
         events: list[EventData] = [at_work.change]
         if is_first:
@@ -372,7 +372,9 @@ class PlanRun:
         listener.open()
         listener.phase("merging")
         brain = PaidBrain(self._services.brain, self._budget_guard)
-        text, usage = await merged(brain, self._planner_model, self._services.fallback_model, request, tasks, listener)
+        text, usage = await merged(
+            brain, self._planner_model, self._services.settings.fallback_model, request, tasks, listener
+        )
         self._spending.add(usage)
         return text
 
@@ -426,7 +428,7 @@ class PlanRun:
 
     def _seconds_worked(self, task_id: str) -> float:
         """Return how long a running task has taken in all attempts, without the time that it waited for the user."""
-        return self._services.limits.task - (self._deadlines[task_id] - time.monotonic())
+        return self._services.settings.task_timeout_seconds - (self._deadlines[task_id] - time.monotonic())
 
     async def _store(self, step: Callable[..., None], *args: Any) -> None:
         await patiently(lambda: self._space.database.run(step, self._turn, *args), "task")

@@ -106,13 +106,13 @@ class AgentRun:
 
     async def _answer(self, messages: tuple[Message, ...]) -> str:
         """Run the loop, or the one call that was approved late, within the time limits of the task."""
-        task, limits, services = self.task, self._services.limits, self._services
+        task, settings, services = self.task, self._services.settings, self._services
         loop = LoopSettings(**dict(self.agent.loop))
         if loop.needs_graph:
             await load_graphs()  # its import does not count: it is loaded once
         began = time.monotonic()
-        self.deadline = min(task.deadline, began + limits.task - self._seconds_before)
-        self.timeout = ProgressTimeout(task.listener, limits.without_progress, self.deadline)
+        self.deadline = min(task.deadline, began + settings.task_timeout_seconds - self._seconds_before)
+        self.timeout = ProgressTimeout(task.listener, settings.progress_timeout_seconds, self.deadline)
         files = RunFiles(self.space, self.agent, task, self.timeout.alive)
         try:
             async with self.timeout:
@@ -127,9 +127,9 @@ class AgentRun:
                     self.agent.model,
                     self.agent.temperature,
                     self.agent.max_tokens,
-                    services.fallback_model,
+                    settings.fallback_model,
                     loop,
-                    services.max_context_tokens,
+                    settings.max_context_tokens,
                 )
                 run = Run(spec, services.brain, toolbox, self.timeout, self.deadline, task.tally, self.budget_guard)
                 return (await run_loop(run, resumed or State(messages))).content

@@ -35,7 +35,7 @@ from artel.logs import get_logger
 from artel.projects.repository import ProjectRepository
 from artel.runs import task_events as telling
 from artel.runs.task import ExecutionResult, Start, Task, TaskListener, Waiting
-from artel.spaces.services import FamilyLimits
+from artel.settings import Settings
 from artel.tools.consent import NeedsApproval
 from artel.tools.family import Brief, ChildResult
 from artel.tools.tool import ToolResult
@@ -105,8 +105,8 @@ class AgentFamily:
             return waited.agent_id
         space = self._space
         scope = space.principal, space.project_id, self._parent.agent.id
-        name, limits = _name(brief.role), space.services.families
-        return (await space.services.database.run(child_for, *scope, name, brief, limits, space.lease)).id
+        name, settings = _name(brief.role), space.services.settings
+        return (await space.services.database.run(child_for, *scope, name, brief, settings, space.lease)).id
 
 
 def child_for(
@@ -116,7 +116,7 @@ def child_for(
     parent_id: int,
     name: str,
     brief: Brief,
-    limits: FamilyLimits,
+    settings: Settings,
     lease: Lease | None,
 ) -> Agent:
     """Return the child that is to do a task: the one that is named, or a new one. One transaction."""
@@ -127,13 +127,14 @@ def child_for(
     parent, parents = agents.get(project_id, parent_id), agents.parents(project_id)
     if brief.child is not None:
         return _existing(agents, project_id, parent, brief.child)
-    if generation(parent_id, parents) >= limits.depth:
-        raise LimitReached(f"Families end after {limits.depth} generations. Do it yourself.")
-    if sum(above == parent_id for above in parents.values()) >= limits.children:
+    if generation(parent_id, parents) >= settings.max_family_depth:
+        raise LimitReached(f"Families end after {settings.max_family_depth} generations. Do it yourself.")
+    max_children, max_agents = settings.max_children_per_agent, settings.max_agents_per_project
+    if sum(above == parent_id for above in parents.values()) >= max_children:
         mine = ", ".join(child.name for child in agents.children(project_id, parent_id))
-        raise LimitReached(f"You may create {limits.children} agents. Give the task to one of yours: {mine}.")
-    if agents.count(project_id) >= limits.agents:
-        raise LimitReached(f"A project may have {limits.agents} agents, and has them. Do it yourself.")
+        raise LimitReached(f"You may create {max_children} agents. Give the task to one of yours: {mine}.")
+    if agents.count(project_id) >= max_agents:
+        raise LimitReached(f"A project may have {max_agents} agents, and has them. Do it yourself.")
     [child] = agents.add(project_id, parent_id, [_new_child(parent, name, brief)])
     return child
 

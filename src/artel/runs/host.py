@@ -106,7 +106,9 @@ class Host:
         if self._host_id is None:
             await _fail_interrupted(self._services, await self._services.database.read(leases.running_turns), None)
         else:
-            await self._services.database.run(leases.renew_host, self._host_id, self._services.limits.lease)
+            await self._services.database.run(
+                leases.renew_host, self._host_id, self._services.settings.host_lease_seconds
+            )
             self._renewed = time.monotonic()
             self._renewing = asyncio.create_task(self._renew(self._host_id), name="host-lease")
         self._pulse = asyncio.create_task(self._beat(), name="host")
@@ -388,7 +390,7 @@ class Host:
 
     async def _end_idle_spaces(self) -> None:
         for space in self._spaces.all:
-            if space.idle_seconds > self._services.limits.idle_space and not self._is_used(space):
+            if space.idle_seconds > self._services.settings.space_idle_seconds and not self._is_used(space):
                 log.info("space_idle", project_id=space.project_id)
                 await self._spaces.clean_up(space.project_id)
 
@@ -397,7 +399,7 @@ class Host:
 
     async def _renew(self, host_id: str) -> None:
         """Renew the lease of this host until it is closed."""
-        lease = self._services.limits.lease
+        lease = self._services.settings.host_lease_seconds
         while True:
             await asyncio.sleep(min(PULSE_SECONDS, lease / 4))
             self._stop_if_cut_off()  # before renewing: this process may have been suspended
@@ -412,7 +414,7 @@ class Host:
 
     def _stop_if_cut_off(self) -> None:
         """Cancel all turns and drop the spaces if the lease may have expired."""
-        if time.monotonic() - self._renewed < self._services.limits.lease or not self._spaces.all:
+        if time.monotonic() - self._renewed < self._services.settings.host_lease_seconds or not self._spaces.all:
             return
         log.error("host_cut_off", seconds=round(time.monotonic() - self._renewed))
         for lane in self._lanes.values():

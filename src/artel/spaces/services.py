@@ -1,14 +1,16 @@
-"""The services and limits that all worker spaces of a process share."""
+"""The services and settings that all worker spaces of a process share."""
 
 from dataclasses import dataclass, field
 
 from artel.agent_memory.service import Memories
-from artel.brain.brain import Brain
+from artel.brain.router import BrainRouter
+from artel.budgets.money import micros
 from artel.connector_gateway.relay import Relay
 from artel.db.engine import Database
 from artel.events.hub import EventHub
 from artel.events.signals import Signals
-from artel.spaces.agent_cache import MAX_CACHED, SharedCache
+from artel.settings import Settings
+from artel.spaces.agent_cache import SharedCache
 from artel.spaces.chat_figures import ChatFigures
 from artel.spaces.project_events import ProjectEventWriter
 from artel.task_workspaces.service import TaskWorkspaces
@@ -18,41 +20,12 @@ from artel.turns.waiters import TurnWaiters
 
 
 @dataclass(frozen=True, slots=True)
-class TimeLimits:
-    """Time limits, in seconds."""
-
-    without_progress: float = 30.0
-    task: float = 600.0
-    idle_space: float = 3600.0
-    drain: float = 30.0
-    lease: float = 10.0
-    beyond_repair: float = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class AlertLimits:
-    """Thresholds of alerts."""
-
-    error_rate: float = 0.5
-    queued_tasks: int = 50
-    uptime: float = 168 * 3600.0  # seconds
-
-
-@dataclass(frozen=True, slots=True)
-class FamilyLimits:
-    """Limits of families: generations below a team agent, children per agent, agents per project."""
-
-    depth: int = 3
-    children: int = 10
-    agents: int = 100
-
-
-@dataclass(frozen=True, slots=True)
 class SpaceServices:
     """The services of worker spaces."""
 
+    settings: Settings
     database: Database
-    brain: Brain
+    brain: BrainRouter
     memories: Memories
     shared_cache: SharedCache
     hub: EventHub
@@ -63,12 +36,15 @@ class SpaceServices:
     figures: ChatFigures
     workspaces: TaskWorkspaces
     storage: StorageQuota
-    limits: TimeLimits = field(default_factory=TimeLimits)
-    alerts: AlertLimits = field(default_factory=AlertLimits)
-    cached_agents: int = MAX_CACHED
-    fallback_model: str | None = None
-    max_context_tokens: int = 8_000  # of a prompt, tool schemas included
-    user_monthly_micros: int | None = None  # the default monthly limit of a user
-    is_demo: bool = False  # the demo brain answers, and nothing costs money
-    families: FamilyLimits = field(default_factory=FamilyLimits)
     tool_calls: ToolCalls = field(default_factory=dict)
+
+    @property
+    def is_demo(self) -> bool:
+        """Whether the demo brain answers, and nothing costs money."""
+        return not self.brain.configured
+
+    @property
+    def user_monthly_micros(self) -> int | None:
+        """The default monthly limit of a user."""
+        limit = self.settings.user_monthly_budget_usd
+        return None if limit is None else micros(limit)

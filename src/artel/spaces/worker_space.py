@@ -105,7 +105,9 @@ class WorkerSpace:
         self.database = services.database.of(principal, lease)  # for transactions of this host
         self.figures = SpaceFigures()
         self.bus = AgentBus(partial(services.project_events.agent_changed, principal, project_id))
-        self.cache = AgentCache(self.user_prefix, self._load, services.shared_cache, max_size=services.cached_agents)
+        self.cache = AgentCache(
+            self.user_prefix, self._load, services.shared_cache, max_size=services.settings.agent_cache_size
+        )
         self.samples: deque[Sample] = deque(maxlen=SAMPLES)
         self.hung: dict[int, str] = {}
         self._names: dict[int, str] = {}  # of the agents that the project has
@@ -148,7 +150,7 @@ class WorkerSpace:
     async def cleanup(self) -> None:
         """Shut down gracefully: drain the bus, wait until turns are stored, clear the cache."""
         self.closed = True
-        await self.bus.close(self.services.limits.drain, SpaceClosed())
+        await self.bus.close(self.services.settings.drain_seconds, SpaceClosed())
         self._left.set()
         await self._turns_are_stored()
         await self.cache.clear()
@@ -225,7 +227,7 @@ class WorkerSpace:
         if self.bus.knows(agent_id):
             agent = await self.cache.get(agent_id)
             self._names[agent_id] = agent.name
-            self.bus.renew(agent_id, agent.concurrency_limit, self.services.limits.drain)
+            self.bus.renew(agent_id, agent.concurrency_limit, self.services.settings.drain_seconds)
 
     async def clear_agent_cache(self) -> None:
         """Drop every agent's cached configuration; the bus is not changed."""
@@ -250,7 +252,7 @@ class WorkerSpace:
 
     async def deregister_agent(self, agent_id: int) -> None:
         """Take an agent off the bus until it is registered again; its running tasks are drained."""
-        await self.bus.take_off(agent_id, self.services.limits.drain)
+        await self.bus.take_off(agent_id, self.services.settings.drain_seconds)
 
     async def remove_agent(self, agent_id: int) -> None:
         """Release the resources of a deleted agent."""
@@ -342,7 +344,7 @@ class WorkerSpace:
             self._unable_since = None
         elif self._unable_since is None:
             self._unable_since = now
-        elif now - self._unable_since >= self.services.limits.beyond_repair:
+        elif now - self._unable_since >= self.services.settings.space_reset_after_seconds:
             self._unable_since = now
             return True
         return False
@@ -385,9 +387,9 @@ class WorkerSpace:
             metrics, (_, waiting) = self.bus.metrics(agent_id), self.bus.tasks(agent_id)
             if self.bus.status(agent_id) is AgentStatus.ERROR:
                 findings.append(_finding("agent_error", agent_id, "has failed several times in a row"))
-            elif metrics.tasks_processed >= RATE_TASKS and metrics.error_rate > self.services.alerts.error_rate:
+            elif metrics.tasks_processed >= RATE_TASKS and metrics.error_rate > self.services.settings.alert_error_rate:
                 findings.append(_finding("error_rate", agent_id, f"fails {metrics.error_rate:.0%} of its tasks"))
-            if waiting > self.services.alerts.queued_tasks:
+            if waiting > self.services.settings.alert_queued_tasks:
                 findings.append(_finding("long_queue", agent_id, f"has {waiting} tasks waiting"))
             if agent_id in self.hung:
                 findings.append(_finding("hung_task", agent_id, f"made no progress in task {self.hung[agent_id]}"))
@@ -410,7 +412,7 @@ class WorkerSpace:
             message = "The agent cache is too small and forgets agents. Raise ARTEL_AGENT_CACHE_SIZE."
             findings.append(Finding("cache_overflow", "", "warning", message))
         uptime = time.monotonic() - self._began
-        if uptime > self.services.alerts.uptime:
+        if uptime > self.services.settings.space_max_uptime_hours * 3600:
             message = f"The space has been up for {uptime / 3600:.1f} hours. Reset it when nothing runs."
             findings.append(Finding("uptime", "", "warning", message))
         return findings
