@@ -27,9 +27,8 @@ class AlertRepository(TenantRepository):
 
     def resolve(self, project_id: int, kind: str, subject: str) -> bool:
         """Mark an alert as resolved; return whether there was one."""
-        resolved = self._update({"resolved_at": datetime.now(UTC)})
-        result = self.connection.execute(resolved.where(alerts.c.project_id == project_id, *_open(kind, subject)))
-        return bool(result.rowcount)
+        values = {"resolved_at": datetime.now(UTC)}
+        return self._change(values, alerts.c.project_id == project_id, *_open(kind, subject))
 
     def unresolved(self, project_id: int) -> list[tuple[str, str]]:
         """Return kind and subject of the unresolved alerts."""
@@ -43,13 +42,8 @@ class AlertRepository(TenantRepository):
 
     def page(self, project_id: int, limit: int, offset: int) -> list[Alert]:
         """Return a page of alerts, newest first."""
-        rows = self.connection.execute(
-            self._select()
-            .where(alerts.c.project_id == project_id)
-            .order_by(alerts.c.raised_at.desc(), alerts.c.id.desc())
-            .limit(limit)
-            .offset(offset)
-        )
+        newest = alerts.c.raised_at.desc(), alerts.c.id.desc()
+        rows = self._find(alerts.c.project_id == project_id, order_by=newest, limit=limit, offset=offset)
         return [_alert(row) for row in rows]
 
     def trim(self, project_id: int) -> None:
@@ -59,7 +53,7 @@ class AlertRepository(TenantRepository):
             return
         resolved = alerts.c.project_id == project_id, alerts.c.resolved_at.is_not(None)
         oldest = self._select(alerts.c.id).where(*resolved).order_by(alerts.c.raised_at).limit(surplus)
-        self.connection.execute(self._delete().where(alerts.c.id.in_(oldest)))
+        self._remove(alerts.c.id.in_(oldest))
 
 
 def _open(kind: str, subject: str) -> tuple[Any, ...]:

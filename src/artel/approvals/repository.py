@@ -34,7 +34,7 @@ class ApprovalRepository(TenantRepository):
 
     def get(self, approval_id: str) -> Approval:
         """Return one approval."""
-        row = self.connection.execute(self._select().where(approvals.c.id == approval_id)).one_or_none()
+        row = self._find_one(approvals.c.id == approval_id)
         if row is None:
             raise ApprovalNotFound("Approval not found")
         return _approval(row)
@@ -46,8 +46,7 @@ class ApprovalRepository(TenantRepository):
     def asked_as(self, project_id: int, ask_id: str) -> Approval:
         """Return the pending approval that a connector of the project shows under its own id."""
         pending = approvals.c.project_id == project_id, approvals.c.status == ApprovalStatus.PENDING
-        for row in self.connection.execute(self._select().where(*pending)):
-            approval = _approval(row)
+        for approval in map(_approval, self._find(*pending)):
             if approval.ask_id == ask_id:
                 return approval
         raise ApprovalNotFound("Approval not found")
@@ -55,8 +54,8 @@ class ApprovalRepository(TenantRepository):
     def page(self, status: str | None, session_id: str | None, limit: int, offset: int) -> list[Approval]:
         """Return some approvals, newest first."""
         newest = approvals.c.created_at.desc(), approvals.c.id.desc()
-        found = self._select().where(*_with(status, session_id)).order_by(*newest)
-        return [_approval(row) for row in self.connection.execute(found.limit(limit).offset(offset))]
+        rows = self._find(*_with(status, session_id), order_by=newest, limit=limit, offset=offset)
+        return [_approval(row) for row in rows]
 
     def count(self, status: str | None, session_id: str | None) -> int:
         """Return how many there are."""
@@ -74,24 +73,21 @@ class ApprovalRepository(TenantRepository):
 
     def by_ids(self, ids: Sequence[str]) -> list[Approval]:
         """Return some approvals."""
-        found = self._select().where(approvals.c.id.in_(ids))
-        return [_approval(row) for row in self.connection.execute(found)] if ids else []
+        return [_approval(row) for row in self._find(approvals.c.id.in_(ids))] if ids else []
 
     def of_turn(self, turn_id: str, *statuses: ApprovalStatus) -> list[Approval]:
         """Return the approvals of a turn with these statuses, oldest first."""
-        asked = approvals.c.turn_id == turn_id, approvals.c.status.in_(statuses)
-        rows = self.connection.execute(self._select().where(*asked).order_by(approvals.c.created_at))
-        return [_approval(row) for row in rows]
+        wanted = approvals.c.turn_id == turn_id, approvals.c.status.in_(statuses)
+        return [_approval(row) for row in self._find(*wanted, order_by=[approvals.c.created_at])]
 
     def move(self, approval_id: str, before: Iterable[ApprovalStatus], status: ApprovalStatus, **values: Any) -> bool:
         """Change the status if it is in `before`; return whether it was."""
-        stands = approvals.c.id == approval_id, approvals.c.status.in_(list(before))
-        return bool(self.connection.execute(self._update({"status": status, **values}).where(*stands)).rowcount)
+        return self._transition({"status": status, **values}, before, id=approval_id)
 
     def of_session(self, session_id: str) -> list[Approval]:
         """Return the pending approvals of a session."""
-        asked = approvals.c.session_id == session_id, approvals.c.status == ApprovalStatus.PENDING
-        return [_approval(row) for row in self.connection.execute(self._select().where(*asked))]
+        pending = approvals.c.session_id == session_id, approvals.c.status == ApprovalStatus.PENDING
+        return [_approval(row) for row in self._find(*pending)]
 
     def withdraw(self, turn_id: str) -> list[Approval]:
         """Withdraw and return the pending approvals of a turn."""

@@ -102,11 +102,11 @@ def read_timeline(
 
 
 def _message(message: StoredMessage) -> TimelineItem:
-    place = {"id": message.id, "at": message.created_at, "turn_id": message.turn_id}
+    common = {"id": message.id, "at": message.created_at, "turn_id": message.turn_id}
     text = shorten(message.content, TEXT_CHARACTERS)
     if message.role == "system":
-        return TimelineItem(**place, kind="notice", text=text, notice=TimelineNotice(code=message.error_code))
-    return TimelineItem(**place, kind="message", text=text, message=shown(message))
+        return TimelineItem(**common, kind="notice", text=text, notice=TimelineNotice(code=message.error_code))
+    return TimelineItem(**common, kind="message", text=text, message=shown(message))
 
 
 def _plans(connection: Connection, principal: Principal, found: Sequence[Workflow]) -> dict[str, TimelineItem]:
@@ -132,34 +132,26 @@ def _plans(connection: Connection, principal: Principal, found: Sequence[Workflo
     return items
 
 
-def _approval(asked: Approval, names: Mapping[int, str]) -> TimelineItem:
-    if asked.kind == "tool":
-        verb, _ = _VERBS.get(asked.tool, (f"use {asked.tool}", ""))
-        wanted = f"{names.get(asked.agent_id or 0, 'An agent')} asked to {verb} {_subject(asked.arguments)}".rstrip()
+def _approval(approval: Approval, names: Mapping[int, str]) -> TimelineItem:
+    if approval.kind == "tool":
+        verb, _ = _VERBS.get(approval.tool, (f"use {approval.tool}", ""))
+        agent = names.get(approval.agent_id or 0, "An agent")
+        wanted = f"{agent} asked to {verb} {_subject(approval.arguments)}".rstrip()
     else:
-        wanted = "You were asked to approve a plan" if asked.kind == "plan" else "You were asked for more money"
-    done = _DONE.get(asked.tool)
+        wanted = "You were asked to approve a plan" if approval.kind == "plan" else "You were asked for more money"
+    done = _DONE.get(approval.tool)
     refused = f"You refused. Nothing was {done}." if done else "You refused. It was not done."
-    where = asked.tool_details.where
     return TimelineItem(
-        id=asked.id,
+        id=approval.id,
         kind="approval",
-        at=asked.created_at,
-        turn_id=asked.turn_id,
-        text=f"{wanted}. {_DECIDED.get(asked.status, refused)}",
-        approval=TimelineApproval(
-            kind=asked.kind,
-            agent_id=asked.agent_id,
-            tool=asked.tool,
-            arguments=_shortened(asked.arguments),
-            details=_shortened(asked.details.shown(), DIFF_CHARACTERS),
-            risk=asked.risk,
-            status=asked.status,
-            holds=asked.holds,
-            feedback=asked.feedback,
-            where=where,
-            expires_at=asked.expires_at,
-            decided_at=asked.decided_at,
+        at=approval.created_at,
+        turn_id=approval.turn_id,
+        text=f"{wanted}. {_DECIDED.get(approval.status, refused)}",
+        approval=TimelineApproval.of(
+            approval,
+            arguments=_shortened(approval.arguments),
+            details=_shortened(approval.details.shown(), DIFF_CHARACTERS),
+            where=approval.tool_details.where,
         ),
     )
 
@@ -178,35 +170,26 @@ def _calls(
 def _call(
     call: ToolCallRow, diff: str | None, undone: Sequence[tuple[ToolCallRow, Sequence[FileOutcome]]]
 ) -> TimelineItem:
-    place = {"id": call.id, "at": call.created_at, "turn_id": call.turn_id}
+    common = {"id": call.id, "at": call.created_at, "turn_id": call.turn_id}
     action = UNDO if call.tool == UNDO else _ACTIONS.get(call.tool)
     if action is None or (action != UNDO and call.status != "done"):
-        payload = TimelineToolCall(
-            agent_id=call.agent_id,
-            agent=call.agent,
-            tool=call.tool,
-            arguments=_shortened(call.arguments),
-            status=call.status,
-            error=call.error and shorten(call.error, VALUE_CHARACTERS),
-            approval_id=call.approval_id,
-        )
-        return TimelineItem(**place, kind="tool_call", text=_said_of_call(call), tool_call=payload)
+        error = call.error and shorten(call.error, VALUE_CHARACTERS)
+        payload = TimelineToolCall.of(call, arguments=_shortened(call.arguments), error=error)
+        return TimelineItem(**common, kind="tool_call", text=_said_of_call(call), tool_call=payload)
     path = call.arguments.get("path")
     added, removed = _lines(diff) if diff is not None else (None, None)
     files = _files(call)
-    change = TimelineFileChange(
-        agent=call.agent,
+    change = TimelineFileChange.of(
+        call,
         action=action,
         path=path if isinstance(path, str) else None,
-        status=call.status,
         added=added,
         removed=removed,
         undone=action != UNDO and any(_puts_back(undo, files, call) for undo, files in undone),
         files=files,
-        approval_id=call.approval_id,
     )
     text = _said_of_undo(call, files) if action == UNDO else _said_of_call(call)
-    return TimelineItem(**place, kind="file_change", text=text, file_change=change)
+    return TimelineItem(**common, kind="file_change", text=text, file_change=change)
 
 
 def _said_of_call(call: ToolCallRow) -> str:

@@ -149,6 +149,28 @@ class TenantRepository:
         added = insert_into(self.connection, self.table).values({**values, "user_id": self.tenant.user_id})
         self.connection.execute(added.on_conflict_do_nothing())
 
+    def _find(
+        self,
+        *conditions: ColumnElement[bool],
+        order_by: Sequence[ColumnElement[Any]] = (),
+        limit: int | None = None,
+        offset: int | None = None,
+    ) -> Sequence[Row[Any]]:
+        """Return the rows that meet the conditions."""
+        found = self._select().where(*conditions).order_by(*order_by).limit(limit).offset(offset)
+        return self.connection.execute(found).all()
+
+    def _find_one(self, *conditions: ColumnElement[bool]) -> Row[Any] | None:
+        return self.connection.execute(self._select().where(*conditions)).one_or_none()
+
+    def _change(self, values: Mapping[str, Any], *conditions: ColumnElement[bool]) -> bool:
+        """Update the rows that meet the conditions; return whether there are any."""
+        return bool(self.connection.execute(self._update(values).where(*conditions)).rowcount)
+
+    def _remove(self, *conditions: ColumnElement[bool]) -> bool:
+        """Delete the rows that meet the conditions; return whether there were any."""
+        return bool(self.connection.execute(self._delete().where(*conditions)).rowcount)
+
     def _count(self, *conditions: ColumnElement[bool]) -> int:
         number: int = self.connection.execute(self._select(func.count()).where(*conditions)).scalar_one()
         return number

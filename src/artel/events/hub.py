@@ -78,6 +78,10 @@ class _PartialAnswer:
         self.n = 0
         self.pieces: list[str] = []
 
+    @property
+    def owner_turn_id(self) -> str | None:
+        return self.turn_id or self.task_id
+
     def snapshot(self) -> Snapshot:
         self.pieces = ["".join(self.pieces)]
         return Snapshot(self.message_id, self.task_id, self.n, self.pieces[0], self.turn_id)
@@ -151,11 +155,8 @@ class _Feed:
         self.send(event)
         if event.type in TURN_ENDS and event.turn_id is not None:
             self.ended.append(event.turn_id)
-            self.answers = {
-                key: answer
-                for key, answer in self.answers.items()
-                if (answer.turn_id or answer.task_id) != event.turn_id
-            }
+            left = {key: answer for key, answer in self.answers.items() if answer.owner_turn_id != event.turn_id}
+            self.answers = left
 
     def remove(self, reader: Reader) -> None:
         """Remove a reader; with the last one, drop partial answers of other processes, whose end would be missed."""
@@ -239,7 +240,8 @@ class EventHub:
             while page := await self._read(tenant, session_id, last, PAGE):
                 for event in page:
                     yield event
-                    completed.update(_completed_messages(event))
+                    if event.type == "message_completed":
+                        completed.add(event.data["message_id"])
                 last = page[-1].number
             self._start_at(session_id, last)
             while True:
@@ -305,9 +307,10 @@ class EventHub:
 
     def replace(self, tenant: Tenant, session_id: str, snapshot: Snapshot) -> None:
         """Replace the local copy of a partial answer with a snapshot from another process."""
-        if not self._has_readers(session_id) or snapshot.owner_turn_id in self._feeds[session_id].ended:
+        feed = self._feeds.get(session_id)
+        if feed is None or not feed.readers or snapshot.owner_turn_id in feed.ended:
             return  # without readers its end would be missed; after the end of its turn it is stale
-        if self._feeds[session_id].tenant.user_id != tenant.user_id:
+        if feed.tenant.user_id != tenant.user_id:
             log.warning("snapshot_of_another_user", session_id=session_id)
             return
         feed, answer = self._answer(
@@ -327,7 +330,7 @@ class EventHub:
         """Return the text of a turn's partial answer, as far as this process has it."""
         feed = self._feeds.get(session_id)
         for answer in list(feed.answers.values()) if feed else ():
-            if not answer.is_task and (answer.turn_id or answer.task_id) == turn_id:
+            if not answer.is_task and answer.owner_turn_id == turn_id:
                 return answer.snapshot().text
         return ""
 
@@ -342,17 +345,12 @@ class EventHub:
         before, drafts = time.monotonic() - seconds, []
         for session_id, feed in self._feeds.items():
             for answer in feed.answers.values():
-                turn_id = answer.turn_id or answer.task_id
                 if answer.is_task or answer.is_remote or answer.started_at > before or answer.saved == answer.n:
                     continue
-                if turn_id is not None and (text := answer.snapshot().text):
+                if (turn_id := answer.owner_turn_id) is not None and (text := answer.snapshot().text):
                     answer.saved = answer.n
                     drafts.append(Draft(feed.tenant.user_id, session_id, turn_id, text))
         return drafts
-
-    def _has_readers(self, session_id: str) -> bool:
-        feed = self._feeds.get(session_id)
-        return feed is not None and bool(feed.readers)
 
     def end(self, session_id: str, message_id: str) -> None:
         """Drop a partial answer, because the complete one is in the database."""
@@ -427,7 +425,3 @@ class EventHub:
         feed = self._feeds[session_id]
         if not feed.readers and not feed.answers:
             del self._feeds[session_id]
-
-
-def _completed_messages(event: StoredEvent) -> tuple[str, ...]:
-    return (event.data["message_id"],) if event.type == "message_completed" else ()

@@ -1,16 +1,63 @@
 """Writes events to a session; the writer locks the session's row and takes the next event numbers."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Select, bindparam
 
 from artel.contract.events import EventData, StoredEvent
 from artel.db.hints import SessionChanged
 from artel.db.lease import LeaseLost
-from artel.db.tenant import Tenant
+from artel.db.tables import events
+from artel.db.tenant import Tenant, TenantRepository, prepared
 from artel.db.tx import Tx
-from artel.events.event_repository import EventRepository
 from artel.sessions.repository import SessionRepository
+
+MAX_PAGE = 500
+
+
+class EventRepository(TenantRepository):
+    """Events of one user's sessions."""
+
+    table = events
+
+    @prepared
+    def _after(cls) -> Select[Any]:  # noqa: N805
+        return (
+            cls._prepare_select()
+            .where(events.c.session_id == bindparam("session"), events.c.number > bindparam("number_before"))
+            .order_by(events.c.number)
+            .limit(bindparam("most"))
+        )
+
+    def add(
+        self, project_id: int, session_id: str, first: int, turn_id: str | None, happened: Sequence[EventData]
+    ) -> None:
+        """Add events, numbered from `first` on."""
+        now = datetime.now(UTC)
+        common = {"project_id": project_id, "session_id": session_id, "turn_id": turn_id, "created_at": now}
+        self._add(
+            [
+                common | {"number": number, "type": event.type, "data": event.model_dump(mode="json")}
+                for number, event in enumerate(happened, first)
+            ]
+        )
+
+    def after(self, session_id: str, number: int, limit: int = MAX_PAGE) -> list[StoredEvent]:
+        """Return the next events of a session after a number."""
+        rows = self._run(self._after, session=session_id, number_before=number, most=min(limit, MAX_PAGE))
+        return [
+            StoredEvent(
+                number=row.number,
+                type=row.type,
+                session_id=row.session_id,
+                turn_id=row.turn_id,
+                timestamp=row.created_at,
+                data=row.data,
+            )
+            for row in rows
+        ]
 
 
 class SessionLog:
@@ -19,15 +66,15 @@ class SessionLog:
     The readers of the session are notified after the commit.
     """
 
-    def __init__(self, tx: Tx, session_id: str, events: int = 0) -> None:
-        """Lock the session and take numbers for the events that `write` gets at least."""
+    def __init__(self, tx: Tx, session_id: str, count: int = 0) -> None:
+        """Lock the session and take `count` numbers; `write` gets at least so many events."""
         self._tx = tx
         self.session_id = session_id
-        self.project_id, last = SessionRepository(tx).take_numbers(session_id, events)
+        self.project_id, last = SessionRepository(tx).take_numbers(session_id, count)
         if tx.lease is not None and tx.lease.project_id != self.project_id:
             raise LeaseLost
-        self.first = last - events + 1  # the number of the next event
-        self._taken = events
+        self.first = last - count + 1  # the number of the next event
+        self._taken = count
         # Even if nothing is written now: an earlier attempt may have been committed without its caller knowing.
         tx.after_commit(SessionChanged(session_id))
 

@@ -84,25 +84,23 @@ class MessageRepository(TenantRepository):
     def question_of(self, session_id: str, turn_id: str) -> StoredMessage | None:
         """Return the user's message of a turn."""
         found = messages.c.session_id == session_id, messages.c.turn_id == turn_id, messages.c.role == "user"
-        row = self.connection.execute(self._select().where(*found)).one_or_none()
+        row = self._find_one(*found)
         return _message(row) if row else None
 
     def supersede(self, session_id: str, turn_id: str) -> None:
         """Exclude question and answer of a turn from later prompts, because the message was sent again."""
         found = messages.c.session_id == session_id, messages.c.turn_id == turn_id, messages.c.status == "ok"
-        self.connection.execute(self._update({"status": "retried"}).where(*found))
+        self._change({"status": "retried"}, *found)
 
     def answer_to(self, session_id: str, turn_id: str) -> StoredMessage | None:
         """Return the final message of a turn; a cut-off partial answer is not one."""
         of_turn = messages.c.session_id == session_id, messages.c.turn_id == turn_id, messages.c.role != "user"
-        found = self._select().where(*of_turn, messages.c.status != "cut_off")
-        row = self.connection.execute(found).one_or_none()
+        row = self._find_one(*of_turn, messages.c.status != "cut_off")
         return _message(row) if row else None
 
     def get(self, session_id: str, message_id: str) -> StoredMessage:
         """Return a message of the session or raise MessageNotFound."""
-        with_id = messages.c.session_id == session_id, messages.c.id == message_id
-        row = self.connection.execute(self._select().where(*with_id)).one_or_none()
+        row = self._find_one(messages.c.session_id == session_id, messages.c.id == message_id)
         if row is None:
             raise MessageNotFound("Message not found")
         return _message(row)
@@ -115,12 +113,12 @@ class MessageRepository(TenantRepository):
     def by_ids(self, session_id: str, ids: Sequence[str]) -> list[StoredMessage]:
         """Return the session's messages with these ids."""
         found = messages.c.session_id == session_id, messages.c.id.in_(ids)
-        return [_message(row) for row in self.connection.execute(self._select().where(*found))] if ids else []
+        return [_message(row) for row in self._find(*found)] if ids else []
 
     def up_to(self, session_id: str, number: int) -> list[dict[str, Any]]:
         """Return the session's rows up to a number, unconverted."""
         up_to = messages.c.session_id == session_id, messages.c.number <= number
-        rows = self.connection.execute(self._select().where(*up_to).order_by(messages.c.number))
+        rows = self._find(*up_to, order_by=[messages.c.number])
         return [dict(row._mapping) for row in rows]  # noqa: SLF001 - the public name of a row's mapping
 
     def copy(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -129,13 +127,9 @@ class MessageRepository(TenantRepository):
 
     def containing(self, text: str, limit: int, offset: int) -> list[FoundMessage]:
         """Return a page of the messages that contain the text, newest first."""
-        rows = self.connection.execute(
-            self._select()
-            .where(messages.c.content.icontains(text, autoescape=True))
-            .order_by(messages.c.created_at.desc(), messages.c.id.desc())
-            .limit(limit)
-            .offset(offset)
-        )
+        contains = messages.c.content.icontains(text, autoescape=True)
+        newest = messages.c.created_at.desc(), messages.c.id.desc()
+        rows = self._find(contains, order_by=newest, limit=limit, offset=offset)
         return [FoundMessage(row.session_id, row.project_id, _message(row)) for row in rows]
 
     def count_containing(self, text: str) -> int:
@@ -148,16 +142,13 @@ class MessageRepository(TenantRepository):
 
     def page(self, session_id: str, role: str | None, limit: int, offset: int) -> list[StoredMessage]:
         """Return a page of messages, oldest first."""
-        rows = self.connection.execute(
-            self._select().where(*_in_session(session_id, role)).order_by(messages.c.number).limit(limit).offset(offset)
-        )
+        in_order = [messages.c.number]
+        rows = self._find(*_in_session(session_id, role), order_by=in_order, limit=limit, offset=offset)
         return [_message(row) for row in rows]
 
     def newest(self, session_id: str, limit: int, role: str | None = None) -> list[StoredMessage]:
         """Return the last messages, in order."""
-        rows = self.connection.execute(
-            self._select().where(*_in_session(session_id, role)).order_by(messages.c.number.desc()).limit(limit)
-        )
+        rows = self._find(*_in_session(session_id, role), order_by=[messages.c.number.desc()], limit=limit)
         return [_message(row) for row in rows][::-1]
 
 

@@ -47,10 +47,8 @@ class SessionRepository(TenantRepository):
     def page(self, limit: int, offset: int, project_id: int | None = None) -> list[Session]:
         """Return a page of sessions of all projects or one, most recently used first."""
         newest = sessions.c.updated_at.desc(), sessions.c.id.desc()
-        found = self._select().order_by(*newest).limit(limit).offset(offset)
-        if project_id is not None:
-            found = found.where(sessions.c.project_id == project_id)
-        return [_session(row) for row in self.connection.execute(found)]
+        wanted = [] if project_id is None else [sessions.c.project_id == project_id]
+        return [_session(row) for row in self._find(*wanted, order_by=newest, limit=limit, offset=offset)]
 
     def get(self, session_id: str) -> Session:
         """Return the session or raise SessionNotFound."""
@@ -70,8 +68,8 @@ class SessionRepository(TenantRepository):
     def titled(self, text: str, limit: int, offset: int) -> list[Session]:
         """Return a page of the sessions whose title contains the text, most recently used first."""
         newest = sessions.c.updated_at.desc(), sessions.c.id.desc()
-        found = self._select().where(sessions.c.title.icontains(text, autoescape=True)).order_by(*newest)
-        return [_session(row) for row in self.connection.execute(found.limit(limit).offset(offset))]
+        contains = sessions.c.title.icontains(text, autoescape=True)
+        return [_session(row) for row in self._find(contains, order_by=newest, limit=limit, offset=offset)]
 
     def count_titled(self, text: str) -> int:
         """Return the number of sessions whose title contains the text."""
@@ -80,13 +78,13 @@ class SessionRepository(TenantRepository):
     def rename(self, session_id: str, title: str) -> None:
         """Change a session's title."""
         values = {"title": title, "updated_at": datetime.now(UTC)}
-        if not self.connection.execute(self._update(values).where(sessions.c.id == session_id)).rowcount:
+        if not self._change(values, sessions.c.id == session_id):
             raise SessionNotFound("Session not found")
 
     def name_after(self, session_id: str, title: str, instead_of: str) -> None:
         """Set a session's title if it still has the title `instead_of`."""
         unnamed = sessions.c.id == session_id, sessions.c.title == instead_of
-        self.connection.execute(self._update({"title": title}).where(*unnamed))
+        self._change({"title": title}, *unnamed)
 
     def take_numbers(self, session_id: str, count: int) -> tuple[int, int]:
         """Lock the session until the commit and take the next event numbers; return project id and last number."""
@@ -97,7 +95,7 @@ class SessionRepository(TenantRepository):
 
     def remove(self, session_id: str) -> None:
         """Remove a session and its messages."""
-        if not self.connection.execute(self._delete().where(sessions.c.id == session_id)).rowcount:
+        if not self._remove(sessions.c.id == session_id):
             raise SessionNotFound("Session not found")
 
 

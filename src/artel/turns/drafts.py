@@ -21,8 +21,7 @@ class DraftRepository(TenantRepository):
 
     def put(self, project_id: int, session_id: str, turn_id: str, content: str) -> None:
         """Insert or replace the draft of a turn."""
-        updated = self.connection.execute(self._update({"content": content}).where(drafts.c.turn_id == turn_id))
-        if not updated.rowcount:
+        if not self._change({"content": content}, drafts.c.turn_id == turn_id):
             row = {"turn_id": turn_id, "project_id": project_id, "session_id": session_id, "content": content}
             self._add([row])
 

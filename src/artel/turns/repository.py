@@ -12,6 +12,8 @@ from artel.db.tenant import TenantRepository, prepared
 from artel.errors import TurnNotFound
 from artel.turns.turn import Mode, Turn, TurnStatus
 
+_NEW = ("id", "project_id", "session_id", "number", "mode", "agent_id", "status", "created_at", "retry_of")
+
 
 class TurnRepository(TenantRepository):
     """Turns of one user."""
@@ -80,24 +82,9 @@ class TurnRepository(TenantRepository):
 
     def add(self, turn: Turn, idempotency_key: str | None, request_hash: str) -> None:
         """Insert a turn that is queued, or parked for the user."""
-        self._add(
-            [
-                {
-                    "id": turn.id,
-                    "project_id": turn.project_id,
-                    "session_id": turn.session_id,
-                    "number": turn.number,
-                    "mode": turn.mode,
-                    "agent_id": turn.agent_id,
-                    "status": turn.status,
-                    "idempotency_key": idempotency_key,
-                    "request_hash": request_hash,
-                    "created_at": turn.created_at,
-                    "parked": turn.parked.dump() if turn.parked else None,
-                    "retry_of": turn.retry_of,
-                }
-            ]
-        )
+        values = {name: getattr(turn, name) for name in _NEW}
+        parked = turn.parked.dump() if turn.parked else None
+        self._add([values | {"idempotency_key": idempotency_key, "request_hash": request_hash, "parked": parked}])
 
     def by_key(self, session_id: str, key: str) -> tuple[Turn, str] | None:
         """Return the turn that was accepted with an idempotency key, and the hash of its request."""
@@ -118,9 +105,7 @@ class TurnRepository(TenantRepository):
 
     def of_project(self, project_id: int, turn_id: str) -> Turn:
         """Return one turn of the project, whatever its session."""
-        row = self.connection.execute(
-            self._select().where(turns.c.project_id == project_id, turns.c.id == turn_id)
-        ).one_or_none()
+        row = self._find_one(turns.c.project_id == project_id, turns.c.id == turn_id)
         if row is None:
             raise TurnNotFound("Turn not found")
         return turn_of(row)
@@ -132,9 +117,7 @@ class TurnRepository(TenantRepository):
 
     def unfinished(self, project_id: int) -> list[Turn]:
         """Return the unfinished turns of the project, oldest first."""
-        rows = self.connection.execute(
-            self._select().where(turns.c.project_id == project_id, _unfinished()).order_by(turns.c.created_at)
-        )
+        rows = self._find(turns.c.project_id == project_id, _unfinished(), order_by=[turns.c.created_at])
         return [turn_of(row) for row in rows]
 
     def start(self, session_id: str, turn_id: str) -> bool:
@@ -143,20 +126,18 @@ class TurnRepository(TenantRepository):
 
     def park(self, session_id: str, turn_id: str, parked: ParkedRun) -> bool:
         """Park a running turn until the user decides; return False if it was not running."""
-        running = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.status == TurnStatus.RUNNING
         values = {"status": TurnStatus.WAITING, "parked": parked.dump()}
-        return bool(self.connection.execute(self._update(values).where(*running)).rowcount)
+        return self._transition(values, [TurnStatus.RUNNING], session_id=session_id, id=turn_id)
 
     def requeue(self, session_id: str, turn_id: str, parked: ParkedRun) -> bool:
         """Put a running turn back into the queue; return False if it was not running."""
-        running = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.status == TurnStatus.RUNNING
         values = {"status": TurnStatus.QUEUED, "parked": parked.dump()}
-        return bool(self.connection.execute(self._update(values).where(*running)).rowcount)
+        return self._transition(values, [TurnStatus.RUNNING], session_id=session_id, id=turn_id)
 
     def unpark(self, session_id: str, turn_id: str) -> bool:
         """Queue a parked turn; return False if it was not parked."""
-        parked = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.status == TurnStatus.WAITING
-        return bool(self.connection.execute(self._update({"status": TurnStatus.QUEUED}).where(*parked)).rowcount)
+        values = {"status": TurnStatus.QUEUED}
+        return self._transition(values, [TurnStatus.WAITING], session_id=session_id, id=turn_id)
 
     def finish(self, session_id: str, turn_id: str, status: TurnStatus, now: datetime, **values: Any) -> bool:
         """Set the terminal status; return False if it was set before (the first writer wins)."""
@@ -168,9 +149,7 @@ class TurnRepository(TenantRepository):
         """Store the usage of a turn that another process finished; return False if it was stored before."""
         ended = turns.c.session_id == session_id, turns.c.id == turn_id, turns.c.usage.is_(None)
         is_over = turns.c.finished_at.is_not(None)  # otherwise finishing it stores the usage
-        return bool(
-            self.connection.execute(self._update({"usage": usage.model_dump()}).where(*ended, is_over)).rowcount
-        )
+        return self._change({"usage": usage.model_dump()}, *ended, is_over)
 
     def answered_by(self, project_id: int, agent_id: int, since: datetime, most: int) -> list[Any]:
         """Return status, usage and times of the agent's last finished turns, newest first."""
@@ -193,23 +172,16 @@ class TurnRepository(TenantRepository):
 
 def turn_of(row: Row[Any]) -> Turn:
     """Return the turn of a row."""
+    values = {name: getattr(row, name) for name in Turn.__slots__}
     return Turn(
-        id=row.id,
-        session_id=row.session_id,
-        project_id=row.project_id,
-        number=row.number,
-        mode=Mode(row.mode),
-        agent_id=row.agent_id,
-        status=TurnStatus(row.status),
-        error_code=row.error_code,
-        error=row.error,
-        usage=Usage(**row.usage) if row.usage else None,
-        context=None if row.context is None else tuple(ContextItem(**item) for item in row.context),
-        created_at=row.created_at,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        parked=ParkedRun.load(row.parked) if row.parked else None,
-        retry_of=row.retry_of,
+        **values
+        | {
+            "mode": Mode(row.mode),
+            "status": TurnStatus(row.status),
+            "usage": Usage(**row.usage) if row.usage else None,
+            "context": None if row.context is None else tuple(ContextItem(**item) for item in row.context),
+            "parked": ParkedRun.load(row.parked) if row.parked else None,
+        }
     )
 
 

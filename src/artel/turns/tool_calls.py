@@ -62,14 +62,13 @@ class ToolCallRepository(TenantRepository):
         values: dict[str, Any] = {"status": call.status, "error": call.error, "finished_at": datetime.now(UTC)}
         if call.tool == UNDO:
             values["arguments"] = call.arguments  # now with what became of each file
-        call_id = call.id
-        return bool(self.connection.execute(self._update(values).where(tool_calls.c.id == call_id)).rowcount)
+        return self._change(values, tool_calls.c.id == call.id)
 
     def page(self, project_id: int, session_id: str | None, limit: int, offset: int) -> list[ToolCallRow]:
         """Return some calls, newest first."""
         newest = tool_calls.c.created_at.desc(), tool_calls.c.id.desc()
-        found = self._select().where(*_in(project_id, session_id)).order_by(*newest)
-        return [_call(row) for row in self.connection.execute(found.limit(limit).offset(offset))]
+        rows = self._find(*_in(project_id, session_id), order_by=newest, limit=limit, offset=offset)
+        return [_call(row) for row in rows]
 
     def count(self, project_id: int, session_id: str | None) -> int:
         """Return how many calls there were."""
@@ -91,8 +90,7 @@ class ToolCallRepository(TenantRepository):
 
     def by_ids(self, ids: Sequence[str]) -> list[ToolCallRow]:
         """Return some calls."""
-        found = self._select().where(tool_calls.c.id.in_(ids))
-        return [_call(row) for row in self.connection.execute(found)] if ids else []
+        return [_call(row) for row in self._find(tool_calls.c.id.in_(ids))] if ids else []
 
     def undone(self, session_id: str, turn_ids: Collection[str], paths: Collection[str]) -> list[ToolCallRow]:
         """Return the newest undo calls for these turns or paths."""
@@ -101,8 +99,8 @@ class ToolCallRepository(TenantRepository):
         path = tool_calls.c.arguments["path"].as_string()
         done = tool_calls.c.session_id == session_id, tool_calls.c.tool == UNDO, tool_calls.c.status == "done"
         concerned = tool_calls.c.turn_id.in_(turn_ids), or_(path.is_(None), path.in_(paths))
-        found = self._select().where(*done, *concerned).order_by(tool_calls.c.created_at.desc()).limit(MAX_UNDONE)
-        return [_call(row) for row in self.connection.execute(found)]
+        rows = self._find(*done, *concerned, order_by=[tool_calls.c.created_at.desc()], limit=MAX_UNDONE)
+        return [_call(row) for row in rows]
 
 
 def note_call(connection: Connection, principal: Principal, call: ToolCallRow) -> None:
